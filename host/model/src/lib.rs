@@ -1,0 +1,24 @@
+//! The words volhost is written in: pods, volumes, their names, the failures of operations, and the views that the command
+//! line and the API show. No I/O and no policy; every other crate depends on this one and it depends on none of ours.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`names`] | checked names: pods, volumes, plugins; the unique name of a volume |
+//! | [`pod`] | a pod, as far as volumes are concerned |
+//! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
+//! | [`failure`] | what a failed operation says of the state it leaves |
+//! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
+//! | [`quantity`] | Kubernetes quantities as bytes |
+#![forbid(unsafe_code)]
+
+pub mod failure;
+pub mod names;
+pub mod pod;
+pub mod quantity;
+pub mod spec;
+pub mod view;
+
+pub use failure::{Failure, FailureClass};
+pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+pub use pod::Pod;
+pub use spec::VolumeSpec;

@@ -1,0 +1,179 @@
+//! What a user is shown. The API carries these, the command line prints them; nothing decides by them.
+//!
+//! Times are microseconds since the Unix epoch, sizes are bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// How a pod stands as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PodPhase {
+    /// Some of its volumes are not ready yet.
+    Mounting,
+    /// Every volume its containers use is ready.
+    Mounted,
+    /// It is gone, and its volumes are being taken away.
+    Unmounting,
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodView {
+    /// Its uid.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How it stands.
+    pub phase: PodPhase,
+    /// Its volumes that are ready.
+    pub ready: u32,
+    /// Its volumes in all.
+    pub total: u32,
+    /// When the host first heard of it.
+    pub since: u64,
+    /// When its last volume became ready; none while one is not.
+    pub ready_at: Option<u64>,
+    /// Its volumes.
+    pub volumes: Vec<VolumeView>,
+    /// What keeps volumes of it from being resolved, in words a person can act on.
+    pub errors: Vec<String>,
+}
+
+/// The state of one volume of one pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum VolumeState {
+    /// Wanted, but what it refers to cannot be resolved.
+    Unresolved,
+    /// Wanted; nothing has been done, or the last try failed and changed nothing.
+    Pending,
+    /// Waits for its attachment.
+    Attaching,
+    /// An operation is setting it up.
+    Mounting,
+    /// Ready for use.
+    Mounted,
+    /// It may be mounted: the last operation did not say. It is repeated or undone.
+    Uncertain,
+    /// An operation is taking it away.
+    Unmounting,
+    /// No pod uses it, but it is still attached or staged.
+    Unused,
+}
+
+/// A volume, of a pod or, when no pod uses it any more, alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VolumeView {
+    /// The name in the pod; empty when no pod wants it.
+    pub name: String,
+    /// The name in the pod's folder.
+    pub spec_name: String,
+    /// The unique name; empty while unresolved.
+    pub unique_name: String,
+    /// The plugin's name; empty while unresolved.
+    pub plugin: String,
+    /// The pod, `namespace/name`; its uid when that is all that is known; empty for an unused volume.
+    pub pod: String,
+    /// The pod's uid; empty for an unused volume.
+    pub pod_uid: String,
+    /// Its state.
+    pub state: VolumeState,
+    /// The pod's path to it, below the root folder; empty when there is none.
+    pub path: String,
+    /// The PersistentVolume's claim, `namespace/name`; empty for others.
+    pub claim: String,
+    /// Whether it is read-only.
+    pub read_only: bool,
+    /// When it became wanted.
+    pub since: u64,
+    /// When it became ready.
+    pub ready_at: Option<u64>,
+    /// The last failure that has not been made good.
+    pub failure: Option<Failure>,
+    /// When the next try is due; none when nothing waits for a back-off.
+    pub retry_at: Option<u64>,
+    /// How often in a row it failed.
+    pub failures: u32,
+}
+
+/// An operation that runs, or that failed and waits for its next try.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationView {
+    /// What it does, as metrics name it: `volume_mount`.
+    pub name: String,
+    /// The volume's unique name.
+    pub volume: String,
+    /// The pod, `namespace/name` or uid; empty when it concerns the volume alone.
+    pub pod: String,
+    /// The plugin.
+    pub plugin: String,
+    /// It runs now.
+    pub running: bool,
+    /// When it began, or last failed.
+    pub since: u64,
+    /// It has passed its deadline: its thread is held by the kernel or by slow storage.
+    pub overdue: bool,
+    /// How often in a row it failed.
+    pub failures: u32,
+    /// When the next try is due.
+    pub retry_at: Option<u64>,
+    /// The last failure.
+    pub failure: Option<Failure>,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginView {
+    /// `vendor/name`, or the file's name when it could not be loaded.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// `Ready`, `Retired` (file gone, serves old volumes only), `Failed`.
+    pub state: String,
+    /// The file it was loaded from.
+    pub file: String,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// The contract's version it was built for.
+    pub abi: String,
+    /// The volume sources it serves.
+    pub sources: Vec<String>,
+    /// The interfaces it exports: what it can do.
+    pub exports: Vec<String>,
+    /// The interfaces it imports: what it may ask for.
+    pub imports: Vec<String>,
+    /// Volumes of it that exist or are wanted.
+    pub volumes: u32,
+    /// Why it could not be loaded; empty when it was.
+    pub error: String,
+}
+
+/// Whether an event calls for action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum EventKind {
+    /// Worth knowing.
+    Normal,
+    /// Worth acting on.
+    Warning,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventView {
+    /// Grows by one an event.
+    pub sequence: u64,
+    /// When it last happened.
+    pub at: u64,
+    /// Normal or Warning.
+    pub kind: EventKind,
+    /// One CamelCase word, as the kubelet's: `FailedMount`.
+    pub reason: String,
+    /// What it is about: `pod NS/NAME`, `volume NAME`, `plugin NAME`, `file NAME`.
+    pub object: String,
+    /// What happened and why.
+    pub message: String,
+    /// How often, in a row, the same thing happened.
+    pub count: u32,
+}
