@@ -1,0 +1,64 @@
+# volhost's commands. `make` alone lists them. CI runs .ci/run, which uses these.
+
+# Where cargo builds, and where the components go (always in the checkout: tests and the demo look there).
+TARGET   := $(or $(CARGO_TARGET_DIR),target)
+PLUGINS  := target/plugins
+FIXTURES := target/fixtures
+
+# The package name of every crate in a folder: the first `name` of each Cargo.toml.
+crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !seen[FILENAME]++ { print $$2 }' $(wildcard $(1)/*/Cargo.toml)))
+
+PLUGIN_BUILD := cargo run --quiet -p volhost-plugin-build --
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build plugins fixtures demo test bench lint fmt deny docs clean
+
+help: ## list the commands
+	@echo "volhost: make COMMAND"
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install what is missing on this machine (Debian packages, the wasm target)
+	@deploy/setup.sh
+
+build: setup ## build the daemon: target/debug/volhost
+	cargo build -p volhost
+
+plugins: setup ## build every plugin to a component: target/plugins/NAME.wasm
+	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
+
+fixtures: setup ## build the plugins that only tests load: target/fixtures/NAME.wasm
+ifeq ($(call crates,tests/fixtures),)
+	@mkdir -p $(FIXTURES)
+else
+	$(PLUGIN_BUILD) --out $(FIXTURES) $(call crates,tests/fixtures)
+endif
+
+demo: build plugins ## see pods' volumes appear as mounts, in a root folder and mount namespace of their own
+	@VOLHOST_BIN=$(abspath $(TARGET))/debug/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
+
+# The binaries first: end-to-end tests start them, and cargo builds for a test only those of its own package.
+test: plugins fixtures ## run every test; as root, kernel tests included (each in its own mount namespace)
+	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
+	cargo build --workspace --bins
+	cargo test --workspace
+
+bench: plugins fixtures ## run the benchmarks on a release build
+	cargo build --release -p volhost
+	cargo bench -p volhost-tests
+
+lint: ## check the format and clippy, warnings denied
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+fmt: ## format the code
+	cargo fmt --all
+
+deny: ## check dependencies: licences, sources, duplicates (needs cargo-deny)
+	cargo deny check bans licenses sources
+
+docs: ## build the API documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+clean: ## remove everything that was built
+	cargo clean
+	rm -rf $(PLUGINS) $(FIXTURES)

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Makes a fresh Debian 12 with rustup's stable Rust ready to build and test volhost. `make setup` runs it.
+#
+# Installs only what is missing and prints only what it does. Run as root it installs; run as somebody else it
+# names what an administrator must install, and goes on if volhost can be built without.
+set -eu
+
+cd "$(dirname "$0")/.."
+
+TARGET=wasm32-unknown-unknown
+DEBIAN_TARGET=plugin-sdk/build/debian-wasm-target.sh
+# Seconds. A closed network often just does not answer.
+RUSTUP_DEADLINE=20
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: $*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- Debian packages: a command, or a file, that tells whether the package is there ---
+
+missing=
+needs_command() { have "$1" || missing="$missing $2"; }
+needs_file() { [ -e "$1" ] || missing="$missing $2"; }
+
+needs_command cc gcc
+needs_command make make
+needs_command git git
+needs_command mount mount
+needs_command unshare util-linux
+needs_file /usr/include/stdlib.h libc6-dev
+needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates
+
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" != 0 ]; then
+        say "missing Debian packages:$missing. As root: apt-get install$missing"
+    elif ! have apt-get; then
+        say "missing:$missing (Debian's names). This machine has no apt-get: install them its own way"
+    else
+        say "installing$missing"
+        log=$(mktemp)
+        # shellcheck disable=SC2086 # a list of words
+        install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing </dev/null >"$log" 2>&1; }
+        # The package lists of a fresh machine are often empty or old.
+        install || { apt-get update -q </dev/null >>"$log" 2>&1 && install; } || { tail -n 20 "$log" >&2; rm -f "$log"; fail "apt-get could not install$missing"; }
+        rm -f "$log"
+    fi
+fi
+
+# --- Rust ---
+
+have cargo && have rustc || fail "there is no cargo: install stable Rust with rustup (https://rustup.rs), then run this again"
+needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+present=$(rustc -V | cut -d' ' -f2)
+[ "$(printf '%s\n' "$needed" "$present" | sort -V | head -n1)" = "$needed" ] ||
+    fail "rustc is $present, volhost needs $needed or newer: rustup update stable"
+
+# --- the compilation target of the plugins, by the first way that works ---
+
+target_present() { ls "$(rustc --print target-libdir --target $TARGET)"/libstd-*.rlib >/dev/null 2>&1; }
+
+target_present && exit 0
+sh $DEBIAN_TARGET --check && exit 0
+if have rustup; then
+    say "adding the target $TARGET to $(rustc -V | cut -d' ' -f1,2)"
+    timeout $RUSTUP_DEADLINE rustup target add $TARGET </dev/null >/dev/null 2>&1 && target_present && exit 0
+    say "rustup could not add it within $RUSTUP_DEADLINE seconds; taking Debian's rustc for the plugins"
+fi
+[ "$(id -u)" = 0 ] || fail "plugins can't be compiled yet. Either: rustup target add $TARGET. Or as root: sh $DEBIAN_TARGET"
+sh $DEBIAN_TARGET

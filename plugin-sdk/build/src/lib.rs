@@ -1,0 +1,28 @@
+//! Turns plugin crates into `.wasm` components that volhost loads.
+//!
+//! Four steps, a module each:
+//!
+//! ```text
+//!  workspace            toolchain              build                encode          publish
+//!  which crates, where  a rustc that knows     cargo: core module   core module     component into
+//!  cargo puts things    the wasm target        per crate            -> component    the plugin folder
+//! ```
+//!
+//! [`build_plugins`] does them all; the modules are public for tools that need one step.
+//!
+//! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the component
+//! imports what the volhost contract offers and nothing else.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod encode;
+mod environment;
+mod plugins;
+pub mod publish;
+pub mod toolchain;
+pub mod workspace;
+
+pub use plugins::{Error, Plugin, Request, build_plugins};
+
+/// The compilation target of every plugin: std without WASI.
+pub const TARGET: &str = "wasm32-unknown-unknown";
