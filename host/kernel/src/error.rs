@@ -1,0 +1,316 @@
+//! What can go wrong, said so that a person knows what stood in the way and what to do.
+
+use std::fmt;
+
+pub use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::step::Step;
+
+/// What a caller can do about an error, coarse enough to map to a plugin's error cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request itself is wrong; repeating it can't help.
+    InvalidArgument,
+    /// What was asked for does not exist.
+    NotFound,
+    /// Something else stands there: a mount, a file of another type, a folder that is not empty.
+    Conflict,
+    /// Something uses it; it may be free later.
+    Busy,
+    /// Not allowed: by the grant, or by the kernel.
+    PermissionDenied,
+    /// This kernel or file system can't do it.
+    Unsupported,
+    /// The file system is full.
+    NoSpace,
+    /// The machine is short of handles or memory for now.
+    Exhausted,
+    /// Anything else that the kernel or a device reported.
+    Io,
+}
+
+/// Why a kernel operation did not do what it was asked. Paths are as the caller knows them: relative to the root
+/// folder where they lie in it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// The kernel refused a step.
+    #[error("{step} {path}: {}{}{}", words(*.errno), detail_suffix(.detail), hint(*.step, *.errno))]
+    Failed {
+        /// The step that failed.
+        step: Step,
+        /// What it was done to.
+        path: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What else the kernel said (the file-system context's log); often empty.
+        detail: String,
+    },
+    /// A step failed, and taking back what came before it failed too.
+    #[error("{cause}; undoing it failed too: {undo}")]
+    UndoFailed {
+        /// Why it failed.
+        #[source]
+        cause: Box<KernelError>,
+        /// Why what it left could not be taken back.
+        undo: Box<KernelError>,
+    },
+    /// A name or a path is not of the form this call takes.
+    #[error("{path:?} is not allowed: {rule}")]
+    InvalidPath {
+        /// The beginning of what was given.
+        path: String,
+        /// What would be right.
+        rule: &'static str,
+    },
+    /// No such mount option, or a value the file system refuses.
+    #[error("option {option:?} of {subject}: {reason}")]
+    InvalidOption {
+        /// What the option was for.
+        subject: String,
+        /// The option.
+        option: String,
+        /// Why not.
+        reason: String,
+    },
+    /// This kernel or user namespace lacks an option.
+    #[error("option {option:?} of {subject} is not supported here: {reason}")]
+    UnsupportedOption {
+        /// What the option was for.
+        subject: String,
+        /// The option.
+        option: String,
+        /// The kernel's words.
+        reason: String,
+    },
+    /// A mount stands there already.
+    #[error("{path}: a mount stands here already; unmount it first")]
+    AlreadyMounted {
+        /// Where.
+        path: String,
+    },
+    /// A mount stands at it or below it, so it is not removed.
+    #[error("{path}: a mount stands here, nothing is removed through it; unmount it first")]
+    MountInside {
+        /// The mount that is in the way.
+        path: String,
+    },
+    /// A symbolic link stands where the host follows none.
+    #[error(
+        "{path}: a symbolic link stands here or on the way, and the host follows none; remove it"
+    )]
+    SymbolicLink {
+        /// Where.
+        path: String,
+    },
+    /// It is of another type than the call takes.
+    #[error("{path}: expected {expected}, found {found}")]
+    WrongType {
+        /// Where.
+        path: String,
+        /// What the call takes.
+        expected: &'static str,
+        /// What stands there.
+        found: &'static str,
+    },
+    /// A folder or file holds something, and the call removes no data.
+    #[error(
+        "{path}: not empty, and nothing is deleted from it; look at what is in it and remove it by hand"
+    )]
+    NotEmpty {
+        /// Where.
+        path: String,
+    },
+    /// After it was attached, another mount stands there; somebody else works at the same place.
+    #[error(
+        "{path}: another mount appeared here at the same moment; the volume's own was taken back"
+    )]
+    Replaced {
+        /// Where.
+        path: String,
+    },
+    /// Entries keep coming, or folders are moved, while the folder is deleted.
+    #[error("{path}: somebody works in it while it is deleted; stop what writes here")]
+    StillWritten {
+        /// The folder.
+        path: String,
+    },
+    /// The path leads out of what the operator granted.
+    #[error("{path}: leads to {found}, which no granted folder contains")]
+    OutsideGrant {
+        /// The path asked for.
+        path: String,
+        /// Where it leads.
+        found: String,
+    },
+    /// A file is larger than the caller takes.
+    #[error("{path}: larger than {limit} bytes")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Another process holds the lock.
+    #[error("{path}: in use by another volhost{}", pid_suffix(.pid))]
+    InUse {
+        /// The lock file.
+        path: String,
+        /// Who holds it, if the lock file says.
+        pid: Option<u32>,
+    },
+    /// A handle of another kernel implementation was given: a mistake of the calling program.
+    #[error(
+        "{path}: the handle belongs to another kernel implementation; this is a defect of volhost"
+    )]
+    ForeignHandle {
+        /// What the handle is of.
+        path: String,
+    },
+}
+
+impl KernelError {
+    /// The kernel's answer, where a system call failed.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Failed { errno, .. } => Some(*errno),
+            Self::UndoFailed { cause, .. } => cause.errno(),
+            _ => None,
+        }
+    }
+
+    /// The step that failed, where one did.
+    #[must_use]
+    pub fn step(&self) -> Option<Step> {
+        match self {
+            Self::Failed { step, .. } => Some(*step),
+            Self::UndoFailed { cause, .. } => cause.step(),
+            _ => None,
+        }
+    }
+
+    /// What a caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Failed { errno, .. } => kind_of(*errno),
+            Self::UndoFailed { cause, .. } => cause.kind(),
+            Self::InvalidPath { .. } | Self::InvalidOption { .. } | Self::ForeignHandle { .. } => {
+                ErrorKind::InvalidArgument
+            }
+            Self::UnsupportedOption { .. } => ErrorKind::Unsupported,
+            Self::AlreadyMounted { .. }
+            | Self::SymbolicLink { .. }
+            | Self::WrongType { .. }
+            | Self::NotEmpty { .. }
+            | Self::TooLarge { .. } => ErrorKind::Conflict,
+            Self::MountInside { .. }
+            | Self::Replaced { .. }
+            | Self::StillWritten { .. }
+            | Self::InUse { .. } => ErrorKind::Busy,
+            Self::OutsideGrant { .. } => ErrorKind::PermissionDenied,
+        }
+    }
+
+    /// A failed system call.
+    pub(crate) fn failed(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
+        Self::Failed {
+            step,
+            path: path.to_string(),
+            errno,
+            detail: String::new(),
+        }
+    }
+
+    /// A failed walk: words of their own for symbolic links and for things that are no folder.
+    pub(crate) fn walking(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
+        match errno {
+            Errno::LOOP => Self::SymbolicLink {
+                path: path.to_string(),
+            },
+            Errno::NOTDIR => Self::WrongType {
+                path: path.to_string(),
+                expected: "a folder",
+                found: "something else, here or on the way",
+            },
+            errno => Self::failed(step, path, errno),
+        }
+    }
+
+    /// This error, and that undoing failed as well, if it did.
+    pub(crate) fn undone(self, undo: Result<(), KernelError>) -> Self {
+        match undo {
+            Ok(()) => self,
+            Err(undo) => Self::UndoFailed {
+                cause: Box::new(self),
+                undo: Box::new(undo),
+            },
+        }
+    }
+}
+
+/// What an errno means to the caller.
+fn kind_of(errno: Errno) -> ErrorKind {
+    match errno {
+        Errno::NOENT => ErrorKind::NotFound,
+        Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => {
+            ErrorKind::Conflict
+        }
+        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ErrorKind::Busy,
+        Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::XDEV => ErrorKind::PermissionDenied,
+        Errno::INVAL | Errno::NAMETOOLONG | Errno::RANGE => ErrorKind::InvalidArgument,
+        Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV => ErrorKind::Unsupported,
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ErrorKind::NoSpace,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => ErrorKind::Exhausted,
+        _ => ErrorKind::Io,
+    }
+}
+
+/// The kernel's words with the constant's name: `No space left on device (ENOSPC)`.
+fn words(errno: Errno) -> String {
+    let known = nix::errno::Errno::from_raw(errno.raw_os_error());
+    format!("{} ({known:?})", known.desc())
+}
+
+fn detail_suffix(detail: &str) -> String {
+    if detail.is_empty() {
+        String::new()
+    } else {
+        format!(": {detail}")
+    }
+}
+
+fn pid_suffix(pid: &Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| {
+        format!(" (process {pid}); stop it, or use another root folder")
+    })
+}
+
+/// The way out, where there is one.
+fn hint(step: Step, errno: Errno) -> &'static str {
+    match (step, errno) {
+        (Step::Attach | Step::CloneMount, Errno::NOSPC) => {
+            "; this namespace holds as many mounts as it may, see fs.mount-max"
+        }
+        (Step::SetGroup, Errno::INVAL) => "; this user namespace has no such group",
+        (_, Errno::NOSPC) => "; the file system is full or out of inodes",
+        (_, Errno::DQUOT) => "; the disk quota is used up",
+        (Step::Unmount | Step::UnmountRoot, Errno::BUSY) => {
+            "; a process uses it, fuser -vm names it"
+        }
+        (_, Errno::BUSY) => "; something uses it, or a mount stands here",
+        (_, Errno::PERM) => {
+            "; volhost needs CAP_SYS_ADMIN (run it as root), and the file must not be immutable"
+        }
+        (_, Errno::ACCESS) => "; volhost may not enter or change it",
+        (_, Errno::ROFS) => "; the file system is mounted read-only",
+        (_, Errno::XDEV) => "; it leads out of its folder or onto another mount",
+        (_, Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (LimitNOFILE)",
+        (_, Errno::NOSYS) => {
+            "; volhost needs Linux 5.12 or newer, and no seccomp filter in the way"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,224 @@
+//! The trait: every primitive the host has.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use crate::error::KernelError;
+use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
+
+/// What a call of a [`Kernel`] returns.
+pub type Result<T> = std::result::Result<T, KernelError>;
+
+/// The host's primitives over mounts, folders and files.
+///
+/// # Guarantees
+/// - Every `name` is one path component and every `rel` a path of such components; anything else is `InvalidPath`.
+/// - Below a [`Directory`] no symbolic link is followed, and the path never leaves it.
+/// - A call that fails leaves nothing of its own behind; where taking it back failed too, the error says so.
+/// - Data is removed by [`Kernel::delete_folder`] alone, and never through a mount.
+///
+/// # Assumptions
+/// - Calls block, on a disk or on a dead server; callers run them on a thread made for that.
+/// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either may fail.
+/// - A call that was started runs to its end; there is nothing to cancel.
+pub trait Kernel: Send + Sync + Debug {
+    /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a handle inside that mount.
+    /// A missing folder is created with mode 0750, its missing parents with 0755. Repeating it changes nothing but the propagation.
+    /// Messages name what lies in it relative to it.
+    /// Volumes' sources then lie on another mount than the parent of the targets: see design.md section 6.
+    ///
+    /// # Errors
+    /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
+    fn prepare_root(&self, path: &Path, propagation: Propagation) -> Result<Directory>;
+
+    /// Takes away the mount that [`Kernel::prepare_root`] made. The folder and what is in it stay. If it is no mount, or the root
+    /// of a file system of its own (the operator's), nothing is done.
+    ///
+    /// # Errors
+    /// `MountInside` if something is still mounted below; `Failed`.
+    fn release_root(&self, path: &Path) -> Result<()>;
+
+    /// Opens a folder by absolute path, following symbolic links: for the operator's own paths only.
+    ///
+    /// # Errors
+    /// `InvalidPath` for a relative path; `WrongType` if it is no folder; `Failed`.
+    fn open_directory(&self, path: &Path) -> Result<Directory>;
+
+    /// Another handle of the same folder.
+    ///
+    /// # Errors
+    /// `Failed` when the process has no file descriptor left.
+    fn try_clone(&self, directory: &Directory) -> Result<Directory>;
+
+    /// Opens a folder below this one. An empty path is the folder itself. Mounts on the way are entered.
+    ///
+    /// # Errors
+    /// `SymbolicLink`, `WrongType` if something on the way is no folder, `Failed` (`NotFound`).
+    fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory>;
+
+    /// Opens a folder below this one, making what is missing, each with exactly this mode. Existing folders keep theirs.
+    /// Folders that it made before it failed stay: another caller may use them already.
+    ///
+    /// # Errors
+    /// As [`Kernel::walk`].
+    fn make_dirs(&self, directory: &Directory, rel: &Path, mode: u32) -> Result<Directory>;
+
+    /// The names in a folder, without `.` and `..`, in no order. Nothing is asked about what they name.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn names(&self, directory: &Directory) -> Result<Vec<OsString>>;
+
+    /// What stands at a name. One system call, whatever the number of mounts; does not ask a dead server.
+    ///
+    /// # Errors
+    /// `Failed`; nothing there is no error.
+    fn entry(&self, directory: &Directory, name: &OsStr) -> Result<Entry>;
+
+    /// The topmost mount at a name, none if what stands there is no mount. Does not ask a dead server.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn mount_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<MountInfo>>;
+
+    /// Every mount below the folder, in the order of their ids. The folder's own mount is not among them.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>>;
+
+    /// Makes a mount visible at a name. The mount point is created: a folder (0750), or an empty file (0640) where the mount's root
+    /// is no folder. An empty folder or empty file that stands there already is used, and is not removed on failure.
+    ///
+    /// # Errors
+    /// `AlreadyMounted`, `SymbolicLink`, `NotEmpty`, `WrongType`, `Replaced` or `Failed`; then the mount is discarded.
+    fn attach(&self, mount: DetachedMount, directory: &Directory, name: &OsStr) -> Result<()>;
+
+    /// Unmounts everything at a name, stacked mounts and mounts below it included (these from the leaves up), and
+    /// removes the mount point. In a user namespace, mounts that were copied into it can't go one by one; then the whole goes at
+    /// once, as by [`Detach::Lazy`]. Nothing there: done. Repeat it after an error; it goes on where it stood.
+    ///
+    /// # Errors
+    /// `Failed` (`Busy`) if something uses it; `NotEmpty` if the mount point holds data, which stays; `WrongType`.
+    fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
+
+    /// Makes the name a plain folder with exactly this mode (permissions, setuid, setgid, sticky), and this group if given. An existing
+    /// folder gets mode and group again, its content is left alone.
+    ///
+    /// # Errors
+    /// `AlreadyMounted`, `SymbolicLink`, `WrongType`, `InvalidPath` for a mode beyond 07777, `Failed`.
+    fn make_folder(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<()>;
+
+    /// Removes the folder at a name and everything in it. Symbolic links are removed, not followed. Nothing there: done. Repeat it
+    /// after an error; it goes on with what is left.
+    ///
+    /// # Guarantees
+    /// No mount is ever crossed. A mount at it or below it that stands before the call refuses the whole before
+    /// anything is removed; one that appears during it stops the removal, and nothing on it is touched.
+    ///
+    /// # Errors
+    /// `MountInside`, `SymbolicLink`, `WrongType` if it is no folder, `StillWritten`, `Failed`.
+    fn delete_folder(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+
+    /// Removes an empty folder. Nothing there: done.
+    ///
+    /// # Errors
+    /// `NotEmpty`, `WrongType`, `MountInside`, `Failed`.
+    fn remove_empty_dir(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+
+    /// Puts a file with this content and mode at a name, at once: a reader sees the old content or the new, never a part.
+    /// The next write of the same name clears what a crash in the middle of one left (`.NAME.new`).
+    ///
+    /// # Errors
+    /// `Failed` (`NoSpace`, ...), and the old content stays.
+    fn write_atomic(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        bytes: &[u8],
+        mode: u32,
+        durability: Durability,
+    ) -> Result<()>;
+
+    /// The content of a regular file, none if nothing is there.
+    ///
+    /// # Errors
+    /// `TooLarge` beyond `limit` bytes, `SymbolicLink`, `WrongType`, `Failed`.
+    fn read_file(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>>;
+
+    /// Removes a file, a link, or whatever is no folder. Nothing there: done.
+    ///
+    /// # Errors
+    /// `WrongType` for a folder, `Failed`.
+    fn remove_file(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+
+    /// A folder of the host's own as the source of a bind mount.
+    ///
+    /// # Errors
+    /// `Failed` when the process has no file descriptor left.
+    fn source(&self, directory: &Directory) -> Result<MountSource>;
+
+    /// A copy of the mount at the source, unseen until attached. With `recursive` the mounts below it come too, and later ones follow;
+    /// without, it is cut off from the original. Either way what is mounted on the copy never appears at the original.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn bind(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount>;
+
+    /// Sets per-mount options by the names of `wit/mounts.wit`; with `recursive`, on the mounts below too.
+    ///
+    /// # Errors
+    /// `InvalidOption` for another name, and then none is set; `Failed`.
+    fn set_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()>;
+
+    /// A new, empty tmpfs. Options: `size`, `nr_inodes`, `mode`, `uid`, `gid`, `noswap`.
+    ///
+    /// # Errors
+    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user namespace lacks it, `Failed`.
+    fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount>;
+
+    /// Opens what stands at an absolute path of the host, following symbolic links. What was opened, not what was
+    /// written, must lie in one of `roots`.
+    ///
+    /// # Errors
+    /// `InvalidPath` (relative, `..`, NUL), `OutsideGrant`, `Failed` (`NotFound`).
+    fn open_host_path(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
+
+    /// Creates the folder with its missing parents (0755) and opens it; an existing one is opened. The deepest existing parent
+    /// must lie in one of `roots`.
+    ///
+    /// # Errors
+    /// As [`Kernel::open_host_path`], and `WrongType` if something else stands there.
+    fn create_host_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
+
+    /// Creates the file (0644) and opens it; an existing one is opened. Its parent must exist and lie in one of `roots`.
+    ///
+    /// # Errors
+    /// As [`Kernel::open_host_path`], and `WrongType` if something else stands there.
+    fn create_host_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
+
+    /// Takes the exclusive use of a root folder by a lock file in it, or fails at once. The file stays; only the lock counts.
+    ///
+    /// # Errors
+    /// `InUse` with the holder's process id; `Failed`.
+    fn lock_root(&self, directory: &Directory, name: &OsStr) -> Result<RootLock>;
+
+    /// The machine's memory in bytes, as Linux counts it (`MemTotal`).
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn total_memory(&self) -> Result<u64>;
+}

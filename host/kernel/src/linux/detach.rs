@@ -1,0 +1,115 @@
+//! Unmounting: by the descriptor of the folder that the mount point is in, from the leaves up.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::LinuxKernel;
+use super::stat::look;
+use super::walk::{PLACE, folder_fd, open_beneath, proc_path};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::{check_name, label, text};
+use crate::step::Step;
+use crate::types::Detach;
+
+/// More mounts than this on one name are somebody's loop, not a volume.
+const MAX_STACKED: usize = 1000;
+
+/// What came of the mounts below a volume.
+enum Leaves {
+    /// There are none.
+    None,
+    /// One layer of them is gone.
+    Unmounted,
+    /// They came from a more privileged user namespace and go only together with the volume.
+    Locked,
+}
+
+impl LinuxKernel {
+    pub(super) fn detach_at(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
+        check_name(name)?;
+        let from = folder_fd(folder)?;
+        let shown = label(&folder.label, name);
+        let failed = |step| {
+            let shown = &shown;
+            move |errno| KernelError::failed(step, text(shown), errno)
+        };
+        for _ in 0..MAX_STACKED {
+            match look(from, name, self.ids()) {
+                Ok(seen) if seen.is_mount_root() => {}
+                Ok(_) => return self.remove_mount_point(from, name, &shown),
+                Err(Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(failed(Step::Inspect)(errno)),
+            }
+            match unmount(from, name, how) {
+                Ok(()) => {}
+                // A mount with others on it counts as used; those go first. A truly used one is told by the next try.
+                Err(Errno::BUSY) if how == Detach::Normal => {
+                    match self.unmount_leaves(folder, name, &shown)? {
+                        Leaves::Unmounted => {}
+                        Leaves::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
+                        Leaves::Locked => {
+                            unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?
+                        }
+                    }
+                }
+                // Somebody else was faster.
+                Err(Errno::INVAL | Errno::NOENT) if !self.is_mount(from, name) => {}
+                Err(errno) => return Err(failed(Step::Unmount)(errno)),
+            }
+        }
+        Err(failed(Step::Unmount)(Errno::BUSY))
+    }
+
+    fn is_mount(&self, folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+        look(folder, name, self.ids()).is_ok_and(|seen| seen.is_mount_root())
+    }
+
+    /// Unmounts the mounts below a mounted volume that carry no other.
+    fn unmount_leaves(&self, folder: &Directory, name: &OsStr, shown: &Path) -> Result<Leaves> {
+        let from = folder_fd(folder)?;
+        let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
+        // Held only while listing: an open handle keeps the mount busy.
+        let below = self
+            .below(open_beneath(from, name, PLACE).map_err(failed)?.as_fd())
+            .map_err(failed)?;
+        let parents: HashSet<_> = below.iter().map(|mount| mount.parent).collect();
+        let mut found = Leaves::None;
+        for mount in below.iter().filter(|mount| !parents.contains(&mount.id)) {
+            let inner = Path::new(name).join(&mount.point);
+            let shown = label(&folder.label, &inner);
+            let (Some(parent), Some(last)) = (inner.parent(), inner.file_name()) else {
+                continue;
+            };
+            let parent = open_beneath(from, parent, PLACE | OFlags::DIRECTORY)
+                .map_err(|errno| KernelError::walking(Step::Unmount, text(&shown), errno))?;
+            match unmount(parent.as_fd(), last, Detach::Normal) {
+                Err(Errno::INVAL) if self.is_mount(parent.as_fd(), last) => {
+                    return Ok(Leaves::Locked);
+                }
+                Ok(()) | Err(Errno::INVAL | Errno::NOENT) => found = Leaves::Unmounted,
+                Err(errno) => {
+                    return Err(KernelError::failed(Step::Unmount, text(&shown), errno));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Unmounts the topmost mount at an entry of an open folder; a symbolic link there is not followed.
+fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
+    let flags = match how {
+        Detach::Normal => UnmountFlags::NOFOLLOW,
+        Detach::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+    };
+    // umount2 takes only paths; this one goes through the descriptor, so nothing before the name can be swapped.
+    rustix::mount::unmount(proc_path(folder, Some(name)), flags)
+}

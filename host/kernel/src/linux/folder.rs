@@ -1,0 +1,88 @@
+//! Plain folders of the host's own: exact mode and group, removal when empty.
+
+use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Gid, Mode};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::walk::{FOLDER, folder_fd, make_exact, open_on_same_mount};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::{check_mode, check_name, label, text};
+use crate::step::Step;
+
+/// The group id that means "leave it as it is" to chown, so no group has it.
+const NO_GROUP: u32 = u32::MAX;
+
+impl LinuxKernel {
+    pub(super) fn make_folder_at(
+        &self,
+        folder: &Directory,
+        name: &OsStr,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<()> {
+        check_name(name)?;
+        check_mode(mode)?;
+        if group == Some(NO_GROUP) {
+            return Err(KernelError::InvalidPath {
+                path: NO_GROUP.to_string(),
+                rule: "no group has this id",
+            });
+        }
+        let parent = folder_fd(folder)?;
+        let shown = label(&folder.label, name);
+        let made = make_exact(parent, name, mode, &shown)?;
+        if made && group.is_none() {
+            return Ok(());
+        }
+        set_ownership(parent, name, mode, group, &shown).map_err(|cause| {
+            if !made {
+                return cause;
+            }
+            cause.undone(
+                rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+                    .map_err(|errno| KernelError::failed(Step::RemoveFolder, text(&shown), errno)),
+            )
+        })
+    }
+
+    pub(super) fn remove_empty_dir_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let path = text(&label(&folder.label, name));
+        match rustix::fs::unlinkat(folder_fd(folder)?, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Err(KernelError::NotEmpty { path }),
+            Err(Errno::NOTDIR) => Err(self.wrong_type(folder, name, "a folder")),
+            Err(Errno::BUSY) => Err(KernelError::MountInside { path }),
+            Err(errno) => Err(KernelError::failed(Step::RemoveFolder, path, errno)),
+        }
+    }
+}
+
+/// Sets group, then mode, of a folder that is checked, by being opened so, to lie on its parent's mount.
+fn set_ownership(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    mode: u32,
+    group: Option<u32>,
+    shown: &Path,
+) -> Result<()> {
+    let fd = match open_on_same_mount(parent, name, FOLDER) {
+        Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),
+        opened => {
+            opened.map_err(|errno| KernelError::walking(Step::OpenFolder, text(shown), errno))?
+        }
+    };
+    if let Some(group) = group {
+        rustix::fs::fchown(&fd, None, Some(Gid::from_raw(group)))
+            .map_err(|errno| KernelError::failed(Step::SetGroup, text(shown), errno))?;
+    }
+    // After the group: changing that may clear setgid.
+    rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))
+        .map_err(|errno| KernelError::failed(Step::SetMode, text(shown), errno))
+}

@@ -1,0 +1,182 @@
+//! Paths of the host that an operator granted: open first, then ask what was opened.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::stat::{look, look_closer, source_kind, type_word};
+use super::walk::{FOLDER_PLACE, PLACE, make_exact, open_beneath, path_of};
+use crate::error::KernelError;
+use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::kernel::Result;
+use crate::names::{check_absolute, text};
+use crate::step::Step;
+
+/// Modes of what is created, as the kubelet's.
+const FOLDER_MODE: u32 = 0o755;
+const FILE_MODE: u32 = 0o644;
+/// What the kernel appends to the path of something that was removed.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic links lead into other processes.
+fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+}
+
+impl LinuxKernel {
+    pub(super) fn open_granted(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
+        check_absolute(path)?;
+        let fd = open_following(path)
+            .map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
+        self.check_grant(fd.as_fd(), path, roots)?;
+        self.host_source(fd, path)
+    }
+
+    pub(super) fn create_granted_directory(
+        &self,
+        path: &Path,
+        roots: &[PathBuf],
+    ) -> Result<MountSource> {
+        check_absolute(path)?;
+        let (mut here, missing) = self.deepest_existing(path)?;
+        self.check_grant(here.as_fd(), path, roots)?;
+        let mut shown = path
+            .ancestors()
+            .nth(missing.len())
+            .unwrap_or(path)
+            .to_owned();
+        for name in missing {
+            shown.push(&name);
+            make_exact(here.as_fd(), &name, FOLDER_MODE, &shown)?;
+            here = open_beneath(&here, &name, FOLDER_PLACE)
+                .map_err(|errno| KernelError::walking(Step::CreateHostPath, text(&shown), errno))?;
+        }
+        self.host_source_of(here, path, SourceKind::Directory)
+    }
+
+    pub(super) fn create_granted_file(
+        &self,
+        path: &Path,
+        roots: &[PathBuf],
+    ) -> Result<MountSource> {
+        check_absolute(path)?;
+        match self.open_granted(path, roots) {
+            Ok(source) if source.kind == SourceKind::File => return Ok(source),
+            Ok(source) => return Err(wrong_kind(path, SourceKind::File, source.kind)),
+            Err(KernelError::Failed {
+                errno: Errno::NOENT,
+                ..
+            }) => {}
+            Err(error) => return Err(error),
+        }
+        let failed = |errno| KernelError::walking(Step::CreateHostPath, text(path), errno);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(failed(Errno::ISDIR));
+        };
+        let parent = open_following(parent).map_err(failed)?;
+        self.check_grant(parent.as_fd(), path, roots)?;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(FILE_MODE)) {
+            Ok(file) => {
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(FILE_MODE)).map_err(|errno| {
+                    failed(errno).undone(
+                        rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed),
+                    )
+                })?
+            }
+            // Somebody else made it first: that one is opened. A link that leads nowhere is refused below.
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let place = open_beneath(&parent, name, PLACE).map_err(failed)?;
+        self.host_source_of(place, path, SourceKind::File)
+    }
+
+    /// The deepest folder of the path that exists, and the names that are missing below it.
+    fn deepest_existing(&self, path: &Path) -> Result<(OwnedFd, Vec<OsString>)> {
+        let failed = |errno| KernelError::walking(Step::CreateHostPath, text(path), errno);
+        let mut missing: Vec<OsString> = Vec::new();
+        let mut existing = path;
+        loop {
+            match open_following(existing) {
+                Ok(fd) => {
+                    missing.reverse();
+                    return Ok((fd, missing));
+                }
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
+                return Err(failed(Errno::NOENT));
+            };
+            missing.push(name.to_owned());
+            existing = parent;
+        }
+    }
+
+    /// Requires that what was opened lies within a granted folder, wherever the path seemed to lead.
+    fn check_grant(&self, fd: BorrowedFd<'_>, path: &Path, roots: &[PathBuf]) -> Result<()> {
+        let failed = |errno| KernelError::failed(Step::OpenHostPath, text(path), errno);
+        let found = path_of(fd).map_err(failed)?;
+        if found.as_os_str().as_bytes().ends_with(DELETED)
+            && look_closer(fd, "", self.ids())
+                .map_err(failed)?
+                .is_unlinked()
+        {
+            return Err(failed(Errno::NOENT));
+        }
+        // The grant may be written with links too (/var/run); it means the folder that they lead to.
+        let granted = roots.iter().any(|root| {
+            let real = open_following(root).and_then(|fd| path_of(fd.as_fd()));
+            found.starts_with(real.as_deref().unwrap_or(root))
+        });
+        if granted {
+            return Ok(());
+        }
+        Err(KernelError::OutsideGrant {
+            path: text(path),
+            found: text(&found),
+        })
+    }
+
+    fn host_source(&self, fd: OwnedFd, path: &Path) -> Result<MountSource> {
+        let seen = look(&fd, OsStr::new(""), self.ids())
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(path), errno))?;
+        let Some(kind) = source_kind(seen.file_type()) else {
+            return Err(KernelError::WrongType {
+                path: text(path),
+                expected: "something that can be mounted",
+                found: type_word(seen.file_type()),
+            });
+        };
+        Ok(MountSource {
+            handle: DirectoryHandle::Fd(fd),
+            label: path.to_owned(),
+            kind,
+        })
+    }
+
+    fn host_source_of(&self, fd: OwnedFd, path: &Path, kind: SourceKind) -> Result<MountSource> {
+        let source = self.host_source(fd, path)?;
+        if source.kind == kind {
+            Ok(source)
+        } else {
+            Err(wrong_kind(path, kind, source.kind))
+        }
+    }
+}
+
+fn wrong_kind(path: &Path, expected: SourceKind, found: SourceKind) -> KernelError {
+    KernelError::WrongType {
+        path: text(path),
+        expected: expected.as_str(),
+        found: found.as_str(),
+    }
+}

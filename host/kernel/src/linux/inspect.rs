@@ -1,0 +1,272 @@
+//! Which mounts there are. `listmount` and `statmount` where the kernel tells all we want (Linux 6.13), `mountinfo` elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::mountinfo::{parse, split_options};
+use super::stat::{IdKind, look};
+use super::syscall::{listmount, statmount};
+use super::walk::{folder_fd, path_of};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::{check_name, label, text};
+use crate::options::option_names;
+use crate::step::Step;
+use crate::types::{MountId, MountInfo};
+
+/// How this kernel reports mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inspection {
+    StatMount,
+    MountInfo,
+}
+
+/// Ids fetched by one call: 32 KiB of them.
+const IDS_PER_CALL: usize = 4096;
+/// What a mount's answer usually fits into, and what it never exceeds, in bytes.
+const ANSWER_START: usize = 4 * 1024;
+const ANSWER_LIMIT: usize = 4 * 1024 * 1024;
+
+// What is asked for, and the place of each answer in `struct statmount`, whose strings begin after its fixed part.
+const SB_BASIC: u64 = 0x1;
+const MNT_BASIC: u64 = 0x2;
+const MNT_ROOT: u64 = 0x8;
+const MNT_POINT: u64 = 0x10;
+const FS_TYPE: u64 = 0x20;
+const MNT_OPTS: u64 = 0x80;
+const FS_SUBTYPE: u64 = 0x100;
+const SB_SOURCE: u64 = 0x200;
+const EVERYTHING: u64 =
+    SB_BASIC | MNT_BASIC | MNT_ROOT | MNT_POINT | FS_TYPE | MNT_OPTS | FS_SUBTYPE | SB_SOURCE;
+const AT_OPTIONS: usize = 4;
+const AT_MASK: usize = 8;
+const AT_SB_FLAGS: usize = 32;
+const AT_FS_TYPE: usize = 36;
+const AT_ID: usize = 40;
+const AT_PARENT: usize = 48;
+const AT_ATTRIBUTES: usize = 64;
+const AT_ROOT: usize = 104;
+const AT_POINT: usize = 108;
+const AT_SUBTYPE: usize = 120;
+const AT_SOURCE: usize = 124;
+const FIXED_PART: usize = 512;
+
+/// Flags of a file system, by the names that mountinfo gives them, in its order.
+const SB_READ_ONLY: u32 = 1;
+const SB_FLAGS: [(u32, &str); 4] = [
+    (1 << 4, "sync"),
+    (1 << 7, "dirsync"),
+    (1 << 6, "mand"),
+    (1 << 25, "lazytime"),
+];
+
+impl Inspection {
+    /// Asks about the mount of `/proc`, whose source every kernel that tells sources tells.
+    pub(super) fn probe() -> Self {
+        let mut answer = Answer::new();
+        let complete = look(CWD, "/proc", IdKind::Unique).is_ok_and(|seen| {
+            answer
+                .ask(seen.mount_id())
+                .is_ok_and(|()| answer.text(SB_SOURCE, AT_SOURCE).is_some())
+        });
+        if complete {
+            Self::StatMount
+        } else {
+            Self::MountInfo
+        }
+    }
+}
+
+/// One mount's answer; the buffer is used again for the next.
+struct Answer {
+    buffer: Vec<u8>,
+}
+
+impl Answer {
+    fn new() -> Self {
+        Self {
+            buffer: vec![0; ANSWER_START],
+        }
+    }
+
+    fn ask(&mut self, id: u64) -> std::result::Result<(), Errno> {
+        loop {
+            match statmount(id, EVERYTHING, &mut self.buffer) {
+                Err(Errno::OVERFLOW) if self.buffer.len() < ANSWER_LIMIT => {
+                    self.buffer.resize(self.buffer.len() * 2, 0);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        let bytes = self
+            .buffer
+            .get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_ne_bytes)
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        let bytes = self
+            .buffer
+            .get(at..at + 8)
+            .and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u64::from_ne_bytes)
+    }
+
+    /// A string, none if the kernel left it out: it is empty, or unknown to it.
+    fn text(&self, wanted: u64, at: usize) -> Option<&[u8]> {
+        if self.u64(AT_MASK) & wanted == 0 {
+            return None;
+        }
+        let start = FIXED_PART.checked_add(usize::try_from(self.u32(at)).ok()?)?;
+        self.buffer.get(start..)?.split(|byte| *byte == 0).next()
+    }
+
+    /// The mount, with its absolute mount point; empty if that lies outside of what this process sees.
+    fn mount(&self) -> MountInfo {
+        let point = self.text(MNT_POINT, AT_POINT).unwrap_or_default();
+        let point = PathBuf::from(OsStr::from_bytes(point));
+        let mut fs_type = lossy(self.text(FS_TYPE, AT_FS_TYPE));
+        if let Some(subtype) = self.text(FS_SUBTYPE, AT_SUBTYPE) {
+            fs_type = format!("{fs_type}.{}", lossy(Some(subtype)));
+        }
+        let attributes = self.u64(AT_ATTRIBUTES);
+        let sb_flags = self.u32(AT_SB_FLAGS);
+        let mut options = option_names(attributes);
+        let flags = SB_FLAGS.iter().filter(|(bit, _)| sb_flags & bit != 0);
+        options.extend(flags.map(|(_, name)| (*name).to_owned()));
+        options.extend(split_options(
+            self.text(MNT_OPTS, AT_OPTIONS).unwrap_or_default(),
+        ));
+        let root = self.text(MNT_ROOT, AT_ROOT).unwrap_or(b"/");
+        let source = self.text(SB_SOURCE, AT_SOURCE).unwrap_or_default();
+        MountInfo {
+            id: MountId(self.u64(AT_ID)),
+            parent: MountId(self.u64(AT_PARENT)),
+            point,
+            fs_type,
+            source: OsString::from_vec(source.to_vec()),
+            root: PathBuf::from(OsStr::from_bytes(root)),
+            options,
+            read_only: attributes & libc::MOUNT_ATTR_RDONLY != 0 || sb_flags & SB_READ_ONLY != 0,
+        }
+    }
+}
+
+fn lossy(bytes: Option<&[u8]>) -> String {
+    String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
+}
+
+/// The ids of every mount below this one, however many.
+fn ids_below(mount: u64) -> std::result::Result<Vec<u64>, Errno> {
+    let mut all = Vec::new();
+    let mut page = vec![0; IDS_PER_CALL];
+    loop {
+        let after = all.last().copied().unwrap_or(0);
+        let count = listmount(mount, after, &mut page)?;
+        all.extend(page.iter().take(count));
+        if count < page.len() {
+            return Ok(all);
+        }
+    }
+}
+
+fn read_mountinfo() -> std::result::Result<Vec<MountInfo>, Errno> {
+    std::fs::read("/proc/thread-self/mountinfo")
+        .map(|text| parse(&text))
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+impl LinuxKernel {
+    pub(super) fn mount_info_at(
+        &self,
+        folder: &Directory,
+        name: &OsStr,
+    ) -> Result<Option<MountInfo>> {
+        check_name(name)?;
+        let shown = label(&folder.label, name);
+        let seen = match look(folder_fd(folder)?, name, self.ids()) {
+            Ok(seen) if seen.is_mount_root() => seen,
+            Ok(_) | Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
+        };
+        let found = match self.inspection {
+            Inspection::StatMount => {
+                let mut answer = Answer::new();
+                match answer.ask(seen.mount_id()) {
+                    Ok(()) => Ok(Some(answer.mount())),
+                    // Gone between the two calls.
+                    Err(Errno::NOENT) => Ok(None),
+                    Err(errno) => Err(errno),
+                }
+            }
+            Inspection::MountInfo => read_mountinfo()
+                .map(|all| all.into_iter().find(|mount| mount.id.0 == seen.mount_id())),
+        };
+        let found =
+            found.map_err(|errno| KernelError::failed(Step::ListMounts, text(&shown), errno))?;
+        Ok(found.map(|mount| MountInfo {
+            point: PathBuf::from(name),
+            ..mount
+        }))
+    }
+
+    pub(super) fn mount_infos_below(&self, folder: &Directory) -> Result<Vec<MountInfo>> {
+        self.below(folder_fd(folder)?)
+            .map_err(|errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno))
+    }
+
+    /// Every mount below an open folder, by the folder's present path.
+    pub(super) fn below(
+        &self,
+        folder: BorrowedFd<'_>,
+    ) -> std::result::Result<Vec<MountInfo>, Errno> {
+        let base = path_of(folder)?;
+        let mut found = match self.inspection {
+            Inspection::StatMount => {
+                let seen = look(folder, "", IdKind::Unique)?;
+                stat_all(&ids_below(seen.mount_id())?, &base)?
+            }
+            Inspection::MountInfo => read_mountinfo()?
+                .into_iter()
+                .filter_map(|mount| relative_to(&base, mount))
+                .collect(),
+        };
+        found.sort_by_key(|mount| mount.id);
+        Ok(found)
+    }
+}
+
+fn stat_all(ids: &[u64], base: &Path) -> std::result::Result<Vec<MountInfo>, Errno> {
+    let mut answer = Answer::new();
+    let mut found = Vec::new();
+    for id in ids {
+        match answer.ask(*id) {
+            Ok(()) => found.extend(relative_to(base, answer.mount())),
+            // Unmounted since it was listed.
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(found)
+}
+
+/// The mount as seen from a folder, none if it does not stand below it.
+fn relative_to(base: &Path, mount: MountInfo) -> Option<MountInfo> {
+    let point = mount.point.strip_prefix(base).ok()?.to_owned();
+    if point.as_os_str().is_empty() {
+        None
+    } else {
+        Some(MountInfo { point, ..mount })
+    }
+}

@@ -1,0 +1,223 @@
+//! The real kernel. One file a job:
+//!
+//! | file | job |
+//! |---|---|
+//! | `root` | the root folder as a mount of its own |
+//! | `walk` | opening, making and listing folders beneath a handle |
+//! | `mount` | copying and attaching mounts |
+//! | `mount_point` | what a mount stands on: made before, removed after |
+//! | `detach` | unmounting |
+//! | `fs_context` | new file systems (`fsopen` ...) |
+//! | `inspect` | which mounts there are (`listmount`, `statmount`) |
+//! | `mountinfo` | the same from `/proc`, for older kernels |
+//! | `folder` | plain folders: exact mode and group, removal of empty ones |
+//! | `removal` | the one recursive removal |
+//! | `files` | small records, written atomically |
+//! | `host_path` | granted paths of the host |
+//! | `lock` | one volhost a root folder |
+//! | `stat` | looking without touching |
+//! | `syscall` | raw system calls, the only `unsafe` |
+
+mod detach;
+mod files;
+mod folder;
+mod fs_context;
+mod host_path;
+mod inspect;
+mod lock;
+mod mount;
+mod mount_point;
+mod mountinfo;
+mod removal;
+mod root;
+mod stat;
+mod syscall;
+mod walk;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use self::inspect::Inspection;
+use self::stat::IdKind;
+use crate::error::KernelError;
+use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::kernel::{Kernel, Result};
+use crate::step::Step;
+use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
+
+/// The kernel that runs this machine. Needs Linux 5.12, and `CAP_SYS_ADMIN` for whatever mounts.
+#[derive(Debug, Clone)]
+pub struct LinuxKernel {
+    inspection: Inspection,
+}
+
+impl LinuxKernel {
+    /// Asks the running kernel how it reports mounts, once.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            inspection: Inspection::probe(),
+        }
+    }
+
+    /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower, and only ids that the kernel
+    /// uses again; for kernels before 6.13 (chosen by [`LinuxKernel::new`] itself) and to compare the two.
+    #[must_use]
+    pub fn with_mountinfo() -> Self {
+        Self {
+            inspection: Inspection::MountInfo,
+        }
+    }
+
+    /// Which ids of mounts this instance compares.
+    fn ids(&self) -> IdKind {
+        match self.inspection {
+            Inspection::StatMount => IdKind::Unique,
+            Inspection::MountInfo => IdKind::Reused,
+        }
+    }
+}
+
+impl Default for LinuxKernel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Kernel for LinuxKernel {
+    fn prepare_root(&self, path: &Path, propagation: Propagation) -> Result<Directory> {
+        self.prepare_root_at(path, propagation)
+    }
+
+    fn release_root(&self, path: &Path) -> Result<()> {
+        self.release_root_at(path)
+    }
+
+    fn open_directory(&self, path: &Path) -> Result<Directory> {
+        self.open_directory_at(path)
+    }
+
+    fn try_clone(&self, directory: &Directory) -> Result<Directory> {
+        walk::folder_fd(directory)?
+            .try_clone_to_owned()
+            .map(|fd| walk::directory(fd, directory.label.clone()))
+            .map_err(|error| lost_handle(&directory.label, &error))
+    }
+
+    fn walk(&self, directory: &Directory, rel: &Path) -> Result<Directory> {
+        self.walk_to(directory, rel)
+    }
+
+    fn make_dirs(&self, directory: &Directory, rel: &Path, mode: u32) -> Result<Directory> {
+        self.make_dirs_to(directory, rel, mode)
+    }
+
+    fn names(&self, directory: &Directory) -> Result<Vec<OsString>> {
+        self.list_names(directory)
+    }
+
+    fn entry(&self, directory: &Directory, name: &OsStr) -> Result<Entry> {
+        self.entry_at(directory, name)
+    }
+
+    fn mount_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<MountInfo>> {
+        self.mount_info_at(directory, name)
+    }
+
+    fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>> {
+        self.mount_infos_below(directory)
+    }
+
+    fn attach(&self, mount: DetachedMount, directory: &Directory, name: &OsStr) -> Result<()> {
+        self.attach_at(&mount, directory, name)
+    }
+
+    fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
+        self.detach_at(directory, name, how)
+    }
+
+    fn make_folder(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<()> {
+        self.make_folder_at(directory, name, mode, group)
+    }
+
+    fn delete_folder(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        self.delete_folder_at(directory, name)
+    }
+
+    fn remove_empty_dir(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        self.remove_empty_dir_at(directory, name)
+    }
+
+    fn write_atomic(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        bytes: &[u8],
+        mode: u32,
+        durability: Durability,
+    ) -> Result<()> {
+        self.write_file_at(directory, name, bytes, mode, durability)
+    }
+
+    fn read_file(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        self.read_file_at(directory, name, limit)
+    }
+
+    fn remove_file(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        self.remove_file_at(directory, name)
+    }
+
+    fn source(&self, directory: &Directory) -> Result<MountSource> {
+        self.source_of(directory)
+    }
+
+    fn bind(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount> {
+        self.bind_source(source, recursive)
+    }
+
+    fn set_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()> {
+        self.set_mount_options(mount, options, recursive)
+    }
+
+    fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount> {
+        self.new_tmpfs(options)
+    }
+
+    fn open_host_path(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
+        self.open_granted(path, roots)
+    }
+
+    fn create_host_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
+        self.create_granted_directory(path, roots)
+    }
+
+    fn create_host_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
+        self.create_granted_file(path, roots)
+    }
+
+    fn lock_root(&self, directory: &Directory, name: &OsStr) -> Result<RootLock> {
+        self.lock_at(directory, name)
+    }
+
+    fn total_memory(&self) -> Result<u64> {
+        syscall::total_memory()
+            .map_err(|errno| KernelError::failed(Step::ReadMemory, "the machine", errno))
+    }
+}
+
+/// A descriptor could not be duplicated.
+fn lost_handle(label: &Path, error: &std::io::Error) -> KernelError {
+    let errno = rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO);
+    KernelError::failed(Step::CloneHandle, crate::names::text(label), errno)
+}

@@ -1,0 +1,334 @@
+//! The one recursive removal (rule R5). It works on descriptors, never crosses a mount, follows no link, and keeps
+//! a fixed number of descriptors open however deep the tree is.
+//!
+//! ```text
+//!  empty? --yes--> gone
+//!    | no
+//!  survey: a mount below? --yes--> refused, nothing removed
+//!    | no
+//!  clear: remove files, step into a folder that is not empty, step back out through `..` and remove it
+//! ```
+//!
+//! Stepping out goes through `..`, so the folder that is reached is compared with the one that was left: a tree that
+//! somebody moves meanwhile stops the removal instead of leading it elsewhere.
+
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, RawDir, ResolveFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::stat::{Identity, look, look_closer};
+use super::walk::{FOLDER, FOLDER_PLACE, folder_fd, open_on_same_mount};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::{check_name, label, text};
+use crate::step::Step;
+
+/// Trees of up to this many entries are looked at one by one for mounts; for larger ones the mount table is
+/// read, whose cost grows with all the mounts of the machine.
+const SURVEY_ENTRIES: usize = 512;
+/// How deep the survey goes, in folders; it holds a descriptor a level.
+const SURVEY_DEPTH: usize = 16;
+/// Bytes of entries fetched by one call.
+const LIST_BUFFER: usize = 32 * 1024;
+/// Folders remembered from one reading, at the upper levels and further down: what bounds the memory of a deep tree.
+const PENDING_ABOVE: usize = 256;
+const PENDING_BELOW: usize = 1;
+const UPPER_LEVELS: usize = 32;
+/// How often a folder that was emptied may be found filled again before whoever fills it is given right.
+const MAX_ROUNDS: u32 = 100;
+/// Messages show a path in full up to this many levels.
+const SHOWN_LEVELS: usize = 16;
+
+/// A folder that is being emptied.
+struct Level {
+    name: OsString,
+    identity: Identity,
+    /// Folders in it that are known not to be empty.
+    pending: Vec<OsString>,
+    /// How often it was found filled again.
+    rounds: u32,
+}
+
+impl LinuxKernel {
+    pub(super) fn delete_folder_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let parent = folder_fd(folder)?;
+        let shown = label(&folder.label, name);
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(Errno::BUSY) => return Err(KernelError::MountInside { path: text(&shown) }),
+            Err(Errno::NOTDIR) => {
+                let linked = look(parent, name, self.ids())
+                    .is_ok_and(|seen| seen.file_type() == FileType::Symlink);
+                return Err(if linked {
+                    KernelError::SymbolicLink { path: text(&shown) }
+                } else {
+                    self.wrong_type(folder, name, "a folder")
+                });
+            }
+            Err(errno) => return Err(KernelError::failed(Step::Remove, text(&shown), errno)),
+        }
+        self.refuse_mounts(parent, name, &shown)?;
+        Removal {
+            kernel: self,
+            base: parent,
+            shown,
+            levels: Vec::new(),
+        }
+        .run(name)
+    }
+
+    /// Refuses a tree in which a mount stands.
+    fn refuse_mounts(&self, parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<()> {
+        let mut budget = SURVEY_ENTRIES;
+        if self.survey(parent, name, shown, 0, &mut budget)? {
+            return Ok(());
+        }
+        let failed = |errno| removal_error(shown, errno);
+        let place = open_on_same_mount(parent, name, FOLDER_PLACE).map_err(failed)?;
+        let below = self.below(place.as_fd()).map_err(failed)?;
+        match below.first() {
+            Some(mount) => Err(KernelError::MountInside {
+                path: text(&shown.join(&mount.point)),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks at each entry of a small tree; false if it is larger than the budget.
+    fn survey(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+        depth: usize,
+        budget: &mut usize,
+    ) -> Result<bool> {
+        if depth == SURVEY_DEPTH {
+            return Ok(false);
+        }
+        let failed = |errno| removal_error(shown, errno);
+        let folder = match open_on_same_mount(parent, name, FOLDER) {
+            Err(Errno::NOENT) => return Ok(true),
+            opened => opened.map_err(failed)?,
+        };
+        // Reads a huge folder to its end only once: it is given up at the budget.
+        for entry in first_names(&folder, *budget).map_err(failed)? {
+            let Some(left) = budget.checked_sub(1) else {
+                return Ok(false);
+            };
+            *budget = left;
+            let inner = shown.join(&entry);
+            match look(&folder, &*entry, self.ids()) {
+                Ok(seen) if seen.is_mount_root() => {
+                    return Err(KernelError::MountInside { path: text(&inner) });
+                }
+                Ok(seen) if seen.is_folder() => {
+                    if !self.survey(folder.as_fd(), &entry, &inner, depth + 1, budget)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(removal_error(&inner, errno)),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The first names of a folder, one more than the budget at most.
+fn first_names(folder: &OwnedFd, budget: usize) -> std::result::Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    while names.len() <= budget
+        && let Some(entry) = entries.next()
+    {
+        let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// A removal under way: the folders from the top to the one that is being emptied.
+struct Removal<'a> {
+    kernel: &'a LinuxKernel,
+    base: BorrowedFd<'a>,
+    shown: PathBuf,
+    levels: Vec<Level>,
+}
+
+impl Removal<'_> {
+    fn run(mut self, name: &OsStr) -> Result<()> {
+        let Some(mut current) = self.enter(self.base, name, 0)? else {
+            return Ok(());
+        };
+        loop {
+            if let Some(inner) = self.next_folder(&current)? {
+                if let Some(entered) = self.enter(current.as_fd(), &inner, 0)? {
+                    current = entered;
+                }
+                continue;
+            }
+            // Everything in it is gone; out, and away with it.
+            let Some(left) = self.levels.pop() else {
+                return Ok(());
+            };
+            let outer = match self.levels.last() {
+                None => None,
+                Some(level) => Some(self.step_out(&current, level.identity)?),
+            };
+            let parent = outer.as_ref().map_or(self.base, AsFd::as_fd);
+            match rustix::fs::unlinkat(parent, &left.name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {
+                    let Some(outer) = outer else { return Ok(()) };
+                    current = outer;
+                }
+                // Filled again meanwhile, or the file system left entries out while others were being removed.
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                    if left.rounds == MAX_ROUNDS {
+                        let path = self.path(Some(&left.name));
+                        return Err(KernelError::StillWritten { path });
+                    }
+                    match (self.enter(parent, &left.name, left.rounds + 1)?, outer) {
+                        (Some(entered), _) => current = entered,
+                        (None, Some(outer)) => current = outer,
+                        (None, None) => return Ok(()),
+                    }
+                }
+                Err(errno) => return Err(self.error(Some(&left.name), errno)),
+            }
+        }
+    }
+
+    /// Opens a folder to be emptied; none if it is gone by now.
+    fn enter(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        rounds: u32,
+    ) -> Result<Option<OwnedFd>> {
+        let opened = match open_on_same_mount(parent, name, FOLDER) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened.map_err(|errno| self.error(Some(name), errno))?,
+        };
+        let seen = look_closer(&opened, "", self.kernel.ids())
+            .map_err(|errno| self.error(Some(name), errno))?;
+        let identity = seen.identity();
+        self.levels.push(Level {
+            name: name.to_owned(),
+            identity,
+            pending: Vec::new(),
+            rounds,
+        });
+        Ok(Some(opened))
+    }
+
+    /// Goes to the folder that was entered before this one.
+    fn step_out(&self, current: &OwnedFd, expected: Identity) -> Result<OwnedFd> {
+        let same_mount =
+            ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let outer = rustix::fs::openat2(current, "..", FOLDER, Mode::empty(), same_mount)
+            .map_err(|errno| self.error(None, errno))?;
+        let seen =
+            look_closer(&outer, "", self.kernel.ids()).map_err(|errno| self.error(None, errno))?;
+        if seen.identity() == expected {
+            Ok(outer)
+        } else {
+            // The folder was moved while it was emptied.
+            Err(KernelError::StillWritten {
+                path: self.path(None),
+            })
+        }
+    }
+
+    /// Removes what can be removed from the current folder, and says which folder in it must be emptied first.
+    fn next_folder(&mut self, current: &OwnedFd) -> Result<Option<OsString>> {
+        let remembered = if self.levels.len() <= UPPER_LEVELS {
+            PENDING_ABOVE
+        } else {
+            PENDING_BELOW
+        };
+        if let Some(level) = self.levels.last_mut()
+            && let Some(name) = level.pending.pop()
+        {
+            return Ok(Some(name));
+        }
+        rustix::fs::seek(current, SeekFrom::Start(0)).map_err(|errno| self.error(None, errno))?;
+        let mut pending = Vec::new();
+        let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
+        let mut entries = RawDir::new(current, &mut buffer);
+        while pending.len() < remembered
+            && let Some(entry) = entries.next()
+        {
+            let entry = entry.map_err(|errno| self.error(None, errno))?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            if self.remove_entry(current, name, entry.file_type() == FileType::Directory)? {
+                continue;
+            }
+            pending.push(name.to_owned());
+        }
+        let next = pending.pop();
+        if let Some(level) = self.levels.last_mut() {
+            level.pending = pending;
+        }
+        Ok(next)
+    }
+
+    /// Removes a file or an empty folder; false if it is a folder that is not empty.
+    fn remove_entry(&self, current: &OwnedFd, name: &OsStr, folder: bool) -> Result<bool> {
+        if !folder {
+            match rustix::fs::unlinkat(current, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => return Ok(true),
+                // The file system did not tell the type, or it changed.
+                Err(Errno::ISDIR) => {}
+                Err(errno) => return Err(self.error(Some(name), errno)),
+            }
+        }
+        match rustix::fs::unlinkat(current, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(self.error(Some(name), errno)),
+        }
+    }
+
+    fn error(&self, name: Option<&OsStr>, errno: Errno) -> KernelError {
+        removal_error(Path::new(&self.path(name)), errno)
+    }
+
+    /// Where the removal stands, for messages; the middle of a very deep path is left out.
+    fn path(&self, name: Option<&OsStr>) -> String {
+        let mut path = self.shown.clone();
+        let deep = self.levels.len() > SHOWN_LEVELS;
+        if deep {
+            path.push("…");
+        }
+        let skipped = if deep { self.levels.len() - 1 } else { 1 };
+        path.extend(self.levels.iter().skip(skipped).map(|level| &level.name));
+        if !self.levels.is_empty() {
+            path.extend(name);
+        }
+        text(&path)
+    }
+}
+
+/// `EBUSY` and `EXDEV` say that a mount stands there; the kernel removes nothing then.
+fn removal_error(path: &Path, errno: Errno) -> KernelError {
+    match errno {
+        Errno::BUSY | Errno::XDEV => KernelError::MountInside { path: text(path) },
+        errno => KernelError::walking(Step::Remove, text(path), errno),
+    }
+}

@@ -1,0 +1,100 @@
+//! The plain values that go in and out of a kernel: entries, mounts, options.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Identifies a mount. Where the kernel has unique ids (Linux 6.8) it is never used again for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MountId(pub u64);
+
+/// What stands at a name in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// Nothing.
+    Absent,
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// A socket, device or named pipe.
+    Other,
+    /// A mount; what its root is has not been asked.
+    Mount(MountId),
+}
+
+/// A mount, as the kernel reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountInfo {
+    /// Its id.
+    pub id: MountId,
+    /// The id of the mount it stands on.
+    pub parent: MountId,
+    /// Where it stands, relative to the folder that was asked about.
+    pub point: PathBuf,
+    /// The file-system type: `tmpfs`, `ext4`, `fuse.sshfs`.
+    pub fs_type: String,
+    /// The source as the file system tells it: a device, `tmpfs`, `server:/export`. Not always a path.
+    pub source: OsString,
+    /// Which folder or file of the file system is mounted; `/` for the whole.
+    pub root: PathBuf,
+    /// Per-mount options (`ro`, `nosuid`, `relatime` ...) first, then those of the file system (`size=1024k`).
+    pub options: Vec<String>,
+    /// Writing through this mount is refused: the mount is read-only, or its file system is.
+    pub read_only: bool,
+}
+
+/// Whether mounts below the root folder travel to other mount namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Propagation {
+    /// They stay here.
+    Private,
+    /// They appear in every namespace that follows this one; containers that were started earlier see new mounts.
+    Shared,
+}
+
+/// How to unmount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detach {
+    /// Only if nothing uses it; otherwise the error is `Busy`, and nothing is lost.
+    Normal,
+    /// At once out of sight; the kernel lets go of it when its last user does. For storage that does not answer.
+    Lazy,
+}
+
+/// What a written file survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// The end of the process. No write waits for a disk.
+    Process,
+    /// The sudden end of the machine: file and folder are synchronised before the call returns.
+    Machine,
+}
+
+/// An option of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsOption {
+    /// Its name.
+    pub key: String,
+    /// Its value; none for a flag.
+    pub value: Option<String>,
+}
+
+impl FsOption {
+    /// `key=value`.
+    pub fn new(key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            value: Some(value.into()),
+        }
+    }
+
+    /// A flag.
+    pub fn flag(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            value: None,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The suite against the twin, and the faults that only the twin can have.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests may panic"
+)]
+
+mod suite;
+mod twin_world;
+
+use std::path::Path;
+
+use suite::{House, World, name};
+use twin_world::TwinWorld;
+use volhost_kernel::{
+    Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step, TwinKernel,
+};
+
+fn run(case: impl FnOnce(&dyn World)) {
+    case(&TwinWorld::new());
+}
+
+mod twin {
+    use super::run;
+    crate::all_cases!(run);
+}
+
+#[test]
+fn an_attach_that_fails_at_any_step_leaves_nothing() {
+    let mut failures = 0;
+    for step in 0.. {
+        let world = TwinWorld::new();
+        let house = House::new(&world);
+        let mount = house.bind(&house.outside("source"));
+        let before = world.mount_count();
+        world.0.fail_at(step, Errno::IO);
+        let attached = house.kernel.attach(mount, &house.root, name("volume"));
+        world.0.clear_faults();
+        let Err(error) = attached else {
+            assert!(house.is_mount("volume"));
+            break;
+        };
+        failures += 1;
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(house.entry("volume"), Entry::Absent);
+        assert_eq!((world.mount_count(), world.0.detached_count()), (before, 0));
+    }
+    assert_eq!(failures, 3, "mount point, attach, check");
+}
+
+#[test]
+fn a_detach_that_fails_is_finished_by_the_next() {
+    let world = TwinWorld::new();
+    let house = House::new(&world);
+    house.attach(house.bind(&house.outside("source")), "volume");
+    world.0.fail_next(Step::RemoveMountPoint, Errno::IO);
+    let error = house
+        .kernel
+        .detach(&house.root, name("volume"), Detach::Normal)
+        .unwrap_err();
+    assert_eq!(error.step(), Some(Step::RemoveMountPoint));
+    assert_eq!(house.entry("volume"), Entry::Folder);
+    house
+        .kernel
+        .detach(&house.root, name("volume"), Detach::Normal)
+        .unwrap();
+    assert_eq!(house.entry("volume"), Entry::Absent);
+}
+
+#[test]
+fn a_folder_whose_group_fails_is_taken_back() {
+    let world = TwinWorld::new();
+    let house = House::new(&world);
+    world.0.fail_next(Step::SetGroup, Errno::PERM);
+    let error = house
+        .kernel
+        .make_folder(&house.root, name("a"), 0o750, Some(1))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert_eq!(house.entry("a"), Entry::Absent);
+}
+
+#[test]
+fn a_write_that_fails_keeps_the_old_content() {
+    let world = TwinWorld::new();
+    let house = House::new(&world);
+    let write = |bytes| {
+        house
+            .kernel
+            .write_atomic(&house.root, name("f"), bytes, 0o600, Durability::Machine)
+    };
+    write(b"old").unwrap();
+    for step in [Step::WriteFile, Step::PublishFile] {
+        world.0.fail_next(step, Errno::IO);
+        assert_eq!(write(b"new").unwrap_err().step(), Some(step));
+        assert_eq!(world.list(&house.path), ["f"]);
+        assert_eq!(world.read(&house.at("f")).unwrap(), b"old");
+    }
+}
+
+#[test]
+fn a_missing_tmpfs_option_is_unsupported_by_name() {
+    let twin = TwinKernel::new();
+    twin.without_option("noswap");
+    let error = twin.tmpfs(&[FsOption::flag("noswap")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("noswap"), "{error}");
+}
+
+#[test]
+fn a_second_host_finds_what_the_first_left() {
+    let world = TwinWorld::new();
+    let house = House::new(&world);
+    house.attach(house.bind(&house.outside("source")), "volume");
+    let told = house.kernel.mounts_below(&house.root).unwrap();
+    drop(house);
+    let second = world.0.clone();
+    let root = second.open_directory(Path::new("/work/root")).unwrap();
+    assert_eq!(second.mounts_below(&root).unwrap(), told);
+}
+
+#[test]
+fn a_handle_of_another_machine_is_refused() {
+    let (one, other) = (TwinWorld::new(), TwinWorld::new());
+    let (house, stranger) = (House::new(&one), House::new(&other));
+    let error = house.kernel.names(&stranger.root).unwrap_err();
+    assert!(matches!(error, KernelError::ForeignHandle { .. }));
+    let mount = stranger.kernel.tmpfs(&[]).unwrap();
+    let error = house
+        .kernel
+        .attach(mount, &house.root, name("x"))
+        .unwrap_err();
+    assert!(matches!(error, KernelError::ForeignHandle { .. }));
+    assert_eq!(
+        other.0.detached_count(),
+        0,
+        "the mount was discarded by its own machine"
+    );
+}

@@ -1,0 +1,69 @@
+//! The suite's view of the twin.
+
+use std::any::Any;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use volhost_kernel::{Errno, Kernel, SourceKind, TwinKernel};
+
+use crate::suite::World;
+
+pub struct TwinWorld(pub TwinKernel);
+
+impl TwinWorld {
+    pub fn new() -> Self {
+        let twin = TwinKernel::new();
+        twin.add_folder("/work").unwrap();
+        Self(twin)
+    }
+}
+
+impl World for TwinWorld {
+    fn kernel(&self) -> &dyn Kernel {
+        &self.0
+    }
+
+    fn base(&self) -> PathBuf {
+        PathBuf::from("/work")
+    }
+
+    fn add_folder(&self, path: &Path) {
+        self.0.add_folder(path).unwrap();
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Errno> {
+        self.0.write(path, bytes)
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, Errno> {
+        self.0.read(path)
+    }
+
+    fn add_symlink(&self, path: &Path, target: &Path) {
+        self.0.add_symlink(path, target).unwrap();
+    }
+
+    fn add_node(&self, path: &Path, kind: SourceKind) {
+        self.0.add_node(path, kind).unwrap();
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.0.exists(path)
+    }
+
+    fn list(&self, path: &Path) -> Vec<OsString> {
+        self.0.list(path).unwrap()
+    }
+
+    fn mode_and_group(&self, path: &Path) -> (u32, u32) {
+        self.0.mode_and_group(path).unwrap()
+    }
+
+    fn hold(&self, path: &Path) -> Box<dyn Any> {
+        Box::new(self.0.hold(path).unwrap())
+    }
+
+    fn mount_count(&self) -> usize {
+        self.0.mounts().len()
+    }
+}
