@@ -1,0 +1,81 @@
+//! What a plugin says of itself, and of one volume.
+
+use std::fmt;
+
+use crate::backend;
+
+/// What a plugin says of itself, in [`VolumePlugin::describe`](crate::VolumePlugin::describe).
+///
+/// ```
+/// # use volhost_plugin_sdk::prelude::*;
+/// fn describe(about: &mut Description) {
+///     about.name("example.com/scratch").version(env!("CARGO_PKG_VERSION")).serves("scratch");
+/// }
+/// ```
+pub struct Description<'call>(&'call backend::Description);
+
+impl<'call> Description<'call> {
+    pub(crate) fn new(handle: &'call backend::Description) -> Self {
+        Self(handle)
+    }
+
+    /// The plugin's name, `vendor/name`: exactly one slash, each side of lower-case letters, digits, `.` and `-`.
+    /// It becomes the folder `vendor~name` of a pod.
+    pub fn name(&mut self, name: &str) -> &mut Self {
+        self.0.name(name);
+        self
+    }
+
+    /// The plugin's own version, for people. `env!("CARGO_PKG_VERSION")` is a good one.
+    pub fn version(&mut self, version: &str) -> &mut Self {
+        self.0.version(version);
+        self
+    }
+
+    /// A volume source this plugin serves: the field's name in a Pod's volume or a PersistentVolume, such as
+    /// `emptyDir`. Call it once a source. No other loaded plugin may serve the same.
+    pub fn serves(&mut self, source: &str) -> &mut Self {
+        self.0.serves(source);
+        self
+    }
+
+    /// PersistentVolume mount options are passed on. Without this the host refuses a volume that has some.
+    pub fn accepts_mount_options(&mut self) -> &mut Self {
+        self.0.accepts_mount_options();
+        self
+    }
+
+    /// The content follows its source: the host calls `set_up` again on a mounted volume when the source may have
+    /// changed.
+    pub fn follows_its_source(&mut self) -> &mut Self {
+        self.0.follows_its_source();
+        self
+    }
+}
+
+impl fmt::Debug for Description<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Description")
+    }
+}
+
+/// What a plugin says of one volume, in [`VolumePlugin::identify`](crate::VolumePlugin::identify).
+pub struct Identity<'call>(&'call backend::Identity);
+
+impl<'call> Identity<'call> {
+    pub(crate) fn new(handle: &'call backend::Identity) -> Self {
+        Self(handle)
+    }
+
+    /// The volume's stable name: equal for two specifications of the same storage, whatever pod asks. At most 1,024
+    /// bytes, no control characters. Volumes without a name are named by their pod.
+    pub fn name(&mut self, name: &str) {
+        self.0.name(name);
+    }
+}
+
+impl fmt::Debug for Identity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
+}

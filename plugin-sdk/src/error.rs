@@ -1,0 +1,209 @@
+//! Why a call failed, by what the host must do about it.
+
+use std::fmt;
+
+/// What a fallible function of a plugin answers.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure. Choose the case by what should happen next, not by what happened; the host and the person reading
+/// `volhost describe` both act on it.
+///
+/// Unless a case says otherwise, returning it promises that the call changed *nothing*.
+///
+/// Write the text for a person: the field, path or object, what is wrong with it, and what would be right.
+/// Never put a secret in it.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+///
+/// let error = Error::not_found("/srv/data does not exist").context("hostPath");
+/// assert_eq!(error.to_string(), "hostPath: /srv/data does not exist");
+/// assert!(matches!(error, Error::NotFound(_)), "more words, the same case");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A field of the volume's source is missing, of the wrong type, or out of range. Useless to retry without a change.
+    InvalidArgument(String),
+    /// What the volume refers to does not exist. Retried with backoff.
+    NotFound(String),
+    /// It exists already, and differs from what is asked.
+    Conflict(String),
+    /// Somebody holds it. Retried with backoff.
+    Busy(String),
+    /// Something else must happen first. Retried with backoff.
+    Precondition(String),
+    /// The operator's grant, or the kernel, says no.
+    PermissionDenied(String),
+    /// This plugin or this kernel cannot do it.
+    Unsupported(String),
+    /// It failed for a reason that may pass. Retried with backoff.
+    Retryable(String),
+    /// It may have happened, and may be happening still. The host repeats the call or undoes it; it never forgets it.
+    Uncertain(String),
+    /// The volume's own data is damaged: a person must look. Retried with backoff.
+    Corrupt(String),
+    /// Every other failure, by code.
+    Other(OtherError),
+}
+
+/// A failure without a case of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherError {
+    /// An errno name such as `EIO` when it comes from the kernel, else one word of the plugin's choice.
+    pub code: String,
+    /// What happened, for a person.
+    pub message: String,
+}
+
+macro_rules! constructors {
+    ($($name:ident => $case:ident),* $(,)?) => {$(
+        #[doc = concat!("An [`Error::", stringify!($case), "`] with this text.")]
+        #[must_use]
+        pub fn $name(text: impl Into<String>) -> Self {
+            Self::$case(text.into())
+        }
+    )*};
+}
+
+impl Error {
+    constructors! {
+        invalid_argument => InvalidArgument,
+        not_found => NotFound,
+        conflict => Conflict,
+        busy => Busy,
+        precondition => Precondition,
+        permission_denied => PermissionDenied,
+        unsupported => Unsupported,
+        retryable => Retryable,
+        uncertain => Uncertain,
+        corrupt => Corrupt,
+    }
+
+    /// An [`Error::Other`] with this code and text.
+    #[must_use]
+    pub fn other(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Other(OtherError {
+            code: code.into(),
+            message: message.into(),
+        })
+    }
+
+    /// The case in the contract's spelling, such as `not-found`.
+    #[must_use]
+    pub const fn case(&self) -> &'static str {
+        match self {
+            Self::InvalidArgument(_) => "invalid-argument",
+            Self::NotFound(_) => "not-found",
+            Self::Conflict(_) => "conflict",
+            Self::Busy(_) => "busy",
+            Self::Precondition(_) => "precondition",
+            Self::PermissionDenied(_) => "permission-denied",
+            Self::Unsupported(_) => "unsupported",
+            Self::Retryable(_) => "retryable",
+            Self::Uncertain(_) => "uncertain",
+            Self::Corrupt(_) => "corrupt",
+            Self::Other(_) => "other",
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        match self {
+            Self::InvalidArgument(text)
+            | Self::NotFound(text)
+            | Self::Conflict(text)
+            | Self::Busy(text)
+            | Self::Precondition(text)
+            | Self::PermissionDenied(text)
+            | Self::Unsupported(text)
+            | Self::Retryable(text)
+            | Self::Uncertain(text)
+            | Self::Corrupt(text) => text,
+            Self::Other(other) => &other.message,
+        }
+    }
+
+    /// Puts `what: ` before the text. The case stays, so that what the host does stays too.
+    #[must_use]
+    pub fn context(mut self, what: impl fmt::Display) -> Self {
+        let text = match &mut self {
+            Self::InvalidArgument(text)
+            | Self::NotFound(text)
+            | Self::Conflict(text)
+            | Self::Busy(text)
+            | Self::Precondition(text)
+            | Self::PermissionDenied(text)
+            | Self::Unsupported(text)
+            | Self::Retryable(text)
+            | Self::Uncertain(text)
+            | Self::Corrupt(text) => text,
+            Self::Other(other) => &mut other.message,
+        };
+        *text = format!("{what}: {text}");
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Other(other) => write!(f, "{} ({})", other.message, other.code),
+            _ => f.write_str(self.message()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Adds words to a failure in passing.
+pub trait Context<T> {
+    /// Puts `what: ` before the text of the error and keeps its case.
+    ///
+    /// # Errors
+    /// The error it was called on.
+    fn context(self, what: impl fmt::Display) -> Result<T>;
+
+    /// As [`Context::context`], with words that are only made when there is an error.
+    ///
+    /// # Errors
+    /// The error it was called on.
+    fn with_context<D: fmt::Display>(self, what: impl FnOnce() -> D) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| error.into().context(what))
+    }
+
+    fn with_context<D: fmt::Display>(self, what: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|error| error.into().context(what()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_words_never_change_what_the_host_does() {
+        for error in [
+            Error::uncertain("lost"),
+            Error::busy("held"),
+            Error::other("EIO", "read failed"),
+        ] {
+            let case = error.case();
+            let wrapped = Err::<(), _>(error).context("mounting").unwrap_err();
+            assert_eq!(wrapped.case(), case);
+            assert!(wrapped.message().starts_with("mounting: "), "{wrapped}");
+        }
+    }
+
+    #[test]
+    fn another_failure_shows_its_code() {
+        assert_eq!(
+            Error::other("EIO", "the disk does not answer").to_string(),
+            "the disk does not answer (EIO)"
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! Events on the pod, for the person who runs `volhost describe pod`.
+
+use std::fmt::Display;
+
+use crate::backend;
+
+/// A thing worth knowing. `reason` is one CamelCase word.
+pub fn normal(reason: &str, message: impl Display) {
+    backend::events::normal(reason, &message.to_string());
+}
+
+/// A thing worth acting on. `reason` is one CamelCase word.
+pub fn warning(reason: &str, message: impl Display) {
+    backend::events::warning(reason, &message.to_string());
+}

@@ -1,0 +1,133 @@
+//! Write volhost volume plugins in Rust.
+//!
+//! A plugin is the knowledge of one kind of storage: what the fields of its volumes mean, and which mounts make such a
+//! volume stand in a pod's folder. It is a WebAssembly component without any privilege. The host owns state, scheduling
+//! and every system call; the plugin asks it for mounts through typed handles.
+//!
+//! # A whole plugin
+//!
+//! One trait and one macro. This one gives a pod a memory file system whose size the volume says:
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//!
+//! /// Serves `scratch: {size: 64Mi}`.
+//! struct Scratch;
+//!
+//! impl VolumePlugin for Scratch {
+//!     fn describe(about: &mut Description) {
+//!         about.name("example.com/scratch").version(env!("CARGO_PKG_VERSION")).serves("scratch");
+//!     }
+//!
+//!     // Reads every field, so that a typing error is told before anything is mounted.
+//!     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
+//!         volume.known_fields(&["size"])?;
+//!         volume.bytes("size")?;
+//!         Ok(())
+//!     }
+//!
+//!     fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!         // The host may call again at any time: what stands already is done.
+//!         if target.is_mounted()? {
+//!             return Ok(());
+//!         }
+//!         let mut tmpfs = Tmpfs::new().mode(0o777);
+//!         if let Some(size) = volume.bytes("size")? {
+//!             tmpfs = tmpfs.size(size);
+//!         }
+//!         if let Some(group) = pod.fs_group() {
+//!             tmpfs = tmpfs.group(group);
+//!         }
+//!         // Nobody sees the mount before `attach`; if anything fails until then, it is discarded by itself.
+//!         target.attach(tmpfs.create()?)
+//!     }
+//!
+//!     fn tear_down(target: &MountTarget) -> Result<()> {
+//!         target.detach()
+//!     }
+//! }
+//!
+//! export_plugin!(Scratch);
+//!
+//! // The same code runs natively against a double of the host.
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! let volume = Volume::builder("scratch").field("size", "64Mi");
+//! host.set_up::<Scratch>(&volume, &Pod::builder().fs_group(2000))?;
+//! let mount = host.target(volume.name()).mount().expect("it is mounted");
+//! assert_eq!(mount.option("size"), Some("67108864"));
+//! assert_eq!(mount.option("gid"), Some("2000"));
+//!
+//! host.tear_down::<Scratch>(volume.name())?;
+//! assert!(host.target(volume.name()).is_absent());
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! The crate's `Cargo.toml` says `crate-type = ["cdylib", "rlib"]` below `[lib]`: the first is what becomes the
+//! component, the second is what `cargo test` links.
+//!
+//! # From source to a mounted volume
+//!
+//! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
+//! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes the component
+//!    `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of [`tmpfs`], [`host_paths`], [`node`],
+//!    [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
+//! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
+//!    operator granted is what it gets. Of the interfaces here only [`host_paths`] needs a grant.
+//!
+//! # Rules
+//!
+//! - **Repeat.** `set_up` of what is set up, and `tear_down` of what is gone, succeed and change nothing.
+//! - **Nothing is kept.** Each call runs in a fresh sandbox; a `static` is empty again at the next call.
+//! - **Errors say what to do.** Choose the [`Error`] case by what should happen next, and name the field or the object,
+//!   what is wrong, and what would be right. [`Error::context`] adds words and keeps the case.
+//! - **Bounded.** Memory, time, log lines and handles are limited, and a panic or an endless loop ends the sandbox. The
+//!   handles it held are closed; a mount that was not attached is discarded.
+
+#![forbid(unsafe_code)]
+
+pub mod abi;
+mod describe;
+mod error;
+pub mod events;
+pub mod host_paths;
+pub mod log;
+mod mounts;
+pub mod node;
+mod plugin;
+mod pod;
+pub mod quantity;
+mod quote;
+mod suggest;
+pub mod tmpfs;
+mod volume;
+
+#[cfg(not(target_family = "wasm"))]
+pub mod testing;
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+pub mod wasm;
+
+#[cfg(not(target_family = "wasm"))]
+use testing::double as backend;
+#[cfg(target_family = "wasm")]
+use wasm as backend;
+
+pub use describe::{Description, Identity};
+pub use error::{Context, Error, OtherError, Result};
+pub use mounts::{
+    DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState,
+};
+pub use plugin::VolumePlugin;
+pub use pod::Pod;
+pub use quote::quoted;
+pub use volume::Volume;
+
+/// Everything a plugin's source usually names.
+pub mod prelude {
+    pub use crate::tmpfs::Tmpfs;
+    pub use crate::{
+        Context, Description, DetachedMount, Error, Identity, MountSource, MountTarget, Pod,
+        Result, SourceKind, TargetState, Volume, VolumePlugin, events, export_plugin, host_paths,
+        log, node, quoted,
+    };
+}

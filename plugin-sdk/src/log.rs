@@ -1,0 +1,46 @@
+//! Lines into the host's log, for the operator. The host adds which volume, pod and operation.
+//!
+//! What is over the operation's allowance is counted and dropped. Never log a secret.
+//!
+//! ```no_run
+//! use volhost_plugin_sdk::log;
+//! log::info("the share answers");
+//! log::debug(format_args!("{} of {} paths", 1, 2));
+//! ```
+
+use std::fmt::Display;
+
+use crate::backend;
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Something failed.
+    Error,
+    /// Something may fail, or is not as good as it should be.
+    Warn,
+    /// A step that an operator may want to see.
+    Info,
+    /// A detail for the plugin's author.
+    Debug,
+}
+
+/// Something failed.
+pub fn error(message: impl Display) {
+    backend::write_log(Level::Error, &message.to_string());
+}
+
+/// Something may fail, or is not as good as it should be.
+pub fn warn(message: impl Display) {
+    backend::write_log(Level::Warn, &message.to_string());
+}
+
+/// A step that an operator may want to see.
+pub fn info(message: impl Display) {
+    backend::write_log(Level::Info, &message.to_string());
+}
+
+/// A detail for the plugin's author.
+pub fn debug(message: impl Display) {
+    backend::write_log(Level::Debug, &message.to_string());
+}

@@ -1,0 +1,227 @@
+//! Mounts, as handles. A plugin never names a path here, and holds nothing when its call ends.
+
+use std::fmt;
+
+use crate::backend;
+use crate::error::Result;
+
+/// Something that can be bind-mounted: a folder, file, socket or device that the host opened for this plugin.
+/// [`crate::host_paths`] gives some.
+pub struct MountSource(backend::MountSource);
+
+impl MountSource {
+    pub(crate) fn new(handle: backend::MountSource) -> Self {
+        Self(handle)
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> SourceKind {
+        SourceKind::from_word(self.0.kind())
+    }
+
+    /// A copy of the mount at this place, invisible until attached. With `recursive`, the mounts below come too.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn bind(&self, recursive: bool) -> Result<DetachedMount> {
+        self.0
+            .bind(recursive)
+            .map(DetachedMount::new)
+            .map_err(backend::error_in)
+    }
+}
+
+impl fmt::Debug for MountSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MountSource({:?})", self.kind())
+    }
+}
+
+/// What a [`MountSource`] is. `Display` gives words for a sentence: "a directory".
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceKind {
+    /// A folder.
+    Directory,
+    /// A regular file.
+    File,
+    /// A unix socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+    /// A named pipe.
+    Fifo,
+    /// A word of a later contract.
+    Other(String),
+}
+
+impl SourceKind {
+    fn from_word(word: String) -> Self {
+        match word.as_str() {
+            "directory" => Self::Directory,
+            "file" => Self::File,
+            "socket" => Self::Socket,
+            "char-device" => Self::CharDevice,
+            "block-device" => Self::BlockDevice,
+            "fifo" => Self::Fifo,
+            _ => Self::Other(word),
+        }
+    }
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "a directory",
+            Self::File => "a file",
+            Self::Socket => "a socket",
+            Self::CharDevice => "a character device",
+            Self::BlockDevice => "a block device",
+            Self::Fifo => "a named pipe",
+            Self::Other(word) => return write!(f, "a {word}"),
+        })
+    }
+}
+
+/// A mount that nobody can see yet. [`MountTarget::attach`] makes it visible; dropping it discards it, so an early
+/// return or a panic leaves nothing behind.
+pub struct DetachedMount(backend::DetachedMount);
+
+impl DetachedMount {
+    pub(crate) fn new(handle: backend::DetachedMount) -> Self {
+        Self(handle)
+    }
+
+    /// Sets per-mount options by mount(8)'s names; see [`PER_MOUNT_OPTIONS`]. With `recursive`, on the mounts below
+    /// too. They hold before anyone sees the mount.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for another name; else as the kernel says.
+    pub fn set_options(&self, options: &[&str], recursive: bool) -> Result<()> {
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        self.0
+            .set_options(&options, recursive)
+            .map_err(backend::error_in)
+    }
+}
+
+impl fmt::Debug for DetachedMount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DetachedMount")
+    }
+}
+
+/// The options [`DetachedMount::set_options`] knows.
+pub const PER_MOUNT_OPTIONS: &[&str] = &[
+    "ro",
+    "nosuid",
+    "nodev",
+    "noexec",
+    "noatime",
+    "nodiratime",
+    "relatime",
+    "strictatime",
+    "nosymfollow",
+];
+
+/// What stands at a [`MountTarget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TargetState {
+    /// Nothing.
+    Absent,
+    /// A folder or file of the host's own, not a mount.
+    Plain,
+    /// A mount.
+    Mounted,
+}
+
+/// The one place where the host wants this volume, for this pod.
+pub struct MountTarget<'call>(&'call backend::MountTarget);
+
+impl<'call> MountTarget<'call> {
+    pub(crate) fn new(handle: &'call backend::MountTarget) -> Self {
+        Self(handle)
+    }
+
+    /// The pod's uid.
+    #[must_use]
+    pub fn pod_uid(&self) -> String {
+        self.0.pod_uid()
+    }
+
+    /// The name in the pod's folder.
+    #[must_use]
+    pub fn spec_name(&self) -> String {
+        self.0.spec_name()
+    }
+
+    /// What stands there now.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn state(&self) -> Result<TargetState> {
+        self.0
+            .state()
+            .map(backend::target_state)
+            .map_err(backend::error_in)
+    }
+
+    /// Whether a mount stands there.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn is_mounted(&self) -> Result<bool> {
+        Ok(self.state()? == TargetState::Mounted)
+    }
+
+    /// The file-system type of the mount that stands there (`tmpfs`), none if it is no mount.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn mounted_type(&self) -> Result<Option<String>> {
+        self.0.mounted_type().map_err(backend::error_in)
+    }
+
+    /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's root is one. All or
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) if a mount stands here already; else as the kernel says.
+    pub fn attach(&self, mount: DetachedMount) -> Result<()> {
+        self.0.attach(mount.0).map_err(backend::error_in)
+    }
+
+    /// Makes the target a plain folder with exactly this mode (permission, setuid, setgid and sticky bits), and this
+    /// group if given. On a plain folder it sets mode and group again and leaves the content alone.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) if a mount stands here; else as the kernel says.
+    pub fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
+        self.0.make_folder(mode, group).map_err(backend::error_in)
+    }
+
+    /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never removes data.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) for a folder that is not empty; else as the kernel says.
+    pub fn detach(&self) -> Result<()> {
+        self.0.detach().map_err(backend::error_in)
+    }
+
+    /// Removes the plain folder and all that is in it. Nothing there: done.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::Error::Busy) for a mount here or below; else as the kernel says.
+    pub fn delete_folder(&self) -> Result<()> {
+        self.0.delete_folder().map_err(backend::error_in)
+    }
+}
+
+impl fmt::Debug for MountTarget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MountTarget({}/{})", self.pod_uid(), self.spec_name())
+    }
+}

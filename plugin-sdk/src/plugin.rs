@@ -1,0 +1,104 @@
+//! The trait an author implements.
+
+use crate::describe::{Description, Identity};
+use crate::error::Result;
+use crate::mounts::MountTarget;
+use crate::pod::Pod;
+use crate::volume::Volume;
+
+/// A volume plugin: what a volume is, and how it comes to stand in a pod's folder.
+///
+/// The functions have no `self`, because a plugin keeps nothing: each call runs in a sandbox of its own, which is gone
+/// when the call ends. What must last stands in the kernel (the mount) or in the storage.
+///
+/// # Replay
+/// The host may call [`set_up`](Self::set_up) and [`tear_down`](Self::tear_down) again at any time: after a crash, a
+/// time-out, an uncertain answer, or only to be sure. Setting up what is set up, and tearing down what is gone, must
+/// succeed and change nothing. Ask [`MountTarget::state`] first and it comes by itself.
+///
+/// # One at a time
+/// The host never runs two calls for one volume of one pod at once. Other volumes run in parallel.
+///
+/// # Panics
+/// A panic ends the sandbox and nothing else: its text goes to the host's log, and the volume counts as uncertain.
+/// Return an [`Error`](crate::Error) instead; it says more.
+pub trait VolumePlugin {
+    /// Says what this plugin is. Always the same answer: the host calls it when it loads the plugin.
+    ///
+    /// At least [`Description::name`] and one [`Description::serves`].
+    fn describe(about: &mut Description<'_>);
+
+    /// Checks the volume's source, every field of it, and names the volume if it has a name of its own. Changes nothing.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the field, what is wrong with it and what would be
+    /// right; [`Volume`]'s typed getters answer so by themselves.
+    fn identify(volume: &Volume<'_>, id: &mut Identity<'_>) -> Result<()>;
+
+    /// Makes the volume stand at `target`, ready for use by the pod. The host checks afterwards that something does.
+    ///
+    /// # Errors
+    /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
+    fn set_up(volume: &Volume<'_>, pod: &Pod<'_>, target: &MountTarget<'_>) -> Result<()>;
+
+    /// Takes the volume away from `target`. Of the volume no more is known than the target tells: its source may be
+    /// long gone. The host checks afterwards that nothing stands there.
+    ///
+    /// # Errors
+    /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
+    fn tear_down(target: &MountTarget<'_>) -> Result<()>;
+}
+
+/// Makes a type that implements [`VolumePlugin`] the plugin of this crate. Called once, at the crate's top level.
+///
+/// When the crate is built for WebAssembly this writes the component's exports; natively, for `cargo test`, it only
+/// checks that the trait is there.
+///
+/// ```
+/// # use volhost_plugin_sdk::prelude::*;
+/// # struct MyPlugin;
+/// # impl VolumePlugin for MyPlugin {
+/// #     fn describe(_: &mut Description) {}
+/// #     fn identify(_: &Volume, _: &mut Identity) -> Result<()> { Ok(()) }
+/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// # }
+/// export_plugin!(MyPlugin);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! export_plugin {
+    ($plugin:ty) => {
+        const _: fn() = || {
+            fn is_a_volume_plugin<T: $crate::VolumePlugin>() {}
+            is_a_volume_plugin::<$plugin>();
+        };
+        $crate::__export_on_wasm!($plugin);
+    };
+}
+
+/// The half of [`export_plugin!`](crate::export_plugin) that only a component has.
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_on_wasm {
+    ($plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+            $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
+
+            /// Which contract and which SDK this was built with; the host shows it and trusts it for nothing.
+            #[used]
+            #[unsafe(link_section = "volhost:abi")]
+            static ABI: [u8; $crate::abi::STAMP.len()] = $crate::abi::BYTES;
+        };
+    };
+}
+
+/// The half of [`export_plugin!`](crate::export_plugin) that only a component has: natively, nothing.
+#[cfg(not(target_family = "wasm"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_on_wasm {
+    ($plugin:ty) => {};
+}

@@ -1,0 +1,236 @@
+//! The double itself.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::clients::{TestEvent, TestLine};
+use super::identity::{self, TestDescription};
+use super::pod::TestPod;
+use super::target::{MountTarget, TestTarget};
+use super::tree::Node;
+use super::volume::TestVolume;
+use super::world::{self, CALLS, Fault, Shared, World};
+use crate::error::{Error, Result};
+use crate::plugin::VolumePlugin;
+
+/// A node in memory. It is this thread's host until it is dropped; one at a time.
+#[derive(Debug)]
+pub struct TestHost {
+    world: Shared,
+}
+
+impl TestHost {
+    /// A node `node-1` with 8 GiB of allocatable memory, every tmpfs option, no label, no host path and no grant.
+    ///
+    /// # Panics
+    /// If this thread has a host already.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "it takes hold of the thread, which a default should not"
+    )]
+    pub fn new() -> Self {
+        let world = Rc::new(RefCell::new(World::new()));
+        world::install(&world);
+        Self { world }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut World)) -> &Self {
+        change(&mut self.world.borrow_mut());
+        self
+    }
+
+    // The node.
+
+    /// Names the node.
+    pub fn node_name(&self, name: &str) -> &Self {
+        self.change(|world| world.node_name = name.to_owned())
+    }
+
+    /// Sets the memory that pods may use, in bytes.
+    pub fn allocatable_memory(&self, bytes: u64) -> &Self {
+        self.change(|world| world.allocatable_memory = bytes)
+    }
+
+    /// Labels the node.
+    pub fn node_label(&self, key: &str, value: &str) -> &Self {
+        self.change(|world| {
+            world.node_labels.insert(key.to_owned(), value.to_owned());
+        })
+    }
+
+    /// Makes the kernel lack an option of tmpfs, such as `noswap`.
+    pub fn without_tmpfs_option(&self, option: &str) -> &Self {
+        self.change(|world| {
+            world.unsupported_tmpfs_options.insert(option.to_owned());
+        })
+    }
+
+    // Its paths.
+
+    /// Grants the plugin a folder of the host, with all below.
+    pub fn grant(&self, folder: &str) -> &Self {
+        self.change(|world| world.grants.push(folder.to_owned()))
+    }
+
+    /// Puts a folder on the host, with its parents.
+    pub fn directory(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::Directory))
+    }
+
+    /// Puts a regular file on the host, with its parents.
+    pub fn file(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::File))
+    }
+
+    /// Puts a socket on the host, with its parents.
+    pub fn socket(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::Socket))
+    }
+
+    /// Puts a named pipe on the host, with its parents.
+    pub fn fifo(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::Fifo))
+    }
+
+    /// Puts a character device on the host, with its parents.
+    pub fn char_device(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::CharDevice))
+    }
+
+    /// Puts a block device on the host, with its parents.
+    pub fn block_device(&self, path: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::BlockDevice))
+    }
+
+    /// Puts a symbolic link to an absolute path on the host, with its parents.
+    pub fn symlink(&self, path: &str, to: &str) -> &Self {
+        self.change(|world| world.tree.put(path, Node::Link(to.to_owned())))
+    }
+
+    /// Whether something stands at this path of the host.
+    #[must_use]
+    pub fn has_path(&self, path: &str) -> bool {
+        self.world.borrow().tree.resolve(path).is_ok()
+    }
+
+    // Faults.
+
+    /// Makes the next such call fail and change nothing. Several for one call are used up in turn.
+    ///
+    /// # Panics
+    /// If `call` is not one of [`CALLS`].
+    pub fn fail(&self, call: &str, error: Error) -> &Self {
+        self.fault(call, error, true)
+    }
+
+    /// Makes every such call fail and change nothing.
+    ///
+    /// # Panics
+    /// If `call` is not one of [`CALLS`].
+    pub fn fail_always(&self, call: &str, error: Error) -> &Self {
+        self.fault(call, error, false)
+    }
+
+    fn fault(&self, call: &str, error: Error, once: bool) -> &Self {
+        let known = CALLS.iter().find(|known| **known == call);
+        assert!(
+            known.is_some(),
+            "{call:?} is no call of the contract; those that can fail: {}",
+            CALLS.join(", ")
+        );
+        self.change(|world| {
+            world
+                .faults
+                .extend(known.map(|call| Fault { call, error, once }))
+        })
+    }
+
+    // Calling the plugin, as the host does.
+
+    /// What the plugin says of itself.
+    #[must_use]
+    pub fn describe<P: VolumePlugin>(&self) -> TestDescription {
+        let handle = identity::Description::default();
+        P::describe(&mut crate::describe::Description::new(&handle));
+        handle.into_inner()
+    }
+
+    /// The name the plugin gives the volume, if any.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn identify<P: VolumePlugin>(&self, volume: &TestVolume) -> Result<Option<String>> {
+        let handle = identity::Identity::default();
+        P::identify(
+            &volume.handle(),
+            &mut crate::describe::Identity::new(&handle),
+        )?;
+        Ok(handle.into_inner())
+    }
+
+    /// Sets the volume up for the pod, at [`TestHost::target_of`] that pod and the volume's name.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn set_up<P: VolumePlugin>(&self, volume: &TestVolume, pod: &TestPod) -> Result<()> {
+        let target = MountTarget::new(&self.world, pod.uid(), volume.name());
+        P::set_up(
+            &volume.handle(),
+            &pod.handle(),
+            &crate::mounts::MountTarget::new(&target),
+        )
+    }
+
+    /// Tears down the volume of that name in the pod that [`TestPod::new`] makes.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn tear_down<P: VolumePlugin>(&self, volume: &str) -> Result<()> {
+        P::tear_down(&self.target(volume).handle())
+    }
+
+    // What came of it.
+
+    /// The target of the volume of that name in the pod that [`TestPod::new`] makes.
+    #[must_use]
+    pub fn target(&self, volume: &str) -> TestTarget {
+        self.target_of(&TestPod::new(), volume)
+    }
+
+    /// The target of the volume of that name in a pod.
+    #[must_use]
+    pub fn target_of(&self, pod: &TestPod, volume: &str) -> TestTarget {
+        TestTarget::new(MountTarget::new(&self.world, pod.uid(), volume))
+    }
+
+    /// How many mounts exist that nobody attached: 0 after every call that keeps the house clean.
+    #[must_use]
+    pub fn detached_mounts(&self) -> usize {
+        self.world.borrow().detached
+    }
+
+    /// The calls made until now, in order, by their names in [`CALLS`].
+    #[must_use]
+    pub fn calls(&self) -> Vec<&'static str> {
+        self.world.borrow().calls.clone()
+    }
+
+    /// The lines logged until now.
+    #[must_use]
+    pub fn lines(&self) -> Vec<TestLine> {
+        self.world.borrow().lines.clone()
+    }
+
+    /// The events until now.
+    #[must_use]
+    pub fn events(&self) -> Vec<TestEvent> {
+        self.world.borrow().events.clone()
+    }
+}
+
+impl Drop for TestHost {
+    fn drop(&mut self) {
+        world::uninstall();
+    }
+}

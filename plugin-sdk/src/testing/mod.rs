@@ -1,0 +1,45 @@
+//! A double of the host, for a plugin's native tests.
+//!
+//! [`TestHost`] is a node of its own in memory: the plugin's calls change it as the real host would change the
+//! machine, and a test then asserts what a user would notice: what is mounted where, with which options, and what was
+//! said. No privilege, no file and no clock is involved.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::testing::TestHost;
+//!
+//! let host = TestHost::new();
+//! host.grant("/srv").directory("/srv/data");
+//!
+//! let mount = host_paths::open("/srv/data")?.bind(false)?;
+//! mount.set_options(&["ro"], true)?;
+//! host.target("data").handle().attach(mount)?;
+//!
+//! let mount = host.target("data").mount().expect("attached");
+//! assert_eq!(mount.source.as_deref(), Some("/srv/data"));
+//! assert!(mount.is_read_only());
+//! assert_eq!(host.detached_mounts(), 0, "nothing was leaked");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! The calls that can be made to fail, and that [`TestHost::calls`] lists, have the contract's names: see [`CALLS`].
+
+mod clients;
+pub(crate) mod double;
+mod host;
+mod identity;
+mod mount;
+mod pod;
+mod target;
+mod tree;
+mod volume;
+mod world;
+
+pub use clients::{TestEvent, TestLine};
+pub use host::TestHost;
+pub use identity::TestDescription;
+pub use mount::TestMount;
+pub use pod::TestPod;
+pub use target::{TestFolder, TestTarget};
+pub use volume::TestVolume;
+pub use world::CALLS;

@@ -1,0 +1,159 @@
+//! Sources and mounts of the double.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::tree::Node;
+use super::world::Shared;
+use crate::error::{Error, Result};
+use crate::mounts::PER_MOUNT_OPTIONS;
+
+/// A mount of the double: what a user of it could find out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestMount {
+    /// `tmpfs`, or `host` for a bind of a host's path.
+    pub fs_type: String,
+    /// The file system's own options, in the order given.
+    pub options: Vec<(String, Option<String>)>,
+    /// The real path that is bound.
+    pub source: Option<String>,
+    /// The mounts below the source came too.
+    pub recursive: bool,
+    /// Per-mount options.
+    pub flags: BTreeSet<String>,
+    /// Those that were also set on the mounts below.
+    pub recursive_flags: BTreeSet<String>,
+    /// The mount's root is a folder.
+    pub root_is_folder: bool,
+}
+
+impl TestMount {
+    /// A writable tmpfs without an option.
+    #[must_use]
+    pub fn tmpfs() -> Self {
+        Self::of_type("tmpfs")
+    }
+
+    /// A writable mount of this file-system type, whose root is a folder.
+    #[must_use]
+    pub fn of_type(fs_type: &str) -> Self {
+        Self {
+            fs_type: fs_type.to_owned(),
+            options: Vec::new(),
+            source: None,
+            recursive: false,
+            flags: BTreeSet::new(),
+            recursive_flags: BTreeSet::new(),
+            root_is_folder: true,
+        }
+    }
+
+    /// The value of one of the file system's options; none if it is not set or a flag.
+    #[must_use]
+    pub fn option(&self, key: &str) -> Option<&str> {
+        self.options
+            .iter()
+            .find(|(name, _)| name == key)
+            .and_then(|(_, value)| value.as_deref())
+    }
+
+    /// Whether one of the file system's options is set, with or without a value.
+    #[must_use]
+    pub fn has_option(&self, key: &str) -> bool {
+        self.options.iter().any(|(name, _)| name == key)
+    }
+
+    /// Whether it can't be written through, here and in the mounts that came with it.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.flags.contains("ro") && (!self.recursive || self.recursive_flags.contains("ro"))
+    }
+}
+
+/// A file system's option, as the contract has it.
+#[derive(Debug, Clone)]
+pub(crate) struct FsOption {
+    pub(crate) key: String,
+    pub(crate) value: Option<String>,
+}
+
+/// Something that can be bound.
+#[derive(Debug)]
+pub(crate) struct MountSource {
+    world: Shared,
+    path: String,
+    node: Node,
+}
+
+impl MountSource {
+    pub(crate) fn new(world: &Shared, path: String, node: Node) -> Self {
+        Self {
+            world: Rc::clone(world),
+            path,
+            node,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> String {
+        self.node.word().to_owned()
+    }
+
+    pub(crate) fn bind(&self, recursive: bool) -> Result<DetachedMount> {
+        self.world.borrow_mut().called("bind")?;
+        let mount = TestMount {
+            source: Some(self.path.clone()),
+            recursive,
+            root_is_folder: self.node == Node::Directory,
+            ..TestMount::of_type("host")
+        };
+        Ok(DetachedMount::new(&self.world, mount))
+    }
+}
+
+/// A mount that nobody can see; the world counts those there are.
+#[derive(Debug)]
+pub(crate) struct DetachedMount {
+    world: Shared,
+    mount: std::cell::RefCell<TestMount>,
+}
+
+impl DetachedMount {
+    pub(crate) fn new(world: &Shared, mount: TestMount) -> Self {
+        world.borrow_mut().detached += 1;
+        Self {
+            world: Rc::clone(world),
+            mount: mount.into(),
+        }
+    }
+
+    pub(crate) fn set_options(&self, options: &[String], recursive: bool) -> Result<()> {
+        self.world.borrow_mut().called("set-options")?;
+        if let Some(unknown) = options
+            .iter()
+            .find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str()))
+        {
+            return Err(Error::invalid_argument(format!(
+                "{unknown:?} is no per-mount option; known: {}",
+                PER_MOUNT_OPTIONS.join(", ")
+            )));
+        }
+        let mut mount = self.mount.borrow_mut();
+        mount.flags.extend(options.iter().cloned());
+        if recursive {
+            mount.recursive_flags.extend(options.iter().cloned());
+        }
+        Ok(())
+    }
+
+    /// What it would be once attached.
+    pub(crate) fn mount(&self) -> TestMount {
+        self.mount.borrow().clone()
+    }
+}
+
+impl Drop for DetachedMount {
+    fn drop(&mut self) {
+        self.world.borrow_mut().detached -= 1;
+    }
+}

@@ -1,0 +1,146 @@
+//! Pods made up for a test.
+
+use std::collections::BTreeMap;
+
+/// A pod made up for a test; [`crate::Pod::builder`] begins one.
+#[derive(Debug, Clone)]
+pub struct TestPod(Pod);
+
+/// The handle's own data.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pod {
+    uid: String,
+    namespace: String,
+    name: String,
+    service_account: String,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    memory_limit: Option<u64>,
+    fs_group: Option<u32>,
+    fs_user: Option<u32>,
+}
+
+impl TestPod {
+    /// The pod `default/pod` with uid `uid-1`, service account `default`, and nothing else set.
+    #[must_use]
+    #[expect(
+        clippy::new_without_default,
+        reason = "it is a certain pod, not an empty one"
+    )]
+    pub fn new() -> Self {
+        Self(Pod {
+            uid: "uid-1".to_owned(),
+            namespace: "default".to_owned(),
+            name: "pod".to_owned(),
+            service_account: "default".to_owned(),
+            ..Pod::default()
+        })
+    }
+
+    /// Makes it another pod.
+    #[must_use]
+    pub fn with_uid(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.0.uid);
+        self
+    }
+
+    /// Names it.
+    #[must_use]
+    pub fn named(mut self, namespace: &str, name: &str) -> Self {
+        namespace.clone_into(&mut self.0.namespace);
+        name.clone_into(&mut self.0.name);
+        self
+    }
+
+    /// Sets its service account.
+    #[must_use]
+    pub fn service_account(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.0.service_account);
+        self
+    }
+
+    /// Adds a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.0.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Adds an annotation.
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.0.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Limits its memory, in bytes.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.0.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Sets `fsGroup`.
+    #[must_use]
+    pub fn fs_group(mut self, group: u32) -> Self {
+        self.0.fs_group = Some(group);
+        self
+    }
+
+    /// Sets the `runAsUser` that all its containers share.
+    #[must_use]
+    pub fn fs_user(mut self, user: u32) -> Self {
+        self.0.fs_user = Some(user);
+        self
+    }
+
+    /// Its uid.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.0.uid
+    }
+
+    /// The handle a plugin gets.
+    #[must_use]
+    pub fn handle(&self) -> crate::pod::Pod<'_> {
+        crate::pod::Pod::new(&self.0)
+    }
+}
+
+impl Pod {
+    pub(crate) fn uid(&self) -> String {
+        self.uid.clone()
+    }
+
+    pub(crate) fn namespace(&self) -> String {
+        self.namespace.clone()
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    pub(crate) fn service_account(&self) -> String {
+        self.service_account.clone()
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<String> {
+        self.labels.get(key).cloned()
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<String> {
+        self.annotations.get(key).cloned()
+    }
+
+    pub(crate) fn memory_limit(&self) -> Option<u64> {
+        self.memory_limit
+    }
+
+    pub(crate) fn fs_group(&self) -> Option<u32> {
+        self.fs_group
+    }
+
+    pub(crate) fn fs_user(&self) -> Option<u32> {
+        self.fs_user
+    }
+}

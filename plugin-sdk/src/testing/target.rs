@@ -1,0 +1,260 @@
+//! Targets of the double, from the plugin's side and from the test's.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::mount::{DetachedMount, TestMount};
+use super::world::Shared;
+use crate::error::{Error, Result};
+use crate::mounts::TargetState;
+
+/// A plain folder at a target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestFolder {
+    /// Its mode, without the type.
+    pub mode: u32,
+    /// Its group, if one was set.
+    pub group: Option<u32>,
+    /// The files in it.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// What stands at a target.
+#[derive(Debug, Clone)]
+pub(crate) enum Standing {
+    Folder(TestFolder),
+    /// An empty file: the mount point of a mount whose root is one.
+    File,
+    /// A mount, and the mount point it hides.
+    Mount(TestMount, Box<Standing>),
+}
+
+/// The handle's own data.
+#[derive(Debug, Clone)]
+pub(crate) struct MountTarget {
+    world: Shared,
+    pod_uid: String,
+    spec_name: String,
+}
+
+impl MountTarget {
+    pub(crate) fn new(world: &Shared, pod_uid: &str, spec_name: &str) -> Self {
+        Self {
+            world: Rc::clone(world),
+            pod_uid: pod_uid.to_owned(),
+            spec_name: spec_name.to_owned(),
+        }
+    }
+
+    fn key(&self) -> (String, String) {
+        (self.pod_uid.clone(), self.spec_name.clone())
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.world.borrow().targets.get(&self.key()).cloned()
+    }
+
+    fn put(&self, standing: Option<Standing>) {
+        let mut world = self.world.borrow_mut();
+        match standing {
+            Some(standing) => world.targets.insert(self.key(), standing),
+            None => world.targets.remove(&self.key()),
+        };
+    }
+
+    fn called(&self, call: &'static str) -> Result<()> {
+        self.world.borrow_mut().called(call)
+    }
+
+    pub(crate) fn pod_uid(&self) -> String {
+        self.pod_uid.clone()
+    }
+
+    pub(crate) fn spec_name(&self) -> String {
+        self.spec_name.clone()
+    }
+
+    pub(crate) fn state(&self) -> Result<TargetState> {
+        self.called("state")?;
+        Ok(match self.standing() {
+            None => TargetState::Absent,
+            Some(Standing::Folder(_) | Standing::File) => TargetState::Plain,
+            Some(Standing::Mount(..)) => TargetState::Mounted,
+        })
+    }
+
+    pub(crate) fn mounted_type(&self) -> Result<Option<String>> {
+        self.called("mounted-type")?;
+        Ok(match self.standing() {
+            Some(Standing::Mount(mount, _)) => Some(mount.fs_type),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn attach(&self, detached: DetachedMount) -> Result<()> {
+        self.called("attach")?;
+        let mount = detached.mount();
+        let point = match self.standing() {
+            Some(Standing::Mount(..)) => {
+                return Err(self.conflict("attach", "a mount stands here already"));
+            }
+            Some(Standing::Folder(_)) if !mount.root_is_folder => {
+                return Err(self.conflict(
+                    "attach",
+                    "a folder stands here, and the mount's root is none",
+                ));
+            }
+            Some(Standing::File) if mount.root_is_folder => {
+                return Err(self.conflict(
+                    "attach",
+                    "a file stands here, and the mount's root is a folder",
+                ));
+            }
+            Some(point) => point,
+            None if mount.root_is_folder => Standing::Folder(TestFolder {
+                mode: 0o750,
+                ..TestFolder::default()
+            }),
+            None => Standing::File,
+        };
+        self.put(Some(Standing::Mount(mount, Box::new(point))));
+        Ok(())
+    }
+
+    pub(crate) fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
+        self.called("make-folder")?;
+        if mode > 0o7777 {
+            return Err(Error::invalid_argument(format!(
+                "make-folder: {mode:o} is no mode"
+            )));
+        }
+        let before = match self.standing() {
+            None => TestFolder::default(),
+            Some(Standing::Folder(folder)) => folder,
+            Some(Standing::File) => return Err(self.conflict("make-folder", "a file stands here")),
+            Some(Standing::Mount(..)) => {
+                return Err(self.conflict("make-folder", "a mount stands here"));
+            }
+        };
+        self.put(Some(Standing::Folder(TestFolder {
+            mode,
+            group: group.or(before.group),
+            files: before.files,
+        })));
+        Ok(())
+    }
+
+    pub(crate) fn detach(&self) -> Result<()> {
+        self.called("detach")?;
+        let left = match self.standing() {
+            Some(Standing::Mount(_, point)) => Some(*point),
+            other => other,
+        };
+        match left {
+            Some(Standing::Folder(folder)) if !folder.files.is_empty() => {
+                self.put(Some(Standing::Folder(folder)));
+                Err(self.conflict("detach", "the folder is not empty"))
+            }
+            _ => {
+                self.put(None);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn delete_folder(&self) -> Result<()> {
+        self.called("delete-folder")?;
+        match self.standing() {
+            Some(Standing::Mount(..)) => Err(Error::busy(format!(
+                "delete-folder {}: a mount stands here",
+                self.spec_name
+            ))),
+            Some(Standing::File) => Err(self.conflict("delete-folder", "a file stands here")),
+            Some(Standing::Folder(_)) | None => {
+                self.put(None);
+                Ok(())
+            }
+        }
+    }
+
+    fn conflict(&self, step: &str, why: &str) -> Error {
+        Error::conflict(format!("{step} {}: {why}", self.spec_name))
+    }
+}
+
+/// A target from the test's side: what stands there, and a way to put something there first.
+#[derive(Debug)]
+pub struct TestTarget(MountTarget);
+
+impl TestTarget {
+    pub(crate) fn new(target: MountTarget) -> Self {
+        Self(target)
+    }
+
+    /// The handle a plugin gets.
+    #[must_use]
+    pub fn handle(&self) -> crate::mounts::MountTarget<'_> {
+        crate::mounts::MountTarget::new(&self.0)
+    }
+
+    /// Whether nothing stands there.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.0.standing().is_none()
+    }
+
+    /// The mount that stands there.
+    #[must_use]
+    pub fn mount(&self) -> Option<TestMount> {
+        match self.0.standing() {
+            Some(Standing::Mount(mount, _)) => Some(mount),
+            _ => None,
+        }
+    }
+
+    /// The plain folder that stands there.
+    #[must_use]
+    pub fn folder(&self) -> Option<TestFolder> {
+        match self.0.standing() {
+            Some(Standing::Folder(folder)) => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// Puts a plain folder there, in place of what stood there.
+    pub fn put_folder(&self, folder: TestFolder) {
+        self.0.put(Some(Standing::Folder(folder)));
+    }
+
+    /// Puts a plain, empty file there, in place of what stood there.
+    pub fn put_file(&self) {
+        self.0.put(Some(Standing::File));
+    }
+
+    /// Puts a mount there, in place of what stood there.
+    pub fn put_mount(&self, mount: TestMount) {
+        let point = if mount.root_is_folder {
+            Standing::Folder(TestFolder::default())
+        } else {
+            Standing::File
+        };
+        self.0.put(Some(Standing::Mount(mount, Box::new(point))));
+    }
+
+    /// Writes a file into the plain folder that stands there.
+    ///
+    /// # Panics
+    /// If no plain folder stands there.
+    pub fn write(&self, name: &str, content: &[u8]) {
+        let mut folder = self.folder();
+        assert!(
+            folder.is_some(),
+            "no plain folder to write into at {}",
+            self.0.spec_name
+        );
+        if let Some(folder) = &mut folder {
+            folder.files.insert(name.to_owned(), content.to_owned());
+        }
+        self.0.put(folder.map(Standing::Folder));
+    }
+}

@@ -1,0 +1,121 @@
+//! What the double knows and remembers.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use super::clients::{TestEvent, TestLine};
+use super::target::Standing;
+use super::tree::Tree;
+use crate::error::{Error, Result};
+
+/// The calls of the contract that can fail, and so can be made to.
+pub const CALLS: &[&str] = &[
+    "attach",
+    "bind",
+    "create-directory",
+    "create-file",
+    "delete-folder",
+    "detach",
+    "make-folder",
+    "mounted-type",
+    "open",
+    "set-options",
+    "state",
+    "tmpfs.create",
+];
+
+/// A world that its host and all handles share.
+pub(crate) type Shared = Rc<RefCell<World>>;
+
+/// Everything there is.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) node_name: String,
+    pub(crate) allocatable_memory: u64,
+    pub(crate) node_labels: BTreeMap<String, String>,
+    pub(crate) tree: Tree,
+    pub(crate) grants: Vec<String>,
+    pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
+    /// What stands at the targets, by pod uid and name in the pod's folder.
+    pub(crate) targets: BTreeMap<(String, String), Standing>,
+    /// Mounts that exist and are not attached.
+    pub(crate) detached: usize,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) calls: Vec<&'static str>,
+    pub(crate) lines: Vec<TestLine>,
+    pub(crate) events: Vec<TestEvent>,
+}
+
+/// A call that will fail.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) call: &'static str,
+    pub(crate) error: Error,
+    pub(crate) once: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            node_name: "node-1".to_owned(),
+            allocatable_memory: 8 << 30,
+            node_labels: BTreeMap::new(),
+            tree: Tree::default(),
+            grants: Vec::new(),
+            unsupported_tmpfs_options: BTreeSet::new(),
+            targets: BTreeMap::new(),
+            detached: 0,
+            faults: Vec::new(),
+            calls: Vec::new(),
+            lines: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Notes a call, and fails it if a fault is set for it.
+    pub(crate) fn called(&mut self, call: &'static str) -> Result<()> {
+        self.calls.push(call);
+        let Some(position) = self.faults.iter().position(|fault| fault.call == call) else {
+            return Ok(());
+        };
+        let Some(fault) = self.faults.get(position) else {
+            return Ok(());
+        };
+        let error = fault.error.clone();
+        if fault.once {
+            self.faults.remove(position);
+        }
+        Err(error)
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
+}
+
+/// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) speak to.
+pub(crate) fn install(world: &Shared) {
+    CURRENT.with_borrow_mut(|current| {
+        assert!(
+            current.is_none(),
+            "this thread has a TestHost already: drop it before making another"
+        );
+        *current = Some(Rc::clone(world));
+    });
+}
+
+/// Leaves this thread without a world.
+pub(crate) fn uninstall() {
+    CURRENT.with_borrow_mut(|current| *current = None);
+}
+
+/// This thread's world.
+pub(crate) fn current() -> Shared {
+    let current = CURRENT.with_borrow(Option::clone);
+    assert!(
+        current.is_some(),
+        "there is no host to ask: make a `TestHost` on this thread first"
+    );
+    current.unwrap_or_else(|| Rc::new(RefCell::new(World::new())))
+}

@@ -1,0 +1,91 @@
+//! The real host: what the SDK's types are made of inside a component.
+//!
+//! Every name that [`crate::testing`] has for its double has its twin here, so the rest of the SDK is written once.
+
+pub mod entry;
+
+/// What wit-bindgen makes of the contract. Not for authors.
+pub mod bindings {
+    #![expect(missing_docs, reason = "generated; the contract in wit/ documents it")]
+
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "volume-plugin",
+        // The component's exports are written into it by the macro below, not by linking the SDK: a further
+        // capability is a further world with a macro of its own, and a plugin exports those whose macros it calls.
+        pub_export_macro: true,
+        export_macro_name: "export_volume_plugin",
+        type_section_suffix: "volume-plugin",
+    });
+}
+
+pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
+pub use bindings::volhost::plugin::tmpfs::FsOption;
+pub use bindings::volhost::plugin::volumes::{Description, Identity, Pod, Volume};
+pub use bindings::volhost::plugin::{events, host_paths, node, tmpfs};
+
+use bindings::volhost::plugin::{log as host_log, mounts, types};
+
+use crate::error::{Error, OtherError};
+use crate::log::Level;
+use crate::mounts::TargetState;
+
+/// The host's error as the author's.
+pub fn error_in(error: types::Error) -> Error {
+    match error {
+        types::Error::InvalidArgument(text) => Error::InvalidArgument(text),
+        types::Error::NotFound(text) => Error::NotFound(text),
+        types::Error::Conflict(text) => Error::Conflict(text),
+        types::Error::Busy(text) => Error::Busy(text),
+        types::Error::Precondition(text) => Error::Precondition(text),
+        types::Error::PermissionDenied(text) => Error::PermissionDenied(text),
+        types::Error::Unsupported(text) => Error::Unsupported(text),
+        types::Error::Retryable(text) => Error::Retryable(text),
+        types::Error::Uncertain(text) => Error::Uncertain(text),
+        types::Error::Corrupt(text) => Error::Corrupt(text),
+        types::Error::Other(other) => Error::Other(OtherError {
+            code: other.code,
+            message: other.message,
+        }),
+    }
+}
+
+/// The author's error as the host's.
+pub fn error_out(error: Error) -> types::Error {
+    match error {
+        Error::InvalidArgument(text) => types::Error::InvalidArgument(text),
+        Error::NotFound(text) => types::Error::NotFound(text),
+        Error::Conflict(text) => types::Error::Conflict(text),
+        Error::Busy(text) => types::Error::Busy(text),
+        Error::Precondition(text) => types::Error::Precondition(text),
+        Error::PermissionDenied(text) => types::Error::PermissionDenied(text),
+        Error::Unsupported(text) => types::Error::Unsupported(text),
+        Error::Retryable(text) => types::Error::Retryable(text),
+        Error::Uncertain(text) => types::Error::Uncertain(text),
+        Error::Corrupt(text) => types::Error::Corrupt(text),
+        Error::Other(other) => types::Error::Other(types::OtherError {
+            code: other.code,
+            message: other.message,
+        }),
+    }
+}
+
+/// What stands at a target.
+pub fn target_state(state: mounts::TargetState) -> TargetState {
+    match state {
+        mounts::TargetState::Absent => TargetState::Absent,
+        mounts::TargetState::Plain => TargetState::Plain,
+        mounts::TargetState::Mounted => TargetState::Mounted,
+    }
+}
+
+/// One line into the host's log.
+pub fn write_log(level: Level, message: &str) {
+    let level = match level {
+        Level::Error => host_log::Level::Error,
+        Level::Warn => host_log::Level::Warn,
+        Level::Info => host_log::Level::Info,
+        Level::Debug => host_log::Level::Debug,
+    };
+    host_log::write(level, message);
+}
