@@ -1,0 +1,73 @@
+//! `medium: Memory`.
+
+use volhost_plugin_sdk::prelude::*;
+
+use crate::mode;
+use crate::source::Source;
+
+/// The event's reason, as the kubelet spells it.
+const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
+
+/// Makes a tmpfs stand at the target.
+pub(crate) fn set_up(source: &Source, pod: &Pod, target: &MountTarget) -> Result<()> {
+    match target.state()? {
+        TargetState::Mounted => return accept(target),
+        // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.
+        TargetState::Plain => target.detach().context(
+            "emptyDir.medium is \"Memory\", and a plain folder stands where its tmpfs should be; only an empty one is \
+             replaced",
+        )?,
+        TargetState::Absent => {}
+    }
+    let mount = create(size(source, pod), pod.fs_group())?;
+    target.attach(mount)
+}
+
+/// What stands there already is right if it is a tmpfs.
+fn accept(target: &MountTarget) -> Result<()> {
+    match target.mounted_type()?.as_deref() {
+        Some("tmpfs") => Ok(()),
+        other => Err(Error::conflict(format!(
+            "a {} mount stands where the tmpfs of this emptyDir should be; unmount it, or delete the pod",
+            other.unwrap_or("foreign")
+        ))),
+    }
+}
+
+/// The least of what limits the volume, in bytes; none if nothing does.
+fn size(source: &Source, pod: &Pod) -> Option<u64> {
+    let limits = [
+        source.size_limit,
+        pod.memory_limit(),
+        Some(node::allocatable_memory()),
+    ];
+    limits
+        .into_iter()
+        .flatten()
+        .filter(|bytes| *bytes > 0)
+        .min()
+}
+
+fn create(size: Option<u64>, group: Option<u32>) -> Result<DetachedMount> {
+    let mut tmpfs = Tmpfs::new().mode(mode(group));
+    if let Some(bytes) = size {
+        tmpfs = tmpfs.size(bytes);
+    }
+    if let Some(group) = group {
+        tmpfs = tmpfs.group(group);
+    }
+    match tmpfs.clone().noswap().create() {
+        // A kernel or a user namespace without it; another missing option would fail again below.
+        Err(Error::Unsupported(why)) => {
+            let mount = tmpfs.create()?;
+            events::warning(
+                SWAP_EVENT,
+                format_args!(
+                    "this node can't keep the memory of an emptyDir out of swap, so it may reach a disk: {why}"
+                ),
+            );
+            Ok(mount)
+        }
+        done => done,
+    }
+}

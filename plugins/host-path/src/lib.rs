@@ -1,0 +1,74 @@
+//! `hostPath`: a path of the node, in the pod.
+//!
+//! # Fields
+//!
+//! | field | value | meaning |
+//! |---|---|---|
+//! | `path` | an absolute path without `..` | what the pod gets; symbolic links are followed |
+//! | `type` | absent or `""` | whatever stands there |
+//! | | `Directory`, `File`, `Socket`, `CharDevice`, `BlockDevice` | it must be there, and be that |
+//! | | `DirectoryOrCreate` | a missing folder is created with its parents, mode 0755 |
+//! | | `FileOrCreate` | a missing file is created, mode 0644; its parent must be there |
+//!
+//! # What the pod gets
+//!
+//! A bind mount of the path, with the mounts below it. If the volume is read-only, so are all of them, before anyone
+//! can see them. The path itself keeps its owner and mode: `fsGroup` is not applied.
+//!
+//! A path that is missing, or of another type, is tried again until it is right.
+//!
+//! # Grant
+//!
+//! The plugin needs `host-paths`, and reaches nothing outside the folders of its grant, symbolic links or not.
+
+#![forbid(unsafe_code)]
+
+mod path_type;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use source::Source;
+use volhost_plugin_sdk::prelude::*;
+
+/// The plugin `kubernetes.io/host-path`.
+#[derive(Debug)]
+pub struct HostPath;
+
+/// The mounts below the path come too, as container runtimes do it.
+const RECURSIVE: bool = true;
+
+impl VolumePlugin for HostPath {
+    fn describe(about: &mut Description) {
+        about
+            .name("kubernetes.io/host-path")
+            .version(env!("CARGO_PKG_VERSION"))
+            .serves("hostPath");
+    }
+
+    /// Such a volume has no name of its own: each pod binds the path for itself.
+    fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
+        Source::read(volume).map(|_| ())
+    }
+
+    fn set_up(volume: &Volume, _pod: &Pod, target: &MountTarget) -> Result<()> {
+        let source = Source::read(volume)?;
+        if target.is_mounted()? {
+            return Ok(());
+        }
+        let mount = source
+            .open()?
+            .bind(RECURSIVE)
+            .with_context(|| format!("hostPath.path: binding {}", source.path))?;
+        if volume.read_only() {
+            mount.set_options(&["ro"], RECURSIVE)?;
+        }
+        target.attach(mount)
+    }
+
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        target.detach()
+    }
+}
+
+export_plugin!(HostPath);
