@@ -1,0 +1,63 @@
+//! volhost's benchmark: the daemon as users run it, with bare system calls beside it in the same run. `make bench`.
+//!
+//! Runs in a mount namespace of its own. What it prints is a Markdown table; docs/benchmarks.md says how to read it.
+//!
+//! | variable | default | |
+//! |---|---|---|
+//! | `VOLHOST_BENCH_PODS` | 300 | pods whose start is timed one by one |
+//! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
+//! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    missing_docs,
+    reason = "a benchmark may panic, and rounds its figures"
+)]
+
+mod daemon;
+mod latency;
+mod plugin_calls;
+mod raw;
+mod report;
+mod scale;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use report::Report;
+
+/// Set in the inner run, which has a mount namespace of its own.
+const INSIDE: &str = "VOLHOST_BENCH_INSIDE";
+
+fn main() {
+    if std::env::args().any(|argument| argument == "--list") {
+        return;
+    }
+    if std::env::var_os(INSIDE).is_none() {
+        let own = std::env::current_exe().expect("the benchmark has a path");
+        let error = Command::new("unshare")
+            .args(["--mount", "--propagation", "private"])
+            .arg(own)
+            .env(INSIDE, "1")
+            .exec();
+        panic!("unshare (util-linux, root) does not run: {error}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut report = Report::new();
+    plugin_calls::measure(&mut report);
+    runtime.block_on(async {
+        latency::measure(&mut report).await;
+        scale::measure(&mut report).await;
+    });
+    report.print();
+}
+
+/// A number from the environment, or the default.
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+}

@@ -1,0 +1,80 @@
+//! What a plugin costs: loading it from the cache, a fresh sandbox with a call, one host call.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use volhost_kernel::TwinKernel;
+use volhost_model::view::EventKind;
+use volhost_model::{SpecName, VolumeSpec};
+use volhost_runtime::{
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
+};
+use volhost_tests::artifacts;
+
+use crate::report::{Report, Times, us};
+
+const ROUNDS: usize = 2000;
+const HOST_CALLS: usize = 1000;
+
+#[derive(Debug)]
+struct Silent;
+
+impl CallSink for Silent {
+    fn log(&self, _: LogLevel, _: &str) {}
+    fn event(&self, _: EventKind, _: &str, _: &str) {}
+}
+
+fn runtime(cache: PathBuf) -> Runtime {
+    let compiler = Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
+    let config = RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: GrantPolicy::builtin() };
+    Runtime::new(config, Arc::new(TwinKernel::new())).expect("a runtime")
+}
+
+fn spec(calls: usize) -> Arc<VolumeSpec> {
+    let mut fields = serde_json::Map::new();
+    if calls > 0 {
+        fields.insert("calls".to_owned(), calls.into());
+    }
+    let name = SpecName::new("bench").expect("a name");
+    Arc::new(VolumeSpec { name, source: "wellBehaved".to_owned(), fields, read_only: false, persistent_volume: None })
+}
+
+fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
+    let call = CallContext {
+        node: Arc::new(NodeFacts::default()),
+        sink: Arc::new(Silent),
+        deadline: Duration::from_secs(10),
+        progress: Arc::new(Progress::default()),
+    };
+    let one = |_| {
+        let begun = Instant::now();
+        plugin.identify(&call, spec).expect("the plugin answers");
+        begun.elapsed()
+    };
+    Times::new((0..rounds).map(one).collect())
+}
+
+pub fn measure(report: &mut Report) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runtime = runtime(folder.path().join("cache"));
+    let file = artifacts::fixture("fixture-well-behaved");
+    let begun = Instant::now();
+    runtime.load(&file).expect("the plugin loads");
+    let compiled = begun.elapsed();
+    let load = |_| {
+        let begun = Instant::now();
+        let plugin = runtime.load(&file).expect("the plugin loads");
+        (begun.elapsed(), plugin)
+    };
+    let mut loads: Vec<_> = (0..50).map(load).collect();
+    let (_, plugin) = loads.pop().expect("it was loaded");
+    let load = Times::new(loads.into_iter().map(|(time, _)| time).collect());
+    report.add("plugin load from the cache, checks and `describe` included", us(load.median()), format!("compiled by the child: {}", us(compiled)));
+
+    let plain = times(ROUNDS, &plugin, &spec(0));
+    report.add("fresh sandbox and a call", us(plain.median()), format!("p99 {}", us(plain.quantile(0.99))));
+    let calling = times(ROUNDS / 10, &plugin, &spec(HOST_CALLS));
+    let one = (calling.median().saturating_sub(plain.median())) / u32::try_from(HOST_CALLS).expect("it fits");
+    report.add("one host call that returns a string", format!("{} ns", one.as_nanos()), "");
+}

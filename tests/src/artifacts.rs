@@ -1,0 +1,33 @@
+//! Where the things under test were built: `make test` builds them before it runs the tests.
+
+use std::path::{Path, PathBuf};
+
+/// The root of the checkout.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests' folder lies in the workspace").to_owned()
+}
+
+/// The daemon's binary, beside the tests' own.
+pub fn volhost() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    // target/PROFILE/deps/TEST, or target/PROFILE/BIN
+    let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("volhost")).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("the volhost binary is not beside {}; run `make test`, or `cargo build -p volhost` first", test.display()))
+}
+
+/// A built plugin, such as `empty-dir`.
+pub fn plugin(name: &str) -> PathBuf {
+    built("VOLHOST_PLUGIN_OUT", "target/plugins", name, "make plugins")
+}
+
+/// A built plugin that only tests load, such as `fixture-misbehaving`.
+pub fn fixture(name: &str) -> PathBuf {
+    built("VOLHOST_FIXTURE_OUT", "target/fixtures", name, "make fixtures")
+}
+
+fn built(variable: &str, folder: &str, name: &str, command: &str) -> PathBuf {
+    let folder = std::env::var_os(variable).map_or_else(|| workspace().join(folder), PathBuf::from);
+    let path = folder.join(format!("{name}.wasm"));
+    assert!(path.is_file(), "{} is not built; run `{command}`", path.display());
+    path
+}

@@ -1,0 +1,342 @@
+//! A node under test: a daemon with its folders, and the command line to ask it.
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::artifacts;
+use crate::namespace::{MountLine, MountNamespace};
+
+/// How a node is set up.
+#[derive(Debug)]
+pub struct NodeBuilder {
+    plugins: Vec<PathBuf>,
+    arguments: Vec<String>,
+    config: Option<String>,
+    prepare: Option<String>,
+}
+
+/// A running node. Dropping it ends the daemon and discards its mounts with their namespace.
+#[derive(Debug)]
+pub struct Node {
+    folder: TempDir,
+    namespace: MountNamespace,
+    arguments: Vec<String>,
+    daemon: Option<Child>,
+}
+
+impl Default for NodeBuilder {
+    fn default() -> Self {
+        let plugins = ["empty-dir", "host-path", "local"].map(artifacts::plugin).to_vec();
+        Self { plugins, arguments: Vec::new(), config: None, prepare: None }
+    }
+}
+
+impl NodeBuilder {
+    /// Loads this plugin file too.
+    #[must_use]
+    pub fn plugin(mut self, file: PathBuf) -> Self {
+        self.plugins.push(file);
+        self
+    }
+
+    /// Passes more options to `volhost run`.
+    #[must_use]
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|a| (*a).to_owned()));
+        self
+    }
+
+    /// Uses this configuration file.
+    #[must_use]
+    pub fn config(mut self, text: &str) -> Self {
+        self.config = Some(text.to_owned());
+        self
+    }
+
+    /// Runs a shell script in the node's namespace before the daemon starts; `$NODE` is the node's folder.
+    #[must_use]
+    pub fn prepare(mut self, script: &str) -> Self {
+        self.prepare = Some(script.to_owned());
+        self
+    }
+
+    /// Makes the folders without starting the daemon.
+    ///
+    /// # Panics
+    /// When the machine does not let it.
+    pub fn build(self) -> Node {
+        let folder = tempfile::Builder::new().prefix("volhost-test-").tempdir().expect("a temporary folder");
+        for name in ["plugins", "manifests", "disk", "root"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        for plugin in &self.plugins {
+            let name = plugin.file_name().expect("a plugin file has a name");
+            std::fs::copy(plugin, folder.path().join("plugins").join(name)).expect("the plugin is copied");
+        }
+        let mut arguments = self.arguments;
+        if let Some(text) = self.config {
+            let path = folder.path().join("volhost.toml");
+            std::fs::write(&path, text).expect("the configuration is written");
+            arguments.extend(["--config".to_owned(), path.display().to_string()]);
+        }
+        let node = Node { folder, namespace: MountNamespace::new(), arguments, daemon: None };
+        if let Some(script) = self.prepare {
+            let done = node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
+            assert!(done.success(), "the preparation failed: {script}");
+        }
+        node
+    }
+
+    /// Makes the folders and starts the daemon.
+    ///
+    /// # Panics
+    /// When the daemon does not get ready; its log is in the message.
+    pub fn start(self) -> Node {
+        let mut node = self.build();
+        node.start();
+        node
+    }
+}
+
+impl Node {
+    /// A node with the shipped plugins.
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// A running node with the shipped plugins.
+    pub fn start_default() -> Self {
+        Self::builder().start()
+    }
+
+    /// The node's folder: `plugins`, `manifests`, `disk` (for sources), `root`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("volhost.sock")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("volhost.log")
+    }
+
+    /// What the daemon has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// A command inside the node's mount namespace.
+    pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        self.namespace.command(program)
+    }
+
+    /// A path of the node, as seen from the test.
+    pub fn path(&self, inside: &Path) -> PathBuf {
+        self.namespace.path(inside)
+    }
+
+    /// The folder of a pod's volume, as seen from the test. `plugin` is `vendor~name`.
+    pub fn volume(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
+        self.path(&self.volume_inside(uid, plugin, name))
+    }
+
+    /// The folder of a pod's volume, as the node names it.
+    pub fn volume_inside(&self, uid: &str, plugin: &str, name: &str) -> PathBuf {
+        self.root().join("pods").join(uid).join("volumes").join(plugin).join(name)
+    }
+
+    /// The mounts of pods' volumes.
+    pub fn pod_mounts(&self) -> Vec<MountLine> {
+        self.namespace.mounts_below(&self.root().join("pods"))
+    }
+
+    /// Every mount below the node's folder.
+    pub fn all_mounts(&self) -> Vec<MountLine> {
+        self.namespace.mounts_below(self.folder.path())
+    }
+
+    /// The daemon's arguments.
+    fn daemon_command(&self) -> Command {
+        let folder = self.folder.path();
+        let mut command = self.inside(artifacts::volhost());
+        command
+            .arg("run")
+            .arg("--root-dir")
+            .arg(folder.join("root"))
+            .arg("--plugin-dir")
+            .arg(folder.join("plugins"))
+            .arg("--manifests")
+            .arg(folder.join("manifests"))
+            .arg("--socket")
+            .arg(self.socket())
+            .arg("--cache-dir")
+            .arg(folder.join("cache"))
+            .args(["--node-name", "test-node"])
+            .args(&self.arguments);
+        command
+    }
+
+    /// Starts the daemon and waits until it serves.
+    ///
+    /// # Panics
+    /// When it ends before; its log is in the message.
+    pub fn start(&mut self) {
+        assert!(self.try_start(), "volhost did not get ready; its log:\n{}", self.log());
+    }
+
+    /// Starts the daemon; whether it serves, or else has ended.
+    ///
+    /// # Panics
+    /// When it cannot be started at all.
+    pub fn try_start(&mut self) -> bool {
+        assert!(self.daemon.is_none(), "the daemon runs already");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let writer = OwnedFd::from(writer);
+        let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
+        // Standard input is the one descriptor besides output that a child can be given without unsafe code.
+        let mut command = self.daemon_command();
+        command.args(["--ready-fd", "0"]).stdin(Stdio::from(writer)).stdout(log.try_clone().expect("a handle")).stderr(log);
+        command.env("RUST_BACKTRACE", "1").process_group(0);
+        let daemon = command.spawn().expect("nsenter (util-linux) runs");
+        drop(command);
+        self.daemon = Some(daemon);
+        let mut line = String::new();
+        let ready = BufReader::new(reader).read_line(&mut line).is_ok_and(|bytes| bytes > 0);
+        if !ready {
+            let _ = self.daemon.take().expect("it was started").wait();
+        }
+        ready
+    }
+
+    /// The daemon's process id.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn pid(&self) -> u32 {
+        self.daemon.as_ref().expect("the daemon runs").id()
+    }
+
+    fn signal(&mut self, signal: &str) -> std::process::ExitStatus {
+        let mut daemon = self.daemon.take().expect("the daemon runs");
+        let sent = Command::new("kill").args([signal, &daemon.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success(), "the daemon was gone already; its log:\n{}", self.log());
+        daemon.wait().expect("the daemon can be waited for")
+    }
+
+    /// `kill -9`: the daemon ends between two instructions. Its mounts stay.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&mut self) {
+        let _ = self.signal("-KILL");
+    }
+
+    /// SIGTERM, and its exit status.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn terminate(&mut self) -> std::process::ExitStatus {
+        self.signal("-TERM")
+    }
+
+    /// Sends the daemon a signal that does not end it.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn poke(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+
+    /// Puts a manifest in place, at once and whole.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn manifest(&self, name: &str, text: &str) {
+        let folder = self.folder.path().join("manifests");
+        let hidden = folder.join(format!(".{name}.new"));
+        std::fs::write(&hidden, text).expect("the manifest is written");
+        std::fs::rename(hidden, folder.join(name)).expect("the manifest is put in place");
+    }
+
+    /// Takes a manifest away.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn remove_manifest(&self, name: &str) {
+        std::fs::remove_file(self.folder.path().join("manifests").join(name)).expect("the manifest is removed");
+    }
+
+    /// Runs the command line against the node.
+    ///
+    /// # Panics
+    /// When the binary does not run.
+    pub fn cli(&self, arguments: &[&str]) -> Output {
+        Command::new(artifacts::volhost()).arg("--socket").arg(self.socket()).args(arguments).output().expect("volhost runs")
+    }
+
+    /// Runs the command line, which must succeed, and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails; the message has all it said.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.cli(arguments);
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "volhost {arguments:?} failed ({}):\n{stdout}{}\nthe daemon's log:\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr),
+            self.log()
+        );
+        stdout
+    }
+
+    /// Runs the command line, which must fail, and returns all it said.
+    ///
+    /// # Panics
+    /// When it succeeds.
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.cli(arguments);
+        assert!(!output.status.success(), "volhost {arguments:?} succeeded:\n{}", String::from_utf8_lossy(&output.stdout));
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// Waits until the pod's volumes are mounted.
+    ///
+    /// # Panics
+    /// When they are not within a minute.
+    pub fn wait_mounted(&self, pod: &str) {
+        self.ok(&["wait", "pod", pod, "--timeout", "60s"]);
+    }
+
+    /// Waits until nothing of the pod is mounted.
+    ///
+    /// # Panics
+    /// When it still is after a minute.
+    pub fn wait_unmounted(&self, pod: &str) {
+        self.ok(&["wait", "pod", pod, "--for", "unmounted", "--timeout", "60s"]);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
