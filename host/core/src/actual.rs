@@ -1,0 +1,190 @@
+//! The actual state of the world: what stands, or may stand. It changes by the outcomes of operations and by recovery alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use volhost_model::Pod;
+use volhost_model::VolumeSpec;
+use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+
+use crate::event::Time;
+use crate::transitions::Stage;
+
+/// A volume that is attached, staged or mounted, or may be, or is being.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    /// Its plugin.
+    pub(crate) plugin: PluginName,
+    /// Its name in pods' folders.
+    pub(crate) spec_name: SpecName,
+    /// Its spec, as far as known.
+    pub(crate) spec: Option<Arc<VolumeSpec>>,
+    /// It must be attached to be used.
+    pub(crate) attachable: bool,
+    /// It is mounted once for the node.
+    pub(crate) device_mountable: bool,
+    /// Its attachment; stays absent for volumes that need none.
+    pub(crate) attach: Stage,
+    /// Its device mount.
+    pub(crate) device: Stage,
+    /// Where the device is.
+    pub(crate) device_path: Option<String>,
+    /// Its size in bytes, as far as known.
+    pub(crate) size: Option<u64>,
+    /// Its pods' mounts, those included that are being made for the first time.
+    pub(crate) mounts: BTreeMap<PodUid, Mount>,
+}
+
+/// One pod's mount of a volume.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    /// Absent only while its first operation runs.
+    pub(crate) stage: Stage,
+    /// Recovery found it complete: it may be taken over without an operation.
+    pub(crate) intact: bool,
+    /// An operation is taking it away: whatever stands, nobody may count on it.
+    pub(crate) leaving: bool,
+    /// Its content may be stale.
+    pub(crate) remount_required: bool,
+    /// What it was mounted with.
+    pub(crate) spec: Option<Arc<VolumeSpec>>,
+    /// The name of its folder.
+    pub(crate) spec_name: SpecName,
+    /// It is a device, not a file system.
+    pub(crate) block: bool,
+    /// The pod's object, as far as known.
+    pub(crate) pod: Option<Arc<Pod>>,
+    /// The names it had in the pod when it was last wanted; empty when recovery found it.
+    pub(crate) outer_names: Vec<OuterName>,
+    /// When it was begun, or found.
+    pub(crate) since: Time,
+    /// When it became ready.
+    pub(crate) ready_at: Option<Time>,
+}
+
+impl Mount {
+    /// It stands for certain, and stays.
+    pub(crate) const fn is_usable(&self) -> bool {
+        self.stage.is_present() && !self.leaving
+    }
+}
+
+/// Volumes, and for each pod the volumes it has a mount of.
+#[derive(Debug, Default)]
+pub(crate) struct Actual {
+    volumes: BTreeMap<UniqueVolumeName, Volume>,
+    by_pod: BTreeMap<PodUid, BTreeSet<UniqueVolumeName>>,
+}
+
+impl Actual {
+    /// The volume.
+    pub(crate) fn get(&self, name: &UniqueVolumeName) -> Option<&Volume> {
+        self.volumes.get(name)
+    }
+
+    /// The volume, to be changed; its mounts are added and removed with [`Actual::insert_mount`] and [`Actual::remove_mount`].
+    pub(crate) fn get_mut(&mut self, name: &UniqueVolumeName) -> Option<&mut Volume> {
+        self.volumes.get_mut(name)
+    }
+
+    /// Every volume.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &Volume)> {
+        self.volumes.iter()
+    }
+
+    /// Every volume, to be changed.
+    pub(crate) fn volumes_mut(&mut self) -> impl Iterator<Item = (&UniqueVolumeName, &mut Volume)> {
+        self.volumes.iter_mut()
+    }
+
+    /// The volume, made by `new` if it is not there.
+    pub(crate) fn entry(
+        &mut self,
+        name: &UniqueVolumeName,
+        new: impl FnOnce() -> Volume,
+    ) -> &mut Volume {
+        self.volumes.entry(name.clone()).or_insert_with(new)
+    }
+
+    /// The mount of `volume` by `pod`.
+    pub(crate) fn mount(&self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<&Mount> {
+        self.volumes.get(volume)?.mounts.get(pod)
+    }
+
+    /// The mount of `volume` by `pod`, to be changed.
+    pub(crate) fn mount_mut(
+        &mut self,
+        volume: &UniqueVolumeName,
+        pod: &PodUid,
+    ) -> Option<&mut Mount> {
+        self.volumes.get_mut(volume)?.mounts.get_mut(pod)
+    }
+
+    /// Puts a mount on a volume that is there.
+    pub(crate) fn insert_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid, mount: Mount) {
+        if let Some(entry) = self.volumes.get_mut(volume) {
+            entry.mounts.insert(pod.clone(), mount);
+            self.by_pod
+                .entry(pod.clone())
+                .or_default()
+                .insert(volume.clone());
+        }
+    }
+
+    /// Takes a mount that is known to be gone off its volume.
+    pub(crate) fn remove_mount(
+        &mut self,
+        volume: &UniqueVolumeName,
+        pod: &PodUid,
+    ) -> Option<Mount> {
+        let mount = self.volumes.get_mut(volume)?.mounts.remove(pod)?;
+        if let Some(volumes) = self.by_pod.get_mut(pod) {
+            volumes.remove(volume);
+            if volumes.is_empty() {
+                self.by_pod.remove(pod);
+            }
+        }
+        Some(mount)
+    }
+
+    /// Forgets a volume that has no mounts.
+    pub(crate) fn remove(&mut self, name: &UniqueVolumeName) {
+        if self
+            .volumes
+            .get(name)
+            .is_some_and(|volume| volume.mounts.is_empty())
+        {
+            self.volumes.remove(name);
+        }
+    }
+
+    /// The volumes that `pod` has mounts of, in progress or uncertain included.
+    pub(crate) fn volumes_of(&self, pod: &PodUid) -> impl Iterator<Item = &UniqueVolumeName> {
+        self.by_pod.get(pod).into_iter().flatten()
+    }
+
+    /// Whether anything of `pod` is mounted, may be, or is being mounted.
+    pub(crate) fn has_mounts_of(&self, pod: &PodUid) -> bool {
+        self.by_pod.contains_key(pod)
+    }
+
+    /// Another volume of `pod` that occupies the folder which `volume` would use.
+    pub(crate) fn folder_taken_by(
+        &self,
+        pod: &PodUid,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        volume: &UniqueVolumeName,
+    ) -> Option<&UniqueVolumeName> {
+        self.volumes_of(pod).find(|other| {
+            *other != volume
+                && self.volumes.get(*other).is_some_and(|entry| {
+                    entry.plugin == *plugin
+                        && entry
+                            .mounts
+                            .get(pod)
+                            .is_some_and(|mount| mount.spec_name == *spec_name)
+                })
+        })
+    }
+}

@@ -1,0 +1,265 @@
+//! What each event changes. Deciding what to do about it is the reconciler's part.
+
+use std::collections::BTreeMap;
+
+use volhost_model::names::{PodUid, UniqueVolumeName};
+
+use crate::actual::{Mount, Volume};
+use crate::core::{Core, Turn, differs};
+use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
+use crate::transitions::{Presence, Stage};
+
+impl Core {
+    pub(crate) fn apply(&mut self, event: Event, turn: &mut Turn) {
+        match event {
+            Event::PodDesired(desired) => self.pod_desired(desired, turn),
+            Event::PodGone { uid } => self.pod_gone(&uid, turn),
+            Event::SourcesSynced => {
+                self.sources_synced = true;
+                turn.dirty
+                    .extend(self.actual.volumes().map(|(name, _)| name.clone()));
+            }
+            Event::Recovered(found) => self.recovered(found, turn),
+            Event::RecoveredDevice(found) => self.recovered_device(found, turn),
+            Event::PluginChanged { plugin } => turn
+                .dirty
+                .extend(self.pending.reset_plugin(&plugin, self.now)),
+            Event::OperationDone { id, report } => self.operation_done(id, report, turn),
+            Event::OperationOverdue { id, message } => self.operation_overdue(id, message, turn),
+            Event::Timer => {}
+            Event::WaitMounted {
+                waiter,
+                uid,
+                deadline,
+            } => self.wait_mounted(waiter, uid, deadline, turn),
+            Event::WaitUnmounted {
+                waiter,
+                uid,
+                deadline,
+            } => self.wait_unmounted(waiter, uid, deadline, turn),
+            Event::WaitCancelled { waiter } => self.waiters.remove(waiter),
+            Event::SourceChanged { uid } => {
+                self.require_remount(&uid, turn);
+            }
+            Event::ReportedInUse(volumes) => {
+                let reported = volumes.into_iter().collect();
+                turn.dirty.extend(
+                    self.reported_in_use
+                        .symmetric_difference(&reported)
+                        .cloned(),
+                );
+                self.reported_in_use = reported;
+            }
+            Event::NodeAttachments(attached) => {
+                self.node_attachments(attached.into_iter().collect(), turn)
+            }
+            Event::Drain => {
+                self.draining = true;
+                turn.dirty
+                    .extend(self.actual.volumes().map(|(name, _)| name.clone()));
+                turn.touched
+                    .extend(self.desired.pods().map(|(uid, _)| uid.clone()));
+            }
+        }
+    }
+
+    fn pod_desired(&mut self, desired: DesiredPod, turn: &mut Turn) {
+        let uid = desired.pod.uid.clone();
+        let change = self.desired.set_pod(self.now, desired);
+        turn.touched.insert(uid.clone());
+        turn.dirty.extend(change.volumes);
+        turn.dirty.extend(self.actual.volumes_of(&uid).cloned());
+        for (outer_name, reason) in change.new_reasons {
+            self.publish_unresolved(&uid, &outer_name, &reason, turn);
+        }
+        if change.pod_changed {
+            // Labels, annotations and limits are content too.
+            self.require_remount(&uid, turn);
+        }
+        if !self.draining {
+            self.take_over(&uid);
+        }
+    }
+
+    /// Gives the pod's standing mounts the names it knows them by, and takes over what recovery found complete and as wanted.
+    fn take_over(&mut self, uid: &PodUid) {
+        let Some(entry) = self.desired.pod(uid) else {
+            return;
+        };
+        for (name, wanted) in &entry.volumes {
+            let Some(volume) = self.actual.get_mut(name) else {
+                continue;
+            };
+            let Some(mount) = volume.mounts.get_mut(uid) else {
+                continue;
+            };
+            mount.outer_names.clone_from(&wanted.outer_names);
+            if mount.pod.is_none() {
+                mount.pod.clone_from(&entry.pod);
+            }
+            if !(mount.stage.recovered
+                && mount.intact
+                && mount.spec.is_some()
+                && !differs(mount, wanted))
+            {
+                continue;
+            }
+            mount.stage = Stage::PRESENT;
+            mount.ready_at = Some(self.now);
+            // Nobody told the host of changes while it was down: good to use, but to be looked at.
+            mount.remount_required = wanted.volume.follows_source;
+            if volume.device_mountable {
+                volume.device = Stage::PRESENT;
+            }
+            if volume.size.is_none() {
+                volume.size = mount
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.persistent_volume.as_ref()?.capacity);
+            }
+        }
+    }
+
+    fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
+        turn.dirty.extend(self.desired.set_gone(uid));
+        turn.dirty.extend(self.actual.volumes_of(uid).cloned());
+        turn.touched.insert(uid.clone());
+    }
+
+    fn require_remount(&mut self, uid: &PodUid, turn: &mut Turn) {
+        let names: Vec<UniqueVolumeName> = self.actual.volumes_of(uid).cloned().collect();
+        for name in names {
+            // Whether it follows its source is asked when it is wanted: now it may be unresolved.
+            if let Some(mount) = self.actual.mount_mut(&name, uid) {
+                mount.remount_required = true;
+                turn.dirty.insert(name);
+            }
+        }
+    }
+
+    /// What is known already, from an operation or an earlier finding, is newer than what recovery found.
+    fn recovered(&mut self, found: RecoveredVolume, turn: &mut Turn) {
+        let device = RecoveredDevice {
+            plugin: found.plugin,
+            unique_name: found.unique_name,
+            spec_name: found.spec_name,
+            spec: found.spec,
+            attachable: found.attachable,
+            device_mountable: found.device_mountable,
+        };
+        if self.actual.mount(&device.unique_name, &found.pod).is_some() {
+            return;
+        }
+        self.desired
+            .note_found(self.now, &found.pod, found.known_pod.clone());
+        let mount = Mount {
+            stage: Stage::RECOVERED,
+            intact: found.intact,
+            leaving: false,
+            remount_required: false,
+            block: device.spec.as_ref().is_some_and(|spec| spec.is_block()),
+            spec: device.spec.clone(),
+            spec_name: device.spec_name.clone(),
+            pod: found.known_pod,
+            outer_names: Vec::new(),
+            since: self.now,
+            ready_at: None,
+        };
+        let name = device.unique_name.clone();
+        self.recovered_device(device, turn);
+        self.actual.insert_mount(&name, &found.pod, mount);
+        if self.is_desired(&found.pod) {
+            self.take_over(&found.pod);
+        }
+        turn.touched.insert(found.pod);
+    }
+
+    fn recovered_device(&mut self, found: RecoveredDevice, turn: &mut Turn) {
+        turn.dirty.insert(found.unique_name.clone());
+        let stage = |may_be: bool| {
+            if may_be {
+                Stage::RECOVERED
+            } else {
+                Stage::ABSENT
+            }
+        };
+        let (attachable, device_mountable) = (found.attachable, found.device_mountable);
+        let volume = self.actual.entry(&found.unique_name, || Volume {
+            plugin: found.plugin,
+            spec_name: found.spec_name,
+            spec: found.spec.clone(),
+            attachable,
+            device_mountable,
+            attach: stage(attachable),
+            device: stage(device_mountable),
+            device_path: None,
+            size: None,
+            mounts: BTreeMap::new(),
+        });
+        // Another pod's folder may know more.
+        if volume.spec.is_none() {
+            volume.spec = found.spec;
+        }
+        if attachable && !volume.attachable {
+            volume.attachable = true;
+            volume.attach = Stage::RECOVERED;
+        }
+        if device_mountable && !volume.device_mountable {
+            volume.device_mountable = true;
+            volume.device = Stage::RECOVERED;
+        }
+    }
+
+    /// The controller's word settles what recovery could not know, and frees what nobody has begun to use.
+    fn node_attachments(&mut self, attached: BTreeMap<UniqueVolumeName, String>, turn: &mut Turn) {
+        let changed = |name: &UniqueVolumeName,
+                       before: Option<&BTreeMap<UniqueVolumeName, String>>| {
+            before.is_none_or(|before| before.get(name) != attached.get(name))
+        };
+        let before = self.node_attachments.as_ref();
+        turn.dirty.extend(
+            attached
+                .keys()
+                .filter(|name| changed(name, before))
+                .cloned(),
+        );
+        turn.dirty.extend(
+            before
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name)
+                .filter(|name| changed(name, before))
+                .cloned(),
+        );
+        turn.dirty.extend(
+            self.desired
+                .volumes()
+                .map(|(name, _)| name)
+                .filter(|_| before.is_none())
+                .cloned(),
+        );
+        if !self.config.host_attaches {
+            for (name, volume) in self
+                .actual
+                .volumes_mut()
+                .filter(|(_, volume)| volume.attachable)
+            {
+                match attached.get(name) {
+                    Some(path) if volume.attach.presence == Presence::Uncertain => {
+                        volume.attach = Stage::PRESENT;
+                        volume.device_path = Some(path.clone());
+                    }
+                    None if volume.attach.presence == Presence::Uncertain => {
+                        volume.attach = Stage::ABSENT
+                    }
+                    None if volume.mounts.is_empty() && !volume.device.may_be() => {
+                        volume.attach = Stage::ABSENT
+                    }
+                    _ => continue,
+                }
+                turn.dirty.insert(name.clone());
+            }
+        }
+        self.node_attachments = Some(attached);
+    }
+}

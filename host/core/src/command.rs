@@ -1,0 +1,153 @@
+//! What the state machine wants done. The caller carries commands out in order and reports back with events.
+
+use std::sync::Arc;
+
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::view::{EventKind, VolumeState};
+use volhost_model::{Failure, Pod, VolumeSpec};
+
+use crate::event::{OperationId, Time, WaiterId};
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Begin this operation and answer with exactly one [`OperationDone`](crate::Event::OperationDone).
+    Start(Operation),
+    /// Send [`Timer`](crate::Event::Timer) at this time. Replaces the timer that was armed before.
+    ArmTimer(Time),
+    /// Tell users.
+    Publish(Notice),
+    /// Release the waiting caller.
+    Answer {
+        /// Who.
+        waiter: WaiterId,
+        /// Success, or how each volume stands.
+        result: Result<(), WaitFailure>,
+    },
+}
+
+/// An operation on one volume.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operation {
+    /// Its name in [`OperationDone`](crate::Event::OperationDone).
+    pub id: OperationId,
+    /// What to do.
+    pub kind: OperationKind,
+    /// The volume.
+    pub volume: UniqueVolumeName,
+    /// Its plugin.
+    pub plugin: PluginName,
+    /// The name in the pod's folder.
+    pub spec_name: SpecName,
+    /// The pod; none for operations on the volume alone.
+    pub pod_uid: Option<PodUid>,
+    /// The pod's object; always there for mounts, unknown for unmounts of what recovery found.
+    pub pod: Option<Arc<Pod>>,
+    /// The volume's spec; always there for mounts, perhaps unknown for unmounts.
+    pub spec: Option<Arc<VolumeSpec>>,
+    /// The device's path, if it is attached.
+    pub device_path: Option<String>,
+}
+
+/// What an operation does. Named as the kubelet's metrics name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OperationKind {
+    /// `volume_attach`
+    Attach,
+    /// `volume_detach`
+    Detach,
+    /// `verify_controller_attached_volume`
+    VerifyControllerAttached,
+    /// `volume_mount`: the device if the volume has one and it is not mounted, then the pod's mount.
+    Mount {
+        /// The device is mounted already.
+        device_mounted: bool,
+        /// The pod's mount stands; its content is to be brought up to date.
+        remount: bool,
+    },
+    /// `volume_unmount`
+    Unmount,
+    /// `unmount_device`
+    UnmountDevice,
+    /// `map_volume`
+    Map {
+        /// The device is set up already.
+        device_mounted: bool,
+    },
+    /// `unmap_volume`
+    Unmap,
+    /// `unmap_device`
+    UnmapDevice,
+    /// `volume_fs_resize`
+    Expand {
+        /// The size it has, in bytes.
+        from: u64,
+        /// The size wanted, in bytes.
+        to: u64,
+    },
+}
+
+impl OperationKind {
+    /// The kubelet's name for it, used in metrics and `volhost get operations`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Attach => "volume_attach",
+            Self::Detach => "volume_detach",
+            Self::VerifyControllerAttached => "verify_controller_attached_volume",
+            Self::Mount { .. } => "volume_mount",
+            Self::Unmount => "volume_unmount",
+            Self::UnmountDevice => "unmount_device",
+            Self::Map { .. } => "map_volume",
+            Self::Unmap => "unmap_volume",
+            Self::UnmapDevice => "unmap_device",
+            Self::Expand { .. } => "volume_fs_resize",
+        }
+    }
+}
+
+/// Something users are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Normal or Warning.
+    pub kind: EventKind,
+    /// The kubelet's reasons (`FailedMount`), and `FailedUnmount`, `SuccessfulMount`, `SuccessfulUnmount` where the kubelet says nothing.
+    pub reason: &'static str,
+    /// The pod, if it concerns one.
+    pub pod_uid: Option<PodUid>,
+    /// The pod, `namespace/name`, as far as known.
+    pub pod: String,
+    /// The volume; none for one that could not be resolved, which has no unique name yet.
+    pub volume: Option<UniqueVolumeName>,
+    /// What and why: `MountVolume.SetUp failed for volume "data": …`.
+    pub message: String,
+}
+
+/// Why a wait ended without success: how each volume stands that is not as wished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitFailure {
+    /// The pod, `namespace/name`, or its uid.
+    pub pod: String,
+    /// The deadline passed; otherwise it cannot succeed.
+    pub timed_out: bool,
+    /// The host does not know the pod.
+    pub unknown_pod: bool,
+    /// The volumes.
+    pub volumes: Vec<VolumeStanding>,
+}
+
+/// How one volume stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeStanding {
+    /// The name in the pod, or the folder's name when that is all that is known.
+    pub name: String,
+    /// Its state.
+    pub state: VolumeState,
+    /// The step it stands at, as the kubelet's messages name it, in words: `waiting for volume_mount`, `MountVolume.SetUp`.
+    pub step: String,
+    /// The last failure.
+    pub failure: Option<Failure>,
+    /// Why it is not resolved, or what a running operation hangs at.
+    pub reason: String,
+    /// When the next try is due.
+    pub retry_at: Option<Time>,
+}

@@ -1,0 +1,226 @@
+//! The machine itself: its parts, and one step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use std::sync::Arc;
+use volhost_model::Pod;
+use volhost_model::names::{PodUid, UniqueVolumeName};
+
+use crate::actual::{Actual, Mount};
+use crate::command::Command;
+use crate::config::Config;
+use crate::desired::{Desired, Told, Wanted};
+use crate::event::{Event, Time};
+use crate::pending::Pending;
+use crate::waiters::Waiters;
+
+/// The node's volumes, desired and actual, and what runs to make them agree.
+///
+/// # Guarantees
+/// [`Core::step`] is a function of what it was fed: no clock, no randomness, no I/O. It never panics, and it looks only at the
+/// volumes and pods that the event may concern.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) config: Config,
+    /// The latest time seen: time never runs backwards here, whatever the caller says.
+    pub(crate) now: Time,
+    pub(crate) desired: Desired,
+    pub(crate) actual: Actual,
+    pub(crate) pending: Pending,
+    pub(crate) waiters: Waiters,
+    /// The volumes the node's status reports as in use.
+    pub(crate) reported_in_use: BTreeSet<UniqueVolumeName>,
+    /// The controller's report, once there was one.
+    pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
+    pub(crate) sources_synced: bool,
+    pub(crate) draining: bool,
+    /// The timer that is armed.
+    armed: Option<Time>,
+}
+
+/// What one step has done so far, and what it has still to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// To be answered by the step.
+    pub(crate) commands: Vec<Command>,
+    /// Volumes to reconcile.
+    pub(crate) dirty: BTreeSet<UniqueVolumeName>,
+    /// Pods whose standing may have changed.
+    pub(crate) touched: BTreeSet<PodUid>,
+}
+
+impl Core {
+    /// A machine that knows of no pod and no volume.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            now: 0,
+            desired: Desired::default(),
+            actual: Actual::default(),
+            pending: Pending::default(),
+            waiters: Waiters::default(),
+            reported_in_use: BTreeSet::new(),
+            node_attachments: None,
+            sources_synced: false,
+            draining: false,
+            armed: None,
+        }
+    }
+
+    /// Takes in what happened and answers what is to be done, in this order.
+    ///
+    /// # Guarantees
+    /// - Every [`Command::Start`] has an id of its own. While it runs no operation with a matching key is started.
+    /// - Every waiter is answered at most once: when its wish is met, when it cannot be met any more, or at its deadline.
+    /// - After the commands are carried out, nothing needs doing until the next event or the armed timer.
+    ///
+    /// # Assumptions
+    /// Every started operation is answered with one [`Event::OperationDone`]. An answer with an id that is unknown, or was
+    /// answered before, changes nothing.
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {
+        self.now = self.now.max(now);
+        let mut turn = Turn::default();
+        if event == Event::Timer {
+            self.armed = None;
+        }
+        self.apply(event, &mut turn);
+        while let Some(volume) = self.pending.pop_due(self.now) {
+            turn.dirty.insert(volume);
+        }
+        while let Some(volume) = turn.dirty.pop_first() {
+            self.reconcile(&volume, &mut turn);
+        }
+        for uid in std::mem::take(&mut turn.touched) {
+            self.settle_pod(&uid);
+            self.answer_waiters_of(&uid, &mut turn);
+        }
+        self.answer_overdue_waiters(&mut turn);
+        self.arm_timer(&mut turn);
+        turn.commands
+    }
+
+    /// One timer for everything: armed again only for an earlier time than it is armed for.
+    fn arm_timer(&mut self, turn: &mut Turn) {
+        let next = [self.pending.next_retry(), self.waiters.next_deadline()]
+            .into_iter()
+            .flatten()
+            .min();
+        if let Some(next) = next
+            && self.armed.is_none_or(|armed| next < armed)
+        {
+            self.armed = Some(next);
+            turn.commands.push(Command::ArmTimer(next));
+        }
+    }
+
+    /// Notes when the pod became ready, and forgets it when nothing of it is left.
+    fn settle_pod(&mut self, uid: &PodUid) {
+        let ready = self.is_ready(uid);
+        let now = self.now;
+        let left = self.actual.has_mounts_of(uid);
+        let Some(entry) = self.desired.pod_mut(uid) else {
+            return;
+        };
+        if entry.told != Told::Exists && !left {
+            self.desired.forget(uid);
+        } else if !ready {
+            entry.ready_at = None;
+        } else if entry.ready_at.is_none() {
+            entry.ready_at = Some(now);
+        }
+    }
+
+    /// What the pod wants of the volume now; nothing at all while draining.
+    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
+        if self.draining {
+            None
+        } else {
+            self.desired.wanted(uid, volume)
+        }
+    }
+
+    /// The pod is to be mounted: it exists, and the host does not drain.
+    pub(crate) fn is_desired(&self, uid: &PodUid) -> bool {
+        !self.draining
+            && self
+                .desired
+                .pod(uid)
+                .is_some_and(|entry| entry.told == Told::Exists)
+    }
+
+    /// Every volume the pod uses is resolved and mounted as wanted.
+    pub(crate) fn is_ready(&self, uid: &PodUid) -> bool {
+        if !self.is_desired(uid) {
+            return false;
+        }
+        let Some(entry) = self.desired.pod(uid) else {
+            return false;
+        };
+        entry.unresolved.is_empty()
+            && entry
+                .volumes
+                .iter()
+                .all(|(name, wanted)| self.is_mounted_as_wanted(uid, name, wanted))
+            && self.unaccounted(uid).next().is_none()
+    }
+
+    /// Names the pod's containers use, of which the source has said nothing.
+    pub(crate) fn unaccounted(
+        &self,
+        uid: &PodUid,
+    ) -> impl Iterator<Item = &volhost_model::OuterName> {
+        let entry = self.desired.pod(uid);
+        let used = entry
+            .and_then(|entry| entry.pod.as_ref())
+            .map(|pod| pod.used_volumes.iter());
+        used.into_iter().flatten().filter(move |name| {
+            entry.is_some_and(|entry| {
+                !entry.unresolved.contains_key(*name)
+                    && !entry
+                        .volumes
+                        .values()
+                        .any(|wanted| wanted.outer_names.contains(name))
+            })
+        })
+    }
+
+    /// The mount stands and is the one that is wanted; stale content does not count against it.
+    pub(crate) fn is_mounted_as_wanted(
+        &self,
+        uid: &PodUid,
+        volume: &UniqueVolumeName,
+        wanted: &Wanted,
+    ) -> bool {
+        self.actual
+            .mount(volume, uid)
+            .is_some_and(|mount| mount.is_usable() && !differs(mount, wanted))
+    }
+
+    /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
+    pub(crate) fn may_take_recovered(&self) -> bool {
+        self.sources_synced
+            || self.draining
+            || self.mutated(crate::config::Mutation::UnmountBeforeSynced)
+    }
+
+    /// The pod's object.
+    pub(crate) fn pod_object(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+        self.desired.pod(uid).and_then(|entry| entry.pod.clone())
+    }
+
+    /// `namespace/name`, or the uid of a pod of which no more is known.
+    pub(crate) fn pod_name(&self, uid: &PodUid) -> String {
+        self.desired
+            .pod(uid)
+            .and_then(|entry| entry.full_name())
+            .unwrap_or_else(|| uid.to_string())
+    }
+}
+
+/// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.
+pub(crate) fn differs(mount: &Mount, wanted: &Wanted) -> bool {
+    mount
+        .spec
+        .as_ref()
+        .is_some_and(|spec| !crate::desired::same_mount(spec, &wanted.volume.spec))
+}

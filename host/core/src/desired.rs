@@ -1,0 +1,241 @@
+//! The desired state of the world: which pods want which volumes, as sources last said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
+use volhost_model::{Pod, VolumeSpec};
+
+use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
+
+/// What the host has been told of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing: recovery found its folder.
+    Nothing,
+    /// It exists.
+    Exists,
+    /// It is gone or finished.
+    Gone,
+}
+
+/// A pod the host was told of, or found a folder of.
+#[derive(Debug)]
+pub(crate) struct PodEntry {
+    /// Its object, as far as known.
+    pub(crate) pod: Option<Arc<Pod>>,
+    /// What sources say.
+    pub(crate) told: Told,
+    /// What it wants; empty unless it exists.
+    pub(crate) volumes: BTreeMap<UniqueVolumeName, Wanted>,
+    /// What it wants and could not be resolved, with the reason.
+    pub(crate) unresolved: BTreeMap<OuterName, String>,
+    /// When the host first heard of it.
+    pub(crate) since: Time,
+    /// When its last volume became ready; none while one is not.
+    pub(crate) ready_at: Option<Time>,
+}
+
+impl PodEntry {
+    /// `namespace/name`, or nothing when only the uid is known.
+    pub(crate) fn full_name(&self) -> Option<String> {
+        self.pod.as_ref().map(|pod| pod.full_name())
+    }
+}
+
+/// One volume that one pod wants.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// The volume, as the first outer name that leads to it describes it.
+    pub(crate) volume: DesiredVolume,
+    /// Every outer name that leads to it; never empty.
+    pub(crate) outer_names: Vec<OuterName>,
+    /// When it became wanted.
+    pub(crate) since: Time,
+    /// The last operation begun for it, 0 if none: among pods of one volume, who waited longest goes first.
+    pub(crate) last_attempt: OperationId,
+    /// Why no operation is begun for it, though it is not as wanted and no back-off runs.
+    pub(crate) hindrance: Option<String>,
+}
+
+/// What [`Desired::set_pod`] changed.
+#[derive(Debug, Default)]
+pub(crate) struct PodChange {
+    /// Volumes it wanted before or wants now.
+    pub(crate) volumes: BTreeSet<UniqueVolumeName>,
+    /// Outer names whose reason for not being resolved is new.
+    pub(crate) new_reasons: Vec<(OuterName, String)>,
+    /// The pod's object differs from the one known before.
+    pub(crate) pod_changed: bool,
+}
+
+/// Pods, and for each volume the pods that want it.
+#[derive(Debug, Default)]
+pub(crate) struct Desired {
+    pods: BTreeMap<PodUid, PodEntry>,
+    users: BTreeMap<UniqueVolumeName, BTreeSet<PodUid>>,
+}
+
+impl Desired {
+    /// The pod's entry.
+    pub(crate) fn pod(&self, uid: &PodUid) -> Option<&PodEntry> {
+        self.pods.get(uid)
+    }
+
+    /// The pod's entry, to be changed except for its volumes.
+    pub(crate) fn pod_mut(&mut self, uid: &PodUid) -> Option<&mut PodEntry> {
+        self.pods.get_mut(uid)
+    }
+
+    /// Every entry.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = (&PodUid, &PodEntry)> {
+        self.pods.iter()
+    }
+
+    /// What `uid` wants of `volume`.
+    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
+        self.pods.get(uid)?.volumes.get(volume)
+    }
+
+    /// What `uid` wants of `volume`, to be changed.
+    pub(crate) fn wanted_mut(
+        &mut self,
+        uid: &PodUid,
+        volume: &UniqueVolumeName,
+    ) -> Option<&mut Wanted> {
+        self.pods.get_mut(uid)?.volumes.get_mut(volume)
+    }
+
+    /// The pods that want the volume.
+    pub(crate) fn users(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &PodUid> {
+        self.users.get(volume).into_iter().flatten()
+    }
+
+    /// Every wanted volume with its users.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &BTreeSet<PodUid>)> {
+        self.users.iter()
+    }
+
+    /// Makes sure there is an entry for a pod whose folder was found.
+    pub(crate) fn note_found(&mut self, now: Time, uid: &PodUid, pod: Option<Arc<Pod>>) {
+        let entry = self.pods.entry(uid.clone()).or_insert_with(|| PodEntry {
+            pod: None,
+            told: Told::Nothing,
+            volumes: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
+            since: now,
+            ready_at: None,
+        });
+        if entry.pod.is_none() {
+            entry.pod = pod;
+        }
+    }
+
+    /// Replaces what is known of the pod. The time a volume became wanted, and its turn, are kept.
+    pub(crate) fn set_pod(&mut self, now: Time, desired: DesiredPod) -> PodChange {
+        let uid = desired.pod.uid.clone();
+        let mut change = PodChange::default();
+        self.note_found(now, &uid, None);
+        let Some(entry) = self.pods.get_mut(&uid) else {
+            return change;
+        };
+        change.pod_changed = entry
+            .pod
+            .as_ref()
+            .is_some_and(|known| known != &desired.pod);
+        let mut before = std::mem::take(&mut entry.volumes);
+        change.volumes.extend(before.keys().cloned());
+        for volume in desired.volumes {
+            let name = volume.unique_name.clone();
+            change.volumes.insert(name.clone());
+            if let Some(same) = entry.volumes.get_mut(&name) {
+                // Two names lead to one volume: the first says what it is.
+                if !same.outer_names.contains(&volume.outer_name) {
+                    same.outer_names.push(volume.outer_name);
+                }
+                continue;
+            }
+            let old = before.remove(&name);
+            let wanted = Wanted {
+                outer_names: vec![volume.outer_name.clone()],
+                since: old.as_ref().map_or(now, |old| old.since),
+                last_attempt: old.as_ref().map_or(0, |old| old.last_attempt),
+                hindrance: old.and_then(|old| old.hindrance),
+                volume,
+            };
+            self.users
+                .entry(name.clone())
+                .or_default()
+                .insert(uid.clone());
+            entry.volumes.insert(name, wanted);
+        }
+        let mut unresolved = BTreeMap::new();
+        for UnresolvedVolume { outer_name, reason } in desired.unresolved {
+            if entry.unresolved.get(&outer_name) != Some(&reason) {
+                change
+                    .new_reasons
+                    .push((outer_name.clone(), reason.clone()));
+            }
+            unresolved.insert(outer_name, reason);
+        }
+        entry.unresolved = unresolved;
+        entry.pod = Some(desired.pod);
+        entry.told = Told::Exists;
+        let dropped: Vec<_> = before.into_keys().collect();
+        for name in dropped {
+            self.drop_user(&name, &uid);
+        }
+        change
+    }
+
+    /// The pod is gone: it wants nothing. Answers what it wanted.
+    pub(crate) fn set_gone(&mut self, uid: &PodUid) -> Vec<UniqueVolumeName> {
+        let Some(entry) = self.pods.get_mut(uid) else {
+            return Vec::new();
+        };
+        entry.told = Told::Gone;
+        entry.unresolved.clear();
+        let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();
+        for name in &volumes {
+            self.drop_user(name, uid);
+        }
+        volumes
+    }
+
+    /// Forgets a pod that wants nothing.
+    pub(crate) fn forget(&mut self, uid: &PodUid) {
+        for name in self.set_gone(uid) {
+            self.drop_user(&name, uid);
+        }
+        self.pods.remove(uid);
+    }
+
+    fn drop_user(&mut self, volume: &UniqueVolumeName, uid: &PodUid) {
+        if let Some(users) = self.users.get_mut(volume) {
+            users.remove(uid);
+            if users.is_empty() {
+                self.users.remove(volume);
+            }
+        }
+    }
+}
+
+/// Whether two specs mean the same mount: the same folder, source, options and mode. A larger capacity is not another mount: it
+/// is an expansion; a changed claim or access mode changes nothing that is mounted.
+pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
+    if Arc::ptr_eq(a, b) {
+        return true;
+    }
+    let options = |spec: &VolumeSpec| {
+        spec.persistent_volume
+            .as_ref()
+            .map(|pv| pv.mount_options.clone())
+            .unwrap_or_default()
+    };
+    a.name == b.name
+        && a.source == b.source
+        && a.fields == b.fields
+        && a.read_only == b.read_only
+        && a.is_block() == b.is_block()
+        && options(a) == options(b)
+}

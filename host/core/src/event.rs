@@ -1,0 +1,216 @@
+//! What happens to the state machine.
+
+use std::sync::Arc;
+
+use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::{Failure, Pod, VolumeSpec};
+
+/// Microseconds since the Unix epoch, never running backwards: the caller adds a monotonic clock to the time it started at.
+pub type Time = u64;
+
+/// One thing that happened. The only input of [`Core::step`](crate::Core::step).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A source says that the pod exists, with these volumes. Replaces what was known of the pod.
+    PodDesired(DesiredPod),
+    /// The pod is known to be gone or finished: its volumes are to be taken away.
+    PodGone {
+        /// Which.
+        uid: PodUid,
+    },
+    /// Every source has been read completely once: a recovered volume whose pod nobody has named belongs to no pod.
+    /// Until then no recovered volume is taken away (rule R2).
+    SourcesSynced,
+    /// Found at start, before any other event: something stands, or may stand, in a pod's folder.
+    Recovered(RecoveredVolume),
+    /// Found at start, before any other event: a volume is attached or staged, or may be, and stands in no pod's folder
+    /// (the process died between the pod's unmount and the device's).
+    RecoveredDevice(RecoveredDevice),
+    /// A plugin was loaded or replaced: failures for want of it may be tried again at once.
+    PluginChanged {
+        /// Its name.
+        plugin: PluginName,
+    },
+    /// An operation that a [`Command::Start`](crate::Command::Start) began has ended.
+    OperationDone {
+        /// Which.
+        id: OperationId,
+        /// How.
+        report: OperationReport,
+    },
+    /// An operation has passed its deadline and has not ended: its key stays taken, and users are told why.
+    OperationOverdue {
+        /// Which.
+        id: OperationId,
+        /// What it hangs at.
+        message: String,
+    },
+    /// The time of [`Command::ArmTimer`](crate::Command::ArmTimer) has come.
+    Timer,
+    /// Somebody waits until every volume the pod uses is mounted.
+    WaitMounted {
+        /// To whom the answer goes.
+        waiter: WaiterId,
+        /// The pod.
+        uid: PodUid,
+        /// When to give up.
+        deadline: Time,
+    },
+    /// Somebody waits until nothing of the pod is mounted any more, or may be.
+    WaitUnmounted {
+        /// To whom the answer goes.
+        waiter: WaiterId,
+        /// The pod.
+        uid: PodUid,
+        /// When to give up.
+        deadline: Time,
+    },
+    /// The caller has gone away.
+    WaitCancelled {
+        /// Who.
+        waiter: WaiterId,
+    },
+    /// What the pod's volumes follow may have changed: volumes that follow their source are set up again.
+    SourceChanged {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// The node's status now reports exactly these volumes as in use.
+    ReportedInUse(Vec<UniqueVolumeName>),
+    /// The controller's report: exactly these volumes are attached to this node, at these device paths.
+    NodeAttachments(Vec<(UniqueVolumeName, String)>),
+    /// From now on no pod wants anything: take every volume away, whatever sources say, until the process ends.
+    Drain,
+}
+
+/// Names one operation, for the life of the process.
+pub type OperationId = u64;
+/// Names one waiting caller.
+pub type WaiterId = u64;
+
+/// A pod with its volumes, as far as they could be resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredPod {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its resolved volumes, used ones only.
+    pub volumes: Vec<DesiredVolume>,
+    /// Its other used volumes, and why they could not be resolved. What is mounted under these names stays (rule R2).
+    pub unresolved: Vec<UnresolvedVolume>,
+}
+
+/// A resolved volume of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DesiredVolume {
+    /// The name in the pod. Two outer names may lead to one volume.
+    pub outer_name: OuterName,
+    /// The name in the world.
+    pub unique_name: UniqueVolumeName,
+    /// The plugin that serves it.
+    pub plugin: PluginName,
+    /// What it is.
+    pub spec: Arc<VolumeSpec>,
+    /// It must be attached to the node first.
+    pub attachable: bool,
+    /// It is mounted once for the node, then once for each pod.
+    pub device_mountable: bool,
+    /// It is set up again when its source may have changed.
+    pub follows_source: bool,
+    /// Its file system may be expanded on this node.
+    pub expandable: bool,
+}
+
+/// A volume that could not be resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnresolvedVolume {
+    /// The name in the pod.
+    pub outer_name: OuterName,
+    /// Why, in words a person can act on.
+    pub reason: String,
+}
+
+/// What recovery found in a pod's folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecoveredVolume {
+    /// The pod's uid: its folder's name.
+    pub pod: PodUid,
+    /// The pod itself, if its record could be read.
+    pub known_pod: Option<Arc<Pod>>,
+    /// The plugin: the folder's name.
+    pub plugin: PluginName,
+    /// The volume's folder name.
+    pub spec_name: SpecName,
+    /// The unique name from the record, or the per-pod name.
+    pub unique_name: UniqueVolumeName,
+    /// The spec from the record. With it, a volume that is mounted as wanted need not be set up again.
+    pub spec: Option<Arc<VolumeSpec>>,
+    /// The kernel and the record agree that the volume was completely set up.
+    pub intact: bool,
+    /// It was attached, or may have been.
+    pub attachable: bool,
+    /// It was staged, or may have been.
+    pub device_mountable: bool,
+}
+
+/// What recovery found outside any pod's folder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecoveredDevice {
+    /// The plugin.
+    pub plugin: PluginName,
+    /// The unique name from the record.
+    pub unique_name: UniqueVolumeName,
+    /// The name of the volume in pods' folders.
+    pub spec_name: SpecName,
+    /// The spec from the record.
+    pub spec: Option<Arc<VolumeSpec>>,
+    /// It was attached, or may have been.
+    pub attachable: bool,
+    /// It was staged, or may have been.
+    pub device_mountable: bool,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OperationReport {
+    /// The device was found at this path (attach, verify).
+    pub device_path: Option<String>,
+    /// What became of the device mount on the way, whatever the result.
+    pub device: Option<DeviceReport>,
+    /// The size the volume has now, in bytes, if the operation learnt or changed it.
+    pub size: Option<u64>,
+    /// Done, or how it failed.
+    pub result: Result<(), Failure>,
+}
+
+/// What an operation says of the device mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceReport {
+    /// It is mounted.
+    Mounted,
+    /// It may be.
+    Uncertain,
+    /// It is not.
+    Unmounted,
+}
+
+impl OperationReport {
+    /// Done, with nothing more to say.
+    pub fn done() -> Self {
+        Self {
+            device_path: None,
+            device: None,
+            size: None,
+            result: Ok(()),
+        }
+    }
+
+    /// Failed.
+    pub fn failed(failure: Failure) -> Self {
+        Self {
+            device_path: None,
+            device: None,
+            size: None,
+            result: Err(failure),
+        }
+    }
+}

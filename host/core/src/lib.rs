@@ -1,0 +1,103 @@
+//! volhost's desired and actual state of world and the reconciler, as a pure state machine: no I/O, no clock, no threads, no
+//! randomness. The daemon feeds [`Core::step`] what happens ([`Event`]) and carries out what it answers ([`Command`]).
+//!
+//! # The states of one pod's volume
+//!
+//! ```text
+//!                      host attaches: volume_attach
+//!  wanted --> attach? ------------------------------> attached
+//!    |  no        controller: in use reported,           |
+//!    |            attachment reported, then verified     |
+//!    +---------------------------------------------------+
+//!                              |
+//!                              v  volume_mount / map_volume
+//!                       +--------------+   final, and not recovered
+//!        +------------->| being made   |---------------------------> nothing stands
+//!        |              +--------------+                                  ^
+//!        | retry          |          | done                              |
+//!        |      uncertain v          v                                   |
+//!        |         +-----------+  +---------+<--+ refresh, expand:       |
+//!        +---------| UNCERTAIN |  | MOUNTED |---+ however they end       |
+//!    still wanted  +-----------+  +---------+                            |
+//!                    |   ^            | pod gone, or another spec wanted |
+//!   not wanted       |   |            v                                  |
+//!   any more         |   |       +--------------+  done                  |
+//!                    +---|------>| being undone |------------------------+
+//!                        |       +--------------+
+//!                        +------------+ final or uncertain; a transient failure changes nothing
+//! ```
+//!
+//! Every arrow in words:
+//!
+//! - **wanted -> attached.** Only for volumes that must be attached; for others no operation is spent. Where a controller attaches,
+//!   the volume first has to be reported in use, then its attachment has to be reported, then it is verified. Waiting for these
+//!   reports is quiet: no operation, no back-off, no event.
+//! - **-> being made.** From here on the volume may stand: it is listed among the possibly mounted ones. A volume for one pod alone
+//!   (ReadWriteOncePod) waits until no other pod has a mount of it; a volume whose folder another volume of the pod still occupies
+//!   waits until that is gone.
+//! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves nothing, unless recovery had found
+//!   something there: then the failure proves nothing and the mount stays uncertain. A transient failure changes no state.
+//! - **UNCERTAIN -> being made** while it is wanted, **-> being undone** when it is not. It is never forgotten (rule R1).
+//! - **MOUNTED -> MOUNTED** when the source of a volume that follows it changes, or when a larger size is wanted. A failure is
+//!   reported and tried again; what is mounted stays.
+//! - **MOUNTED -> being undone** when the pod is gone, does not list the volume any more, or wants another spec under its name. Not
+//!   when the pod's volume cannot be resolved, and nothing that recovery found before every source has been read (rule R2).
+//!   While it is being undone nobody is told that it is mounted, even if the pod comes back; then it is mounted again afterwards.
+//! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with the same spec. One that follows
+//!   its source is refreshed besides. One that was made with another spec is replaced. Everything else that is wanted is mounted
+//!   again: set-up is idempotent.
+//!
+//! A device mount and an attachment have the same three states (absent, present, uncertain) and the same tables. A device goes when
+//! no pod has a mount of the volume or wants it; the attachment goes after the device. A failed operation waits, by its key, 500 ms
+//! and then twice as long each time up to 2 min 2 s; a success, another operation on the key, or a new version of the plugin
+//! ends the wait.
+//!
+//! # Where things are
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`event`], [`command`] | the language the daemon and the machine speak |
+//! | `core` | the machine's parts and one step |
+//! | `apply` | what each event changes |
+//! | `desired` | DESIRED: pods and what they want |
+//! | `actual` | ACTUAL: what stands, or may |
+//! | `transitions` | the tables of states and outcomes |
+//! | `reconcile` | compares the two for one volume and starts what is due |
+//! | `start` | starts an operation: its key, its room in ACTUAL, its input |
+//! | `outcome` | what the end of an operation changes |
+//! | `pending` | the operation table: keys and back-off |
+//! | `waiters` | callers that wait |
+//! | `standing`, `views` | what users are shown |
+//! | `notices` | what users are told |
+//!
+//! # Cost
+//!
+//! A step looks at the volumes and pods that its event may concern, found by index, not at all of them. The exceptions are events
+//! that concern all: `SourcesSynced`, `Drain`, and the controller's reports.
+#![forbid(unsafe_code)]
+
+mod actual;
+mod apply;
+pub mod command;
+pub mod config;
+mod core;
+mod desired;
+pub mod event;
+mod notices;
+mod outcome;
+mod pending;
+mod reconcile;
+mod standing;
+mod start;
+mod transitions;
+mod views;
+mod waiters;
+
+pub use self::core::Core;
+pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
+pub use config::{Config, WAIT_DEFAULT};
+pub use event::{
+    DesiredPod, DesiredVolume, DeviceReport, Event, OperationId, OperationReport, RecoveredDevice,
+    RecoveredVolume, Time, UnresolvedVolume, WaiterId,
+};
+pub use pending::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};

@@ -1,0 +1,182 @@
+//! What users are told. The kubelet's reasons, and reasons of our own where it is silent.
+
+use volhost_model::Failure;
+use volhost_model::names::{OuterName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::view::EventKind;
+
+use crate::command::{Command, Notice, Operation, OperationKind};
+use crate::core::{Core, Turn};
+use crate::outcome::cause;
+
+/// The reason of an event on a failure.
+const fn failure_reason(kind: OperationKind) -> &'static str {
+    match kind {
+        OperationKind::Attach | OperationKind::VerifyControllerAttached => "FailedAttachVolume",
+        OperationKind::Detach => "FailedDetachVolume",
+        OperationKind::Mount { .. } => "FailedMount",
+        OperationKind::Map { .. } => "FailedMapVolume",
+        OperationKind::Unmount | OperationKind::Unmap => "FailedUnmount",
+        OperationKind::UnmountDevice | OperationKind::UnmapDevice => "FailedUnmountDevice",
+        OperationKind::Expand { .. } => "VolumeResizeFailed",
+    }
+}
+
+/// The reason of an event on success, and what to say; none where nobody asks.
+const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
+    match kind {
+        OperationKind::Attach => Some(("SuccessfulAttachVolume", "AttachVolume.Attach")),
+        OperationKind::Mount { .. } => Some(("SuccessfulMountVolume", "MountVolume.SetUp")),
+        OperationKind::Map { .. } => Some(("SuccessfulMountVolume", "MapVolume.MapPodDevice")),
+        OperationKind::Unmount => Some(("SuccessfulUnmount", "UnmountVolume.TearDown")),
+        OperationKind::Unmap => Some(("SuccessfulUnmount", "UnmapVolume.UnmapPodDevice")),
+        OperationKind::Expand { .. } => Some(("FileSystemResizeSuccessful", "NodeExpandVolume")),
+        _ => None,
+    }
+}
+
+impl Core {
+    pub(crate) fn publish_success(&self, operation: &Operation, turn: &mut Turn) {
+        if let Some((reason, step)) = success(operation.kind) {
+            let message = format!("{step} succeeded for volume \"{}\"", operation.spec_name);
+            self.publish_operation(operation, EventKind::Normal, reason, &message, turn);
+        }
+    }
+
+    pub(crate) fn publish_failure(
+        &self,
+        operation: &Operation,
+        failure: &Failure,
+        turn: &mut Turn,
+    ) {
+        let message = format!(
+            "{} failed for volume \"{}\": {}",
+            failure.step,
+            operation.spec_name,
+            cause(failure)
+        );
+        self.publish_operation(
+            operation,
+            EventKind::Warning,
+            failure_reason(operation.kind),
+            &message,
+            turn,
+        );
+    }
+
+    pub(crate) fn publish_overdue(&self, operation: &Operation, message: &str, turn: &mut Turn) {
+        let message = format!(
+            "{} of volume \"{}\" has passed its deadline: {message}",
+            operation.kind.name(),
+            operation.spec_name
+        );
+        self.publish_operation(
+            operation,
+            EventKind::Warning,
+            "VolumeOverdue",
+            &message,
+            turn,
+        );
+    }
+
+    pub(crate) fn publish_hindrance(
+        &self,
+        volume: &UniqueVolumeName,
+        spec_name: &SpecName,
+        pod: &PodUid,
+        why: &str,
+        turn: &mut Turn,
+    ) {
+        // A controller that takes its time is no fault.
+        let attachable = self
+            .desired
+            .wanted(pod, volume)
+            .is_some_and(|wanted| wanted.volume.attachable)
+            && !self
+                .actual
+                .get(volume)
+                .is_some_and(|volume| volume.attach.is_present());
+        if !attachable {
+            let message = format!("MountVolume.SetUp failed for volume \"{spec_name}\": {why}");
+            self.publish(
+                EventKind::Warning,
+                "FailedMount",
+                Some(pod),
+                Some(volume),
+                message,
+                turn,
+            );
+        }
+    }
+
+    pub(crate) fn publish_unresolved(
+        &self,
+        pod: &PodUid,
+        outer_name: &OuterName,
+        reason: &str,
+        turn: &mut Turn,
+    ) {
+        let message = format!("volume \"{outer_name}\" cannot be resolved: {reason}");
+        self.publish(
+            EventKind::Warning,
+            "UnresolvedVolume",
+            Some(pod),
+            None,
+            message,
+            turn,
+        );
+    }
+
+    /// To the operation's pod; for an operation on the volume alone, to every pod that wants it.
+    fn publish_operation(
+        &self,
+        operation: &Operation,
+        kind: EventKind,
+        reason: &'static str,
+        message: &str,
+        turn: &mut Turn,
+    ) {
+        let mut pods: Vec<&PodUid> = operation.pod_uid.iter().collect();
+        if pods.is_empty() {
+            pods.extend(self.desired.users(&operation.volume));
+        }
+        if pods.is_empty() {
+            self.publish(
+                kind,
+                reason,
+                None,
+                Some(&operation.volume),
+                message.to_owned(),
+                turn,
+            );
+        }
+        for pod in pods {
+            self.publish(
+                kind,
+                reason,
+                Some(pod),
+                Some(&operation.volume),
+                message.to_owned(),
+                turn,
+            );
+        }
+    }
+
+    fn publish(
+        &self,
+        kind: EventKind,
+        reason: &'static str,
+        pod: Option<&PodUid>,
+        volume: Option<&UniqueVolumeName>,
+        message: String,
+        turn: &mut Turn,
+    ) {
+        turn.commands.push(Command::Publish(Notice {
+            kind,
+            reason,
+            pod_uid: pod.cloned(),
+            pod: pod.map(|uid| self.pod_name(uid)).unwrap_or_default(),
+            volume: volume.cloned(),
+            message,
+        }));
+    }
+}

@@ -1,0 +1,216 @@
+//! What the end of an operation changes. The only way, beside recovery, that ACTUAL changes.
+
+use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::{Failure, FailureClass, VolumeSpec};
+
+use crate::command::{Operation, OperationKind};
+use crate::config::Mutation;
+use crate::core::{Core, Turn};
+use crate::event::{DeviceReport, OperationId, OperationReport};
+use crate::reconcile::capacity;
+use crate::transitions::{Outcome, Presence, Stage};
+
+impl Core {
+    pub(crate) fn operation_done(
+        &mut self,
+        id: OperationId,
+        report: OperationReport,
+        turn: &mut Turn,
+    ) {
+        let Some(running) = self.pending.finish(id) else {
+            return;
+        };
+        let operation = running.operation;
+        turn.dirty.insert(operation.volume.clone());
+        turn.touched.extend(operation.pod_uid.clone());
+        let first_time = match operation.kind {
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => {
+                self.mount_ended(&operation, &report)
+            }
+            OperationKind::Unmount | OperationKind::Unmap => {
+                self.unmount_ended(&operation, Outcome::of(&report.result), turn);
+                true
+            }
+            _ => {
+                turn.touched
+                    .extend(self.desired.users(&operation.volume).cloned());
+                self.volume_operation_ended(&operation, &report);
+                true
+            }
+        };
+        match report.result {
+            Ok(()) => {
+                self.pending.succeed(&operation);
+                if first_time {
+                    self.publish_success(&operation, turn);
+                }
+            }
+            Err(failure) => {
+                let slot = self.slot_of(&operation);
+                self.publish_failure(&operation, &failure, turn);
+                self.pending.fail(&operation, slot, failure, self.now);
+            }
+        }
+    }
+
+    pub(crate) fn operation_overdue(&mut self, id: OperationId, message: String, turn: &mut Turn) {
+        let Some(running) = self.pending.overdue(id, message.clone()) else {
+            return;
+        };
+        let operation = running.operation.clone();
+        turn.touched.extend(operation.pod_uid.clone());
+        self.publish_overdue(&operation, &message, turn);
+    }
+
+    /// A mount that fails before its device is mounted fails for every pod of the volume; after that, for its pod alone.
+    fn slot_of(&self, operation: &Operation) -> Option<PodUid> {
+        let of_device = matches!(
+            operation.kind,
+            OperationKind::Mount { .. } | OperationKind::Map { .. }
+        ) && self
+            .actual
+            .get(&operation.volume)
+            .is_some_and(|volume| volume.device_mountable && !volume.device.is_present());
+        operation.pod_uid.clone().filter(|_| !of_device)
+    }
+
+    /// Whether the mount is there for the first time.
+    fn mount_ended(&mut self, operation: &Operation, report: &OperationReport) -> bool {
+        let (now, forget) = (self.now, self.mutated(Mutation::ForgetUncertain));
+        let outcome = Outcome::of(&report.result);
+        let Some(pod) = &operation.pod_uid else {
+            return false;
+        };
+        let Some(volume) = self.actual.get_mut(&operation.volume) else {
+            return false;
+        };
+        if let Some(device) = device_report(report, outcome, volume.device_mountable) {
+            volume.device = volume.device.after_report(device);
+        }
+        if outcome == Outcome::Done {
+            // A mount brings the file system to the size its PersistentVolume asks for.
+            let asked = operation.spec.as_deref().and_then(capacity);
+            volume.size = report.size.or(volume.size.max(asked));
+        } else if report.size.is_some() {
+            volume.size = report.size;
+        }
+        if let Some(path) = &report.device_path {
+            volume.device_path = Some(path.clone());
+        }
+        let Some(mount) = volume.mounts.get_mut(pod) else {
+            return false;
+        };
+        let before = mount.stage;
+        mount.stage = before.after_set_up(outcome);
+        if forget && outcome == Outcome::Uncertain {
+            mount.stage = before;
+        }
+        if outcome == Outcome::Done {
+            mount.spec.clone_from(&operation.spec);
+            mount.spec_name = operation.spec_name.clone();
+            mount.block = operation.spec.as_deref().is_some_and(VolumeSpec::is_block);
+            mount.ready_at = Some(now)
+                .filter(|_| !before.is_present())
+                .or(mount.ready_at);
+        } else if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
+            mount.remount_required = true;
+        }
+        if !mount.stage.may_be() {
+            self.actual.remove_mount(&operation.volume, pod);
+        }
+        !before.is_present()
+    }
+
+    fn unmount_ended(&mut self, operation: &Operation, outcome: Outcome, turn: &mut Turn) {
+        let Some(pod) = &operation.pod_uid else {
+            return;
+        };
+        let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
+            return;
+        };
+        mount.stage = mount.stage.after_tear_down(outcome);
+        mount.leaving = false;
+        if mount.stage.may_be() {
+            if !mount.stage.is_present() {
+                mount.ready_at = None;
+            }
+            return;
+        }
+        self.actual.remove_mount(&operation.volume, pod);
+        // Another volume may have waited for the folder.
+        if let Some(entry) = self.desired.pod(pod) {
+            let waiting = entry
+                .volumes
+                .iter()
+                .filter(|(_, wanted)| wanted.volume.spec.name == operation.spec_name);
+            turn.dirty.extend(waiting.map(|(name, _)| name.clone()));
+        }
+    }
+
+    fn volume_operation_ended(&mut self, operation: &Operation, report: &OperationReport) {
+        let outcome = Outcome::of(&report.result);
+        let reported = self.reported_path(&operation.volume);
+        let Some(volume) = self.actual.get_mut(&operation.volume) else {
+            return;
+        };
+        match operation.kind {
+            OperationKind::Attach => volume.attach = volume.attach.after_set_up(outcome),
+            // Looking changes nothing but what is known.
+            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => {
+                volume.attach = Stage::PRESENT
+            }
+            OperationKind::Detach => volume.attach = volume.attach.after_tear_down(outcome),
+            OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
+                volume.device = volume.device.after_tear_down(outcome)
+            }
+            OperationKind::Expand { to, .. } if outcome == Outcome::Done => {
+                // Done means that there is nothing more to do for this size, whatever size the plugin then reports.
+                volume.size = Some(report.size.unwrap_or(to).max(to));
+            }
+            OperationKind::Expand { .. } => volume.size = report.size.or(volume.size),
+            _ => {}
+        }
+        if matches!(
+            operation.kind,
+            OperationKind::Attach | OperationKind::VerifyControllerAttached
+        ) && outcome == Outcome::Done
+        {
+            volume.device_path = report
+                .device_path
+                .clone()
+                .or(reported)
+                .or(volume.device_path.take());
+        }
+        if volume.attach.presence == Presence::Absent {
+            volume.device_path = None;
+        }
+    }
+
+    fn reported_path(&self, volume: &UniqueVolumeName) -> Option<String> {
+        self.node_attachments.as_ref()?.get(volume).cloned()
+    }
+}
+
+/// What became of the device. An operation that does not say has mounted it when it is done, and may have when it is uncertain.
+fn device_report(
+    report: &OperationReport,
+    outcome: Outcome,
+    device_mountable: bool,
+) -> Option<DeviceReport> {
+    report.device.or(match outcome {
+        Outcome::Done if device_mountable => Some(DeviceReport::Mounted),
+        Outcome::Uncertain if device_mountable => Some(DeviceReport::Uncertain),
+        _ => None,
+    })
+}
+
+/// The cause of a failure as events show it.
+pub(crate) fn cause(failure: &Failure) -> String {
+    match failure.class {
+        FailureClass::Uncertain => format!(
+            "{} (uncertain: it may have happened; it will be repeated or undone)",
+            failure.message
+        ),
+        FailureClass::Final | FailureClass::Transient => failure.message.clone(),
+    }
+}

@@ -1,0 +1,349 @@
+//! The operation table (rule R3): what runs, which key it holds, and how long a failed key waits.
+//!
+//! A key is (volume, pod); an empty pod stands for all pods of the volume. Keys match when the volumes are equal and the pods are
+//! equal or one of them is empty. Of matching keys only one runs. A failed key waits before the *same* operation is tried again;
+//! another operation on it begins at once and wipes the wait.
+//!
+//! Unlike the kubelet's list, a failure of a shared volume's mount that happened after its device was mounted holds up only its
+//! own pod: the key that runs and the key that waits are told apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use volhost_model::Failure;
+use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+
+use crate::command::Operation;
+use crate::event::{OperationId, Time};
+
+/// The first wait after a failure, in microseconds. Short enough for a driver that is just starting.
+pub const BACKOFF_INITIAL: Time = 500_000;
+/// What each further failure multiplies the wait by.
+pub const BACKOFF_FACTOR: Time = 2;
+/// The longest wait, in microseconds: 2 min 2 s. The kubelet's figure: a little longer than the two minutes after which the kubelet
+/// itself gives up waiting for a pod's volumes, so that a retry never falls just before that deadline.
+pub const BACKOFF_MAX: Time = 122_000_000;
+
+/// The wait after this many failures in a row.
+pub(crate) const fn backoff(failures: u32) -> Time {
+    let mut delay = BACKOFF_INITIAL;
+    let mut left = failures;
+    while left > 1 && delay < BACKOFF_MAX {
+        delay = delay.saturating_mul(BACKOFF_FACTOR);
+        left -= 1;
+    }
+    if delay > BACKOFF_MAX {
+        BACKOFF_MAX
+    } else {
+        delay
+    }
+}
+
+/// An operation that was started and has not ended.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// What was started.
+    pub(crate) operation: Operation,
+    /// The pod of its key; none holds the whole volume.
+    pub(crate) key_pod: Option<PodUid>,
+    /// When it began.
+    pub(crate) since: Time,
+    /// What it hangs at, once it has passed its deadline.
+    pub(crate) overdue: Option<String>,
+}
+
+/// A key that failed.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    /// The operation that failed, as metrics name it.
+    pub(crate) name: &'static str,
+    /// The plugin that was asked.
+    pub(crate) plugin: PluginName,
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    /// When it last failed.
+    pub(crate) failed_at: Time,
+    /// When it may be tried again.
+    pub(crate) retry_at: Time,
+    /// How it failed.
+    pub(crate) failure: Failure,
+}
+
+/// The part of a failed key beside the volume.
+pub(crate) type Slot = Option<PodUid>;
+
+#[derive(Debug, Default)]
+struct OfVolume {
+    running: Vec<OperationId>,
+    failed: BTreeMap<Slot, Backoff>,
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    running: BTreeMap<OperationId, Running>,
+    volumes: BTreeMap<UniqueVolumeName, OfVolume>,
+    retries: BTreeSet<(Time, UniqueVolumeName, Slot)>,
+    last_id: OperationId,
+}
+
+fn pods_match(a: Option<&PodUid>, b: Option<&PodUid>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    }
+}
+
+impl Pending {
+    /// A name for a new operation.
+    pub(crate) fn next_id(&mut self) -> OperationId {
+        self.last_id = self.last_id.saturating_add(1);
+        self.last_id
+    }
+
+    /// Whether a running operation holds a key that matches.
+    pub(crate) fn is_taken(&self, volume: &UniqueVolumeName, key_pod: Option<&PodUid>) -> bool {
+        self.running_on(volume)
+            .any(|running| pods_match(running.key_pod.as_ref(), key_pod))
+    }
+
+    /// Whether `name` failed on one of the slots and its wait is not over.
+    pub(crate) fn is_waiting(
+        &self,
+        volume: &UniqueVolumeName,
+        pod: Option<&PodUid>,
+        name: &str,
+        now: Time,
+    ) -> bool {
+        self.failures_for(volume, pod)
+            .any(|failed| failed.name == name && failed.retry_at > now)
+    }
+
+    /// The failures that concern `pod`'s use of the volume: its own first, then the volume's.
+    pub(crate) fn failures_for(
+        &self,
+        volume: &UniqueVolumeName,
+        pod: Option<&PodUid>,
+    ) -> impl Iterator<Item = &Backoff> {
+        let failed = self.volumes.get(volume).map(|of| &of.failed);
+        let own = pod.and_then(|pod| failed?.get(&Some(pod.clone())));
+        own.into_iter()
+            .chain(failed.and_then(|failed| failed.get(&None)))
+    }
+
+    /// Operations that run on the volume.
+    pub(crate) fn running_on(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &Running> {
+        self.volumes
+            .get(volume)
+            .into_iter()
+            .flat_map(|of| &of.running)
+            .filter_map(|id| self.running.get(id))
+    }
+
+    /// Every operation that runs.
+    pub(crate) fn all_running(&self) -> impl Iterator<Item = (&OperationId, &Running)> {
+        self.running.iter()
+    }
+
+    /// Every failed key.
+    pub(crate) fn all_failed(&self) -> impl Iterator<Item = (&UniqueVolumeName, &Slot, &Backoff)> {
+        self.volumes.iter().flat_map(|(volume, of)| {
+            of.failed
+                .iter()
+                .map(move |(slot, failed)| (volume, slot, failed))
+        })
+    }
+
+    /// Takes the key. An earlier failure of another operation on its slot is wiped.
+    pub(crate) fn start(&mut self, operation: Operation, key_pod: Option<PodUid>, now: Time) {
+        let (id, volume, name) = (
+            operation.id,
+            operation.volume.clone(),
+            operation.kind.name(),
+        );
+        let slot = operation.pod_uid.clone();
+        let other = self
+            .volumes
+            .get(&volume)
+            .and_then(|of| of.failed.get(&slot))
+            .is_some_and(|failed| failed.name != name);
+        if other {
+            self.clear(&volume, &slot);
+        }
+        self.volumes.entry(volume).or_default().running.push(id);
+        self.running.insert(
+            id,
+            Running {
+                operation,
+                key_pod,
+                since: now,
+                overdue: None,
+            },
+        );
+    }
+
+    /// Gives the key back; nothing when no such operation runs.
+    pub(crate) fn finish(&mut self, id: OperationId) -> Option<Running> {
+        let running = self.running.remove(&id)?;
+        if let Some(of) = self.volumes.get_mut(&running.operation.volume) {
+            of.running.retain(|other| *other != id);
+        }
+        self.tidy(&running.operation.volume);
+        Some(running)
+    }
+
+    /// Notes that a running operation has passed its deadline; its operation, when it runs.
+    pub(crate) fn overdue(&mut self, id: OperationId, message: String) -> Option<&Running> {
+        let running = self.running.get_mut(&id)?;
+        running.overdue = Some(message);
+        Some(running)
+    }
+
+    /// The operation failed: the slot waits, twice as long as before if it failed in the same way before.
+    pub(crate) fn fail(&mut self, operation: &Operation, slot: Slot, failure: Failure, now: Time) {
+        let name = operation.kind.name();
+        let before = self
+            .clear(&operation.volume, &slot)
+            .filter(|failed| failed.name == name)
+            .map_or(0, |failed| failed.failures);
+        let failures = before.saturating_add(1);
+        let retry_at = now.saturating_add(backoff(failures));
+        self.retries
+            .insert((retry_at, operation.volume.clone(), slot.clone()));
+        let failed = Backoff {
+            name,
+            plugin: operation.plugin.clone(),
+            failures,
+            failed_at: now,
+            retry_at,
+            failure,
+        };
+        self.volumes
+            .entry(operation.volume.clone())
+            .or_default()
+            .failed
+            .insert(slot, failed);
+    }
+
+    /// The operation succeeded: what it waited for, alone or with others, is made good.
+    pub(crate) fn succeed(&mut self, operation: &Operation) {
+        let name = operation.kind.name();
+        for slot in [operation.pod_uid.clone(), None] {
+            let same = self
+                .volumes
+                .get(&operation.volume)
+                .and_then(|of| of.failed.get(&slot))
+                .is_some_and(|failed| failed.name == name);
+            if same {
+                self.clear(&operation.volume, &slot);
+            }
+        }
+        self.tidy(&operation.volume);
+    }
+
+    /// Forgets failures of operations that nobody needs any more.
+    pub(crate) fn keep_only(&mut self, volume: &UniqueVolumeName, needed: &[(Slot, &'static str)]) {
+        let Some(of) = self.volumes.get(volume) else {
+            return;
+        };
+        let stale: Vec<Slot> = of
+            .failed
+            .iter()
+            .filter(|(slot, failed)| {
+                // While an operation runs again, its earlier failures count.
+                !of.running
+                    .iter()
+                    .filter_map(|id| self.running.get(id))
+                    .any(|running| running.operation.kind.name() == failed.name)
+                    && !needed
+                        .iter()
+                        .any(|(needed_slot, name)| needed_slot == *slot && *name == failed.name)
+            })
+            .map(|(slot, _)| slot.clone())
+            .collect();
+        for slot in stale {
+            self.clear(volume, &slot);
+        }
+        self.tidy(volume);
+    }
+
+    /// Lets every failed key of the plugin be tried at once, as if for the first time. Answers the volumes.
+    pub(crate) fn reset_plugin(&mut self, plugin: &PluginName, now: Time) -> Vec<UniqueVolumeName> {
+        let mut touched = Vec::new();
+        for (volume, of) in &mut self.volumes {
+            for (slot, failed) in of
+                .failed
+                .iter_mut()
+                .filter(|(_, failed)| failed.plugin == *plugin)
+            {
+                self.retries
+                    .remove(&(failed.retry_at, volume.clone(), slot.clone()));
+                failed.failures = 0;
+                failed.retry_at = now;
+                touched.push(volume.clone());
+            }
+        }
+        touched
+    }
+
+    /// The time of the next retry.
+    pub(crate) fn next_retry(&self) -> Option<Time> {
+        self.retries.first().map(|(at, _, _)| *at)
+    }
+
+    /// Takes out one retry that is due.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<UniqueVolumeName> {
+        if self.next_retry()? > now {
+            return None;
+        }
+        self.retries.pop_first().map(|(_, volume, _)| volume)
+    }
+
+    fn clear(&mut self, volume: &UniqueVolumeName, slot: &Slot) -> Option<Backoff> {
+        let failed = self.volumes.get_mut(volume)?.failed.remove(slot)?;
+        self.retries
+            .remove(&(failed.retry_at, volume.clone(), slot.clone()));
+        Some(failed)
+    }
+
+    fn tidy(&mut self, volume: &UniqueVolumeName) {
+        if self
+            .volumes
+            .get(volume)
+            .is_some_and(|of| of.running.is_empty() && of.failed.is_empty())
+        {
+            self.volumes.remove(volume);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_from_half_a_second_to_two_minutes_and_two_seconds() {
+        let seconds: Vec<f64> = (1..=10)
+            .map(|n| f64::from(u32::try_from(backoff(n)).unwrap()) / 1e6)
+            .collect();
+        assert_eq!(
+            seconds,
+            [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]
+        );
+        assert_eq!(backoff(0), BACKOFF_INITIAL);
+        assert_eq!(backoff(u32::MAX), BACKOFF_MAX);
+    }
+
+    #[test]
+    fn keys_match_when_a_pod_is_equal_or_empty() {
+        let (a, b) = (PodUid::new("a").unwrap(), PodUid::new("b").unwrap());
+        for (left, right, expected) in [
+            (None, None, true),
+            (None, Some(&a), true),
+            (Some(&a), None, true),
+            (Some(&a), Some(&a), true),
+            (Some(&a), Some(&b), false),
+        ] {
+            assert_eq!(pods_match(left, right), expected, "{left:?} {right:?}");
+        }
+    }
+}

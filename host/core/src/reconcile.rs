@@ -1,0 +1,299 @@
+//! Compares what is desired of one volume with what is actual, and starts what is due: first unmounts, so that a volume moves
+//! from a pod that is gone to a new one, then mounts, last the device and the attachment.
+
+use volhost_model::VolumeSpec;
+use volhost_model::names::{PodUid, UniqueVolumeName};
+
+use crate::actual::{Mount, Volume};
+use crate::command::OperationKind;
+use crate::config::Mutation;
+use crate::core::{Core, Turn, differs};
+use crate::desired::Wanted;
+use crate::pending::Slot;
+use crate::transitions::{Need, Presence, need};
+
+/// The operations that the volume needs, whether or not they could be started: the others' failures are forgotten.
+type Needed = Vec<(Slot, &'static str)>;
+
+impl Core {
+    /// Starts everything that is due on the volume.
+    pub(crate) fn reconcile(&mut self, volume: &UniqueVolumeName, turn: &mut Turn) {
+        let mut needed = Needed::new();
+        self.unmount_unwanted(volume, &mut needed, turn);
+        self.mount_wanted(volume, &mut needed, turn);
+        self.release_device(volume, &mut needed, turn);
+        self.pending.keep_only(volume, &needed);
+    }
+
+    fn unmount_unwanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+        let Some(volume) = self.actual.get(name) else {
+            return;
+        };
+        let doomed: Vec<PodUid> = volume
+            .mounts
+            .iter()
+            .filter(|(pod, mount)| mount.stage.may_be() && self.is_doomed(pod, name, mount))
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        for pod in doomed {
+            let Some(mount) = self.actual.mount(name, &pod) else {
+                continue;
+            };
+            let kind = if mount.block {
+                OperationKind::Unmap
+            } else {
+                OperationKind::Unmount
+            };
+            needed.push((Some(pod.clone()), kind.name()));
+            if !self.is_free(name, Some(&pod), Some(&pod), kind) {
+                continue;
+            }
+            self.start(name, kind, Some(pod.clone()), turn);
+            if let Some(mount) = self.actual.mount_mut(name, &pod) {
+                mount.leaving = true;
+                // What was complete may be so no more, however this ends.
+                mount.intact = false;
+            }
+        }
+    }
+
+    /// The mount is to be taken away: its pod is known not to want it, or wants another in its place.
+    fn is_doomed(&self, pod: &PodUid, name: &UniqueVolumeName, mount: &Mount) -> bool {
+        if mount.stage.recovered && !self.may_take_recovered() {
+            return false;
+        }
+        match self.wanted(pod, name) {
+            Some(wanted) => must_be_replaced(mount, wanted),
+            None => self.draining || !self.is_kept(pod, mount),
+        }
+    }
+
+    /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
+    pub(crate) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
+        self.desired.pod(pod).is_some_and(|entry| {
+            !entry.unresolved.is_empty()
+                && (mount.outer_names.is_empty()
+                    || mount
+                        .outer_names
+                        .iter()
+                        .any(|name| entry.unresolved.contains_key(name)))
+        })
+    }
+
+    fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+        if self.draining {
+            return;
+        }
+        let turn_of = |uid: &PodUid| {
+            self.desired
+                .wanted(uid, name)
+                .map_or(0, |wanted| wanted.last_attempt)
+        };
+        let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
+        users.sort_by_key(turn_of);
+        for pod in users {
+            self.advance(name, &pod, needed, turn);
+        }
+    }
+
+    /// Starts the next operation that the pod's use of the volume needs, or says what stands in its way.
+    fn advance(
+        &mut self,
+        name: &UniqueVolumeName,
+        pod: &PodUid,
+        needed: &mut Needed,
+        turn: &mut Turn,
+    ) {
+        let Some(wanted) = self.desired.wanted(pod, name) else {
+            return;
+        };
+        let volume = self.actual.get(name);
+        let mount = volume.and_then(|volume| volume.mounts.get(pod));
+        let mut hindrance = None;
+        let next = if mount
+            .is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted))
+        {
+            // The old mount goes first; unmounting has been started, or waits.
+            let waits =
+                mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
+            hindrance = waits.then(|| "what an earlier run mounted there waits until every source of pods has been read".to_owned());
+            None
+        } else {
+            match self.need_of(wanted, volume, mount) {
+                Need::Nothing => None,
+                Need::Attach => match self.attach_step(name) {
+                    Ok(kind) => {
+                        needed.push((None, kind.name()));
+                        Some((kind, None))
+                    }
+                    Err(why) => {
+                        hindrance = Some(why);
+                        None
+                    }
+                },
+                step @ (Need::Mount | Need::Remount) => {
+                    let kind = mount_kind(&wanted.volume.spec, volume, step == Need::Remount);
+                    needed.extend([(Some(pod.clone()), kind.name()), (None, kind.name())]);
+                    hindrance = self.mount_hindrance(name, pod, wanted, volume);
+                    hindrance.is_none().then(|| (kind, Some(pod.clone())))
+                }
+                Need::Expand => {
+                    let to = capacity(&wanted.volume.spec).unwrap_or(0);
+                    let kind = OperationKind::Expand {
+                        from: volume.and_then(|volume| volume.size).unwrap_or(0),
+                        to,
+                    };
+                    needed.push((Some(pod.clone()), kind.name()));
+                    Some((kind, Some(pod.clone())))
+                }
+            }
+        };
+        self.note_hindrance(name, pod, hindrance, turn);
+        let Some((kind, op_pod)) = next else { return };
+        let key_pod = self.key_pod(name, kind, pod);
+        if self.is_free(name, key_pod.as_ref(), op_pod.as_ref(), kind) {
+            self.prepare(name, pod, kind);
+            self.start(name, kind, Some(pod.clone()), turn);
+        }
+    }
+
+    fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
+        let attached =
+            !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
+        let remount = mount.is_some_and(|mount| {
+            (mount.remount_required && wanted.volume.follows_source) || differs(mount, wanted)
+        });
+        let size = volume.and_then(|volume| volume.size);
+        let spec = &wanted.volume.spec;
+        let grow = wanted.volume.expandable
+            && !spec.read_only
+            && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from);
+        need(
+            mount.map_or(Presence::Absent, |mount| mount.stage.presence),
+            attached,
+            remount,
+            grow,
+        )
+    }
+
+    /// The operation that brings the attachment, or why none is begun.
+    fn attach_step(&self, name: &UniqueVolumeName) -> Result<OperationKind, String> {
+        if self.config.host_attaches {
+            return Ok(OperationKind::Attach);
+        }
+        if !self.reported_in_use.contains(name) {
+            return Err("waits until the node's status reports the volume as in use".to_owned());
+        }
+        match &self.node_attachments {
+            Some(attached) if !attached.contains_key(name) => {
+                Err("waits for the controller to attach the volume to this node".to_owned())
+            }
+            _ => Ok(OperationKind::VerifyControllerAttached),
+        }
+    }
+
+    /// Why the pod cannot mount the volume now; both causes pass when another mount goes away, which brings the volume here again.
+    fn mount_hindrance(
+        &self,
+        name: &UniqueVolumeName,
+        pod: &PodUid,
+        wanted: &Wanted,
+        volume: Option<&Volume>,
+    ) -> Option<String> {
+        let spec = &wanted.volume.spec;
+        let elsewhere = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
+        if let (true, Some(other)) = (spec.is_single_pod(), elsewhere) {
+            let other = self.pod_name(other);
+            return Some(format!(
+                "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
+            ));
+        }
+        let taken = self
+            .actual
+            .folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name)?;
+        Some(format!(
+            "volume {taken} still uses the folder {} of the pod",
+            spec.name
+        ))
+    }
+
+    fn note_hindrance(
+        &mut self,
+        name: &UniqueVolumeName,
+        pod: &PodUid,
+        hindrance: Option<String>,
+        turn: &mut Turn,
+    ) {
+        let Some(wanted) = self.desired.wanted_mut(pod, name) else {
+            return;
+        };
+        if wanted.hindrance == hindrance {
+            return;
+        }
+        let spec_name = wanted.volume.spec.name.clone();
+        wanted.hindrance.clone_from(&hindrance);
+        turn.touched.insert(pod.clone());
+        if let Some(why) = hindrance {
+            self.publish_hindrance(name, &spec_name, pod, &why, turn);
+        }
+    }
+
+    fn release_device(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
+        let Some(volume) = self.actual.get(name) else {
+            return;
+        };
+        let in_use = !volume.mounts.is_empty() && !self.mutated(Mutation::DeviceBeforePod);
+        let wanted = !self.draining && self.desired.users(name).next().is_some();
+        if in_use || wanted {
+            return;
+        }
+        let (stage, kind) = if volume.device.may_be() {
+            let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
+            (
+                volume.device,
+                if block {
+                    OperationKind::UnmapDevice
+                } else {
+                    OperationKind::UnmountDevice
+                },
+            )
+        } else if self.config.host_attaches && volume.attach.may_be() {
+            (volume.attach, OperationKind::Detach)
+        } else {
+            // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.
+            if !self.pending.is_taken(name, None) {
+                self.actual.remove(name);
+            }
+            return;
+        };
+        needed.push((None, kind.name()));
+        if (!stage.recovered || self.may_take_recovered()) && self.is_free(name, None, None, kind) {
+            self.start(name, kind, None, turn);
+        }
+    }
+}
+
+/// The mount has to go before the wanted one can be made: it has another spec, and its plugin does not refresh in place.
+pub(crate) fn must_be_replaced(mount: &Mount, wanted: &Wanted) -> bool {
+    let spec = &wanted.volume.spec;
+    mount.spec_name != spec.name
+        || (mount.spec.is_some() && mount.block != spec.is_block())
+        || (!wanted.volume.follows_source && differs(mount, wanted))
+}
+
+fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> OperationKind {
+    let device_mounted = volume.is_some_and(|volume| volume.device.is_present());
+    if spec.is_block() {
+        OperationKind::Map { device_mounted }
+    } else {
+        OperationKind::Mount {
+            device_mounted,
+            remount,
+        }
+    }
+}
+
+/// The size the PersistentVolume should have, in bytes.
+pub(crate) fn capacity(spec: &VolumeSpec) -> Option<u64> {
+    spec.persistent_volume.as_ref()?.capacity
+}

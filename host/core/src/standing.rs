@@ -1,0 +1,222 @@
+//! How a volume of a pod stands, in one place for views and for waiters that are told the cause.
+
+use volhost_model::Failure;
+use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::view::VolumeState;
+
+use crate::actual::Mount;
+use crate::command::{OperationKind, VolumeStanding};
+use crate::core::{Core, differs};
+use crate::desired::Wanted;
+use crate::event::Time;
+use crate::pending::{Backoff, Running};
+use crate::transitions::Presence;
+use crate::waiters::Wish;
+
+/// The operation that concerns a pod's use of a volume, and the failure that holds it up.
+pub(crate) struct Activity<'a> {
+    pub(crate) running: Option<&'a Running>,
+    pub(crate) failed: Option<&'a Backoff>,
+}
+
+impl Activity<'_> {
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failed.map(|failed| failed.failure.clone())
+    }
+
+    /// When the next try is due; none while one runs, or when none is needed.
+    pub(crate) fn retry_at(&self) -> Option<Time> {
+        self.failed
+            .filter(|_| self.running.is_none())
+            .map(|failed| failed.retry_at)
+    }
+}
+
+impl Core {
+    /// What happens with the pod's use of the volume: its own operation or the volume's.
+    pub(crate) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
+        let concerns = |running: &&Running| {
+            running
+                .operation
+                .pod_uid
+                .as_ref()
+                .is_none_or(|pod| pod == uid)
+        };
+        Activity {
+            running: self.pending.running_on(volume).find(concerns),
+            failed: self.pending.failures_for(volume, Some(uid)).next(),
+        }
+    }
+
+    /// The state of the pod's use of the volume.
+    pub(crate) fn state_of(
+        &self,
+        uid: &PodUid,
+        volume: &UniqueVolumeName,
+        wanted: Option<&Wanted>,
+        mount: Option<&Mount>,
+    ) -> VolumeState {
+        let presence = mount.map_or(Presence::Absent, |mount| mount.stage.presence);
+        let kind = self
+            .activity(uid, volume)
+            .running
+            .map(|running| running.operation.kind);
+        match (presence, kind) {
+            (_, Some(OperationKind::Unmount | OperationKind::Unmap)) => {
+                return VolumeState::Unmounting;
+            }
+            (
+                Presence::Absent | Presence::Uncertain,
+                Some(OperationKind::Mount { .. } | OperationKind::Map { .. }),
+            ) => {
+                return VolumeState::Mounting;
+            }
+            (Presence::Uncertain, _) => return VolumeState::Uncertain,
+            _ => {}
+        }
+        let kept = mount.is_some_and(|mount| self.is_kept(uid, mount));
+        match (presence, wanted) {
+            (Presence::Present, Some(wanted))
+                if mount.is_some_and(|mount| differs(mount, wanted)) =>
+            {
+                VolumeState::Pending
+            }
+            (Presence::Present, Some(_)) => VolumeState::Mounted,
+            (Presence::Present, None) if kept && !self.draining => VolumeState::Mounted,
+            (_, None) => VolumeState::Unmounting,
+            (_, Some(wanted)) => {
+                let attached = self
+                    .actual
+                    .get(volume)
+                    .is_some_and(|volume| volume.attach.is_present());
+                if wanted.volume.attachable && !attached {
+                    VolumeState::Attaching
+                } else {
+                    VolumeState::Pending
+                }
+            }
+        }
+    }
+
+    /// How each volume of the pod stands that is not as wished.
+    pub(crate) fn standings(&self, uid: &PodUid, wish: Wish) -> Vec<VolumeStanding> {
+        let mut standings = Vec::new();
+        if wish == Wish::Mounted {
+            self.standings_wanted(uid, &mut standings);
+        } else {
+            for name in self.actual.volumes_of(uid) {
+                let mount = self.actual.mount(name, uid);
+                let names = mount
+                    .map(|mount| outer_names(&mount.outer_names))
+                    .filter(|names| !names.is_empty());
+                let spec_name = mount
+                    .map(|mount| mount.spec_name.to_string())
+                    .unwrap_or_default();
+                let why = if self.is_desired(uid) {
+                    "the pod still wants it"
+                } else if !self.may_take_recovered() {
+                    "not every source of pods has been read yet"
+                } else {
+                    ""
+                };
+                standings.push(self.standing(uid, name, names.unwrap_or(spec_name), None, why));
+            }
+        }
+        standings
+    }
+
+    fn standings_wanted(&self, uid: &PodUid, standings: &mut Vec<VolumeStanding>) {
+        let Some(entry) = self.desired.pod(uid) else {
+            return;
+        };
+        let draining = if self.draining {
+            "the host is taking every volume away (drain)"
+        } else {
+            ""
+        };
+        for (name, wanted) in &entry.volumes {
+            if self.draining || !self.is_mounted_as_wanted(uid, name, wanted) {
+                standings.push(self.standing(
+                    uid,
+                    name,
+                    outer_names(&wanted.outer_names),
+                    Some(wanted),
+                    draining,
+                ));
+            }
+        }
+        let unknown = |name: String, step: &str, reason: &str| VolumeStanding {
+            name,
+            state: VolumeState::Unresolved,
+            step: step.to_owned(),
+            failure: None,
+            reason: reason.to_owned(),
+            retry_at: None,
+        };
+        standings.extend(
+            entry
+                .unresolved
+                .iter()
+                .map(|(name, reason)| unknown(name.to_string(), "resolving the volume", reason)),
+        );
+        standings.extend(self.unaccounted(uid).map(|name| {
+            unknown(
+                name.to_string(),
+                "resolving the volume",
+                "the pod's source has said nothing of this volume, which a container names",
+            )
+        }));
+    }
+
+    fn standing(
+        &self,
+        uid: &PodUid,
+        volume: &UniqueVolumeName,
+        name: String,
+        wanted: Option<&Wanted>,
+        why: &str,
+    ) -> VolumeStanding {
+        let activity = self.activity(uid, volume);
+        let state = self.state_of(uid, volume, wanted, self.actual.mount(volume, uid));
+        let step = match (activity.running, activity.failed) {
+            (Some(running), _) => format!("{} is running", running.operation.kind.name()),
+            (None, Some(failed)) => failed.failure.step.clone(),
+            (None, None) => waiting_for(state, wanted).to_owned(),
+        };
+        let overdue = activity
+            .running
+            .and_then(|running| running.overdue.as_ref());
+        let reason = match (overdue, wanted.and_then(|wanted| wanted.hindrance.as_ref())) {
+            (Some(hangs), _) => format!("past its deadline: {hangs}"),
+            (None, Some(hindrance)) => hindrance.clone(),
+            (None, None) => why.to_owned(),
+        };
+        VolumeStanding {
+            name,
+            state,
+            step,
+            failure: activity.failure(),
+            reason,
+            retry_at: activity.retry_at(),
+        }
+    }
+}
+
+/// The step a volume waits for when nothing runs and nothing has failed.
+fn waiting_for(state: VolumeState, wanted: Option<&Wanted>) -> &'static str {
+    match (state, wanted) {
+        (VolumeState::Attaching, _) => "waiting for volume_attach",
+        (_, Some(wanted)) if wanted.volume.spec.is_block() => "waiting for map_volume",
+        (_, Some(_)) => "waiting for volume_mount",
+        (_, None) => "waiting for volume_unmount",
+    }
+}
+
+/// The names, as a table shows them.
+pub(crate) fn outer_names(names: &[volhost_model::OuterName]) -> String {
+    names
+        .iter()
+        .map(volhost_model::OuterName::as_str)
+        .collect::<Vec<_>>()
+        .join(",")
+}

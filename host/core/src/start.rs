@@ -1,0 +1,162 @@
+//! Starts an operation: its key, the room it gets in ACTUAL beforehand, and what it is given to work with.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use volhost_model::names::{PodUid, UniqueVolumeName};
+
+use crate::actual::{Mount, Volume};
+use crate::command::{Command, Operation, OperationKind};
+use crate::config::Mutation;
+use crate::core::{Core, Turn};
+use crate::transitions::Stage;
+
+impl Core {
+    /// No running operation's key matches, and no back-off of this operation runs.
+    pub(crate) fn is_free(
+        &self,
+        name: &UniqueVolumeName,
+        key_pod: Option<&PodUid>,
+        pod: Option<&PodUid>,
+        kind: OperationKind,
+    ) -> bool {
+        let taken = self.pending.is_taken(name, key_pod) && !self.mutated(Mutation::IgnoreKeys);
+        let waiting = self.pending.is_waiting(name, pod, kind.name(), self.now)
+            && !self.mutated(Mutation::IgnoreBackoff);
+        !taken && !waiting
+    }
+
+    /// The pod of the operation's key: none when it must be the only one on the volume.
+    pub(crate) fn key_pod(
+        &self,
+        name: &UniqueVolumeName,
+        kind: OperationKind,
+        pod: &PodUid,
+    ) -> Option<PodUid> {
+        match kind {
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => {
+                let shared = self
+                    .desired
+                    .wanted(pod, name)
+                    .is_some_and(|w| w.volume.attachable || w.volume.device_mountable)
+                    || self
+                        .actual
+                        .get(name)
+                        .is_some_and(|v| v.attachable || v.device_mountable);
+                (!shared).then(|| pod.clone())
+            }
+            OperationKind::Unmount | OperationKind::Unmap => Some(pod.clone()),
+            _ => None,
+        }
+    }
+
+    /// Makes room in ACTUAL for what an operation for `pod` is about to do: from here on the volume may stand.
+    pub(crate) fn prepare(&mut self, name: &UniqueVolumeName, pod: &PodUid, kind: OperationKind) {
+        let Some(wanted) = self.desired.wanted(pod, name) else {
+            return;
+        };
+        let (now, desired, outer_names) =
+            (self.now, wanted.volume.clone(), wanted.outer_names.clone());
+        let object = self.pod_object(pod);
+        let volume = self.actual.entry(name, || Volume {
+            plugin: desired.plugin.clone(),
+            spec_name: desired.spec.name.clone(),
+            spec: None,
+            attachable: false,
+            device_mountable: false,
+            attach: Stage::ABSENT,
+            device: Stage::ABSENT,
+            device_path: None,
+            size: None,
+            mounts: BTreeMap::new(),
+        });
+        volume.attachable |= desired.attachable;
+        volume.device_mountable |= desired.device_mountable;
+        volume.spec = Some(Arc::clone(&desired.spec));
+        if !matches!(
+            kind,
+            OperationKind::Mount { .. } | OperationKind::Map { .. }
+        ) {
+            return;
+        }
+        if let Some(mount) = volume.mounts.get_mut(pod) {
+            // What changes from here on is not in this operation.
+            mount.remount_required = false;
+            mount.intact = false;
+            return;
+        }
+        let mount = Mount {
+            stage: Stage::ABSENT,
+            intact: false,
+            leaving: false,
+            remount_required: false,
+            spec: Some(Arc::clone(&desired.spec)),
+            spec_name: desired.spec.name.clone(),
+            block: desired.spec.is_block(),
+            pod: object,
+            outer_names,
+            since: now,
+            ready_at: None,
+        };
+        self.actual.insert_mount(name, pod, mount);
+    }
+
+    /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for the volume alone.
+    pub(crate) fn start(
+        &mut self,
+        name: &UniqueVolumeName,
+        kind: OperationKind,
+        pod: Option<PodUid>,
+        turn: &mut Turn,
+    ) {
+        let Some(volume) = self.actual.get(name) else {
+            return;
+        };
+        let id = self.pending.next_id();
+        let mount = pod.as_ref().and_then(|pod| volume.mounts.get(pod));
+        let wanted = pod.as_ref().and_then(|pod| self.wanted(pod, name));
+        let (spec, spec_name) = match (kind, mount, wanted) {
+            // What is taken away is what was mounted, whatever is wanted now.
+            (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
+                (mount.spec.clone(), mount.spec_name.clone())
+            }
+            (_, _, Some(wanted)) => (
+                Some(Arc::clone(&wanted.volume.spec)),
+                wanted.volume.spec.name.clone(),
+            ),
+            _ => (volume.spec.clone(), volume.spec_name.clone()),
+        };
+        let object = pod
+            .as_ref()
+            .and_then(|uid| self.pod_object(uid))
+            .or_else(|| mount.and_then(|mount| mount.pod.clone()));
+        // Attachments are the volume's: they hold and fail its own key.
+        let of_volume = matches!(
+            kind,
+            OperationKind::Attach | OperationKind::VerifyControllerAttached
+        );
+        let operation = Operation {
+            id,
+            kind,
+            volume: name.clone(),
+            plugin: wanted.map_or_else(
+                || volume.plugin.clone(),
+                |wanted| wanted.volume.plugin.clone(),
+            ),
+            spec_name,
+            pod_uid: pod.clone().filter(|_| !of_volume),
+            pod: object.filter(|_| !of_volume),
+            spec,
+            device_path: volume.device_path.clone(),
+        };
+        let key_pod = pod.as_ref().and_then(|pod| self.key_pod(name, kind, pod));
+        self.pending.start(operation.clone(), key_pod, self.now);
+        if let Some(pod) = pod {
+            if let Some(wanted) = self.desired.wanted_mut(&pod, name) {
+                wanted.last_attempt = id;
+            }
+            turn.touched.insert(pod);
+        }
+        turn.commands.push(Command::Start(operation));
+    }
+}

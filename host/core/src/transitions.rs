@@ -1,0 +1,274 @@
+//! The tables: how one thing that may stand (an attachment, a device mount, a pod's mount) changes with an outcome, and what a
+//! wanted volume needs next. Nothing else changes a [`Stage`].
+
+use volhost_model::{Failure, FailureClass};
+
+use crate::event::DeviceReport;
+
+/// Whether a thing stands in the real world, as far as known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It does not.
+    Absent,
+    /// It does.
+    Present,
+    /// It may (rule R1).
+    Uncertain,
+}
+
+/// How an operation ended, as the tables see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// What it was to do is done.
+    Done,
+    /// It is not done.
+    Final,
+    /// It may be.
+    Uncertain,
+    /// It never began.
+    Transient,
+}
+
+impl Outcome {
+    /// Of an operation's result.
+    pub(crate) const fn of(result: &Result<(), Failure>) -> Self {
+        match result {
+            Ok(()) => Self::Done,
+            Err(failure) => match failure.class {
+                FailureClass::Final => Self::Final,
+                FailureClass::Uncertain => Self::Uncertain,
+                FailureClass::Transient => Self::Transient,
+            },
+        }
+    }
+}
+
+/// A thing's presence, and whether recovery alone speaks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stage {
+    /// As far as known.
+    pub(crate) presence: Presence,
+    /// Recovery found it and no operation has settled it since: a failed set-up proves nothing about what was there before.
+    pub(crate) recovered: bool,
+}
+
+impl Stage {
+    /// It does not stand.
+    pub(crate) const ABSENT: Self = Self {
+        presence: Presence::Absent,
+        recovered: false,
+    };
+    /// It stands.
+    pub(crate) const PRESENT: Self = Self {
+        presence: Presence::Present,
+        recovered: false,
+    };
+    /// Recovery found it.
+    pub(crate) const RECOVERED: Self = Self {
+        presence: Presence::Uncertain,
+        recovered: true,
+    };
+
+    /// It stands, or may.
+    pub(crate) const fn may_be(self) -> bool {
+        !matches!(self.presence, Presence::Absent)
+    }
+
+    /// It stands for certain.
+    pub(crate) const fn is_present(self) -> bool {
+        matches!(self.presence, Presence::Present)
+    }
+
+    /// After an attempt to set it up.
+    #[must_use]
+    pub(crate) const fn after_set_up(self, outcome: Outcome) -> Self {
+        match (outcome, self.presence) {
+            (Outcome::Done, _) => Self::PRESENT,
+            // It has ended and did not happen; but an earlier process's doing, or a good mount that a refresh failed on, stays.
+            (Outcome::Final, Presence::Uncertain) if !self.recovered => Self::ABSENT,
+            (Outcome::Uncertain, Presence::Absent) => Self {
+                presence: Presence::Uncertain,
+                recovered: false,
+            },
+            (Outcome::Final | Outcome::Uncertain | Outcome::Transient, _) => self,
+        }
+    }
+
+    /// After an attempt to take it away. A tear-down that failed half-way leaves something, however it names its failure.
+    #[must_use]
+    pub(crate) const fn after_tear_down(self, outcome: Outcome) -> Self {
+        match (outcome, self.presence) {
+            (Outcome::Done, _) => Self::ABSENT,
+            (Outcome::Transient, _) | (_, Presence::Absent) => self,
+            (Outcome::Final | Outcome::Uncertain, _) => Self {
+                presence: Presence::Uncertain,
+                recovered: self.recovered,
+            },
+        }
+    }
+
+    /// After a mount operation has said what became of the device on its way.
+    #[must_use]
+    pub(crate) const fn after_report(self, report: DeviceReport) -> Self {
+        self.after_set_up(match report {
+            DeviceReport::Mounted => Outcome::Done,
+            DeviceReport::Uncertain => Outcome::Uncertain,
+            DeviceReport::Unmounted => Outcome::Final,
+        })
+    }
+}
+
+/// What a wanted volume of a pod needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing.
+    Nothing,
+    /// Its attachment, before anything else.
+    Attach,
+    /// Its mount, for the first time or because it is uncertain.
+    Mount,
+    /// Its mount again, with fresh content.
+    Remount,
+    /// A larger file system.
+    Expand,
+}
+
+/// The kubelet's decision order (`PodExistsInVolume`): mount, then content, then size. What is mounted as wanted needs nothing,
+/// not even a certain attachment.
+pub(crate) const fn need(mount: Presence, attached: bool, remount: bool, grow: bool) -> Need {
+    match (mount, attached, remount, grow) {
+        (Presence::Present, _, false, false) => Need::Nothing,
+        (_, false, _, _) => Need::Attach,
+        (Presence::Absent | Presence::Uncertain, true, _, _) => Need::Mount,
+        (Presence::Present, true, true, _) => Need::Remount,
+        (Presence::Present, true, false, true) => Need::Expand,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRESENCES: [Presence; 3] = [Presence::Absent, Presence::Present, Presence::Uncertain];
+
+    fn stage(presence: Presence, recovered: bool) -> Stage {
+        Stage {
+            presence,
+            recovered,
+        }
+    }
+
+    #[test]
+    fn every_state_and_outcome_of_a_set_up() {
+        use Presence::{Absent, Present, Uncertain};
+        // presence, recovered, then after done, final, uncertain, transient
+        let table = [
+            (Absent, false, [Present, Absent, Uncertain, Absent]),
+            (Present, false, [Present, Present, Present, Present]),
+            (Uncertain, false, [Present, Absent, Uncertain, Uncertain]),
+            (Uncertain, true, [Present, Uncertain, Uncertain, Uncertain]),
+        ];
+        for (presence, recovered, after) in table {
+            for (outcome, expected) in [
+                Outcome::Done,
+                Outcome::Final,
+                Outcome::Uncertain,
+                Outcome::Transient,
+            ]
+            .into_iter()
+            .zip(after)
+            {
+                let end = stage(presence, recovered).after_set_up(outcome);
+                assert_eq!(
+                    end.presence, expected,
+                    "{presence:?} recovered={recovered} {outcome:?}"
+                );
+                assert_eq!(
+                    end.recovered,
+                    recovered && outcome != Outcome::Done,
+                    "{presence:?} {outcome:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_and_outcome_of_a_tear_down() {
+        use Presence::{Absent, Present, Uncertain};
+        let table = [
+            (Absent, [Absent, Absent, Absent, Absent]),
+            (Present, [Absent, Uncertain, Uncertain, Present]),
+            (Uncertain, [Absent, Uncertain, Uncertain, Uncertain]),
+        ];
+        for (presence, after) in table {
+            for (outcome, expected) in [
+                Outcome::Done,
+                Outcome::Final,
+                Outcome::Uncertain,
+                Outcome::Transient,
+            ]
+            .into_iter()
+            .zip(after)
+            {
+                assert_eq!(
+                    stage(presence, false).after_tear_down(outcome).presence,
+                    expected,
+                    "{presence:?} {outcome:?}"
+                );
+            }
+        }
+        assert!(Stage::RECOVERED.after_tear_down(Outcome::Final).recovered);
+        assert!(!Stage::RECOVERED.after_tear_down(Outcome::Done).recovered);
+    }
+
+    #[test]
+    fn what_a_mount_says_of_the_device() {
+        use DeviceReport as Report;
+        assert_eq!(Stage::ABSENT.after_report(Report::Mounted), Stage::PRESENT);
+        assert_eq!(
+            Stage::ABSENT.after_report(Report::Uncertain).presence,
+            Presence::Uncertain
+        );
+        assert_eq!(
+            Stage::PRESENT.after_report(Report::Uncertain),
+            Stage::PRESENT
+        );
+        assert_eq!(
+            Stage::PRESENT.after_report(Report::Unmounted),
+            Stage::PRESENT
+        );
+        assert_eq!(
+            stage(Presence::Uncertain, false).after_report(Report::Unmounted),
+            Stage::ABSENT
+        );
+        assert_eq!(
+            Stage::RECOVERED.after_report(Report::Unmounted),
+            Stage::RECOVERED
+        );
+    }
+
+    #[test]
+    fn every_need() {
+        for presence in PRESENCES {
+            for bits in 0..8_u8 {
+                let (attached, remount, grow) = (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0);
+                let expected = if presence == Presence::Present && !remount && !grow {
+                    Need::Nothing
+                } else if !attached {
+                    Need::Attach
+                } else if presence != Presence::Present {
+                    Need::Mount
+                } else if remount {
+                    Need::Remount
+                } else {
+                    Need::Expand
+                };
+                assert_eq!(
+                    need(presence, attached, remount, grow),
+                    expected,
+                    "{presence:?} {bits:03b}"
+                );
+            }
+        }
+    }
+}
