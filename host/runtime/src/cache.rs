@@ -1,0 +1,195 @@
+//! Compiled plugins on disk, by the digest of what they were compiled from.
+//!
+//! Whoever can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
+//! a plugin: `DIGEST-ENGINE.cwasm`, the code, and `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest
+//! above all. The second is written last: code without it, or of another digest, was not written to its end and is made again.
+//! A file is never written in place: it may be mapped.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::sha256_hex;
+use crate::error::CacheError;
+
+/// What stands beside the code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// SHA-256 of the code.
+    pub(crate) code: String,
+    /// The plugin file it was compiled from.
+    pub(crate) file: PathBuf,
+    /// What built the plugin, if it says so.
+    pub(crate) sdk: Option<String>,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    /// Names the engine: code of another one is not ours.
+    engine: String,
+}
+
+impl Cache {
+    /// Takes the folder, made if it is missing, for code of this engine. What a crash left half-written is removed.
+    ///
+    /// # Errors
+    /// [`CacheError`] when it cannot be made or is not the host's alone.
+    pub(crate) fn open(folder: PathBuf, engine: String) -> Result<Self, CacheError> {
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(|source| CacheError::Create {
+                path: folder.clone(),
+                source,
+            })?;
+        }
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => {
+                return Err(CacheError::Create {
+                    path: folder,
+                    source,
+                });
+            }
+        }
+        check(&folder)?;
+        let cache = Self { folder, engine };
+        cache.sweep();
+        Ok(cache)
+    }
+
+    /// Where the code of this digest is or would be.
+    pub(crate) fn code_path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{}.cwasm", self.engine))
+    }
+
+    fn note_path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{}.json", self.engine))
+    }
+
+    /// The note on this digest, if its code is there and whole.
+    pub(crate) fn find(&self, digest: &str) -> Option<Note> {
+        let note: Note = serde_json::from_slice(&fs::read(self.note_path(digest)).ok()?).ok()?;
+        let code = fs::read(self.code_path(digest)).ok()?;
+        (sha256_hex(&code) == note.code).then_some(note)
+    }
+
+    /// Puts code and note in place.
+    ///
+    /// # Errors
+    /// [`CacheError::Write`].
+    pub(crate) fn store(&self, digest: &str, code: &[u8], note: &Note) -> Result<(), CacheError> {
+        self.put(&self.code_path(digest), code)?;
+        let text = serde_json::to_vec(note).map_err(|error| CacheError::Write {
+            path: self.note_path(digest),
+            source: error.into(),
+        })?;
+        self.put(&self.note_path(digest), &text)
+    }
+
+    /// Forgets what is cached of a digest. Code that is mapped stays usable: only its name goes.
+    pub(crate) fn forget(&self, digest: &str) {
+        for path in [self.note_path(digest), self.code_path(digest)] {
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "a cached plugin could not be removed");
+            }
+        }
+    }
+
+    /// Removes what belongs to none of `digests`, or to another engine.
+    pub(crate) fn keep_only(&self, digests: &[String]) {
+        for path in self.files() {
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let stem = name
+                .strip_suffix(".cwasm")
+                .or_else(|| name.strip_suffix(".json"));
+            let Some(stem) = stem else { continue };
+            let kept = stem.split_once('-').is_some_and(|(digest, engine)| {
+                engine == self.engine && digests.iter().any(|d| d == digest)
+            });
+            if !kept {
+                remove_leftover(&path);
+            }
+        }
+    }
+
+    fn put(&self, path: &Path, content: &[u8]) -> Result<(), CacheError> {
+        let failed = |source| CacheError::Write {
+            path: path.to_owned(),
+            source,
+        };
+        // One process uses the folder, but two of its threads may compile the same plugin: a name for each.
+        let part = path.with_extension(format!("{:?}.part", std::thread::current().id()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&part)
+            .and_then(|mut file: File| file.write_all(content))
+            .and_then(|()| fs::rename(&part, path));
+        if written.is_err() {
+            remove_leftover(&part);
+        }
+        written.map_err(failed)
+    }
+
+    /// Removes what a crash left half-written.
+    fn sweep(&self) {
+        for path in self.files() {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "part")
+            {
+                remove_leftover(&path);
+            }
+        }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        fs::read_dir(&self.folder)
+            .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+            .unwrap_or_default()
+    }
+}
+
+/// Only a nuisance when it stays, so that a failure is only logged.
+fn remove_leftover(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "a leftover in the plugin cache could not be removed");
+    }
+}
+
+/// Refuses a folder that is not the host's alone.
+fn check(folder: &Path) -> Result<(), CacheError> {
+    const OTHERS_WRITE: u32 = 0o022;
+    let found = fs::symlink_metadata(folder).map_err(|source| CacheError::Inspect {
+        path: folder.to_owned(),
+        source,
+    })?;
+    if !found.is_dir() {
+        return Err(CacheError::NotAFolder {
+            path: folder.to_owned(),
+        });
+    }
+    let mode = found.permissions().mode() & 0o7777;
+    if found.uid() != rustix::process::geteuid().as_raw() || mode & OTHERS_WRITE != 0 {
+        return Err(CacheError::WritableByOthers {
+            path: folder.to_owned(),
+            owner: found.uid(),
+            mode,
+        });
+    }
+    Ok(())
+}

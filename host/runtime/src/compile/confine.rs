@@ -1,0 +1,87 @@
+//! Gives up every privilege before the first byte of a plugin is read.
+
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::unistd::{Gid, Uid, chdir, chroot, setgroups, setresgid, setresuid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use thiserror::Error;
+
+/// The user and group `nobody`, which own nothing.
+const NOBODY: u32 = 65534;
+/// Address space, in bytes: Cranelift needs a few hundred MiB for the largest plugin.
+const ADDRESS_SPACE: u64 = 4 << 30;
+/// CPU time, in seconds; the parent's deadline comes first unless the machine is overloaded.
+const CPU_SECONDS: u64 = 120;
+/// Open files: standard input, output and error, and not one more. No file, no socket can be opened.
+const OPEN_FILES: u64 = 3;
+
+/// The step that failed. The child then refuses to work.
+#[derive(Debug, Error)]
+#[error("the compiler cannot {step}: {errno}")]
+pub(super) struct ConfineError {
+    step: &'static str,
+    errno: nix::errno::Errno,
+}
+
+/// Makes this process as powerless as an ordinary program can be. Started without root it keeps its user, and still
+/// loses the rest; so it does in a user namespace that has no other user to become.
+pub(super) fn confine() -> Result<(), ConfineError> {
+    let at = |step| move |errno| ConfineError { step, errno };
+    // While proc can still be read.
+    let can_become_nobody = Uid::effective().is_root() && is_mapped(NOBODY);
+    if Uid::effective().is_root() {
+        // An empty folder of the kernel's as root folder. Where proc is not mounted, the missing right to open files
+        // has to do.
+        if let Err(errno) = chroot("/proc/self/fdinfo") {
+            tracing::debug!(%errno, "the compiler keeps its root folder");
+        }
+    }
+    if can_become_nobody {
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        // Groups first: a process without root cannot give them up.
+        setgroups(&[]).map_err(at("give up its groups"))?;
+        setresgid(group, group, group).map_err(at("give up its group"))?;
+        setresuid(user, user, user).map_err(at("give up root"))?;
+    }
+    chdir("/").map_err(at("leave its folder"))?;
+    // No program that it starts could win anything back.
+    prctl::set_no_new_privs().map_err(at("renounce new privileges"))?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, none).map_err(|errno| {
+        at("drop its capabilities")(nix::errno::Errno::from_raw(errno.raw_os_error()))
+    })?;
+    // Nothing of it, which may be a plugin's bytes, in a core dump; and no tracing by others of its user. Last, because
+    // changing the user sets it anew.
+    prctl::set_dumpable(false).map_err(at("forbid core dumps"))?;
+    for (resource, most, step) in [
+        (Resource::RLIMIT_AS, ADDRESS_SPACE, "limit its memory"),
+        (Resource::RLIMIT_CPU, CPU_SECONDS, "limit its CPU time"),
+        (Resource::RLIMIT_CORE, 0, "forbid core dumps"),
+        (Resource::RLIMIT_FSIZE, 0, "forbid writing files"),
+        (Resource::RLIMIT_NPROC, 0, "forbid new processes"),
+        (Resource::RLIMIT_NOFILE, OPEN_FILES, "forbid opening files"),
+    ] {
+        setrlimit(resource, most, most).map_err(at(step))?;
+    }
+    Ok(())
+}
+
+/// Whether a user id exists in this user namespace. Where that cannot be read, there is no such namespace.
+fn is_mapped(id: u32) -> bool {
+    let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
+        return true;
+    };
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        match (numbers.next(), numbers.nth(1)) {
+            (Some(Ok(first)), Some(Ok(count))) => {
+                (first..first.saturating_add(count)).contains(&u64::from(id))
+            }
+            _ => false,
+        }
+    })
+}

@@ -1,0 +1,231 @@
+//! What the operator allows each plugin. A plugin's right is what it imports *and* what it is granted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+use volhost_model::PluginName;
+
+use crate::abi::GRANTABLE_INTERFACES;
+use crate::digest::is_digest;
+
+/// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
+///
+/// ```toml
+/// [grants."example.com/archive"]
+/// interfaces = ["host-paths"]
+/// host-paths = ["/srv/archive"]
+/// # Optional: only the plugin with this content may use the grant.
+/// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct GrantPolicy {
+    grants: BTreeMap<PluginName, Grant>,
+}
+
+/// What one plugin may do beyond what every plugin may.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Grant {
+    interfaces: BTreeSet<Interface>,
+    host_paths: Vec<Root>,
+    sha256: Vec<Digest>,
+}
+
+/// An interface that needs a grant; any other word is refused when the configuration is read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Interface(String);
+
+/// A folder of the host: an absolute path without `.` and `..`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "PathBuf")]
+struct Root(PathBuf);
+
+/// A SHA-256 in lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Digest(String);
+
+impl TryFrom<String> for Interface {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        if GRANTABLE_INTERFACES.contains(&name.as_str()) {
+            return Ok(Self(name));
+        }
+        Err(format!(
+            "there is no interface {name:?} to grant; there is: {}",
+            GRANTABLE_INTERFACES.join(", ")
+        ))
+    }
+}
+
+impl TryFrom<PathBuf> for Root {
+    type Error = String;
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        if path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+            && path.is_absolute()
+        {
+            return Ok(Self(path));
+        }
+        Err(format!(
+            "{} is not an absolute path without `.` and `..`",
+            path.display()
+        ))
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(digest: String) -> Result<Self, String> {
+        if is_digest(&digest) {
+            return Ok(Self(digest));
+        }
+        Err(format!(
+            "{digest:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it"
+        ))
+    }
+}
+
+impl GrantPolicy {
+    /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
+    /// may name any path of the host. Restrict them with grants of your own under the same names.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let whole_host = Grant {
+            host_paths: vec![Root(PathBuf::from("/"))],
+            ..Grant::default()
+        };
+        let names = ["kubernetes.io/host-path", "kubernetes.io/local-volume"];
+        let grants = names
+            .into_iter()
+            .filter_map(|name| Some((PluginName::new(name).ok()?, whole_host.clone())));
+        Self {
+            grants: grants.collect(),
+        }
+    }
+
+    /// These grants, with each plugin that `other` names as `other` says.
+    #[must_use]
+    pub fn overridden_by(mut self, other: Self) -> Self {
+        self.grants.extend(other.grants);
+        self
+    }
+
+    /// What the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
+    pub(crate) fn of(&self, name: &PluginName, digest: &str) -> Granted<'_> {
+        match self.grants.get(name) {
+            None => Granted::Nothing,
+            Some(grant)
+                if grant.sha256.is_empty() || grant.sha256.iter().any(|d| d.0 == digest) =>
+            {
+                Granted::To(grant)
+            }
+            Some(_) => Granted::ToAnotherContent,
+        }
+    }
+}
+
+/// The answer of [`GrantPolicy::of`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Granted<'a> {
+    /// The operator granted nothing to this name.
+    Nothing,
+    /// The operator granted this to the name, for another content of the plugin.
+    ToAnotherContent,
+    /// This.
+    To(&'a Grant),
+}
+
+impl Grant {
+    /// Whether the interface is granted. Folders imply the interface that opens them.
+    pub(crate) fn covers(&self, interface: &str) -> bool {
+        (interface == "host-paths" && !self.host_paths.is_empty())
+            || self.interfaces.iter().any(|i| i.0 == interface)
+    }
+
+    /// The folders within which the plugin may open paths of the host.
+    #[must_use]
+    pub fn host_paths(&self) -> Vec<PathBuf> {
+        self.host_paths
+            .iter()
+            .map(|root| Path::to_path_buf(&root.0))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> PluginName {
+        PluginName::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_grant_is_read_from_the_configuration() {
+        let policy: GrantPolicy = toml::from_str("[\"a.b/c\"]\nhost-paths = [\"/srv\"]").unwrap();
+        let Granted::To(grant) = policy.of(&name("a.b/c"), "") else {
+            panic!("not granted")
+        };
+        assert!(grant.covers("host-paths"));
+        assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
+        assert_eq!(policy.of(&name("a.b/d"), ""), Granted::Nothing);
+    }
+
+    #[test]
+    fn mistakes_in_the_configuration_are_named() {
+        for (text, words) in [
+            (
+                "[\"a/b\"]\ninterfaces = [\"hostpaths\"]",
+                "there is: host-paths",
+            ),
+            (
+                "[\"a/b\"]\nhost-paths = [\"srv\"]",
+                "srv is not an absolute path",
+            ),
+            (
+                "[\"a/b\"]\nhost-paths = [\"/srv/../etc\"]",
+                "not an absolute path without",
+            ),
+            ("[\"a/b\"]\nhost_paths = [\"/srv\"]", "unknown field"),
+            ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),
+            ("[\"noslash\"]\nhost-paths = [\"/srv\"]", "vendor/name"),
+        ] {
+            let error = toml::from_str::<GrantPolicy>(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_grant_is_for_that_content_alone() {
+        let digest = "a".repeat(64);
+        let policy: GrantPolicy = toml::from_str(&format!(
+            "[\"a/b\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]"
+        ))
+        .unwrap();
+        assert!(matches!(policy.of(&name("a/b"), &digest), Granted::To(_)));
+        assert_eq!(
+            policy.of(&name("a/b"), &"b".repeat(64)),
+            Granted::ToAnotherContent
+        );
+    }
+
+    #[test]
+    fn the_operators_grant_replaces_the_built_in_one() {
+        let mine: GrantPolicy =
+            toml::from_str("[\"kubernetes.io/host-path\"]\nhost-paths = [\"/srv\"]").unwrap();
+        let policy = GrantPolicy::builtin().overridden_by(mine);
+        let Granted::To(grant) = policy.of(&name("kubernetes.io/host-path"), "") else {
+            panic!("not granted")
+        };
+        assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
+        assert!(matches!(
+            policy.of(&name("kubernetes.io/local-volume"), ""),
+            Granted::To(_)
+        ));
+    }
+}

@@ -1,0 +1,179 @@
+//! What the host knows of one call while it runs.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use volhost_kernel::Kernel;
+use wasmtime::component::ResourceTable;
+
+use super::error::handle_error;
+use crate::abort::Abort;
+use crate::context::{CallContext, LogLevel};
+use crate::limits::{Limits, MemoryMeter};
+
+/// The step of a call while none of the host's is running.
+pub(crate) const PLUGIN_CODE: &str = "plugin code";
+
+/// The state of one call: its handles, its counters, and what it may reach.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) table: ResourceTable,
+    pub(crate) context: CallContext,
+    /// Folders within which the plugin may open paths of the host.
+    pub(crate) host_paths: Arc<[PathBuf]>,
+    pub(crate) meter: MemoryMeter,
+    /// A host call that changes something on the node was begun.
+    pub(crate) changed: bool,
+    /// The last error line of the plugin: what it said before it died.
+    pub(crate) last_words: Option<String>,
+    started: Instant,
+    in_host: Duration,
+    host_calls_left: u32,
+    log_lines_left: u32,
+    log_bytes_left: usize,
+    events_left: u32,
+    lines_dropped: u32,
+    events_dropped: u32,
+}
+
+impl State {
+    pub(crate) fn new(
+        kernel: Arc<dyn Kernel>,
+        limits: &Limits,
+        context: CallContext,
+        host_paths: Arc<[PathBuf]>,
+    ) -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles);
+        Self {
+            kernel,
+            table,
+            context,
+            host_paths,
+            meter: MemoryMeter::new(limits),
+            changed: false,
+            last_words: None,
+            started: Instant::now(),
+            in_host: Duration::ZERO,
+            host_calls_left: limits.host_calls,
+            log_lines_left: limits.log_lines,
+            log_bytes_left: limits.log_bytes,
+            events_left: limits.events,
+            lines_dropped: 0,
+            events_dropped: 0,
+        }
+    }
+
+    /// How long the plugin's own code has run.
+    pub(crate) fn plugin_time(&self) -> Duration {
+        self.started.elapsed().saturating_sub(self.in_host)
+    }
+
+    /// The plugin's code begins to run now.
+    pub(crate) fn begin(&mut self) {
+        self.started = Instant::now();
+        self.in_host = Duration::ZERO;
+        self.context.progress.enter(PLUGIN_CODE);
+    }
+
+    /// Counts a host call.
+    pub(crate) fn count(&mut self) -> Result<(), Abort> {
+        match self.host_calls_left.checked_sub(1) {
+            Some(left) => {
+                self.host_calls_left = left;
+                Ok(())
+            }
+            None => Err(Abort::limit("more host calls than it may make")),
+        }
+    }
+
+    /// Runs a step that may take time: counted, shown in the progress, and not charged to the plugin's deadline.
+    pub(crate) fn step<T, E: From<Abort>>(
+        &mut self,
+        what: impl Into<Cow<'static, str>>,
+        run: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.count()?;
+        self.context.progress.enter(what);
+        let begun = Instant::now();
+        let result = run(self);
+        self.in_host += begun.elapsed();
+        self.context.progress.enter(PLUGIN_CODE);
+        result
+    }
+
+    /// As [`State::step`], for a step that changes something on the node, if only by its attempt.
+    pub(crate) fn change<T, E: From<Abort>>(
+        &mut self,
+        what: impl Into<Cow<'static, str>>,
+        run: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.step(what, |state| {
+            state.changed = true;
+            run(state)
+        })
+    }
+
+    /// Puts a host object into the table of handles.
+    pub(crate) fn push<T: Send + 'static>(
+        &mut self,
+        object: T,
+    ) -> Result<wasmtime::component::Resource<T>, Abort> {
+        self.table
+            .push(object)
+            .map_err(|error| handle_error(&error))
+    }
+
+    /// Takes `bytes` of log line from the allowance; false when it is used up.
+    pub(crate) fn may_log(&mut self, bytes: usize) -> bool {
+        match (
+            self.log_lines_left.checked_sub(1),
+            self.log_bytes_left.checked_sub(bytes),
+        ) {
+            (Some(lines), Some(bytes)) => {
+                self.log_lines_left = lines;
+                self.log_bytes_left = bytes;
+                true
+            }
+            _ => {
+                self.lines_dropped = self.lines_dropped.saturating_add(1);
+                false
+            }
+        }
+    }
+
+    /// Takes an event from the allowance; false when it is used up.
+    pub(crate) fn may_tell(&mut self) -> bool {
+        match self.events_left.checked_sub(1) {
+            Some(left) => {
+                self.events_left = left;
+                true
+            }
+            None => {
+                self.events_dropped = self.events_dropped.saturating_add(1);
+                false
+            }
+        }
+    }
+
+    /// Says what was dropped, when the call has ended.
+    pub(crate) fn end(&self) {
+        if self.lines_dropped > 0 {
+            let line = format!(
+                "{} more log lines of the plugin were dropped: over the call's allowance",
+                self.lines_dropped
+            );
+            self.context.sink.log(LogLevel::Warn, &line);
+        }
+        if self.events_dropped > 0 {
+            let line = format!(
+                "{} more events of the plugin were dropped: over the call's allowance",
+                self.events_dropped
+            );
+            self.context.sink.log(LogLevel::Warn, &line);
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `tmpfs`: memory file systems.
+
+use volhost_kernel::FsOption;
+use wasmtime::component::Resource;
+
+use super::{DetachedMount, HostError, State};
+use crate::bindings::volhost::plugin::tmpfs::{FsOption as WitOption, Host};
+
+impl Host for State {
+    fn create(&mut self, options: Vec<WitOption>) -> Result<Resource<DetachedMount>, HostError> {
+        self.step("tmpfs.create", |state| {
+            let options: Vec<FsOption> = options
+                .into_iter()
+                .map(|option| FsOption {
+                    key: option.key,
+                    value: option.value,
+                })
+                .collect();
+            let mount = state.kernel.tmpfs(&options)?;
+            Ok(state.push(DetachedMount(mount))?)
+        })
+    }
+}

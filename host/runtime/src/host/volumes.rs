@@ -1,0 +1,224 @@
+//! `types` and `volumes`: what a call is about, and the forms that a plugin fills in.
+
+use wasmtime::component::Resource;
+
+use super::{Description, HostError, Identity, PodHandle, State, VolumeHandle};
+use crate::abort::Abort;
+use crate::bindings::volhost::plugin::types::{Error, Host as TypesHost};
+use crate::bindings::volhost::plugin::volumes::{
+    Host, HostDescription, HostIdentity, HostPod, HostVolume,
+};
+
+/// Sources that one plugin may serve.
+const MAX_SOURCES: usize = 64;
+/// The longest text of a description, in bytes.
+const DESCRIPTION_BYTES: usize = 255;
+
+impl TypesHost for State {
+    fn convert_error(&mut self, error: HostError) -> wasmtime::Result<Error> {
+        match error {
+            HostError::Plugin(error) => Ok(error),
+            HostError::Abort(error) => Err(error),
+        }
+    }
+}
+
+impl Host for State {}
+
+fn bounded(what: &str, text: String) -> Result<String, Abort> {
+    if text.len() <= DESCRIPTION_BYTES {
+        return Ok(text);
+    }
+    Err(Abort::contract(format!(
+        "a {what} of {} bytes, {DESCRIPTION_BYTES} at most",
+        text.len()
+    )))
+}
+
+impl HostDescription for State {
+    fn name(&mut self, form: Resource<Description>, name: String) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.name = bounded("name", name)?;
+        Ok(())
+    }
+
+    fn version(&mut self, form: Resource<Description>, version: String) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.version = bounded("version", version)?;
+        Ok(())
+    }
+
+    fn serves(&mut self, form: Resource<Description>, source: String) -> wasmtime::Result<()> {
+        self.count()?;
+        let source = bounded("source", source)?;
+        let sources = &mut self.table.get_mut(&form)?.sources;
+        if sources.len() >= MAX_SOURCES {
+            return Err(
+                Abort::contract(format!("it serves more than {MAX_SOURCES} sources")).into(),
+            );
+        }
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+        Ok(())
+    }
+
+    fn accepts_mount_options(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.accepts_mount_options = true;
+        Ok(())
+    }
+
+    fn follows_its_source(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.follows_its_source = true;
+        Ok(())
+    }
+
+    fn drop(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
+        self.table.delete(form)?;
+        Ok(())
+    }
+}
+
+impl HostIdentity for State {
+    fn name(&mut self, form: Resource<Identity>, name: String) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.name = Some(name);
+        Ok(())
+    }
+
+    fn drop(&mut self, form: Resource<Identity>) -> wasmtime::Result<()> {
+        self.table.delete(form)?;
+        Ok(())
+    }
+}
+
+impl State {
+    fn volume(
+        &mut self,
+        volume: &Resource<VolumeHandle>,
+    ) -> wasmtime::Result<&volhost_model::VolumeSpec> {
+        self.count()?;
+        Ok(&self.table.get(volume)?.0)
+    }
+
+    fn persistent_volume(
+        &mut self,
+        volume: &Resource<VolumeHandle>,
+    ) -> wasmtime::Result<Option<&volhost_model::spec::PersistentVolume>> {
+        Ok(self.volume(volume)?.persistent_volume.as_ref())
+    }
+
+    fn pod(&mut self, pod: &Resource<PodHandle>) -> wasmtime::Result<&volhost_model::Pod> {
+        self.count()?;
+        Ok(&self.table.get(pod)?.0)
+    }
+}
+
+impl HostVolume for State {
+    fn spec_name(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<String> {
+        Ok(self.volume(&volume)?.name.as_str().to_owned())
+    }
+
+    fn source(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<String> {
+        Ok(self.volume(&volume)?.source.clone())
+    }
+
+    fn parameter(
+        &mut self,
+        volume: Resource<VolumeHandle>,
+        path: String,
+    ) -> wasmtime::Result<Option<String>> {
+        Ok(self.volume(&volume)?.parameter(&path))
+    }
+
+    fn parameters(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
+        let mut names: Vec<String> = self.volume(&volume)?.fields.keys().cloned().collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_only(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<bool> {
+        Ok(self.volume(&volume)?.read_only)
+    }
+
+    fn persistent_volume(
+        &mut self,
+        volume: Resource<VolumeHandle>,
+    ) -> wasmtime::Result<Option<String>> {
+        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.name.clone()))
+    }
+
+    fn claim(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
+        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.claim.clone()))
+    }
+
+    fn capacity(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<u64>> {
+        Ok(State::persistent_volume(self, &volume)?.and_then(|pv| pv.capacity))
+    }
+
+    fn access_modes(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
+        Ok(State::persistent_volume(self, &volume)?
+            .map(|pv| pv.access_modes.clone())
+            .unwrap_or_default())
+    }
+
+    fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
+        Ok(State::persistent_volume(self, &volume)?
+            .map(|pv| pv.mount_options.clone())
+            .unwrap_or_default())
+    }
+
+    fn drop(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<()> {
+        self.table.delete(volume)?;
+        Ok(())
+    }
+}
+
+impl HostPod for State {
+    fn uid(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<String> {
+        Ok(self.pod(&pod)?.uid.as_str().to_owned())
+    }
+
+    fn namespace(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<String> {
+        Ok(self.pod(&pod)?.namespace.clone())
+    }
+
+    fn name(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<String> {
+        Ok(self.pod(&pod)?.name.clone())
+    }
+
+    fn service_account(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<String> {
+        Ok(self.pod(&pod)?.service_account.clone())
+    }
+
+    fn label(&mut self, pod: Resource<PodHandle>, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.pod(&pod)?.labels.get(&key).cloned())
+    }
+
+    fn annotation(
+        &mut self,
+        pod: Resource<PodHandle>,
+        key: String,
+    ) -> wasmtime::Result<Option<String>> {
+        Ok(self.pod(&pod)?.annotations.get(&key).cloned())
+    }
+
+    fn memory_limit(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u64>> {
+        Ok(self.pod(&pod)?.memory_limit)
+    }
+
+    fn fs_group(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u32>> {
+        Ok(self.pod(&pod)?.fs_group)
+    }
+
+    fn fs_user(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u32>> {
+        Ok(self.pod(&pod)?.fs_user)
+    }
+
+    fn drop(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<()> {
+        self.table.delete(pod)?;
+        Ok(())
+    }
+}

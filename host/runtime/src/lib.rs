@@ -1,0 +1,68 @@
+//! volhost's WebAssembly runtime: loads, checks, grants and calls volume plugins.
+//!
+//! A plugin is a component that was compiled, outside of this process, to machine code. Each call of it runs in a sandbox made for that call,
+//! wholly on the thread that makes it: the plugin's code, the host functions it calls, and their system calls. The sandbox ends with the
+//! call, whatever way that ends, and with it every handle the plugin held.
+//!
+//! ```text
+//!  file ── header ── digest ──► cache ──────────────────► map ── imports, exports ── link ── describe ── grants ──► Plugin
+//!                                 │ miss                    ▲
+//!                                 └─► compiler child ───────┘
+//!
+//!  Plugin ── call ──► store + limits ── instance ── plugin code ⇄ host functions ⇄ kernel
+//!                                                      │
+//!                                  answer │ trap │ deadline │ limit  ──►  Result<_, CallError>, class by what was begun
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `runtime` | [`Runtime`]: the load path |
+//! | `plugin` | [`Plugin`], its calls, and the checks after them |
+//! | `sandbox` | one call: store, limits, deadline, and what its end means |
+//! | `host` | the host's side of every import, one file an interface |
+//! | `bindings` | the contract in Rust, generated from `wit/` |
+//! | `grants` | what the operator allows each plugin |
+//! | `check`, `abi` | imports and exports against the contract |
+//! | `file`, `cache`, `digest` | plugin files, and their compiled form on disk |
+//! | `compile` | the compiler child, both sides of it |
+//! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
+//! | `context`, `progress` | what surrounds a call, and where it stands |
+//! | `error`, `call_error`, `abort`, `text` | failures, and the text of them |
+#![deny(unsafe_code)]
+
+mod abi;
+mod abort;
+mod bindings;
+mod cache;
+mod call_error;
+mod check;
+mod compile;
+mod context;
+mod digest;
+mod engine;
+mod error;
+mod file;
+mod grants;
+#[expect(
+    unreachable_pub,
+    reason = "the generated bindings re-export these types, which takes `pub`"
+)]
+mod host;
+mod limits;
+mod plugin;
+mod progress;
+mod runtime;
+mod sandbox;
+mod text;
+mod ticker;
+
+pub use abi::{PACKAGE, VERSION, Version};
+pub use call_error::{CallError, ErrorCase, Function, PluginError};
+pub use compile::{Compiler, compile_stdin_to_stdout};
+pub use context::{CallContext, CallSink, LogLevel, NodeFacts, Target};
+pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
+pub use grants::{Grant, GrantPolicy};
+pub use limits::Limits;
+pub use plugin::{Capability, Plugin, PluginInfo};
+pub use progress::{Progress, Step};
+pub use runtime::{Inspection, Runtime, RuntimeConfig};

@@ -1,0 +1,128 @@
+//! What a plugin may use up, and the meter that ends a call which uses more.
+
+use std::time::Duration;
+
+use crate::abort::Abort;
+
+const MIB: usize = 1 << 20;
+
+/// Every bound on a plugin. The defaults are generous for an honest plugin (15-60 KB of code, some ten host calls) and small for the host.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The largest plugin file, in bytes.
+    pub file_bytes: u64,
+    /// The largest compiled plugin, in bytes.
+    pub compiled_bytes: u64,
+    /// How long the compiler child may take.
+    pub compile_time: Duration,
+    /// How long a plugin's own code may run when it describes itself.
+    pub describe_time: Duration,
+    /// Linear memory of one call, in bytes, all its memories together.
+    pub memory_bytes: usize,
+    /// Elements of one table.
+    pub table_elements: usize,
+    /// Core instances, memories and tables of one call, of each.
+    pub instances: usize,
+    /// Bytes that a plugin may hand over in one host call or one answer.
+    pub transfer_bytes: usize,
+    /// Handles that a plugin may hold at once.
+    pub handles: usize,
+    /// Host calls that one call may make.
+    pub host_calls: u32,
+    /// Log lines of one call; further ones are counted and dropped.
+    pub log_lines: u32,
+    /// Bytes of log lines of one call, likewise.
+    pub log_bytes: usize,
+    /// Events of one call, likewise.
+    pub events: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file_bytes: 64 << 20,
+            compiled_bytes: 256 << 20,
+            compile_time: Duration::from_secs(60),
+            describe_time: Duration::from_secs(2),
+            memory_bytes: 64 * MIB,
+            table_elements: 20_000,
+            instances: 32,
+            transfer_bytes: MIB,
+            handles: 1024,
+            host_calls: 100_000,
+            log_lines: 200,
+            log_bytes: 64 << 10,
+            events: 20,
+        }
+    }
+}
+
+/// Counts memory of one call and ends it, with a reason a person understands, where wasmtime's own limiter would only refuse.
+#[derive(Debug)]
+pub(crate) struct MemoryMeter {
+    memory_left: usize,
+    memory_limit: usize,
+    table_elements: usize,
+    instances: usize,
+}
+
+impl MemoryMeter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            memory_left: limits.memory_bytes,
+            memory_limit: limits.memory_bytes,
+            table_elements: limits.table_elements,
+            instances: limits.instances,
+        }
+    }
+}
+
+impl wasmtime::ResourceLimiter for MemoryMeter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let grown = desired.saturating_sub(current);
+        match self.memory_left.checked_sub(grown) {
+            Some(left) => {
+                self.memory_left = left;
+                Ok(true)
+            }
+            None => Err(Abort::limit(format!(
+                "more than {} MiB of memory",
+                self.memory_limit / MIB
+            ))
+            .into()),
+        }
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        _maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if desired <= self.table_elements {
+            return Ok(true);
+        }
+        Err(Abort::limit(format!(
+            "a table of more than {} elements",
+            self.table_elements
+        ))
+        .into())
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.instances
+    }
+
+    fn memories(&self) -> usize {
+        self.instances
+    }
+}

@@ -1,0 +1,289 @@
+//! A loaded plugin and its calls.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use volhost_kernel::Entry;
+use volhost_model::names::MAX_VOLUME_NAME_BYTES;
+use volhost_model::{PluginName, Pod, VolumeSpec};
+use wasmtime::component::Resource;
+
+use crate::abort::Abort;
+use crate::bindings::VolumePluginPre;
+use crate::call_error::{CallError, Function, PluginError};
+use crate::context::{CallContext, Target};
+use crate::host::{Description, Identity, MountTarget, PodHandle, State, VolumeHandle};
+use crate::sandbox::{Sandbox, Shared};
+
+/// What a plugin can do: the interfaces it exports, nothing it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Names volumes.
+    Plugin,
+    /// Sets volumes up in pods and tears them down.
+    Mounter,
+    /// Attaches volumes to the node.
+    Attacher,
+    /// Mounts a device once a node, for all pods.
+    DeviceMounter,
+    /// Hands volumes over as block devices.
+    BlockMapper,
+    /// Grows volumes.
+    Expander,
+    /// Measures volumes.
+    Stats,
+    /// Finds volumes again after a restart.
+    Recovery,
+}
+
+impl Capability {
+    /// The interface of the contract.
+    #[must_use]
+    pub const fn interface(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Mounter => "mounter",
+            Self::Attacher => "attacher",
+            Self::DeviceMounter => "device-mounter",
+            Self::BlockMapper => "block-mapper",
+            Self::Expander => "expander",
+            Self::Stats => "stats",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+/// What is known of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginInfo {
+    /// Its name, as it says.
+    pub name: PluginName,
+    /// Its own version, as it says.
+    pub version: String,
+    /// The volume sources it serves.
+    pub sources: Vec<String>,
+    /// It passes PersistentVolume mount options on.
+    pub accepts_mount_options: bool,
+    /// Its volumes' content follows their source: set-up is called again when that may have changed.
+    pub follows_its_source: bool,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// The version of the contract that it was built for.
+    pub abi: String,
+    /// What built it, as it says; none when it does not.
+    pub sdk: Option<String>,
+    /// The interfaces of the contract that it exports, sorted: what it can do.
+    pub exports: Vec<String>,
+    /// The interfaces of the contract that it imports, sorted: what it may ask for.
+    pub imports: Vec<String>,
+    /// The file it was loaded from.
+    pub file: PathBuf,
+}
+
+/// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its own and blocks its thread.
+pub struct Plugin {
+    pub(crate) info: PluginInfo,
+    pub(crate) pre: VolumePluginPre<State>,
+    pub(crate) host_paths: Arc<[PathBuf]>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Plugin {
+    /// What is known of it.
+    #[must_use]
+    pub fn info(&self) -> &PluginInfo {
+        &self.info
+    }
+
+    /// Whether it can do this.
+    #[must_use]
+    pub fn exports(&self, capability: Capability) -> bool {
+        self.info
+            .exports
+            .iter()
+            .any(|name| name == capability.interface())
+    }
+
+    /// Asks the plugin to check the volume and name it. None when it gives no name: such volumes are named by their pod. Changes nothing.
+    ///
+    /// # Errors
+    /// [`CallError`]; a volume that the plugin refuses is [`CallError::Plugin`].
+    pub fn identify(
+        &self,
+        call: &CallContext,
+        spec: &Arc<VolumeSpec>,
+    ) -> Result<Option<String>, CallError> {
+        let mut sandbox = self.sandbox(Function::Identify, call)?;
+        let volume = put(
+            &mut sandbox,
+            Function::Identify,
+            VolumeHandle(Arc::clone(spec)),
+        )?;
+        let form = put(&mut sandbox, Function::Identify, Identity::default())?;
+        let (answer, mut state) = sandbox.call(|plugin, store| {
+            plugin.volhost_plugin_plugin().call_identify(
+                store,
+                Resource::new_borrow(volume.rep()),
+                Resource::new_borrow(form.rep()),
+            )
+        })?;
+        answer.map_err(PluginError::from)?;
+        let name = state
+            .table
+            .get_mut(&form)
+            .ok()
+            .and_then(|identity| identity.name.take());
+        if let Some(name) = &name {
+            check_volume_name(name)?;
+        }
+        Ok(name)
+    }
+
+    /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// [`CallError`], whose class says what is left: see [`CallError::class`].
+    pub fn set_up(
+        &self,
+        call: &CallContext,
+        spec: &Arc<VolumeSpec>,
+        pod: &Arc<Pod>,
+        target: Target,
+    ) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::SetUp;
+        let target = Arc::new(target);
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
+        let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
+        let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
+        let (answer, _state) = sandbox.call(|plugin, store| {
+            plugin.volhost_plugin_mounter().call_set_up(
+                store,
+                Resource::new_borrow(volume.rep()),
+                Resource::new_borrow(pod.rep()),
+                Resource::new_borrow(place.rep()),
+            )
+        })?;
+        answer.map_err(PluginError::from)?;
+        let found = match self.look(call, FUNCTION, &target)? {
+            Entry::Mount(_) | Entry::Folder => return Ok(()),
+            Entry::Absent => "nothing stands at the target",
+            Entry::File => "an ordinary file stands at the target",
+            Entry::Symlink => "a symbolic link stands at the target",
+            Entry::Other => "neither a folder nor a mount stands at the target",
+        };
+        Err(CallError::Lied {
+            function: FUNCTION,
+            found: found.to_owned(),
+        })
+    }
+
+    /// Takes the volume away from the target, and checks that nothing stands there. Repeating it changes nothing.
+    ///
+    /// # Errors
+    /// [`CallError`], whose class says what is left: see [`CallError::class`].
+    pub fn tear_down(&self, call: &CallContext, target: Target) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::TearDown;
+        let target = Arc::new(target);
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
+        let (answer, _state) = sandbox.call(|plugin, store| {
+            plugin
+                .volhost_plugin_mounter()
+                .call_tear_down(store, Resource::new_borrow(place.rep()))
+        })?;
+        answer.map_err(PluginError::from)?;
+        let found = match self.look(call, FUNCTION, &target)? {
+            Entry::Absent => return Ok(()),
+            Entry::Mount(_) => "a mount still stands at the target",
+            Entry::Folder => "a folder still stands at the target",
+            Entry::File | Entry::Symlink | Entry::Other => "something still stands at the target",
+        };
+        Err(CallError::Lied {
+            function: FUNCTION,
+            found: found.to_owned(),
+        })
+    }
+
+    fn sandbox(&self, function: Function, call: &CallContext) -> Result<Sandbox<'_>, CallError> {
+        self.shared
+            .sandbox(&self.pre, function, call, &self.host_paths)
+    }
+
+    /// What stands at the target after the call: the kernel's word against the plugin's.
+    fn look(
+        &self,
+        call: &CallContext,
+        function: Function,
+        target: &Target,
+    ) -> Result<Entry, CallError> {
+        call.progress.enter("checking the target");
+        let found = self.shared.kernel.entry(&target.parent, &target.name);
+        found.map_err(|source| CallError::Check { function, source })
+    }
+}
+
+/// Asks a plugin what it is, without any grant: its name, which decides on grants, is not known yet.
+pub(crate) fn describe(
+    shared: &Shared,
+    pre: &VolumePluginPre<State>,
+    call: &CallContext,
+) -> Result<Description, CallError> {
+    let mut sandbox = shared.sandbox(pre, Function::Describe, call, &Arc::from([]))?;
+    let form = put(&mut sandbox, Function::Describe, Description::default())?;
+    let ((), mut state) = sandbox.call(|plugin, store| {
+        plugin
+            .volhost_plugin_plugin()
+            .call_describe(store, Resource::new_borrow(form.rep()))
+    })?;
+    state
+        .table
+        .delete(form)
+        .map_err(|error| CallError::Sandbox {
+            reason: error.to_string(),
+        })
+}
+
+/// Puts an argument into a sandbox's table.
+fn put<T: Send + 'static>(
+    sandbox: &mut Sandbox<'_>,
+    function: Function,
+    object: T,
+) -> Result<Resource<T>, CallError> {
+    sandbox
+        .state()
+        .push(object)
+        .map_err(|abort: Abort| CallError::LimitExceeded {
+            function,
+            what: abort.to_string(),
+            changed: false,
+        })
+}
+
+fn check_volume_name(name: &str) -> Result<(), CallError> {
+    let what = if name.is_empty() {
+        "it named the volume with an empty name".to_owned()
+    } else if name.len() > MAX_VOLUME_NAME_BYTES {
+        format!(
+            "it named the volume with {} bytes, {MAX_VOLUME_NAME_BYTES} at most",
+            name.len()
+        )
+    } else if name.chars().any(char::is_control) {
+        "it named the volume with control characters".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(CallError::BrokeContract {
+        function: Function::Identify,
+        what,
+        changed: false,
+    })
+}

@@ -1,0 +1,361 @@
+//! Loading: from a file to a plugin that can be called.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use volhost_kernel::Kernel;
+use volhost_model::PluginName;
+use wasmtime::component::{Component, HasSelf, Linker};
+
+use crate::abi::{self, GRANTABLE_INTERFACES};
+use crate::bindings::{VolumePlugin, VolumePluginPre};
+use crate::cache::{Cache, Note};
+use crate::call_error::CallError;
+use crate::check::{Surface, built_by, check};
+use crate::compile::Compiler;
+use crate::context::{CallContext, HostLog, NodeFacts};
+use crate::digest::{is_digest, sha256_hex};
+use crate::engine;
+use crate::error::{CompileError, LoadError, LoadProblem, RuntimeError};
+use crate::file::PluginFile;
+use crate::grants::{GrantPolicy, Granted};
+use crate::host::{Description, State};
+use crate::limits::Limits;
+use crate::plugin::{Plugin, PluginInfo, describe};
+use crate::progress::Progress;
+use crate::sandbox::Shared;
+use crate::ticker::Ticker;
+
+/// What a runtime is made with.
+#[derive(Debug, Clone)]
+pub struct RuntimeConfig {
+    /// Where compiled plugins are kept. Made with mode 0700 if missing; refused when others can write to it.
+    pub cache_dir: PathBuf,
+    /// Bounds on plugins.
+    pub limits: Limits,
+    /// How to start the compiler child.
+    pub compiler: Compiler,
+    /// What the operator grants.
+    pub grants: GrantPolicy,
+}
+
+/// What a plugin file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// What is known of the plugin.
+    pub info: PluginInfo,
+    /// Interfaces it imports and is not granted. Empty: this host would load it.
+    pub ungranted: Vec<String>,
+}
+
+/// Loads plugins. Plugins it has loaded live on without it.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    linker: Linker<State>,
+    cache: Cache,
+    compiler: Compiler,
+    grants: GrantPolicy,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("cache", &self.cache)
+            .field("grants", &self.grants)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// A runtime whose plugins work on this kernel.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]; an unsafe cache folder above all.
+    pub fn new(config: RuntimeConfig, kernel: Arc<dyn Kernel>) -> Result<Self, RuntimeError> {
+        let compatibility = engine::compatibility().map_err(RuntimeError::Engine)?;
+        let cache = Cache::open(config.cache_dir, compatibility)?;
+        let engine = engine::running().map_err(RuntimeError::Engine)?;
+        let mut linker = Linker::new(&engine);
+        VolumePlugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
+            .map_err(RuntimeError::Link)?;
+        let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
+        let shared = Arc::new(Shared {
+            engine,
+            kernel,
+            limits: config.limits,
+            ticker,
+        });
+        Ok(Self {
+            shared,
+            linker,
+            cache,
+            compiler: config.compiler,
+            grants: config.grants,
+        })
+    }
+
+    /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache.
+    ///
+    /// # Expected flow
+    /// Read the file once; find its code in the cache, or have it compiled; hold its imports and exports against the contract;
+    /// link; let it describe itself in a sandbox without grants; hold its imports against what its name is granted.
+    ///
+    /// # Errors
+    /// [`LoadError`], which names the file and what is wrong with it.
+    pub fn load(&self, file: &Path) -> Result<Arc<Plugin>, LoadError> {
+        let loaded = self
+            .open(file)
+            .and_then(|(component, digest, note)| self.admit(&component, &digest, note));
+        loaded.map_err(|problem| LoadError {
+            file: file.to_owned(),
+            problem: Box::new(problem),
+        })
+    }
+
+    /// Loads a plugin whose file is gone from what the cache has of it, so that its volumes can still be torn down.
+    /// `digest` is [`PluginInfo::digest`].
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadProblem::NotCached`] when there is nothing.
+    pub fn load_cached(&self, digest: &str) -> Result<Arc<Plugin>, LoadError> {
+        let found = if is_digest(digest) {
+            self.map_cached(digest)
+        } else {
+            None
+        };
+        let problem = match found {
+            Some((component, note)) => match self.admit(&component, digest, note) {
+                Ok(plugin) => return Ok(plugin),
+                Err(problem) => problem,
+            },
+            None => LoadProblem::NotCached,
+        };
+        Err(LoadError {
+            file: PathBuf::from(digest),
+            problem: Box::new(problem),
+        })
+    }
+
+    /// Removes compiled plugins from the cache, except those of `digests`. Loaded plugins are not harmed.
+    pub fn keep_only_cached(&self, digests: &[String]) {
+        self.cache.keep_only(digests);
+    }
+
+    /// Says what a plugin file is, whether or not this host would take it: [`Runtime::load`] without the grants.
+    ///
+    /// # Errors
+    /// [`LoadError`], as [`Runtime::load`], but for a missing grant.
+    pub fn inspect(&self, file: &Path) -> Result<Inspection, LoadError> {
+        let examined = self
+            .open(file)
+            .and_then(|(component, digest, note)| self.examine(&component, &digest, note));
+        let (info, _) = examined.map_err(|problem| LoadError {
+            file: file.to_owned(),
+            problem: Box::new(problem),
+        })?;
+        let ungranted = ungranted(&info, self.grants.of(&info.name, &info.digest))
+            .cloned()
+            .collect();
+        Ok(Inspection { info, ungranted })
+    }
+
+    /// A file's code, from the cache or the compiler.
+    fn open(&self, path: &Path) -> Result<(Component, String, Note), LoadProblem> {
+        let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
+        let (component, note) = match self.map_cached(&file.digest) {
+            Some((component, note)) => (
+                component,
+                Note {
+                    file: path.to_owned(),
+                    ..note
+                },
+            ),
+            None => self.compile(path, &file)?,
+        };
+        Ok((component, file.digest, note))
+    }
+
+    /// The cached code of this digest, if it is whole and made for this engine.
+    fn map_cached(&self, digest: &str) -> Option<(Component, Note)> {
+        let note = self.cache.find(digest)?;
+        match self.map(digest) {
+            Ok(component) => Some((component, note)),
+            Err(error) => {
+                tracing::warn!(
+                    digest,
+                    error = format!("{error:#}"),
+                    "a cached plugin is of no use and is made again"
+                );
+                self.cache.forget(digest);
+                None
+            }
+        }
+    }
+
+    fn compile(&self, path: &Path, file: &PluginFile) -> Result<(Component, Note), LoadProblem> {
+        let code = self
+            .compiler
+            .compile(&file.wasm, &self.shared.limits)
+            .map_err(|error| match error {
+                CompileError::Refused(reason) => LoadProblem::Invalid { reason },
+                other => LoadProblem::Compile(other),
+            })?;
+        let note = Note {
+            code: sha256_hex(&code),
+            file: path.to_owned(),
+            sdk: file.sdk(),
+        };
+        self.cache.store(&file.digest, &code, &note)?;
+        let component = self.map(&file.digest).map_err(LoadProblem::Map)?;
+        Ok((component, note))
+    }
+
+    #[expect(
+        unsafe_code,
+        reason = "that compiled code is the compiler's cannot be checked by looking at it"
+    )]
+    fn map(&self, digest: &str) -> wasmtime::Result<Component> {
+        let path = self.cache.code_path(digest);
+        // SAFETY: the file holds what our compiler child wrote for an engine of the same configuration. It lies in a
+        // folder that only this user can write to (checked at the start), its content was held against the digest
+        // noted beside it or was written by us just now, and files there are replaced or unlinked but never written
+        // in place, so that it does not change while it is mapped.
+        unsafe { Component::deserialize_file(&self.shared.engine, path) }
+    }
+
+    /// From a component to a plugin: every check but those on the file itself.
+    fn admit(
+        &self,
+        component: &Component,
+        digest: &str,
+        note: Note,
+    ) -> Result<Arc<Plugin>, LoadProblem> {
+        let (info, pre) = self.examine(component, digest, note)?;
+        let granted = self.grants.of(&info.name, &info.digest);
+        if let Some(interface) = ungranted(&info, granted).next() {
+            return Err(LoadProblem::NotGranted {
+                plugin: info.name.clone(),
+                interface: interface.clone(),
+                extra: if interface == "host-paths" {
+                    "\nhost-paths = [\"/folder/it/may/open\"]"
+                } else {
+                    ""
+                },
+                pinned: match granted {
+                    Granted::ToAnotherContent => {
+                        format!(" with the content {digest}: the grant's sha256 names another")
+                    }
+                    Granted::Nothing | Granted::To(_) => String::new(),
+                },
+            });
+        }
+        let host_paths = match granted {
+            Granted::To(grant) => grant.host_paths(),
+            Granted::Nothing | Granted::ToAnotherContent => Vec::new(),
+        };
+        Ok(Arc::new(Plugin {
+            info,
+            pre,
+            host_paths: host_paths.into(),
+            shared: Arc::clone(&self.shared),
+        }))
+    }
+
+    /// Links a component and lets it describe itself.
+    fn examine(
+        &self,
+        component: &Component,
+        digest: &str,
+        note: Note,
+    ) -> Result<(PluginInfo, VolumePluginPre<State>), LoadProblem> {
+        let sdk = note.sdk.as_deref();
+        let surface = check(component, &self.shared.engine, sdk)?;
+        let misfit = |error: wasmtime::Error| LoadProblem::WrongShape {
+            sdk: built_by(sdk),
+            reason: format!("{error:#}"),
+        };
+        let pre = self.linker.instantiate_pre(component).map_err(misfit)?;
+        let pre = VolumePluginPre::new(pre).map_err(misfit)?;
+        let description =
+            describe(&self.shared, &pre, &self.quiet_call()).map_err(|error| match error {
+                // Types of exports are compared when the plugin is first instantiated.
+                CallError::Sandbox { reason } => LoadProblem::WrongShape {
+                    sdk: built_by(sdk),
+                    reason,
+                },
+                other => LoadProblem::Describe(other),
+            })?;
+        let name = PluginName::new(description.name.clone()).map_err(LoadProblem::Name)?;
+        check_description(&description)?;
+        Ok((info(name, description, surface, digest, note), pre))
+    }
+
+    /// The surroundings of a call about no volume.
+    fn quiet_call(&self) -> CallContext {
+        CallContext {
+            node: Arc::new(NodeFacts::default()),
+            sink: Arc::new(HostLog),
+            deadline: self.shared.limits.describe_time,
+            progress: Arc::new(Progress::default()),
+        }
+    }
+}
+
+/// The interfaces that a plugin imports and is not granted.
+fn ungranted<'a>(info: &'a PluginInfo, granted: Granted<'a>) -> impl Iterator<Item = &'a String> {
+    info.imports.iter().filter(move |import| {
+        let covered = matches!(granted, Granted::To(grant) if grant.covers(import));
+        GRANTABLE_INTERFACES.contains(&import.as_str()) && !covered
+    })
+}
+
+fn info(
+    name: PluginName,
+    description: Description,
+    surface: Surface,
+    digest: &str,
+    note: Note,
+) -> PluginInfo {
+    PluginInfo {
+        name,
+        version: crate::text::tame(&description.version, description.version.len()),
+        sources: description.sources,
+        accepts_mount_options: description.accepts_mount_options,
+        follows_its_source: description.follows_its_source,
+        digest: digest.to_owned(),
+        abi: surface.abi.unwrap_or(abi::VERSION).to_string(),
+        sdk: note.sdk,
+        exports: surface.exports,
+        imports: surface.imports,
+        file: note.file,
+    }
+}
+
+/// A source is a field's name, or `csi:DRIVER`, `flexVolume:DRIVER`.
+fn check_description(description: &Description) -> Result<(), LoadProblem> {
+    if description.sources.is_empty() {
+        return Err(LoadProblem::BadDescription(
+            "it serves no volume source; `describe` must call `serves`".to_owned(),
+        ));
+    }
+    for source in &description.sources {
+        let (field, driver) = source
+            .split_once(':')
+            .map_or((source.as_str(), None), |(field, driver)| {
+                (field, Some(driver))
+            });
+        let field_is_good = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric());
+        let driver_is_good = driver.is_none_or(|driver| {
+            !driver.is_empty()
+                && driver
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-./_".contains(c))
+        });
+        if !field_is_good || !driver_is_good {
+            return Err(LoadProblem::BadDescription(format!(
+                "it serves {source:?}, which is not a source such as `emptyDir` or `csi:driver.example.com`"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! One call in one sandbox: a fresh store, its limits, the call, and what its end means. Nothing of a sandbox is used twice.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use volhost_kernel::Kernel;
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+
+use crate::abort::Abort;
+use crate::bindings::{VolumePlugin, VolumePluginPre};
+use crate::call_error::{CallError, Function};
+use crate::context::CallContext;
+use crate::host::State;
+use crate::limits::Limits;
+use crate::ticker::{TICK, Ticker};
+
+/// What a sandbox is made of, shared by all calls.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) limits: Limits,
+    pub(crate) ticker: Ticker,
+}
+
+/// A plugin in a fresh sandbox, ready for one call.
+pub(crate) struct Sandbox<'a> {
+    shared: &'a Shared,
+    function: Function,
+    store: Store<State>,
+    instance: VolumePlugin,
+}
+
+impl Shared {
+    /// A fresh sandbox for one call of `function`.
+    pub(crate) fn sandbox(
+        &self,
+        plugin: &VolumePluginPre<State>,
+        function: Function,
+        context: &CallContext,
+        host_paths: &Arc<[PathBuf]>,
+    ) -> Result<Sandbox<'_>, CallError> {
+        let state = State::new(
+            Arc::clone(&self.kernel),
+            &self.limits,
+            context.clone(),
+            Arc::clone(host_paths),
+        );
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| &mut state.meter);
+        store.set_hostcall_fuel(self.limits.transfer_bytes);
+        store.set_epoch_deadline(ticks(context.deadline));
+        store.epoch_deadline_callback(|store| {
+            let state = store.data();
+            match state.context.deadline.checked_sub(state.plugin_time()) {
+                // The rest of the time was spent in host calls, or the clock ticked early.
+                Some(left) if !left.is_zero() => Ok(UpdateDeadline::Continue(ticks(left))),
+                _ => Err(Abort::Deadline.into()),
+            }
+        });
+        // A start function is the plugin's code already.
+        let running = self.ticker.run();
+        store.data_mut().begin();
+        let made = plugin.instantiate(&mut store);
+        drop(running);
+        match made {
+            Ok(instance) => Ok(Sandbox {
+                shared: self,
+                function,
+                store,
+                instance,
+            }),
+            Err(error) if caused_by_plugin(&error) => Err(self.judge(function, &store, &error)),
+            Err(error) => Err(CallError::Sandbox {
+                reason: format!("{error:#}"),
+            }),
+        }
+    }
+
+    /// Turns the end of a sandbox into what it means.
+    fn judge(
+        &self,
+        function: Function,
+        store: &Store<State>,
+        error: &wasmtime::Error,
+    ) -> CallError {
+        let state = store.data();
+        let changed = state.changed;
+        if let Some(abort) = error.downcast_ref::<Abort>() {
+            return match abort.clone() {
+                Abort::Deadline => CallError::Deadline {
+                    function,
+                    seconds: state.context.deadline.as_secs_f64(),
+                    changed,
+                },
+                Abort::Limit { what } => CallError::LimitExceeded {
+                    function,
+                    what,
+                    changed,
+                },
+                Abort::Contract { what } => CallError::BrokeContract {
+                    function,
+                    what,
+                    changed,
+                },
+            };
+        }
+        if let Some(trap) = error.downcast_ref::<Trap>() {
+            return CallError::Trap {
+                function,
+                reason: trap.to_string(),
+                last_words: state.last_words.clone(),
+                changed,
+            };
+        }
+        let reason = format!("{error:#}");
+        // wasmtime keeps the type of this error to itself.
+        if reason.contains("fuel allocated for hostcalls") {
+            return CallError::OversizedAnswer {
+                function,
+                limit: self.limits.transfer_bytes,
+                changed,
+            };
+        }
+        CallError::BrokeContract {
+            function,
+            what: reason,
+            changed,
+        }
+    }
+}
+
+impl Sandbox<'_> {
+    /// The state, to put the call's arguments into.
+    pub(crate) fn state(&mut self) -> &mut State {
+        self.store.data_mut()
+    }
+
+    /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is returned.
+    pub(crate) fn call<T>(
+        mut self,
+        call: impl FnOnce(&VolumePlugin, &mut Store<State>) -> wasmtime::Result<T>,
+    ) -> Result<(T, State), CallError> {
+        let running = self.shared.ticker.run();
+        self.store
+            .set_epoch_deadline(ticks(self.store.data().context.deadline));
+        self.store.data_mut().begin();
+        let result = call(&self.instance, &mut self.store);
+        drop(running);
+        self.store.data().end();
+        match result {
+            Ok(value) => Ok((value, self.store.into_data())),
+            Err(error) => Err(self.shared.judge(self.function, &self.store, &error)),
+        }
+    }
+}
+
+/// Whether the plugin's own doing ended its start, and not the host's lack of something.
+fn caused_by_plugin(error: &wasmtime::Error) -> bool {
+    error.is::<Abort>() || error.is::<Trap>()
+}
+
+/// Time in ticks of the clock, rounded up, so that a plugin gets all of it.
+fn ticks(time: Duration) -> u64 {
+    let ticks = time
+        .as_millis()
+        .div_ceil(TICK.as_millis())
+        .saturating_add(1);
+    u64::try_from(ticks).unwrap_or(u64::MAX).min(MAX_TICKS)
+}
+
+/// Far beyond any deadline, and small enough to be added to the current epoch.
+const MAX_TICKS: u64 = 1 << 40;

@@ -1,0 +1,195 @@
+//! A host in memory: a runtime over a twin kernel, a folder of plugins, and a log to look at.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
+use volhost_model::view::EventKind;
+use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
+use volhost_runtime::{
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LoadError, LogLevel, NodeFacts, Plugin,
+    Progress, Runtime, RuntimeConfig, Target,
+};
+
+use super::guest::Guest;
+
+/// What a plugin said.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub lines: Mutex<Vec<(LogLevel, String)>>,
+    pub events: Mutex<Vec<(EventKind, String, String)>>,
+}
+
+impl CallSink for Said {
+    fn log(&self, level: LogLevel, message: &str) {
+        self.lines.lock().unwrap().push((level, message.to_owned()));
+    }
+
+    fn event(&self, kind: EventKind, reason: &str, message: &str) {
+        self.events
+            .lock()
+            .unwrap()
+            .push((kind, reason.to_owned(), message.to_owned()));
+    }
+}
+
+/// The host.
+pub struct Host {
+    pub folder: TempDir,
+    pub kernel: Arc<TwinKernel>,
+    pub runtime: Runtime,
+    pub root: Directory,
+    pub said: Arc<Said>,
+}
+
+/// The compiler child of these tests.
+pub fn compiler() -> Compiler {
+    Compiler {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_volhost-compile-helper")),
+        args: Vec::new(),
+    }
+}
+
+/// A compiler that always fails: whoever needs it does not take from the cache.
+pub fn no_compiler() -> Compiler {
+    Compiler {
+        program: PathBuf::from("/bin/false"),
+        args: Vec::new(),
+    }
+}
+
+pub fn config(folder: &Path) -> RuntimeConfig {
+    RuntimeConfig {
+        cache_dir: folder.join("cache"),
+        limits: Limits::default(),
+        compiler: compiler(),
+        grants: GrantPolicy::builtin(),
+    }
+}
+
+impl Host {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With the configuration changed.
+    pub fn with(change: impl FnOnce(&mut RuntimeConfig)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = config(folder.path());
+        change(&mut config);
+        let kernel = Arc::new(TwinKernel::new());
+        let root = kernel
+            .prepare_root(Path::new("/var/lib/volhost"), Propagation::Private)
+            .unwrap();
+        let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
+        Self {
+            folder,
+            kernel,
+            runtime,
+            root,
+            said: Arc::default(),
+        }
+    }
+
+    /// Puts a file into the folder.
+    pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn load(&self, guest: &Guest) -> Arc<Plugin> {
+        self.try_load(guest)
+            .unwrap_or_else(|error| panic!("{}", error.message()))
+    }
+
+    pub fn try_load(&self, guest: &Guest) -> Result<Arc<Plugin>, LoadError> {
+        self.runtime
+            .load(&self.file("guest.wasm", &guest.component()))
+    }
+
+    /// Why this content is refused.
+    pub fn refusal(&self, content: &[u8]) -> String {
+        let error = self
+            .runtime
+            .load(&self.file("bad.wasm", content))
+            .expect_err("it was loaded");
+        let message = error.message();
+        assert!(message.contains("bad.wasm"), "the file is named: {message}");
+        message
+    }
+
+    pub fn call(&self) -> CallContext {
+        let node = NodeFacts {
+            name: "node-1".into(),
+            allocatable_memory: 1 << 30,
+            labels: [].into(),
+        };
+        CallContext {
+            node: Arc::new(node),
+            sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
+            deadline: Duration::from_secs(2),
+            progress: Arc::new(Progress::default()),
+        }
+    }
+
+    pub fn target(&self, name: &str) -> Target {
+        Target {
+            parent: self.kernel.try_clone(&self.root).unwrap(),
+            name: OsString::from(name),
+            pod_uid: PodUid::new("uid-1").unwrap(),
+            spec_name: SpecName::new("vol").unwrap(),
+        }
+    }
+
+    /// What stands at a target.
+    pub fn entry(&self, name: &str) -> Entry {
+        self.kernel.entry(&self.root, name.as_ref()).unwrap()
+    }
+
+    pub fn set_up(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
+        plugin.set_up(
+            &self.call(),
+            &spec(serde_json::json!({})),
+            &pod(),
+            self.target(name),
+        )
+    }
+
+    pub fn tear_down(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
+        plugin.tear_down(&self.call(), self.target(name))
+    }
+
+    pub fn lines(&self) -> Vec<(LogLevel, String)> {
+        self.said.lines.lock().unwrap().clone()
+    }
+}
+
+pub fn spec(fields: serde_json::Value) -> Arc<VolumeSpec> {
+    Arc::new(VolumeSpec {
+        name: SpecName::new("vol").unwrap(),
+        source: "guest".into(),
+        fields: fields.as_object().unwrap().clone(),
+        read_only: false,
+        persistent_volume: None,
+    })
+}
+
+pub fn pod() -> Arc<Pod> {
+    Arc::new(Pod {
+        uid: PodUid::new("uid-1").unwrap(),
+        namespace: "ns".into(),
+        name: "pod".into(),
+        service_account: String::new(),
+        labels: [].into(),
+        annotations: [].into(),
+        fs_group: None,
+        fs_user: None,
+        supplemental_groups: Vec::new(),
+        memory_limit: None,
+        used_volumes: Vec::new(),
+    })
+}

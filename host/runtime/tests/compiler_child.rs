@@ -1,0 +1,140 @@
+//! The compiler child: powerless, bounded, and nothing it does reaches the host.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod common;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::guest::Guest;
+use common::host::Host;
+use volhost_runtime::Compiler;
+
+/// A value of `/proc/PID/status`.
+fn status(text: &str, key: &str) -> String {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {key} in {text}"))
+        .trim()
+        .to_owned()
+}
+
+fn limit(text: &str, name: &str) -> Vec<String> {
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    line[name.len()..]
+        .split_whitespace()
+        .take(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
+    /// More than a pipe holds: when it is written, the child has begun to read.
+    const MORE_THAN_A_PIPE: usize = (64 << 10) + 1;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_volhost-compile-helper"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&vec![0; MORE_THAN_A_PIPE]).unwrap();
+    let proc = PathBuf::from(format!("/proc/{}", child.id()));
+    let found = std::fs::read_to_string(proc.join("status")).unwrap();
+    let limits = std::fs::read_to_string(proc.join("limits")).unwrap();
+    drop(stdin);
+    assert!(!child.wait().unwrap().success(), "zeros are no plugin");
+
+    for caps in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status(&found, caps), "0000000000000000", "{caps}");
+    }
+    assert_eq!(status(&found, "NoNewPrivs"), "1");
+    let me = std::fs::read_to_string("/proc/self/status").unwrap();
+    if status(&me, "Uid").starts_with("0\t") {
+        assert_eq!(status(&found, "Uid"), "65534\t65534\t65534\t65534");
+        assert_eq!(status(&found, "Gid"), "65534\t65534\t65534\t65534");
+        assert_eq!(status(&found, "Groups"), "");
+    }
+    assert_eq!(limit(&limits, "Max open files"), ["3", "3"]);
+    assert_eq!(limit(&limits, "Max processes"), ["0", "0"]);
+    assert_eq!(limit(&limits, "Max file size"), ["0", "0"]);
+    assert_eq!(limit(&limits, "Max core file size"), ["0", "0"]);
+    assert_ne!(limit(&limits, "Max address space")[1], "unlimited");
+}
+
+fn host_with(program: &str, args: &[&str]) -> Host {
+    host_within(Duration::from_secs(60), program, args)
+}
+
+fn host_within(deadline: Duration, program: &str, args: &[&str]) -> Host {
+    let compiler = Compiler {
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
+    };
+    Host::with(|config| {
+        config.compiler = compiler;
+        config.limits.compile_time = deadline;
+    })
+}
+
+#[test]
+fn a_compiler_that_does_not_end_is_killed() {
+    let begun = Instant::now();
+    let message = host_within(Duration::from_millis(300), "/bin/sleep", &["1000"])
+        .refusal(&Guest::default().component());
+    assert!(message.contains("was killed"), "{message}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_compiler_that_dies_says_so() {
+    let message = host_with("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"])
+        .refusal(&Guest::default().component());
+    assert!(
+        message.contains("killed by signal 9") && message.contains("no memory"),
+        "{message}"
+    );
+    let message = host_with("/no/such/compiler", &[]).refusal(&Guest::default().component());
+    assert!(
+        message.contains("/no/such/compiler") && message.contains("No such file"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_compiler_that_talks_without_end_is_cut_off() {
+    let compiler = Compiler {
+        program: "/bin/cat".into(),
+        args: vec!["/dev/zero".into()],
+    };
+    let host = Host::with(|config| {
+        config.compiler = compiler;
+        config.limits.compiled_bytes = 1 << 20;
+    });
+    let message = host.refusal(&Guest::default().component());
+    assert!(message.contains("larger than 1048576 bytes"), "{message}");
+}
+
+#[test]
+fn rubbish_from_the_compiler_is_not_run() {
+    let message = host_with("/bin/echo", &["rubbish"]).refusal(&Guest::default().component());
+    assert!(message.contains("cannot be mapped"), "{message}");
+}
+
+#[test]
+fn in_a_user_namespace_with_one_user_the_compiler_still_works() {
+    let helper = env!("CARGO_BIN_EXE_volhost-compile-helper");
+    let host = host_with("/usr/bin/unshare", &["--user", "--map-root-user", helper]);
+    host.load(&Guest::default());
+}
