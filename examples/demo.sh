@@ -51,7 +51,7 @@ mkfifo "$ready"
 
 # In a session of its own, so that Ctrl-C reaches this script alone, which then takes the volumes away.
 setsid "$volhost" run --root-dir "$scratch/root" --cache-dir "$scratch/cache" --plugin-dir "$plugins" --manifests "$examples" \
-    --node-name demo-node --ready-fd 3 3>"$ready" >"$log" 2>&1 &
+    --node-name demo-node --ready-file /proc/self/fd/3 3>"$ready" >"$log" 2>&1 &
 daemon=$!
 
 finish() {
@@ -75,8 +75,8 @@ say "volhost is up, node demo-node, root folder $scratch/root"
 
 stop=0
 trap 'stop=1' INT TERM
-for pod in $("$volhost" get pods -o name); do
-    "$volhost" wait pod "${pod#pod/}" --timeout 30s || { cat "$log" >&2; exit 1; }
+for pod in $("$volhost" get pods | awk 'NR > 1 { print $1 "/" $2 }'); do
+    "$volhost" wait pod "$pod" --timeout 30s || { cat "$log" >&2; exit 1; }
 done
 say
 "$volhost" get pods

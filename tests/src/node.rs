@@ -208,7 +208,7 @@ impl Node {
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
         // Standard input is the one descriptor besides output that a child can be given without unsafe code.
         let mut command = self.daemon_command();
-        command.args(["--ready-fd", "0"]).stdin(Stdio::from(writer)).stdout(log.try_clone().expect("a handle")).stderr(log);
+        command.args(["--ready-file", "/proc/self/fd/0"]).stdin(Stdio::from(writer)).stdout(log.try_clone().expect("a handle")).stderr(log);
         command.env("RUST_BACKTRACE", "1").process_group(0);
         let daemon = command.spawn().expect("nsenter (util-linux) runs");
         drop(command);
@@ -313,6 +313,27 @@ impl Node {
         let output = self.cli(arguments);
         assert!(!output.status.success(), "volhost {arguments:?} succeeded:\n{}", String::from_utf8_lossy(&output.stdout));
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    /// Waits until an event has all these words in its line.
+    ///
+    /// # Panics
+    /// When there is none within a minute.
+    pub fn wait_event(&self, words: &[&str]) {
+        let mut watching = Command::new("timeout")
+            .arg("60")
+            .arg(artifacts::volhost())
+            .arg("--socket")
+            .arg(self.socket())
+            .args(["events", "--watch"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("timeout (coreutils) runs");
+        let lines = BufReader::new(watching.stdout.take().expect("it is piped")).lines();
+        let found = lines.map_while(Result::ok).any(|line| words.iter().all(|word| line.contains(word)));
+        let _ = watching.kill();
+        let _ = watching.wait();
+        assert!(found, "no event with {words:?} came; the daemon's log:\n{}", self.log());
     }
 
     /// Waits until the pod's volumes are mounted.

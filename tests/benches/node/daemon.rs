@@ -43,7 +43,7 @@ impl Daemon {
             .arg(&plugins)
             .arg("--cache-dir")
             .arg(folder.join("cache"))
-            .args(["--node-name", "bench-node", "--log-level", "warn", "--ready-fd", "0"])
+            .args(["--node-name", "bench-node", "--log-level", "warn", "--ready-file", "/proc/self/fd/0"])
             .stdin(Stdio::from(OwnedFd::from(writer)))
             .stdout(log.try_clone().expect("a handle"))
             .stderr(log);

@@ -1,0 +1,205 @@
+//! The daemon ends, in every way, and starts again: what stands is taken for what it is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
+
+use std::fs;
+
+use volhost_tests::Node;
+use volhost_tests::manifests::{local_volume, pod};
+
+const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+const LOCAL: &str = "kubernetes.io~local-volume";
+
+/// A pod with a folder, a tmpfs and a bind mount, mounted.
+fn mounted() -> Node {
+    let node = Node::start_default();
+    node.manifest("pv.yaml", &local_volume("disk1", &node.folder().join("disk").display().to_string(), "test-node"));
+    node.manifest("a.yaml", &three_volumes());
+    node.wait_mounted("default/a");
+    fs::write(node.volume("uid-a", EMPTY_DIR, "scratch").join("file"), "on disk").unwrap();
+    fs::write(node.volume("uid-a", EMPTY_DIR, "fast").join("file"), "in memory").unwrap();
+    fs::write(node.volume("uid-a", LOCAL, "disk1").join("file"), "on the volume").unwrap();
+    node
+}
+
+fn three_volumes() -> String {
+    pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }", "name: data, persistentVolumeClaim: { claimName: disk1-claim }"])
+}
+
+fn assert_data_is_there(node: &Node) {
+    let read = |path: std::path::PathBuf| fs::read_to_string(path.join("file")).unwrap();
+    assert_eq!(read(node.volume("uid-a", EMPTY_DIR, "scratch")), "on disk");
+    assert_eq!(read(node.volume("uid-a", EMPTY_DIR, "fast")), "in memory");
+    assert_eq!(read(node.volume("uid-a", LOCAL, "disk1")), "on the volume");
+}
+
+#[test]
+fn a_killed_daemon_adopts_what_stands_without_mounting_it_again() {
+    let mut node = mounted();
+    let before = node.pod_mounts();
+    node.kill();
+    assert_eq!(node.pod_mounts(), before, "mounts stay without the daemon");
+    node.start();
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts(), before);
+    assert_data_is_there(&node);
+    assert!(!node.ok(&["events"]).contains("SuccessfulMount"), "nothing was mounted again");
+}
+
+#[test]
+fn sigterm_leaves_mounts_in_place() {
+    let mut node = mounted();
+    let before = node.pod_mounts();
+    assert!(node.terminate().success(), "{}", node.log());
+    assert_eq!(node.pod_mounts(), before);
+    node.start();
+    node.wait_mounted("default/a");
+    assert_data_is_there(&node);
+}
+
+#[test]
+fn a_pod_that_went_while_the_daemon_was_down_is_taken_away() {
+    let mut node = mounted();
+    node.kill();
+    node.remove_manifest("a.yaml");
+    node.start();
+    node.wait_event(&["SuccessfulUnmount", "\"disk1\""]);
+    node.ok(&["drain"]);
+    assert!(node.pod_mounts().is_empty());
+    assert_eq!(fs::read_to_string(node.folder().join("disk/file")).unwrap(), "on the volume", "the volume's own data stays");
+}
+
+#[test]
+fn a_manifest_that_cannot_be_read_after_a_restart_unmounts_nothing() {
+    let mut node = mounted();
+    let before = node.pod_mounts();
+    node.kill();
+    node.manifest("a.yaml", "kind: Pod\nmetadata: { name: [\n");
+    node.start();
+    node.wait_event(&["InvalidManifest", "a.yaml"]);
+    // Another pod comes and goes: whatever would be taken away by mistake has been by then.
+    node.manifest("b.yaml", &pod("b", "uid-b", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/b");
+    node.remove_manifest("b.yaml");
+    node.wait_unmounted("default/b");
+    assert_eq!(node.pod_mounts(), before);
+    assert_data_is_there(&node);
+
+    node.manifest("a.yaml", &three_volumes());
+    node.wait_event(&["ManifestMended", "a.yaml"]);
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts(), before);
+}
+
+#[test]
+fn a_claim_that_is_missing_after_a_restart_unmounts_nothing() {
+    let mut node = mounted();
+    let before = node.pod_mounts();
+    node.kill();
+    node.remove_manifest("pv.yaml");
+    node.start();
+    node.wait_event(&["UnresolvedVolume", "default/a"]);
+    node.manifest("b.yaml", &pod("b", "uid-b", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/b");
+    node.remove_manifest("b.yaml");
+    node.wait_unmounted("default/b");
+    assert_eq!(node.pod_mounts(), before);
+    assert_data_is_there(&node);
+}
+
+#[test]
+fn lost_records_cost_a_set_up_and_nothing_else() {
+    let mut node = mounted();
+    let before = node.pod_mounts();
+    node.kill();
+    let lost = node.inside("umount").arg(node.root().join("state")).status().unwrap();
+    assert!(lost.success());
+    node.start();
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts(), before);
+    assert_data_is_there(&node);
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    assert!(node.pod_mounts().is_empty());
+}
+
+#[test]
+fn garbled_records_never_block_a_tear_down() {
+    let mut node = mounted();
+    node.kill();
+    let records = node.path(&node.root().join("state/volumes/uid-a"));
+    let mut garbled = 0;
+    for (index, record) in fs::read_dir(&records).unwrap().enumerate() {
+        let text = ["", "{", "{\"version\":1}"][index % 3];
+        fs::write(record.unwrap().path(), text).unwrap();
+        garbled += 1;
+    }
+    assert_eq!(garbled, 3);
+    node.remove_manifest("a.yaml");
+    node.start();
+    node.wait_event(&["SuccessfulUnmount", "\"disk1\""]);
+    node.ok(&["drain"]);
+    assert!(node.pod_mounts().is_empty());
+}
+
+#[test]
+fn a_mount_that_vanished_is_mounted_again() {
+    let mut node = mounted();
+    let before = node.pod_mounts().len();
+    node.kill();
+    let gone = node.inside("umount").arg(node.volume_inside("uid-a", EMPTY_DIR, "fast")).status().unwrap();
+    assert!(gone.success());
+    node.start();
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts().len(), before);
+}
+
+#[test]
+fn a_pod_added_by_request_survives_a_restart_of_the_daemon() {
+    let mut node = Node::start_default();
+    let file = node.folder().join("pod.yaml");
+    fs::write(&file, pod("asked", "uid-asked", &["name: fast, emptyDir: { medium: Memory }"])).unwrap();
+    node.ok(&["apply", "-f", &file.display().to_string()]);
+    node.wait_mounted("default/asked");
+    let before = node.pod_mounts();
+    node.kill();
+    node.start();
+    node.wait_mounted("default/asked");
+    assert_eq!(node.pod_mounts(), before);
+    node.ok(&["delete", "pod", "default/asked"]);
+    node.wait_unmounted("default/asked");
+    node.kill();
+    node.start();
+    assert!(!node.ok(&["get", "pods"]).contains("asked"));
+}
+
+#[test]
+fn many_kills_under_churn_end_in_what_is_wanted() {
+    let mut node = Node::start_default();
+    for round in 0..20 {
+        for name in ["a", "b", "c"] {
+            let file = format!("{name}.yaml");
+            let uid = format!("uid-{name}");
+            if (round + name.len() + usize::from(name.as_bytes()[0])) % 2 == 0 {
+                node.manifest(&file, &pod(name, &uid, &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]));
+            } else {
+                let _ = fs::remove_file(node.folder().join("manifests").join(file));
+            }
+        }
+        node.kill();
+        node.start();
+    }
+    for name in ["a", "b", "c"] {
+        node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &["name: fast, emptyDir: { medium: Memory }"]));
+        node.wait_mounted(&format!("default/{name}"));
+    }
+    node.manifest("sync.yaml", &pod("sync", "uid-sync", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/sync");
+    for name in ["a", "b", "c", "sync"] {
+        node.remove_manifest(&format!("{name}.yaml"));
+        node.wait_unmounted(&format!("default/{name}"));
+    }
+    node.ok(&["drain"]);
+    assert!(node.terminate().success());
+    assert!(node.all_mounts().is_empty(), "{:?}", node.all_mounts());
+    assert!(!node.root().join("pods").read_dir().is_ok_and(|mut dir| dir.next().is_some()), "a pod's folder is left");
+}
