@@ -1,0 +1,182 @@
+//! Views to messages, in the daemon.
+
+use volhost_model::view::{
+    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
+};
+use volhost_model::{Failure, FailureClass};
+
+use crate::api::pb;
+use crate::engine::requests::{AddedPod, MountView, MountedVolume};
+
+impl From<PodPhase> for pb::PodPhase {
+    fn from(phase: PodPhase) -> Self {
+        match phase {
+            PodPhase::Mounting => Self::Mounting,
+            PodPhase::Mounted => Self::Mounted,
+            PodPhase::Unmounting => Self::Unmounting,
+        }
+    }
+}
+
+impl From<VolumeState> for pb::VolumeState {
+    fn from(state: VolumeState) -> Self {
+        match state {
+            VolumeState::Unresolved => Self::Unresolved,
+            VolumeState::Pending => Self::Pending,
+            VolumeState::Attaching => Self::Attaching,
+            VolumeState::Mounting => Self::Mounting,
+            VolumeState::Mounted => Self::Mounted,
+            VolumeState::Uncertain => Self::Uncertain,
+            VolumeState::Unmounting => Self::Unmounting,
+            VolumeState::Unused => Self::Unused,
+        }
+    }
+}
+
+impl From<FailureClass> for pb::FailureClass {
+    fn from(class: FailureClass) -> Self {
+        match class {
+            FailureClass::Final => Self::Final,
+            FailureClass::Uncertain => Self::Uncertain,
+            FailureClass::Transient => Self::Transient,
+        }
+    }
+}
+
+impl From<EventKind> for pb::EventKind {
+    fn from(kind: EventKind) -> Self {
+        match kind {
+            EventKind::Normal => Self::Normal,
+            EventKind::Warning => Self::Warning,
+        }
+    }
+}
+
+impl From<Failure> for pb::Failure {
+    fn from(failure: Failure) -> Self {
+        Self {
+            class: pb::FailureClass::from(failure.class).into(),
+            step: failure.step,
+            plugin: failure.plugin,
+            message: failure.message,
+        }
+    }
+}
+
+impl From<PodView> for pb::Pod {
+    fn from(pod: PodView) -> Self {
+        Self {
+            uid: pod.uid,
+            namespace: pod.namespace,
+            name: pod.name,
+            phase: pb::PodPhase::from(pod.phase).into(),
+            ready: pod.ready,
+            total: pod.total,
+            since_us: pod.since,
+            ready_at_us: pod.ready_at,
+            volumes: pod.volumes.into_iter().map(Into::into).collect(),
+            errors: pod.errors,
+        }
+    }
+}
+
+impl From<VolumeView> for pb::Volume {
+    fn from(volume: VolumeView) -> Self {
+        Self {
+            name: volume.name,
+            spec_name: volume.spec_name,
+            unique_name: volume.unique_name,
+            plugin: volume.plugin,
+            pod: volume.pod,
+            pod_uid: volume.pod_uid,
+            state: pb::VolumeState::from(volume.state).into(),
+            path: volume.path,
+            claim: volume.claim,
+            read_only: volume.read_only,
+            since_us: volume.since,
+            ready_at_us: volume.ready_at,
+            failure: volume.failure.map(Into::into),
+            retry_at_us: volume.retry_at,
+            failures: volume.failures,
+        }
+    }
+}
+
+impl From<OperationView> for pb::Operation {
+    fn from(operation: OperationView) -> Self {
+        Self {
+            name: operation.name,
+            volume: operation.volume,
+            pod: operation.pod,
+            plugin: operation.plugin,
+            running: operation.running,
+            since_us: operation.since,
+            overdue: operation.overdue,
+            failures: operation.failures,
+            retry_at_us: operation.retry_at,
+            failure: operation.failure.map(Into::into),
+        }
+    }
+}
+
+impl From<PluginView> for pb::Plugin {
+    fn from(plugin: PluginView) -> Self {
+        Self {
+            name: plugin.name,
+            version: plugin.version,
+            state: plugin.state,
+            file: plugin.file,
+            digest: plugin.digest,
+            abi: plugin.abi,
+            sources: plugin.sources,
+            exports: plugin.exports,
+            imports: plugin.imports,
+            volumes: plugin.volumes,
+            error: plugin.error,
+        }
+    }
+}
+
+impl From<EventView> for pb::Event {
+    fn from(event: EventView) -> Self {
+        Self {
+            sequence: event.sequence,
+            at_us: event.at,
+            kind: pb::EventKind::from(event.kind).into(),
+            reason: event.reason,
+            object: event.object,
+            message: event.message,
+            count: event.count,
+        }
+    }
+}
+
+impl From<MountView> for pb::Mount {
+    fn from(mount: MountView) -> Self {
+        Self {
+            point: mount.point,
+            fs_type: mount.fs_type,
+            source: mount.source,
+            root: mount.root,
+            options: mount.options,
+        }
+    }
+}
+
+impl From<MountedVolume> for pb::MountedVolume {
+    fn from(volume: MountedVolume) -> Self {
+        Self {
+            outer_name: volume.outer_name,
+            unique_name: volume.unique_name,
+            spec_name: volume.spec_name,
+            path: volume.path,
+            read_only: volume.read_only,
+        }
+    }
+}
+
+impl From<AddedPod> for pb::AddedPod {
+    fn from(pod: AddedPod) -> Self {
+        Self { uid: pod.uid.into(), full_name: pod.full_name }
+    }
+}

@@ -1,0 +1,238 @@
+//! The socket file.
+//!
+//! A lock file beside it (`volhost.sock.lock`) says whether a living volhost owns the socket: the kernel drops the lock with the
+//! process, however it ends. So a socket that a dead daemon left is replaced without guessing, and two daemons that start at the
+//! same time cannot both win.
+//!
+//! ```text
+//! lock taken? --no--> InUse
+//!     | yes
+//! a file there? --no-----------------------------> bind, mode 0600, listen
+//!     | a socket, nobody answers --> unlinked ---^
+//!     | a socket, somebody answers -> InUse
+//!     | anything else --------------> NotASocket
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, chmod, flock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use thiserror::Error;
+
+/// The longest path of a unix socket: the kernel's `sun_path` has 108 bytes, and the last is the closing NUL.
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// Connections that may wait to be accepted; more callers than that get an error instead of a place in the queue.
+const BACKLOG: i32 = 128;
+/// Only the owner may connect.
+const SOCKET_MODE: u32 = 0o600;
+
+/// Why the socket could not be made. Each names the path and the way out.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// The path does not fit into the kernel's address.
+    #[error(
+        "the socket path {path} has {bytes} bytes, {MAX_SOCKET_PATH_BYTES} at most; choose a shorter one with --socket"
+    )]
+    PathTooLong {
+        /// The path.
+        path: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The path names no file.
+    #[error("the socket path {path} names no file; give a path such as /run/volhost/volhost.sock with --socket")]
+    NoFileName {
+        /// The path.
+        path: String,
+    },
+    /// The folder could not be made.
+    #[error("cannot make the folder of the socket {path}: {source}")]
+    Folder {
+        /// The socket.
+        path: String,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// The lock file could not be opened or locked.
+    #[error("cannot lock {path}, which guards the socket: {source}")]
+    Lock {
+        /// The lock file.
+        path: String,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// Another process serves it.
+    #[error(
+        "the socket {path} is in use by another volhost{owner}; end that one, or choose another socket with --socket"
+    )]
+    InUse {
+        /// The socket.
+        path: String,
+        /// ` (process N)`, if it is known.
+        owner: String,
+    },
+    /// Something stands there that volhost did not make.
+    #[error(
+        "{path} exists and is not a socket; volhost does not replace it: move it away, or choose another path with --socket"
+    )]
+    NotASocket {
+        /// The path.
+        path: String,
+    },
+    /// What stands there could not be looked at or removed.
+    #[error("cannot replace the old socket {path}: {source}")]
+    Replace {
+        /// The socket.
+        path: String,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// The socket could not be made.
+    #[error("cannot listen at the socket {path}: {step}: {source}")]
+    Listen {
+        /// The socket.
+        path: String,
+        /// The step that failed.
+        step: &'static str,
+        /// The kernel's words.
+        source: io::Error,
+    },
+}
+
+/// A bound socket. Dropping it removes the file, if it is still the one that was made, and then the lock.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Option<UnixListener>,
+    path: PathBuf,
+    identity: (u64, u64),
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl Listener {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The listening socket; none when it was taken before.
+    pub(super) fn take_socket(&mut self) -> Option<UnixListener> {
+        self.socket.take()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        if identity(&self.path).is_ok_and(|found| found == self.identity) {
+            // Nothing is left to do if it fails: the next start replaces a socket that nobody serves.
+            let _ = fs::remove_file(&self.path);
+        }
+        // While the lock is held: whoever opens the file afterwards makes a new one, and whoever holds the old one sees that it is gone.
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+/// Makes the socket: its folder if it is missing, mode 0600 before anyone can connect, an abandoned one replaced.
+///
+/// # Errors
+/// [`BindError`]; nothing that exists is changed then, except that an abandoned socket may be gone.
+pub fn bind(path: &Path) -> Result<Listener, BindError> {
+    let shown = path.display().to_string();
+    let bytes = path.as_os_str().len();
+    if bytes > MAX_SOCKET_PATH_BYTES {
+        return Err(BindError::PathTooLong { path: shown, bytes });
+    }
+    let Some(name) = path.file_name() else {
+        return Err(BindError::NoFileName { path: shown });
+    };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(|source| BindError::Folder { path: shown.clone(), source })?;
+    }
+    let mut lock_name = name.to_os_string();
+    lock_name.push(".lock");
+    let lock_path = path.with_file_name(lock_name);
+    let lock = lock(&lock_path, &shown)?;
+    clear(path, &shown)?;
+    let socket = listen(path, &shown)?;
+    let identity = identity(path).map_err(|source| BindError::Listen { path: shown, step: "stat", source })?;
+    Ok(Listener { socket: Some(socket), path: path.to_path_buf(), identity, lock_path, _lock: lock })
+}
+
+/// Takes the lock, and leaves our process id in the file for the message of whoever comes second.
+fn lock(path: &Path, socket: &str) -> Result<File, BindError> {
+    let failed = |source| BindError::Lock { path: path.display().to_string(), source };
+    loop {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default())
+            .open(path)
+            .map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut pid = String::new();
+                // The number only helps the reader; without it the message still says what to do.
+                let _ = Read::take(&file, 16).read_to_string(&mut pid);
+                let owner = pid.trim().parse::<u32>().map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
+                return Err(BindError::InUse { path: socket.to_owned(), owner });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+        let ours = file.metadata().map_err(failed)?;
+        // The owner before us may have removed the file between our open and our lock: then our lock guards nothing.
+        if identity(path).is_ok_and(|found| found == (ours.dev(), ours.ino())) {
+            file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
+            return Ok(file);
+        }
+    }
+}
+
+/// Removes a socket that nobody serves. Called with the lock held.
+fn clear(path: &Path, shown: &str) -> Result<(), BindError> {
+    let replace = |source| BindError::Replace { path: shown.to_owned(), source };
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(replace(error)),
+    };
+    if !found.file_type().is_socket() {
+        return Err(BindError::NotASocket { path: shown.to_owned() });
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(BindError::InUse { path: shown.to_owned(), owner: String::new() }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(replace),
+        Err(error) => Err(replace(error)),
+    }
+}
+
+/// Between `bind` and `listen` the kernel refuses connections, so nobody connects before the mode is set.
+fn listen(path: &Path, shown: &str) -> Result<UnixListener, BindError> {
+    let failed =
+        |step| move |error: rustix::io::Errno| BindError::Listen { path: shown.to_owned(), step, source: error.into() };
+    let address = SocketAddrUnix::new(path).map_err(failed("address"))?;
+    let socket: OwnedFd = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )
+    .map_err(failed("socket"))?;
+    rustix::net::bind(&socket, &address).map_err(failed("bind"))?;
+    chmod(path, Mode::from_raw_mode(SOCKET_MODE)).map_err(failed("chmod"))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed("listen"))?;
+    Ok(UnixListener::from(socket))
+}

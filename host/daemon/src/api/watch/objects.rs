@@ -1,0 +1,57 @@
+//! The watch of pods, volumes, plugins or operations.
+
+use std::time::Instant;
+
+use super::diff::Seen;
+use super::{Over, Watcher};
+use crate::api::filter::Filter;
+use crate::api::pb::watch_update::{Object, Type};
+use crate::api::pb::{Kind, WatchUpdate};
+use crate::api::status::refused;
+use crate::engine::EngineHandle;
+use crate::engine::requests::{Change, Snapshot};
+
+/// Sends what there is, then what changes, until the watcher goes or volhost ends.
+pub(super) async fn run(engine: EngineHandle, kind: Kind, filter: Filter, watcher: Watcher<WatchUpdate>) {
+    // Both ways out have told the watcher what there is to tell.
+    let _: Result<(), Over> = follow(&engine, kind, &filter, &watcher).await;
+}
+
+async fn follow(
+    engine: &EngineHandle,
+    kind: Kind,
+    filter: &Filter,
+    watcher: &Watcher<WatchUpdate>,
+) -> Result<(), Over> {
+    // The plugins' lists count volumes, so they change with the world too.
+    let kinds: &[Change] = if kind == Kind::Plugins { &[Change::Plugins, Change::World] } else { &[Change::World] };
+    let mut changes = engine.changes();
+    let mut seen = Seen::default();
+    let mut synced = false;
+    loop {
+        let began = Instant::now();
+        let snapshot = match watcher.or_over(engine.snapshot()).await? {
+            Ok(snapshot) => snapshot,
+            Err(error) => return Err(watcher.fail(refused(&error)).await),
+        };
+        for (change, object) in seen.replace(list(kind, filter, snapshot)) {
+            watcher.send(WatchUpdate { r#type: change.into(), object: Some(object) }).await?;
+        }
+        if !synced {
+            synced = true;
+            watcher.send(WatchUpdate { r#type: Type::Synced.into(), object: None }).await?;
+        }
+        watcher.rest(began).await?;
+        watcher.change(&mut changes, kinds).await?;
+    }
+}
+
+fn list(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
+    match kind {
+        Kind::Pods => filter.pods(snapshot).map(|pod| Object::Pod(pod.into())).collect(),
+        Kind::Volumes => filter.volumes(snapshot).map(|volume| Object::Volume(volume.into())).collect(),
+        Kind::Plugins => filter.plugins(snapshot).map(|plugin| Object::Plugin(plugin.into())).collect(),
+        Kind::Operations => filter.operations(snapshot).map(|operation| Object::Operation(operation.into())).collect(),
+        Kind::Events | Kind::Unspecified => Vec::new(),
+    }
+}

@@ -1,0 +1,344 @@
+//! What can be typed, and the help that teaches it.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use volhost::config::{HumanDuration, Settings, variable};
+
+/// The first page of help: commands in groups, examples, exit codes.
+const HELP: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Look:
+  get          List pods, volumes, plugins or operations
+  describe     Show one pod, volume or plugin: state, last error and next try, mounts, events
+  events       Show what happened
+  version      Show the versions of this program and of the daemon
+
+Act:
+  wait         Wait until a pod's volumes are mounted or unmounted
+  apply        Add pods, PersistentVolumes and PersistentVolumeClaims from a file
+  delete       Remove a pod that `apply` added
+  drain        Take every volume of the node away
+
+Serve and extend:
+  run          Run the daemon
+  plugin       Look into plugin files; needs no daemon
+  completions  Print completions for a shell
+  man          Print or write the manual pages
+  help         Show the help of a command
+
+Options:
+{options}
+{after-help}";
+
+const AFTER_HELP: &str = "\
+Examples:
+  volhost run --manifests ./manifests --plugin-dir ./plugins
+  volhost get pods -w
+  volhost describe pod default/web
+  volhost wait pod default/web --for mounted --timeout 30s && start-the-containers
+
+Exit codes:
+  0  done
+  1  failed: refused, not found, or a wait or drain that did not reach its goal
+  2  wrong usage or configuration
+  3  the daemon cannot be reached";
+
+/// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly component.
+#[derive(Debug, Parser)]
+#[command(name = "volhost", version, disable_version_flag = true, help_template = HELP, after_help = AFTER_HELP, max_term_width = 100)]
+pub(super) struct Cli {
+    /// The daemon's unix socket [env: VOLHOST_SOCKET] [default: /run/volhost/volhost.sock]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// When to use colour; NO_COLOR in the environment turns `auto` off
+    #[arg(long, global = true, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true)]
+    pub(super) color: ColorChoice,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ColorChoice {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the daemon
+    ///
+    /// Every option can be given here, as a variable of the environment (VOLHOST_ROOT_DIR for --root-dir), or in a TOML file
+    /// (root-dir = "..."). The command line wins over the environment, and that over the file.
+    #[command(
+        after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again."
+    )]
+    Run(Box<RunArguments>),
+    /// List pods, volumes, plugins or operations
+    #[command(
+        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
+    )]
+    Get(GetArguments),
+    /// Show one pod, volume or plugin: state, last error and next try, mounts, events
+    #[command(
+        after_help = "Examples:\n  volhost describe pod default/web\n  volhost describe volume default/web/data\n  volhost describe plugin kubernetes.io/empty-dir"
+    )]
+    Describe(DescribeArguments),
+    /// Wait until a pod's volumes are mounted or unmounted
+    #[command(
+        after_help = "When the time is over, each volume that is not as wished is printed with the step it stands at and why, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
+    )]
+    Wait(WaitArguments),
+    /// Show what happened
+    #[command(after_help = "Examples:\n  volhost events -w\n  volhost events --for pod/default/web")]
+    Events(EventsArguments),
+    /// Add pods, PersistentVolumes and PersistentVolumeClaims from a file
+    #[command(
+        after_help = "What was applied is forgotten when the daemon ends; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  kubectl get pod web -o yaml | volhost apply -f -"
+    )]
+    Apply(ApplyArguments),
+    /// Remove a pod that `apply` added; its volumes are taken away
+    Delete(DeleteArguments),
+    /// Take every volume of the node away
+    #[command(
+        after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end."
+    )]
+    Drain(DrainArguments),
+    /// Look into plugin files; needs no daemon
+    Plugin {
+        /// What to do.
+        #[command(subcommand)]
+        command: PluginCommand,
+    },
+    /// Show the versions of this program and of the daemon
+    Version {
+        /// Only this program's; needs no daemon
+        #[arg(long)]
+        client: bool,
+    },
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  volhost completions bash > /etc/bash_completion.d/volhost")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print volhost(1), or write all manual pages into a folder
+    Man {
+        /// Folder for the pages, one for each command
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// What the daemon starts itself for.
+    #[command(hide = true)]
+    Internal {
+        /// Which part.
+        #[command(subcommand)]
+        command: InternalCommand,
+    },
+}
+
+/// What the daemon starts itself for.
+#[derive(Debug, Subcommand)]
+pub(super) enum InternalCommand {
+    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
+    CompilePlugin,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// TOML file with any of these options, and the grants of plugins
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// The options.
+    #[command(flatten)]
+    pub(super) settings: Settings,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ListKind {
+    /// Pods and how many of their volumes are ready
+    #[value(aliases = ["pod", "po"])]
+    Pods,
+    /// Volumes and their states
+    #[value(aliases = ["volume", "vol"])]
+    Volumes,
+    /// Plugins, what they can do and what they may ask for
+    #[value(aliases = ["plugin"])]
+    Plugins,
+    /// Operations that run or wait for their next try
+    #[value(aliases = ["operation", "op", "ops"])]
+    Operations,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// `get`.
+#[derive(Debug, Args)]
+pub(super) struct GetArguments {
+    /// What to list
+    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|operations")]
+    pub(super) kind: ListKind,
+    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME
+    pub(super) name: Option<String>,
+    /// Only what belongs to pods of this namespace
+    #[arg(short, long, value_name = "NS")]
+    pub(super) namespace: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+    /// Go on and print what changes; with -o json one object a line
+    #[arg(short, long)]
+    pub(super) watch: bool,
+}
+
+/// What can be described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DescribeKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+    /// A volume
+    #[value(aliases = ["volumes", "vol"])]
+    Volume,
+    /// A plugin
+    #[value(aliases = ["plugins"])]
+    Plugin,
+}
+
+/// `describe`.
+#[derive(Debug, Args)]
+pub(super) struct DescribeArguments {
+    /// What to describe
+    #[arg(hide_possible_values = true, value_name = "pod|volume|plugin")]
+    pub(super) kind: DescribeKind,
+    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME
+    pub(super) name: String,
+    /// The pod's namespace
+    #[arg(short, long, value_name = "NS")]
+    pub(super) namespace: Option<String>,
+}
+
+/// The one kind of object a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PodKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Goal {
+    /// Every volume its containers use is mounted
+    Mounted,
+    /// Nothing of it is mounted any more, or may be
+    Unmounted,
+}
+
+/// `wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitArguments {
+    /// What to wait for: a pod
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+    /// The goal
+    #[arg(long = "for", value_name = "GOAL", default_value = "mounted")]
+    pub(super) goal: Goal,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// `events`.
+#[derive(Debug, Args)]
+pub(super) struct EventsArguments {
+    /// Go on and print new events
+    #[arg(short, long)]
+    pub(super) watch: bool,
+    /// Only events about this: pod/NS/NAME, volume/NAME, plugin/VENDOR/NAME or file/NAME
+    #[arg(long = "for", value_name = "OBJECT")]
+    pub(super) object: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+}
+
+/// `apply`.
+#[derive(Debug, Args)]
+pub(super) struct ApplyArguments {
+    /// File with objects in YAML or JSON; `-` reads standard input; give it several times
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+}
+
+/// `delete`.
+#[derive(Debug, Args)]
+pub(super) struct DeleteArguments {
+    /// What to remove: a pod
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+}
+
+/// `drain`.
+#[derive(Debug, Args)]
+pub(super) struct DrainArguments {
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// `plugin`.
+#[derive(Debug, Subcommand)]
+pub(super) enum PluginCommand {
+    /// Show a plugin file's name, version, contract, capabilities, what it may ask for, digest and size
+    Inspect {
+        /// The .wasm file
+        file: PathBuf,
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT")]
+        output: Option<Format>,
+    },
+}
+
+/// The whole command, with the environment's variables named in the help of `run`.
+pub(super) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("run", |run| {
+        run.mut_args(|argument| {
+            let (Some(long), Some(help)) = (argument.get_long(), argument.get_help()) else {
+                return argument;
+            };
+            let help = format!("{help} [env: {}]", variable(long));
+            argument.help(help)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

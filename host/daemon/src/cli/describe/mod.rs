@@ -1,0 +1,102 @@
+//! `volhost describe`: everything there is to say about one pod, volume or plugin.
+
+mod pod;
+mod text;
+mod volume;
+
+use std::path::Path;
+
+use volhost_model::view::{PluginView, VolumeView};
+
+use super::arguments::{DescribeArguments, DescribeKind};
+use super::client::Client;
+use super::error::CliError;
+use super::list::{self, Query, View};
+use super::output::Output;
+use text::Text;
+use volhost::api::pb::Kind;
+
+/// Describes what is named; all of them, when the name fits several.
+pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let (kind, what) = match arguments.kind {
+        DescribeKind::Pod => (Kind::Pods, "pod"),
+        DescribeKind::Volume => (Kind::Volumes, "volume"),
+        DescribeKind::Plugin => (Kind::Plugins, "plugin"),
+    };
+    let mut client = Client::connect(socket).await?;
+    let query = Query::new(kind, arguments.namespace.as_deref(), Some(&arguments.name));
+    let found = list::all(&mut client, socket, query).await?;
+    if found.is_empty() {
+        return Err(CliError::Failed(format!("no {what} {} found; `volhost get {what}s` lists all", arguments.name)));
+    }
+    for (at, view) in found.iter().enumerate() {
+        if at > 0 {
+            output.line("")?;
+        }
+        let mut text = Text::new(output.colour());
+        match view {
+            View::Pod(pod) => pod::describe(&mut text, pod, &mut client, socket).await?,
+            View::Volume(volume) => describe_volume(&mut text, volume, &mut client, socket).await?,
+            View::Plugin(plugin) => describe_plugin(&mut text, plugin, &mut client, socket).await?,
+            View::Operation(_) | View::Event(_) => {}
+        }
+        output.write(&text.finish())?;
+    }
+    Ok(())
+}
+
+async fn describe_volume(
+    text: &mut Text,
+    volume: &VolumeView,
+    client: &mut Client,
+    socket: &Path,
+) -> Result<(), CliError> {
+    text.field("Name", if volume.name.is_empty() { &volume.spec_name } else { &volume.name });
+    volume::fields(text, volume);
+    if !volume.unique_name.is_empty() {
+        let query = Query::new(Kind::Operations, None, Some(&volume.unique_name));
+        let operations = list::all(client, socket, query).await?;
+        // Of a volume that pods share, those of this pod and those of the volume alone.
+        let ours = |view: &View| matches!(view, View::Operation(operation) if operation.pod.is_empty() || operation.pod == volume.pod);
+        text.table("Operations", Kind::Operations, &operations.into_iter().filter(ours).collect::<Vec<_>>());
+    }
+    let mut events = Vec::new();
+    if !volume.unique_name.is_empty() {
+        events = list::all(client, socket, Query::events(format!("volume {}", volume.unique_name))).await?;
+    }
+    if !volume.pod.is_empty() {
+        let of_pod = list::all(client, socket, Query::events(format!("pod {}", volume.pod))).await?;
+        let quoted = format!("{:?}", volume.name);
+        let about = |view: &View| matches!(view, View::Event(event) if event.message.contains(&quoted) || (!volume.unique_name.is_empty() && event.message.contains(&volume.unique_name)));
+        events.extend(of_pod.into_iter().filter(about));
+    }
+    text.table("Events", Kind::Events, &events);
+    Ok(())
+}
+
+async fn describe_plugin(
+    text: &mut Text,
+    plugin: &PluginView,
+    client: &mut Client,
+    socket: &Path,
+) -> Result<(), CliError> {
+    text.field("Name", &plugin.name);
+    text.field("Version", &plugin.version);
+    text.field("State", &plugin.state);
+    if !plugin.error.is_empty() {
+        text.field("Error", &plugin.error);
+    }
+    text.field("Contract", &plugin.abi);
+    text.field("File", &plugin.file);
+    text.field("Digest", &format!("sha256:{}", plugin.digest));
+    text.field("Serves", &plugin.sources.join(", "));
+    text.field("Can do", &plugin.exports.join(", "));
+    text.field("May ask for", &plugin.imports.join(", "));
+    text.field("Volumes", &plugin.volumes.to_string());
+    let volumes = list::all(client, socket, Query::new(Kind::Volumes, None, None)).await?;
+    let ours = |view: &View| matches!(view, View::Volume(volume) if volume.plugin == plugin.name);
+    text.table("Used by", Kind::Volumes, &volumes.into_iter().filter(ours).collect::<Vec<_>>());
+    let events = list::all(client, socket, Query::events(format!("plugin {}", plugin.name))).await?;
+    text.table("Events", Kind::Events, &events);
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! `volhost plugin`: plugin files, without a daemon.
+
+mod identity;
+mod surface;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::arguments::{Format, PluginCommand};
+use super::error::CliError;
+use super::format::printable;
+use super::output::Output;
+use identity::Identity;
+
+/// What is known of a plugin file.
+#[derive(Debug, Serialize)]
+struct Inspection {
+    /// The file.
+    file: String,
+    /// Bytes.
+    size: usize,
+    /// SHA-256 in hex, as `sha256sum` prints it.
+    digest: String,
+    /// `vendor/name`; none when the plugin could not be asked.
+    name: Option<String>,
+    /// Its own version; likewise.
+    version: Option<String>,
+    /// The volume sources it serves; likewise.
+    sources: Vec<String>,
+    /// The contract's version it was built for; none when it names none.
+    contract: Option<String>,
+    /// What built it.
+    sdk: Option<String>,
+    /// What it can do: the contract's interfaces it exports.
+    exports: Vec<String>,
+    /// What it may ask for: the interfaces it imports.
+    imports: Vec<String>,
+    /// Why volhost would not load it, or would not without a grant.
+    problem: Option<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), CliError> {
+    let PluginCommand::Inspect { file, output: format } = command;
+    let inspection = inspect(file)?;
+    match format {
+        None | Some(Format::Wide) => print(&inspection, output),
+        Some(Format::Json) => {
+            let text =
+                serde_json::to_string_pretty(&inspection).map_err(|error| CliError::Encode(error.to_string()))?;
+            output.line(&text)
+        }
+        Some(Format::Yaml) => {
+            let text = serde_saphyr::to_string(&inspection).map_err(|error| CliError::Encode(error.to_string()))?;
+            output.line(text.trim_end())
+        }
+    }
+}
+
+fn inspect(file: &Path) -> Result<Inspection, CliError> {
+    let failed = |source| CliError::File { path: file.to_path_buf(), source };
+    let limit = volhost_runtime::Limits::default().file_bytes;
+    let mut wasm = Vec::new();
+    File::open(file).map_err(failed)?.take(limit + 1).read_to_end(&mut wasm).map_err(failed)?;
+    if wasm.len() as u64 > limit {
+        return Err(CliError::Failed(format!(
+            "{}: it has more than {} MiB, too much for a plugin",
+            file.display(),
+            limit >> 20
+        )));
+    }
+    let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
+    let Identity { name, version, sources, sdk, problem } = identity::ask(file);
+    Ok(Inspection {
+        file: file.display().to_string(),
+        size: wasm.len(),
+        digest: Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect(),
+        name,
+        version,
+        sources,
+        contract: surface.contract,
+        sdk,
+        exports: surface.exports,
+        imports: surface.imports,
+        problem,
+    })
+}
+
+fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {
+    let one = |text: &Option<String>| text.clone().unwrap_or_default();
+    let fields = [
+        ("Name", one(&inspection.name)),
+        ("Version", one(&inspection.version)),
+        ("Serves", inspection.sources.join(", ")),
+        ("Contract", one(&inspection.contract)),
+        ("Built by", one(&inspection.sdk)),
+        ("Can do", inspection.exports.join(", ")),
+        ("May ask for", inspection.imports.join(", ")),
+        ("Digest", format!("sha256:{}", inspection.digest)),
+        ("Size", format!("{} bytes", inspection.size)),
+    ];
+    for (name, value) in fields {
+        let value = printable(&value);
+        output.line(&format!("{:<13}{}", format!("{name}:"), if value.is_empty() { "-" } else { &value }))?;
+    }
+    if let Some(problem) = &inspection.problem {
+        output.line("Problem:")?;
+        for line in problem.lines() {
+            output.line(&format!("  {}", printable(line)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What a component says on the outside: its imports and exports. Nothing of it runs.
+
+use wit_component::DecodedWasm;
+use wit_parser::{Resolve, WorldItem, WorldKey};
+
+/// The outside of a plugin.
+pub(super) struct Surface {
+    /// The contract's version, from the names of its interfaces.
+    pub(super) contract: Option<String>,
+    /// The interfaces it exports, sorted. Those of the contract by their short names.
+    pub(super) exports: Vec<String>,
+    /// The interfaces it imports, likewise.
+    pub(super) imports: Vec<String>,
+}
+
+/// Reads the outside of a component.
+///
+/// # Errors
+/// What the file is instead, in words for the user.
+pub(super) fn read(wasm: &[u8]) -> Result<Surface, String> {
+    const MAGIC: &[u8] = b"\0asm";
+    const CORE_MODULE: &[u8] = &[1, 0, 0, 0];
+    match wasm.strip_prefix(MAGIC) {
+        None => return Err("it is not WebAssembly".to_owned()),
+        Some(rest) if rest.starts_with(CORE_MODULE) => {
+            return Err(
+                "it is a core module, not a component; `volhost-plugin-build` makes a component of it".to_owned()
+            );
+        }
+        Some(_) => {}
+    }
+    let (resolve, world) = match wit_component::decode(wasm) {
+        Ok(DecodedWasm::Component(resolve, world)) => (resolve, world),
+        Ok(DecodedWasm::WitPackage(..)) => {
+            return Err("it is a WIT package: a contract, not a plugin".to_owned());
+        }
+        Err(error) => return Err(format!("it is not a valid component: {error:#}")),
+    };
+    let Some(world) = resolve.worlds.get(world) else {
+        return Err("it is not a valid component: it has no world".to_owned());
+    };
+    let mut contract = None;
+    let exports = names(&resolve, world.exports.iter(), &mut contract);
+    let imports = names(&resolve, world.imports.iter(), &mut contract);
+    Ok(Surface { contract, exports, imports })
+}
+
+fn names<'a>(
+    resolve: &Resolve,
+    items: impl Iterator<Item = (&'a WorldKey, &'a WorldItem)>,
+    contract: &mut Option<String>,
+) -> Vec<String> {
+    let mut names: Vec<String> = items
+        .map(|(key, _)| {
+            let name = resolve.name_world_key(key);
+            let Some((interface, version)) = name
+                .strip_prefix(volhost_runtime::PACKAGE)
+                .and_then(|rest| rest.strip_prefix('/'))
+                .and_then(|rest| rest.split_once('@'))
+            else {
+                return name;
+            };
+            *contract = Some(version.to_owned());
+            interface.to_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_plugin_is_told_for_what_it_is() {
+        let told = |wasm: &[u8]| read(wasm).err().unwrap();
+        assert_eq!(told(b"hello"), "it is not WebAssembly");
+        assert_eq!(told(b""), "it is not WebAssembly");
+        assert!(told(b"\0asm\x01\0\0\0").contains("core module"));
+        assert!(told(b"\0asm\x0d\0\x01\0garbage").contains("not a valid component"));
+    }
+}

@@ -1,0 +1,143 @@
+//! The options as the daemon uses them, with defaults.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use volhost_model::names::check_dns_subdomain;
+use volhost_runtime::GrantPolicy;
+
+use super::environment::Environment;
+use super::error::ConfigError;
+use super::file;
+use super::settings::Settings;
+use super::values::LogFilter;
+use super::{DEFAULT_SOCKET, HumanDuration};
+
+const DEFAULT_ROOT_DIR: &str = "/var/lib/volhost";
+const DEFAULT_PLUGIN_DIR: &str = "/usr/local/lib/volhost/plugins";
+const DEFAULT_CACHE_DIR: &str = "/var/cache/volhost";
+/// As long as the kubelet lets a pod wait for its volumes, about.
+const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
+/// An honest plugin computes for microseconds.
+const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
+/// One thread each. More than any disk does well at once; enough that a few hung ones leave room.
+const DEFAULT_MAX_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The daemon's options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunConfig {
+    /// The folder that holds the pods' volumes; absolute.
+    pub root_dir: PathBuf,
+    /// The folder of plugins; absolute.
+    pub plugin_dir: PathBuf,
+    /// The folder of manifests, if there is one; absolute.
+    pub manifests: Option<PathBuf>,
+    /// The unix socket; absolute.
+    pub socket: PathBuf,
+    /// This node's name.
+    pub node_name: String,
+    /// This node's labels. `kubernetes.io/hostname` is always among them.
+    pub node_labels: BTreeMap<String, String>,
+    /// The folder for compiled plugins; absolute.
+    pub cache_dir: PathBuf,
+    /// How log lines are written.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log_level: LogFilter,
+    /// After this long an operation is reported as overdue.
+    pub operation_deadline: Duration,
+    /// A plugin's own code may run this long in one call.
+    pub plugin_cpu_time: Duration,
+    /// How many operations of one plugin may run at once.
+    pub max_operations: NonZeroUsize,
+    /// The file that gets the line `ready` when requests are served.
+    pub ready_file: Option<PathBuf>,
+    /// What plugins are allowed: what the plugins that come with volhost need, overridden by the file's `[grants]`.
+    pub grants: GrantPolicy,
+    /// The file that was read; a reload reads it again.
+    pub file: Option<PathBuf>,
+}
+
+/// Puts the layers together: `flags`, then the environment, then the file, then the defaults.
+///
+/// `file` is the command line's `--config`; the environment's `VOLHOST_CONFIG` counts when it is not given.
+///
+/// # Errors
+/// [`ConfigError`] names the place, the option and what would be right. No folder is looked at.
+pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -> Result<RunConfig, ConfigError> {
+    let file = file.or_else(|| environment.get("config").map(PathBuf::from));
+    let from_file = file.as_deref().map(file::settings).transpose()?.unwrap_or_default();
+    let given = flags.over(environment.settings()?).over(from_file);
+
+    let node_name = match given.node_name {
+        Some(name) => name,
+        None => host_name()?,
+    };
+    check_dns_subdomain("the node's name", &node_name)
+        .map_err(|error| ConfigError::Value { option: "node-name", message: error.to_string() })?;
+    let mut node_labels = BTreeMap::from([("kubernetes.io/hostname".to_owned(), node_name.clone())]);
+    node_labels.extend(given.node_label.unwrap_or_default().into_iter().map(|label| (label.key, label.value)));
+    let or_default = |path: Option<PathBuf>, default: &str| path.unwrap_or_else(|| PathBuf::from(default));
+
+    Ok(RunConfig {
+        root_dir: absolute("root-dir", &or_default(given.root_dir, DEFAULT_ROOT_DIR))?,
+        plugin_dir: absolute("plugin-dir", &or_default(given.plugin_dir, DEFAULT_PLUGIN_DIR))?,
+        manifests: given.manifests.map(|folder| absolute("manifests", &folder)).transpose()?,
+        socket: absolute("socket", &or_default(given.socket, DEFAULT_SOCKET))?,
+        node_name,
+        node_labels,
+        cache_dir: absolute("cache-dir", &or_default(given.cache_dir, DEFAULT_CACHE_DIR))?,
+        log_format: given.log_format.unwrap_or_default(),
+        log_level: given.log_level.unwrap_or_default(),
+        operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
+        plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
+        max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
+        ready_file: given.ready_file,
+        grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
+        file,
+    })
+}
+
+/// Absolute, so that it means the same after the daemon has changed its folder, and in messages.
+fn absolute(option: &'static str, path: &Path) -> Result<PathBuf, ConfigError> {
+    std::path::absolute(path)
+        .map_err(|error| ConfigError::Value { option, message: format!("{path:?} is no usable path: {error}") })
+}
+
+fn positive(option: &'static str, given: Option<HumanDuration>, default: Duration) -> Result<Duration, ConfigError> {
+    match given {
+        Some(HumanDuration(Duration::ZERO)) => {
+            Err(ConfigError::Value { option, message: "it must be longer than 0".to_owned() })
+        }
+        Some(HumanDuration(duration)) => Ok(duration),
+        None => Ok(default),
+    }
+}
+
+/// The host's name, in lower case as Kubernetes names nodes.
+fn host_name() -> Result<String, ConfigError> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| ConfigError::Value {
+        option: "node-name",
+        message: format!("it is not given, and the host's name cannot be read: {error}; give --node-name"),
+    })?;
+    Ok(name.trim().to_lowercase())
+}
+
+#[cfg(test)]
+mod tests;

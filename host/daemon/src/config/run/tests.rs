@@ -1,0 +1,157 @@
+use std::ffi::OsString;
+
+use clap::{Args, Command, FromArgMatches};
+
+use super::*;
+
+fn flags(arguments: &[&str]) -> Settings {
+    let command = Settings::augment_args(Command::new("volhost").no_binary_name(true));
+    Settings::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap()
+}
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    Environment::from_variables(variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))))
+}
+
+fn with_file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+fn refused(text: &str) -> String {
+    let (_folder, file) = with_file(text);
+    let error = load(Settings::default(), Some(file.clone()), &Environment::default()).unwrap_err().to_string();
+    error.replace(&file.display().to_string(), "FILE")
+}
+
+#[test]
+fn the_command_line_wins_over_the_environment_over_the_file_over_the_default() {
+    let (_folder, file) = with_file("root-dir = '/file'\nplugin-dir = '/file'\ncache-dir = '/file'\nnode-name = 'n'");
+    let environment = environment(&[("VOLHOST_ROOT_DIR", "/variable"), ("VOLHOST_PLUGIN_DIR", "/variable")]);
+    let config = load(flags(&["--root-dir", "/flag"]), Some(file), &environment).unwrap();
+    assert_eq!(config.root_dir, Path::new("/flag"));
+    assert_eq!(config.plugin_dir, Path::new("/variable"));
+    assert_eq!(config.cache_dir, Path::new("/file"));
+    assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
+    assert_eq!(config.operation_deadline, DEFAULT_OPERATION_DEADLINE);
+    assert_eq!(config.max_operations.get(), 64);
+}
+
+#[test]
+fn every_option_can_be_given_in_the_file_and_in_the_environment() {
+    let text = "
+        root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
+        log-format = 'json'\nlog-level = 'debug'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\nready-file = '/f'";
+    let (_folder, file) = with_file(text);
+    let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
+    let variables = [
+        ("VOLHOST_ROOT_DIR", "/r"),
+        ("VOLHOST_PLUGIN_DIR", "/p"),
+        ("VOLHOST_MANIFESTS", "/m"),
+        ("VOLHOST_SOCKET", "/s"),
+        ("VOLHOST_NODE_NAME", "n"),
+        ("VOLHOST_NODE_LABEL", "a=b,c=d"),
+        ("VOLHOST_CACHE_DIR", "/c"),
+        ("VOLHOST_LOG_FORMAT", "json"),
+        ("VOLHOST_LOG_LEVEL", "debug"),
+        ("VOLHOST_OPERATION_DEADLINE", "1m"),
+        ("VOLHOST_PLUGIN_CPU_TIME", "1s"),
+        ("VOLHOST_MAX_OPERATIONS", "3"),
+        ("VOLHOST_READY_FILE", "/f"),
+    ];
+    let from_environment = load(Settings::default(), None, &environment(&variables)).unwrap();
+    assert_eq!(RunConfig { file: None, ..from_file.clone() }, from_environment);
+    assert_eq!(from_file.node_labels.get("c").map(String::as_str), Some("d"));
+    assert_eq!(from_file.node_labels.get("kubernetes.io/hostname").map(String::as_str), Some("n"));
+    // The list above is complete: each option's name is among the variables.
+    let command = Settings::augment_args(Command::new("volhost"));
+    for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+        assert!(variables.iter().any(|(name, _)| *name == super::super::variable(option)), "{option}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_keys_there_are() {
+    let error = refused("root-dir = '/r'\n\nroto-dir = '/r'\n");
+    assert!(
+        error.starts_with("the configuration file FILE, line 3, key roto-dir: unknown field `roto-dir`"),
+        "{error}"
+    );
+    assert!(error.contains("`root-dir`"), "{error}");
+}
+
+#[test]
+fn a_bad_value_is_named_with_line_and_key() {
+    for (line, says) in [
+        ("operation-deadline = '5'", "a number without a unit"),
+        ("operation-deadline = 5", "expected a string"),
+        ("log-level = 'loud'", "is no log level"),
+        ("log-format = 'xml'", "unknown variant `xml`"),
+        ("max-operations = 0", "nonzero"),
+        ("node-label = ['ab']", "is no label"),
+    ] {
+        let error = refused(&format!("root-dir = '/r'\n{line}\n"));
+        let key = line.split(' ').next().unwrap_or_default();
+        assert!(error.starts_with(&format!("the configuration file FILE, line 2, key {key}")), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_bad_grant_is_named_with_its_key() {
+    let error = refused("[grants.'a.b/c']\ninterfaces = ['everything']\n");
+    assert!(error.contains("line 2, key grants.a.b/c.interfaces"), "{error}");
+    assert!(error.contains("there is no interface \"everything\" to grant"), "{error}");
+}
+
+#[test]
+fn what_is_not_toml_is_refused_with_its_line() {
+    let error = refused("root-dir = '/r'\nplugin-dir = \n");
+    assert!(error.starts_with("the configuration file FILE, line 2"), "{error}");
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let bad = [("VOLHOST_OPERATION_DEADLINE", "5"), ("VOLHOST_LOG_FORMAT", "xml"), ("VOLHOST_MAX_OPERATIONS", "0")];
+    for (name, value) in bad {
+        let error = load(Settings::default(), None, &environment(&[(name, value)])).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("the environment variable {name}: the value \"{value}\" does not fit")),
+            "{error}"
+        );
+    }
+    let error =
+        load(Settings::default(), None, &environment(&[("VOLHOST_LOG_FORMAT", "xml")])).unwrap_err().to_string();
+    assert!(error.ends_with("it must be one of text, json"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = load(Settings::default(), Some("/nowhere/config.toml".into()), &Environment::default())
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "cannot read the configuration file /nowhere/config.toml: No such file or directory (os error 2)"
+    );
+    let by_variable = environment(&[("VOLHOST_CONFIG", "/nowhere/config.toml")]);
+    assert!(load(Settings::default(), None, &by_variable).is_err());
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let config =
+        load(Settings::default(), None, &environment(&[("VOLHOST_ROOT_DIR", ""), ("VOLHOST_NODE_NAME", "n")])).unwrap();
+    assert_eq!(config.root_dir, Path::new(DEFAULT_ROOT_DIR));
+}
+
+#[test]
+fn a_duration_of_zero_and_a_bad_node_name_are_refused() {
+    let zero =
+        load(flags(&["--operation-deadline", "0", "--node-name", "n"]), None, &Environment::default()).unwrap_err();
+    assert_eq!(zero.to_string(), "operation-deadline: it must be longer than 0");
+    let name = load(flags(&["--node-name", "a/b"]), None, &Environment::default()).unwrap_err();
+    assert!(name.to_string().starts_with("node-name: the node's name \"a/b\" is not valid"), "{name}");
+}

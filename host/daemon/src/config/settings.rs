@@ -1,0 +1,83 @@
+//! The options as they are given, before defaults: one layer.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use volhost_runtime::GrantPolicy;
+
+use super::duration::HumanDuration;
+use super::run::LogFormat;
+use super::values::{Label, LogFilter};
+
+/// One layer of options. What is not given is left to the next layer.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// Folder that holds the pods' volumes, as the kubelet's root folder does [default: /var/lib/volhost]
+    #[arg(long, value_name = "DIR")]
+    pub root_dir: Option<PathBuf>,
+    /// Folder of plugins: every *.wasm in it is loaded, replaced when it changes and retired when it goes [default: /usr/local/lib/volhost/plugins]
+    #[arg(long, value_name = "DIR")]
+    pub plugin_dir: Option<PathBuf>,
+    /// Folder of Kubernetes manifests whose pods get their volumes here; watched [default: none, pods come through the API]
+    #[arg(long, value_name = "DIR")]
+    pub manifests: Option<PathBuf>,
+    /// The unix socket. On the command line it is the global option `--socket`.
+    #[arg(skip)]
+    pub socket: Option<PathBuf>,
+    /// This node's name, for node affinity and spec.nodeName [default: the host name]
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// A label of this node, for node affinity; give it several times or separate with commas
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    pub node_label: Option<Vec<Label>>,
+    /// Folder for compiled plugins; only root may write there [default: /var/cache/volhost]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// How log lines are written to standard error: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or levels by module such as info,volhost=debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<LogFilter>,
+    /// How long an operation on a volume may take before it is reported as overdue, as 2m or 30s [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub operation_deadline: Option<HumanDuration>,
+    /// How long a plugin's own code may run in one call, system calls not counted, before it is ended [default: 5s]
+    #[arg(long, value_name = "DURATION")]
+    pub plugin_cpu_time: Option<HumanDuration>,
+    /// How many operations of one plugin may run at once; one that hangs keeps its place [default: 64]
+    #[arg(long, value_name = "NUMBER")]
+    pub max_operations: Option<NonZeroUsize>,
+    /// File that gets the line "ready" when requests are served: a file, a FIFO, or /dev/fd/N [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub ready_file: Option<PathBuf>,
+    /// What plugins are allowed beyond what all are; in the file only.
+    #[arg(skip)]
+    pub grants: Option<GrantPolicy>,
+}
+
+impl Settings {
+    /// This layer where it says something, and `below` where it does not.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        Self {
+            root_dir: self.root_dir.or(below.root_dir),
+            plugin_dir: self.plugin_dir.or(below.plugin_dir),
+            manifests: self.manifests.or(below.manifests),
+            socket: self.socket.or(below.socket),
+            node_name: self.node_name.or(below.node_name),
+            node_label: self.node_label.or(below.node_label),
+            cache_dir: self.cache_dir.or(below.cache_dir),
+            log_format: self.log_format.or(below.log_format),
+            log_level: self.log_level.or(below.log_level),
+            operation_deadline: self.operation_deadline.or(below.operation_deadline),
+            plugin_cpu_time: self.plugin_cpu_time.or(below.plugin_cpu_time),
+            max_operations: self.max_operations.or(below.max_operations),
+            ready_file: self.ready_file.or(below.ready_file),
+            grants: self.grants.or(below.grants),
+        }
+    }
+}

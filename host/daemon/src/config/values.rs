@@ -1,0 +1,93 @@
+//! Values that are checked when they are read, wherever they come from.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
+
+/// A node label, `key=value`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Label {
+    /// The key.
+    pub key: String,
+    /// The value; may be empty.
+    pub value: String,
+}
+
+impl FromStr for Label {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok(Self { key: key.to_owned(), value: value.to_owned() }),
+            _ => Err(format!("{text:?} is no label; write key=value")),
+        }
+    }
+}
+
+impl TryFrom<String> for Label {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// What is logged: a level, or levels by module as tracing's filters write them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// The filter's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match EnvFilter::builder().parse(text) {
+            // A bare word that is no level would be taken for a module's name, and would silence everything else.
+            Ok(_) if !text.is_empty() && (text.contains('=') || is_level(text)) => Ok(Self(text.to_owned())),
+            _ => Err(format!(
+                "{text:?} is no log level; write error, warn, info, debug or trace, or levels by module: info,volhost=debug"
+            )),
+        }
+    }
+}
+
+fn is_level(text: &str) -> bool {
+    ["off", "error", "warn", "info", "debug", "trace"].contains(&text)
+}
+
+impl TryFrom<String> for LogFilter {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_filters_are_checked() {
+        assert_eq!("a/b=c=d".parse::<Label>().unwrap(), Label { key: "a/b".into(), value: "c=d".into() });
+        assert!("ab".parse::<Label>().is_err());
+        assert!("=b".parse::<Label>().is_err());
+        for good in ["info", "off", "info,volhost=debug"] {
+            assert!(good.parse::<LogFilter>().is_ok(), "{good}");
+        }
+        for bad in ["", "loud", "volhost=loud"] {
+            assert!(bad.parse::<LogFilter>().is_err(), "{bad}");
+        }
+    }
+}

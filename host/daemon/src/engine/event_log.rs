@@ -1,0 +1,82 @@
+//! The last events, for `volhost events` and `describe`.
+
+use std::collections::VecDeque;
+
+use volhost_model::view::{EventKind, EventView};
+
+/// How many events are kept: some hours of a busy node, a few megabytes at the most.
+const KEPT: usize = 10_000;
+/// How far back the same event is looked for, to count it up rather than repeat it: a failing volume repeats its own line, between
+/// those of its neighbours.
+const LOOK_BACK: usize = 256;
+
+/// A bounded log of events. The oldest are dropped first.
+#[derive(Debug, Default)]
+pub struct EventLog {
+    events: VecDeque<EventView>,
+    sequence: u64,
+}
+
+impl EventLog {
+    /// Adds an event. The same reason, object and message as a recent one counts that one up and moves it to the end.
+    pub fn add(&mut self, at: u64, kind: EventKind, reason: &str, object: &str, message: &str) {
+        self.sequence += 1;
+        let oldest = self.events.len().saturating_sub(LOOK_BACK);
+        let same = self
+            .events
+            .range(oldest..)
+            .rposition(|e| e.kind == kind && e.reason == reason && e.object == object && e.message == message)
+            .and_then(|position| self.events.remove(oldest + position));
+        let event = match same {
+            Some(event) => EventView { sequence: self.sequence, at, count: event.count.saturating_add(1), ..event },
+            None => EventView {
+                sequence: self.sequence,
+                at,
+                kind,
+                reason: reason.to_owned(),
+                object: object.to_owned(),
+                message: message.to_owned(),
+                count: 1,
+            },
+        };
+        self.events.push_back(event);
+        if self.events.len() > KEPT {
+            self.events.pop_front();
+        }
+    }
+
+    /// The events after this sequence number, oldest first.
+    pub fn after(&self, sequence: u64) -> Vec<EventView> {
+        let first = self.events.partition_point(|event| event.sequence <= sequence);
+        self.events.range(first..).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_event_is_counted_not_repeated() {
+        let mut log = EventLog::default();
+        for at in 0..5 {
+            log.add(at, EventKind::Warning, "FailedMount", "pod a/b", "no");
+            log.add(at, EventKind::Warning, "FailedMount", "pod a/c", "no");
+        }
+        let events = log.after(0);
+        assert_eq!(events.len(), 2);
+        assert!(events.iter().all(|e| e.count == 5 && e.at == 4), "{events:?}");
+        assert_eq!(log.after(9).len(), 1, "a counted event is new to a watcher");
+    }
+
+    #[test]
+    fn the_oldest_events_are_dropped() {
+        let mut log = EventLog::default();
+        for at in 0..=KEPT as u64 {
+            log.add(at, EventKind::Normal, "X", "pod a/b", &at.to_string());
+        }
+        let events = log.after(0);
+        assert_eq!(events.len(), KEPT);
+        assert_eq!(events.first().map(|e| e.at), Some(1));
+    }
+}

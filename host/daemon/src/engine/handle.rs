@@ -1,0 +1,154 @@
+//! How others reach the engine. Cheap to clone.
+
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc, oneshot};
+use volhost_core::WaitFailure;
+use volhost_model::view::EventView;
+
+use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
+
+/// A connection to the engine. Every call is cancel-safe: dropping it abandons the answer, not what was asked.
+#[derive(Debug, Clone)]
+pub struct EngineHandle {
+    requests: mpsc::Sender<Request>,
+    changes: broadcast::Sender<Change>,
+}
+
+impl EngineHandle {
+    /// A handle whose requests go into this channel; `changes` is where the engine says what changed.
+    pub fn new(requests: mpsc::Sender<Request>, changes: broadcast::Sender<Change>) -> Self {
+        Self { requests, changes }
+    }
+
+    async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, RequestError> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(make(answer)).await.map_err(|_| RequestError::Stopping)?;
+        answered.await.map_err(|_| RequestError::Stopping)
+    }
+
+    /// What has changed from now on. A receiver that lags has missed changes: list again.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    /// Adds or replaces the objects of a manifest: Pods, PersistentVolumes, PersistentVolumeClaims. All or nothing.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object.
+    pub async fn add_objects(&self, manifest: String) -> Result<Vec<AddedPod>, RequestError> {
+        self.ask(|answer| Request::AddObjects { manifest, answer }).await?
+    }
+
+    /// Forgets a pod that [`EngineHandle::add_objects`] added; its volumes are taken away.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownPod`]; [`RequestError::Conflict`] when the pod comes from a manifest file.
+    pub async fn remove_pod(&self, pod: PodSelector) -> Result<(), RequestError> {
+        self.ask(|answer| Request::RemovePod { pod, answer }).await?
+    }
+
+    /// Waits until every volume the pod uses is mounted. A pod that nobody has named yet is waited for too.
+    ///
+    /// # Errors
+    /// The inner error says how each volume stands; [`RequestError::UnknownPod`] when the pod was not named in time.
+    pub async fn wait_mounted(
+        &self,
+        pod: PodSelector,
+        timeout: Duration,
+    ) -> Result<Result<(), WaitFailure>, RequestError> {
+        self.ask(|answer| Request::WaitMounted { pod, timeout, answer }).await?
+    }
+
+    /// Waits until nothing of the pod is mounted, or may be.
+    ///
+    /// # Errors
+    /// The inner error says how each volume stands.
+    pub async fn wait_unmounted(
+        &self,
+        pod: PodSelector,
+        timeout: Duration,
+    ) -> Result<Result<(), WaitFailure>, RequestError> {
+        self.ask(|answer| Request::WaitUnmounted { pod, timeout, answer }).await?
+    }
+
+    /// Everything that can be listed, at one moment.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn snapshot(&self) -> Result<Snapshot, RequestError> {
+        self.ask(Request::Snapshot).await
+    }
+
+    /// Events after this sequence number, oldest first; 0 for all that are kept.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn events(&self, after: u64) -> Result<Vec<EventView>, RequestError> {
+        self.ask(|answer| Request::Events { after, answer }).await
+    }
+
+    /// The pod's mounts, as the kernel reports them.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownPod`].
+    pub async fn mounts(&self, pod: PodSelector) -> Result<Vec<MountView>, RequestError> {
+        self.ask(|answer| Request::Mounts { pod, answer }).await?
+    }
+
+    /// The pod's volumes that are mounted; with `possibly`, also those that may be.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownPod`].
+    pub async fn mounted_volumes(&self, pod: PodSelector, possibly: bool) -> Result<Vec<MountedVolume>, RequestError> {
+        self.ask(|answer| Request::MountedVolumes { pod, possibly, answer }).await?
+    }
+
+    /// Groups that the pod's PersistentVolumes ask for, without those it has already.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownPod`].
+    pub async fn extra_supplemental_groups(&self, pod: PodSelector) -> Result<Vec<i64>, RequestError> {
+        self.ask(|answer| Request::ExtraSupplementalGroups { pod, answer }).await?
+    }
+
+    /// Unique names of the attachable volumes that are wanted or attached, sorted.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn volumes_in_use(&self) -> Result<Vec<String>, RequestError> {
+        self.ask(Request::VolumesInUse).await
+    }
+
+    /// Says that the node's status reports exactly these volumes as in use.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] names what is no unique volume name.
+    pub async fn mark_reported_in_use(&self, volumes: Vec<String>) -> Result<(), RequestError> {
+        self.ask(|answer| Request::MarkReportedInUse { volumes, answer }).await?
+    }
+
+    /// Whether the volume is attached.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn volume_is_attached(&self, volume: String) -> Result<bool, RequestError> {
+        self.ask(|answer| Request::VolumeIsAttached { volume, answer }).await
+    }
+
+    /// Whether recovery is complete and every source has been read once.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn states_synced(&self) -> Result<bool, RequestError> {
+        self.ask(Request::StatesSynced).await
+    }
+
+    /// Takes every volume away. Answers with what is left when the time is over; empty when all is gone.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn drain(&self, timeout: Duration) -> Result<Vec<String>, RequestError> {
+        self.ask(|answer| Request::Drain { timeout, answer }).await
+    }
+}

@@ -1,0 +1,258 @@
+//! The engine's task: one thing after another, whatever comes first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use volhost_core::Event;
+use volhost_model::names::{PluginName, PodUid};
+use volhost_model::view::EventKind;
+
+use super::executor::FromOperation;
+use super::recovery::Recovery;
+use super::requests::{PodSelector, Request};
+use super::sources::{Effects, Sources};
+use super::world::{WaitAnswer, World};
+use crate::manifest::Changes;
+use crate::plugins::{PluginChanges, PluginRegistry};
+
+/// How many things of one kind are taken before the others get their turn, so that a flood of one starves none.
+const BATCH: usize = 256;
+
+/// What comes in.
+#[derive(Debug)]
+pub struct Inputs {
+    /// Requests from the API.
+    pub requests: mpsc::Receiver<Request>,
+    /// What the manifest folder has brought.
+    pub manifests: mpsc::Receiver<Changes>,
+    /// What the plugin folder has brought.
+    pub plugins: mpsc::Receiver<PluginChanges>,
+    /// What operations report.
+    pub operations: mpsc::UnboundedReceiver<FromOperation>,
+}
+
+/// The engine: the world, its sources, its plugins.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) world: World,
+    pub(super) sources: Sources,
+    pub(super) plugins: Arc<PluginRegistry>,
+    pub(super) root: std::path::PathBuf,
+    pub(super) workshop: Arc<super::operation::Workshop>,
+    pub(super) draining: Vec<Draining>,
+    pub(super) drained: bool,
+    pub(super) expected: Vec<Expected>,
+    synced: bool,
+}
+
+/// A caller that waits for the end of a drain.
+#[derive(Debug)]
+pub(super) struct Draining {
+    pub(super) deadline: Instant,
+    pub(super) answer: tokio::sync::oneshot::Sender<Vec<String>>,
+}
+
+/// A caller that waits for a pod that nobody has named yet: its manifest may be on its way.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) pod: PodSelector,
+    pub(super) deadline: Instant,
+    pub(super) answer: WaitAnswer,
+}
+
+impl Engine {
+    /// An engine that has done nothing yet.
+    pub fn new(
+        world: World,
+        sources: Sources,
+        plugins: Arc<PluginRegistry>,
+        root: std::path::PathBuf,
+        workshop: Arc<super::operation::Workshop>,
+    ) -> Self {
+        Self {
+            world,
+            sources,
+            plugins,
+            root,
+            workshop,
+            draining: Vec::new(),
+            drained: false,
+            expected: Vec::new(),
+            synced: false,
+        }
+    }
+
+    /// Takes over what recovery found. To be called before anything else happens.
+    pub fn take_over(&mut self, recovery: Recovery) {
+        for (what, why) in recovery.problems {
+            self.world.tell(EventKind::Warning, "RecoveryProblem", &format!("path {what}"), &why);
+        }
+        let count = recovery.volumes.len();
+        for volume in recovery.volumes {
+            self.world.feed(Event::Recovered(volume));
+        }
+        if count > 0 {
+            info!(volumes = count, "volumes of an earlier run found");
+        }
+    }
+
+    /// Takes the first reading of plugins and of every source, before anything is served.
+    pub fn begin(&mut self, plugins: PluginChanges, manifests: Option<Changes>) {
+        self.plugins_changed(plugins);
+        let stored = self.sources.restore();
+        self.carry_out(stored);
+        match manifests {
+            Some(changes) => self.manifests_changed(changes),
+            None => self.sync(),
+        }
+        self.tidy();
+    }
+
+    /// Serves until `shutdown`, then lets running operations end for at most `grace`. Returns whether everything was drained.
+    pub async fn run(mut self, mut inputs: Inputs, shutdown: CancellationToken, grace: Duration) -> bool {
+        let mut reports = Vec::with_capacity(BATCH);
+        loop {
+            let wake = self.next_wake();
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                _ = inputs.operations.recv_many(&mut reports, BATCH) => {
+                    for report in reports.drain(..) {
+                        if let Some(pod) = self.world.from_operation(report) {
+                            self.unmounted_from(pod);
+                        }
+                    }
+                }
+                Some(request) = inputs.requests.recv() => {
+                    self.answer(request);
+                    for _ in 1..BATCH {
+                        let Ok(request) = inputs.requests.try_recv() else { break };
+                        self.answer(request);
+                    }
+                }
+                Some(changes) = inputs.manifests.recv() => self.manifests_changed(changes),
+                Some(changes) = inputs.plugins.recv() => self.plugins_changed(changes),
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.world.wake(),
+            }
+            self.tidy();
+        }
+        self.finish(inputs, grace).await
+    }
+
+    async fn finish(mut self, mut inputs: Inputs, grace: Duration) -> bool {
+        // What waits for an answer gets none: the connection ends with the process.
+        inputs.requests.close();
+        let deadline = Instant::now() + grace;
+        while self.world.executor.running() > 0 {
+            match timeout_at(deadline, inputs.operations.recv()).await {
+                // The state machine is not asked any more, so nothing new is started.
+                Ok(Some(FromOperation::Done(id, _))) => drop(self.world.executor.ended(id)),
+                Ok(Some(FromOperation::Event { .. })) => {}
+                Ok(None) => break,
+                Err(_) => {
+                    let running = self.world.executor.running();
+                    warn!(
+                        running,
+                        "operations did not end in time and are abandoned; the next start finds what they left"
+                    );
+                    break;
+                }
+            }
+        }
+        self.drained && self.world.executor.running() == 0
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let world = self.world.next_wake().map(|at| Instant::from_std(self.world.clock.instant(at)));
+        let draining = self.draining.iter().map(|draining| draining.deadline);
+        let expected = self.expected.iter().map(|expected| expected.deadline);
+        world.into_iter().chain(draining).chain(expected).min()
+    }
+
+    fn manifests_changed(&mut self, changes: Changes) {
+        let complete = changes.complete;
+        let effects = self.sources.apply_manifests(changes);
+        self.carry_out(effects);
+        if complete {
+            self.sync();
+        }
+    }
+
+    /// Every source has been read completely: what nobody named belongs to nobody.
+    fn sync(&mut self) {
+        if !self.synced {
+            self.synced = true;
+            self.world.feed(Event::SourcesSynced);
+        }
+    }
+
+    /// Whether every source has been read completely.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced && self.world.core.states_synced()
+    }
+
+    pub(super) fn carry_out(&mut self, effects: Effects) {
+        for (kind, reason, object, message) in effects.notices {
+            self.world.tell(kind, reason, &object, &message);
+        }
+        for uid in effects.gone {
+            self.world.feed(Event::PodGone { uid });
+        }
+        for pod in effects.desired {
+            self.world.feed(Event::PodDesired(pod));
+        }
+        for uid in effects.source_changed {
+            self.world.feed(Event::SourceChanged { uid });
+        }
+        self.meet_expected();
+    }
+
+    fn plugins_changed(&mut self, changes: PluginChanges) {
+        for (file, error) in &changes.failed {
+            self.world.tell(EventKind::Warning, "PluginNotLoaded", &format!("file {}", file.display()), error);
+        }
+        for name in &changes.retired {
+            let message = "its file is gone: it takes old volumes away and serves no new ones";
+            self.world.tell(EventKind::Normal, "PluginRetired", &format!("plugin {name}"), message);
+        }
+        for name in &changes.ready {
+            let loaded = self.plugins.ready(name);
+            let version = loaded.map(|plugin| plugin.info().version.clone()).unwrap_or_default();
+            let message = format!("version {version} serves volumes from now on");
+            self.world.tell(EventKind::Normal, "PluginLoaded", &format!("plugin {name}"), &message);
+        }
+        // Which plugin serves what may have changed for every pod.
+        let effects = self.sources.resolve_all();
+        self.carry_out(effects);
+        for plugin in changes.ready.into_iter().chain(changes.retired) {
+            self.world.feed(Event::PluginChanged { plugin });
+        }
+        self.forget_unused_plugins();
+        self.world.announce_plugins();
+    }
+
+    fn forget_unused_plugins(&self) {
+        let core = &self.world.core;
+        let in_use = |name: &PluginName| core.volumes_of_plugin(name) > 0;
+        self.plugins.forget_unused(in_use);
+    }
+
+    /// What is due after every turn.
+    fn tidy(&mut self) {
+        self.answer_drains();
+        self.give_up_expected();
+        self.world.forget_gone_waiters();
+        self.world.announce();
+    }
+
+    /// A volume of the pod is gone: if it was the last, so are its folders, and perhaps a plugin that was only kept for it.
+    fn unmounted_from(&mut self, pod: PodUid) {
+        if self.world.core.pod(&pod).is_none() {
+            self.world.forget_pod_folders(pod);
+            self.forget_unused_plugins();
+        }
+    }
+}

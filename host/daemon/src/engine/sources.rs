@@ -1,0 +1,284 @@
+//! The objects of all sources, and what their changes mean for the world.
+//!
+//! Objects that were added by request are kept beside the records, so that a restart does not take their pods for gone. Only kinds
+//! without secrets are taken by request: records hold none.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tracing::{info, warn};
+use volhost_core::DesiredPod;
+use volhost_kernel::{Directory, Durability, ErrorKind, KernelError};
+use volhost_model::names::PodUid;
+use volhost_model::view::EventKind;
+
+use super::operation::Workshop;
+use super::requests::{AddedPod, RequestError};
+use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
+use crate::plugins::PluginRegistry;
+use crate::populate::{NodeIdentity, PodStanding, resolve, standing};
+
+/// The folder of objects that were added by request, below the state folder.
+const FOLDER: &str = "objects";
+/// What a request's manifest is called in messages.
+const REQUEST: &str = "request";
+/// An object as the API server stores it at the most, and then some.
+const MAX_OBJECT_BYTES: usize = 4 << 20;
+
+/// What a change of objects means for the world.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Pods that are known to be gone.
+    pub gone: Vec<PodUid>,
+    /// Pods as they are wanted now.
+    pub desired: Vec<DesiredPod>,
+    /// Pods whose volumes' content may have changed.
+    pub source_changed: Vec<PodUid>,
+    /// What users are told: kind, reason, object, message.
+    pub notices: Vec<(EventKind, &'static str, String, String)>,
+}
+
+/// The objects of all sources.
+#[derive(Debug)]
+pub struct Sources {
+    store: ObjectStore,
+    node: NodeIdentity,
+    catalog: Arc<PluginRegistry>,
+    workshop: Arc<Workshop>,
+    /// Pods that were told to be another node's, so that it is said once.
+    elsewhere: BTreeSet<ObjectKey>,
+}
+
+impl Sources {
+    /// Sources that have said nothing yet.
+    pub fn new(workshop: Arc<Workshop>, catalog: Arc<PluginRegistry>, node: NodeIdentity) -> Self {
+        Self { store: ObjectStore::new(), node, catalog, workshop, elsewhere: BTreeSet::new() }
+    }
+
+    /// Whether an object names this pod.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.store.pod_with_uid(uid.as_str()).is_some()
+    }
+
+    /// The uid of the pod of this name.
+    pub fn uid_of(&self, namespace: &str, name: &str) -> Option<PodUid> {
+        let pod = self.store.pod(&ObjectKey::new(Kind::Pod, namespace, name))?;
+        Some(pod.pod.uid.clone())
+    }
+
+    /// Takes what the manifest folder has brought.
+    pub fn apply_manifests(&mut self, changes: Changes) -> Effects {
+        for notice in &changes.notices {
+            info!("{notice}");
+        }
+        let removed: Vec<ObjectKey> = changes.removed.iter().map(|object| object.key.clone()).collect();
+        let applied = self.store.apply(Source::Manifest, changes.upserted, removed);
+        let mut effects = self.effects(applied);
+        for problem in changes.problems {
+            for message in problem.messages {
+                effects.notices.push((
+                    EventKind::Warning,
+                    "InvalidManifest",
+                    format!("file {}", problem.file),
+                    message,
+                ));
+            }
+        }
+        for file in changes.cleared {
+            effects.notices.push((
+                EventKind::Normal,
+                "ManifestMended",
+                format!("file {file}"),
+                "it is read without error again".to_owned(),
+            ));
+        }
+        effects
+    }
+
+    /// Adds or replaces the objects of a request. All or nothing.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`], [`RequestError::Conflict`]; nothing was changed.
+    pub fn add(&mut self, text: &str) -> Result<(Vec<AddedPod>, Effects), RequestError> {
+        let invalid = |error: String| RequestError::Invalid(error);
+        let parsed = manifest::parse(REQUEST, text).map_err(|error| invalid(error.to_string()))?;
+        for object in &parsed.objects {
+            if !matches!(object.key.kind, Kind::Pod | Kind::PersistentVolume | Kind::PersistentVolumeClaim) {
+                return Err(invalid(format!(
+                    "{}: {} cannot be added by request; put its manifest into the manifest folder",
+                    object.origin, object.key
+                )));
+            }
+            self.store.check(Source::Api, object).map_err(|conflict| RequestError::Conflict(conflict.to_string()))?;
+        }
+        if parsed.objects.is_empty() {
+            return Err(invalid(format!("{REQUEST}: there is no object in it")));
+        }
+        for document in documents(text).map_err(invalid)? {
+            self.keep(&document).map_err(|error| invalid(format!("the object cannot be kept: {error}")))?;
+        }
+        let pods = parsed.objects.iter().filter_map(|object| object.pod());
+        let added = pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect();
+        let applied = self.store.apply(Source::Api, parsed.objects, []);
+        Ok((added, self.effects(applied)))
+    }
+
+    /// Forgets a pod that was added by request.
+    ///
+    /// # Errors
+    /// [`RequestError::Conflict`] when the pod comes from a manifest file, [`RequestError::UnknownPod`] when it is gone already.
+    pub fn remove_pod(&mut self, uid: &PodUid) -> Result<Effects, RequestError> {
+        let unknown = || RequestError::UnknownPod(uid.to_string());
+        let key = self.store.pod_with_uid(uid.as_str()).cloned().ok_or_else(unknown)?;
+        if self.store.source(&key) != Some(Source::Api) {
+            let origin = self.store.get(&key).map(|object| object.origin.to_string()).unwrap_or_default();
+            return Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")));
+        }
+        let forgotten = self.folder().and_then(|folder| self.workshop.kernel.remove_file(&folder, &file_name(&key)));
+        if let Err(error) = forgotten {
+            warn!(pod = %key, %error, "the pod's object could not be removed; a restart would bring it back");
+        }
+        let applied = self.store.apply(Source::Api, Vec::new(), [key]);
+        Ok(self.effects(applied))
+    }
+
+    /// Takes over the objects that an earlier run was given by request.
+    pub fn restore(&mut self) -> Effects {
+        let mut notices = Vec::new();
+        let objects = match self.kept(&mut notices) {
+            Ok(objects) => objects,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                notices.push((EventKind::Warning, "RecoveryProblem", format!("path {FOLDER}"), error.to_string()));
+                Vec::new()
+            }
+        };
+        let applied = self.store.apply(Source::Api, objects, []);
+        let mut effects = self.effects(applied);
+        effects.notices.append(&mut notices);
+        effects
+    }
+
+    /// Every pod as it is wanted now: which plugin serves what may have changed.
+    pub fn resolve_all(&mut self) -> Effects {
+        let pods = self.store.pods().map(|(key, _)| key.clone()).collect();
+        self.effects(Applied { resolve: pods, ..Applied::default() })
+    }
+
+    fn effects(&mut self, applied: Applied) -> Effects {
+        let mut effects = Effects { gone: applied.gone, ..Effects::default() };
+        for key in applied.resolve {
+            let Some(pod) = self.store.pod(&key) else { continue };
+            match standing(pod, &self.node) {
+                PodStanding::Runs => {
+                    self.elsewhere.remove(&key);
+                    effects.desired.push(resolve(pod, &self.store, self.catalog.as_ref(), &self.node));
+                }
+                PodStanding::Finished => effects.gone.push(pod.pod.uid.clone()),
+                PodStanding::OtherNode { node } => {
+                    // It may have been this node's before.
+                    effects.gone.push(pod.pod.uid.clone());
+                    if self.elsewhere.insert(key.clone()) {
+                        let message = format!(
+                            "spec.nodeName is {node:?} and this node is {:?}: its volumes are not mounted here",
+                            self.node.name
+                        );
+                        effects.notices.push((
+                            EventKind::Normal,
+                            "OtherNode",
+                            format!("pod {}", key.full_name()),
+                            message,
+                        ));
+                    }
+                }
+            }
+        }
+        for key in applied.source_changed {
+            if let Some(pod) = self.store.pod(&key) {
+                effects.source_changed.push(pod.pod.uid.clone());
+            }
+        }
+        for conflict in applied.conflicts {
+            effects.notices.push((EventKind::Warning, "ConflictingManifest", "file".to_owned(), conflict.to_string()));
+        }
+        effects
+    }
+
+    fn folder(&self) -> Result<Directory, KernelError> {
+        self.workshop.kernel.walk(self.workshop.records.state(), Path::new(FOLDER))
+    }
+
+    fn keep(&self, document: &Value) -> Result<(), String> {
+        let text = document.to_string();
+        let parsed = manifest::parse(REQUEST, &text).map_err(|error| error.to_string())?;
+        let kernel = &self.workshop.kernel;
+        for object in parsed.objects {
+            let folder = kernel.make_dirs(self.workshop.records.state(), Path::new(FOLDER), 0o700);
+            folder
+                .and_then(|folder| {
+                    kernel.write_atomic(&folder, &file_name(&object.key), text.as_bytes(), 0o600, Durability::Process)
+                })
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn kept(
+        &self,
+        notices: &mut Vec<(EventKind, &'static str, String, String)>,
+    ) -> Result<Vec<Arc<Object>>, KernelError> {
+        let folder = self.folder()?;
+        let mut objects = Vec::new();
+        for name in self.workshop.kernel.names(&folder)? {
+            match self.kept_object(&folder, &name) {
+                Ok(parsed) => objects.extend(parsed),
+                Err(error) => {
+                    notices.push((
+                        EventKind::Warning,
+                        "RecoveryProblem",
+                        format!("path {}", Path::new(FOLDER).join(&name).display()),
+                        error,
+                    ));
+                }
+            }
+        }
+        Ok(objects)
+    }
+
+    fn kept_object(&self, folder: &Directory, name: &OsStr) -> Result<Vec<Arc<Object>>, String> {
+        let bytes =
+            self.workshop.kernel.read_file(folder, name, MAX_OBJECT_BYTES).map_err(|error| error.to_string())?;
+        let text = String::from_utf8(bytes.unwrap_or_default()).map_err(|error| error.to_string())?;
+        let parsed = manifest::parse(REQUEST, &text).map_err(|error| error.to_string())?;
+        Ok(parsed.objects)
+    }
+}
+
+fn file_name(key: &ObjectKey) -> OsString {
+    let digest = Sha256::digest(key.to_string());
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    OsString::from(format!("{hex}.json"))
+}
+
+/// The objects of a manifest, each by itself. The text has been checked.
+fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+    let mut objects = Vec::new();
+    for mut document in documents {
+        let items = document.get_mut("items").map(Value::take);
+        match items {
+            Some(Value::Array(items))
+                if document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List")) =>
+            {
+                objects.extend(items);
+            }
+            _ if document.is_null() => {}
+            _ => objects.push(document),
+        }
+    }
+    Ok(objects)
+}

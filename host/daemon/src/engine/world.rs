@@ -1,0 +1,180 @@
+//! The state machine and what surrounds it: its clock, its operations, its waiting callers, its events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, oneshot};
+use tracing::{info, warn};
+use volhost_core::{Command, Core, Event, Notice, Time, WaitFailure, WaiterId};
+use volhost_model::names::PodUid;
+use volhost_model::view::EventKind;
+
+use super::clock::{Clock, micros};
+use super::event_log::EventLog;
+use super::executor::{Executor, FromOperation};
+use super::operation::Workshop;
+use super::requests::{Change, RequestError};
+
+/// Where the answer to a waiting caller goes.
+pub type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>;
+
+/// The state machine at work. Everything happens on one task; only operations run elsewhere.
+#[derive(Debug)]
+pub struct World {
+    /// The state machine.
+    pub core: Core,
+    /// The clock.
+    pub clock: Clock,
+    /// The running operations.
+    pub executor: Executor,
+    /// The last events.
+    pub events: EventLog,
+    workshop: Arc<Workshop>,
+    changes: broadcast::Sender<Change>,
+    waiters: HashMap<WaiterId, WaitAnswer>,
+    next_waiter: WaiterId,
+    timer: Option<Time>,
+    changed: bool,
+    told: bool,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(
+        core: Core,
+        clock: Clock,
+        executor: Executor,
+        workshop: Arc<Workshop>,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        Self {
+            core,
+            clock,
+            executor,
+            events: EventLog::default(),
+            workshop,
+            changes,
+            waiters: HashMap::new(),
+            next_waiter: 0,
+            timer: None,
+            changed: false,
+            told: false,
+        }
+    }
+
+    /// Lets the state machine take a step and carries out what it wants.
+    pub fn feed(&mut self, event: Event) {
+        self.changed = true;
+        for command in self.core.step(self.clock.now(), event) {
+            match command {
+                Command::Start(operation) => self.executor.start(operation),
+                Command::ArmTimer(at) => self.timer = Some(at),
+                Command::Publish(notice) => self.publish(&notice),
+                Command::Answer { waiter, result } => {
+                    if let Some(answer) = self.waiters.remove(&waiter) {
+                        // The caller may have gone away.
+                        let _ = answer.send(Ok(result));
+                    }
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, notice: &Notice) {
+        let object = match (&notice.pod_uid, notice.pod.as_str(), &notice.volume) {
+            (None, _, Some(volume)) => format!("volume {volume}"),
+            (None, _, None) => "node".to_owned(),
+            (Some(uid), "", _) => format!("pod {uid}"),
+            (Some(_), pod, _) => format!("pod {pod}"),
+        };
+        self.tell(notice.kind, notice.reason, &object, &notice.message);
+    }
+
+    /// Tells users that something happened, in the log and as an event.
+    pub fn tell(&mut self, kind: EventKind, reason: &str, object: &str, message: &str) {
+        match kind {
+            EventKind::Normal => info!(reason, object, "{message}"),
+            EventKind::Warning => warn!(reason, object, "{message}"),
+        }
+        self.events.add(self.clock.now(), kind, reason, object, message);
+        self.told = true;
+    }
+
+    /// Takes what a thread reports. Returns the pod, when an unmount of a volume of it has ended.
+    pub fn from_operation(&mut self, report: FromOperation) -> Option<PodUid> {
+        match report {
+            FromOperation::Done(id, report) => {
+                let unmounted = self.executor.ended(id);
+                self.feed(Event::OperationDone { id, report });
+                unmounted
+            }
+            FromOperation::Event { kind, reason, object, message } => {
+                self.tell(kind, &reason, &object, &message);
+                None
+            }
+        }
+    }
+
+    /// Lets a caller wait; `make` turns the waiter's id and deadline into the event.
+    pub fn wait(&mut self, timeout: Duration, answer: WaitAnswer, make: impl FnOnce(WaiterId, Time) -> Event) {
+        self.next_waiter += 1;
+        let waiter = self.next_waiter;
+        let deadline = self.clock.now().saturating_add(micros(timeout));
+        self.waiters.insert(waiter, answer);
+        self.feed(make(waiter, deadline));
+    }
+
+    /// When something is to be done although nothing happens.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.timer.into_iter().chain(self.executor.next_overdue()).min()
+    }
+
+    /// Does what has become due.
+    pub fn wake(&mut self) {
+        let now = self.clock.now();
+        for (id, message) in self.executor.take_overdue(now) {
+            self.feed(Event::OperationOverdue { id, message });
+        }
+        if self.timer.is_some_and(|at| at <= now) {
+            self.timer = None;
+            self.feed(Event::Timer);
+        }
+    }
+
+    /// Tells watchers what has changed since the last call.
+    pub fn announce(&mut self) {
+        // Nobody may be watching.
+        if std::mem::take(&mut self.changed) {
+            let _ = self.changes.send(Change::World);
+        }
+        if std::mem::take(&mut self.told) {
+            let _ = self.changes.send(Change::Events);
+        }
+    }
+
+    /// Tells watchers that plugins have changed.
+    pub fn announce_plugins(&self) {
+        let _ = self.changes.send(Change::Plugins);
+    }
+
+    /// Forgets waiting callers that have gone away.
+    pub fn forget_gone_waiters(&mut self) {
+        let gone: Vec<WaiterId> =
+            self.waiters.iter().filter(|(_, answer)| answer.is_closed()).map(|(id, _)| *id).collect();
+        for waiter in gone {
+            self.waiters.remove(&waiter);
+            self.feed(Event::WaitCancelled { waiter });
+        }
+    }
+
+    /// Removes, on a thread that may block, the empty folders of a pod that has no volumes any more.
+    pub fn forget_pod_folders(&self, pod: PodUid) {
+        let workshop = self.workshop.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = workshop.forget_pod(&pod) {
+                warn!(%pod, %error, "the empty folders of a pod could not be removed");
+            }
+        });
+    }
+}

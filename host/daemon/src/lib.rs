@@ -1,0 +1,23 @@
+//! The node volume host: sources of pods, the engine that carries out what the state machine decides, the API and the command line.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`engine`] | the loop around [`volhost_core`]: events in, operations out, views and waiters |
+//! | [`plugins`] | the plugin folder: load, replace, retire; which plugin serves which source |
+//! | [`manifest`] | the manifest folder as a source of pods and the objects they refer to |
+//! | [`populate`] | pods and objects to resolved volumes |
+//! | [`api`] | the gRPC API on the unix socket |
+//! | `cli`, in the binary | the command line |
+//! | [`config`] | options from flags, environment and file |
+//! | [`node`] | all of it put together; what a program that embeds volhost starts |
+//! | [`run`] | `volhost run`: the daemon from its options to its end |
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod config;
+pub mod engine;
+pub mod manifest;
+pub mod node;
+pub mod plugins;
+pub mod populate;
+pub mod run;

@@ -1,0 +1,43 @@
+//! What one reading of the folder has brought.
+
+use std::sync::Arc;
+
+use super::object::Object;
+
+/// The difference between two readings of a folder.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Changes {
+    /// Objects that are new, say something else, or stand in another file now.
+    pub upserted: Vec<Arc<Object>>,
+    /// Objects that are known to be gone.
+    pub removed: Vec<Arc<Object>>,
+    /// Files that have problems they did not have at the reading before, or other ones.
+    pub problems: Vec<Problem>,
+    /// Files whose problems are over.
+    pub cleared: Vec<String>,
+    /// What was ignored in files that were parsed now.
+    pub notices: Vec<String>,
+    /// The folder was listed, and every file in it has been read without error at least once: a pod that no object names is really
+    /// gone. Describes the state after this reading, whatever changed.
+    pub complete: bool,
+}
+
+impl Changes {
+    /// Whether nothing changed. Says nothing of [`Changes::complete`].
+    pub fn is_empty(&self) -> bool {
+        self.upserted.is_empty()
+            && self.removed.is_empty()
+            && self.problems.is_empty()
+            && self.cleared.is_empty()
+            && self.notices.is_empty()
+    }
+}
+
+/// What is wrong with a file, or with the folder itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file's name; for the folder, the path it was opened by.
+    pub file: String,
+    /// One text a problem, each complete in itself.
+    pub messages: Vec<String>,
+}

@@ -1,0 +1,122 @@
+//! Why a manifest was refused. Every text names the file, the line where one is known, the field, and the way out; none shows a
+//! value of a Secret.
+
+use std::io;
+
+use thiserror::Error;
+use volhost_model::NameError;
+use volhost_model::quantity::QuantityError;
+
+/// Why a manifest file, or one object of it, was refused.
+#[derive(Debug, Error)]
+pub enum ManifestError {
+    /// The file could not be read.
+    #[error("{file}: cannot be read: {source}; its objects stay as they were")]
+    Read {
+        /// The file.
+        file: String,
+        /// The kernel's words.
+        #[source]
+        source: io::Error,
+    },
+    /// It is a device, a socket or a pipe.
+    #[error("{file}: is not a regular file; only regular files and links to them are read")]
+    NotAFile {
+        /// The file.
+        file: String,
+    },
+    /// It is too large.
+    #[error("{file}: has {bytes} bytes, {limit} at most; split it into several files")]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// It is not text.
+    #[error("{file}:{line}: is not UTF-8 text")]
+    NotUtf8 {
+        /// The file.
+        file: String,
+        /// The line of the first byte that is wrong.
+        line: usize,
+    },
+    /// It had objects and now has no byte: most likely its writer was interrupted.
+    #[error("{file}: is empty now; the objects it had stay. Delete the file to remove them")]
+    Emptied {
+        /// The file.
+        file: String,
+    },
+    /// It is not YAML, or too much of it.
+    #[error("{file}:{line}:{column}: {message}")]
+    Syntax {
+        /// The file.
+        file: String,
+        /// From 1.
+        line: u64,
+        /// From 1.
+        column: u64,
+        /// The parser's words.
+        message: String,
+    },
+    /// A field is wrong.
+    #[error("{file}:{line}: {path}: {message}")]
+    Field {
+        /// The file.
+        file: String,
+        /// The field's line, or of what should hold it.
+        line: u32,
+        /// `spec.volumes[0].emptyDir.sizeLimit`.
+        path: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The same object stands twice in one file.
+    #[error("{file}:{line}: {object} is here a second time; the first is at line {first}. Remove or rename one")]
+    Twice {
+        /// The file.
+        file: String,
+        /// The second one's line.
+        line: u32,
+        /// The object.
+        object: String,
+        /// The first one's line.
+        first: u32,
+    },
+}
+
+/// What is wrong with one field, before file and line are known.
+#[derive(Debug, Error)]
+#[error("{path}: {problem}")]
+pub(super) struct FieldError {
+    /// The field, from the object's root.
+    pub(super) path: String,
+    /// What is wrong.
+    #[source]
+    pub(super) problem: FieldProblem,
+}
+
+/// What can be wrong with a field.
+#[derive(Debug, Error)]
+pub(super) enum FieldProblem {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    #[error("{value} is out of range; 0 to {limit} is allowed")]
+    OutOfRange { value: i64, limit: u32 },
+    #[error("{0}")]
+    Other(String),
+}
+
+impl FieldError {
+    pub(super) fn new(path: impl Into<String>, problem: impl Into<FieldProblem>) -> Self {
+        Self { path: path.into(), problem: problem.into() }
+    }
+
+    pub(super) fn other(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(path, FieldProblem::Other(message.into()))
+    }
+}

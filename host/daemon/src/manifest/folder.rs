@@ -1,0 +1,295 @@
+//! A folder of manifests, read again and again. Says after each reading what has changed, and forgets nothing that is not known to be
+//! gone (rule R2).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::changes::{Changes, Problem};
+use super::error::ManifestError;
+use super::listing::{self, FileText, Stamp};
+use super::object::{Object, ObjectKey};
+use super::parse::{Parsed, parse};
+
+/// How often a folder that changes while it is read is read over before what was seen first stays for now.
+const MAX_TRIES: usize = 5;
+/// Two writes within one tick of the kernel's clock give a file the same stamp. A stamp this young is not relied on.
+const STAMP_AGE: Duration = Duration::from_millis(50);
+
+/// A folder of manifests as it was read last.
+#[derive(Debug)]
+pub struct ManifestFolder {
+    path: PathBuf,
+    files: BTreeMap<String, FileState>,
+    /// The objects that count: one a key, and one pod a uid.
+    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    problems: BTreeMap<String, Vec<String>>,
+    /// Why changes are not noticed, if they are not.
+    unwatched: Option<String>,
+    listed_once: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+struct FileState {
+    /// None: read it again next time.
+    stamp: Option<Stamp>,
+    objects: Vec<Arc<Object>>,
+    /// Why the last reading failed.
+    error: Option<String>,
+    ever_good: bool,
+}
+
+/// One look at the folder, not yet believed.
+pub(super) struct Scan {
+    listing: io::Result<BTreeMap<String, Option<Stamp>>>,
+    /// Files are gone that another listing did not confirm.
+    unsettled: bool,
+    readings: BTreeMap<String, Reading>,
+}
+
+struct Reading {
+    stamp: Option<Stamp>,
+    result: Result<Parsed, ManifestError>,
+}
+
+impl ManifestFolder {
+    /// A folder that has not been read yet. Does no I/O: whether the path can be read is what readings report.
+    pub fn open(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            files: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            unwatched: None,
+            listed_once: false,
+        }
+    }
+
+    /// The path it was opened by.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every problem that stands, by file.
+    pub fn problems(&self) -> impl Iterator<Item = Problem> + '_ {
+        self.problems.iter().map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() })
+    }
+
+    /// Whether the folder has been listed, and every file in it has been read without error at least once.
+    pub fn is_complete(&self) -> bool {
+        self.listed_once && self.files.values().all(|file| file.ever_good)
+    }
+
+    /// Reads the folder again. Files that have not changed are not parsed again. Blocks on the file system.
+    ///
+    /// # Guarantees
+    /// - A file that cannot be read or parsed keeps the objects it had; one that was emptied too.
+    /// - A folder that cannot be listed removes nothing.
+    /// - An object that moves from one file to another between two readings stays.
+    /// - Of two files with one object, the one that had it first counts; at the first reading, the first by name.
+    pub fn reread(&mut self) -> Changes {
+        let nobody_writes = BTreeSet::new();
+        let scan = self.scan(&nobody_writes);
+        self.commit(scan, &nobody_writes)
+    }
+
+    /// Reads every file at the next reading, changed or not.
+    pub fn forget_stamps(&mut self) {
+        for file in self.files.values_mut() {
+            file.stamp = None;
+        }
+    }
+
+    /// Has readings report that changes are not noticed, or that they are again.
+    pub(super) fn set_unwatched(&mut self, why: Option<String>) {
+        self.unwatched = why;
+    }
+
+    /// Looks at the folder. Files that somebody is `writing` are not read.
+    pub(super) fn scan(&self, writing: &BTreeSet<String>) -> Scan {
+        let mut scan = self.scan_once(writing);
+        for _ in 1..MAX_TRIES {
+            if !scan.unsettled {
+                break;
+            }
+            scan = self.scan_once(writing);
+        }
+        scan
+    }
+
+    fn scan_once(&self, writing: &BTreeSet<String>) -> Scan {
+        let (listing, mut unsettled) = match self.list() {
+            Ok(listed) => listed,
+            Err(error) => return Scan { listing: Err(error), unsettled: false, readings: BTreeMap::new() },
+        };
+        let mut readings = BTreeMap::new();
+        for (name, stamp) in &listing {
+            let known = self.files.get(name);
+            let unchanged = stamp.is_some() && known.is_some_and(|file| file.stamp == *stamp);
+            if unchanged || writing.contains(name) {
+                continue;
+            }
+            let result = match listing::read(&self.path, name) {
+                Ok(FileText::Text(text))
+                    if text.trim().is_empty() && known.is_some_and(|file| !file.objects.is_empty()) =>
+                {
+                    Err(ManifestError::Emptied { file: name.clone() })
+                }
+                Ok(FileText::Text(text)) => parse(name, &text),
+                // Renamed, perhaps, to a name that the listing has not seen.
+                Ok(FileText::Vanished) => {
+                    unsettled = true;
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            // An error is tried again: what it came from may not be in the stamp.
+            let stamp = stamp.filter(|stamp| result.is_ok() && stamp.is_older_than(STAMP_AGE, SystemTime::now()));
+            readings.insert(name.clone(), Reading { stamp, result });
+        }
+        Scan { listing: Ok(listing), unsettled, readings }
+    }
+
+    /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone only when two listings
+    /// agree; the flag says that they did not.
+    fn list(&self) -> io::Result<(BTreeMap<String, Option<Stamp>>, bool)> {
+        let mut now = listing::list(&self.path)?;
+        for _ in 1..MAX_TRIES {
+            if self.files.keys().all(|name| now.contains_key(name)) {
+                return Ok((now, false));
+            }
+            let again = listing::list(&self.path)?;
+            let agree = again.keys().eq(now.keys());
+            now = again;
+            if agree {
+                return Ok((now, false));
+            }
+        }
+        Ok((now, true))
+    }
+
+    /// Believes a scan, but for the files that were written `meanwhile`: these stay as they were.
+    pub(super) fn commit(&mut self, scan: Scan, meanwhile: &BTreeSet<String>) -> Changes {
+        let mut changes = Changes::default();
+        let mut folder_problem = None;
+        match scan.listing {
+            Err(error) => {
+                folder_problem = Some(format!(
+                    "{}: the manifest folder cannot be read: {error}; its pods stay as they were until it can",
+                    self.path.display()
+                ));
+            }
+            Ok(listing) => {
+                if !scan.unsettled {
+                    self.files.retain(|name, _| listing.contains_key(name));
+                    self.listed_once = true;
+                }
+                for name in listing.into_keys() {
+                    self.files.entry(name).or_default();
+                }
+                for (name, reading) in scan.readings {
+                    if meanwhile.contains(&name) {
+                        continue;
+                    }
+                    let file = self.files.entry(name).or_default();
+                    file.stamp = reading.stamp;
+                    match reading.result {
+                        Ok(parsed) => {
+                            changes.notices.extend(parsed.notices);
+                            *file = FileState {
+                                stamp: reading.stamp,
+                                objects: parsed.objects,
+                                error: None,
+                                ever_good: true,
+                            };
+                        }
+                        Err(error) => file.error = Some(error.to_string()),
+                    }
+                }
+            }
+        }
+        let (objects, mut problems) = self.settle();
+        let folder_problems: Vec<String> = folder_problem.into_iter().chain(self.unwatched.clone()).collect();
+        if !folder_problems.is_empty() {
+            problems.insert(self.path.display().to_string(), folder_problems);
+        }
+        self.replace(objects, problems, &mut changes);
+        changes.complete = self.is_complete();
+        changes
+    }
+
+    /// Which object of each key counts, and what is wrong with the files.
+    fn settle(&self) -> (BTreeMap<ObjectKey, Arc<Object>>, BTreeMap<String, Vec<String>>) {
+        let mut problems: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut candidates: BTreeMap<&ObjectKey, Vec<&Arc<Object>>> = BTreeMap::new();
+        for (name, file) in &self.files {
+            if let Some(error) = &file.error {
+                problems.entry(name.clone()).or_default().push(error.clone());
+            }
+            for object in &file.objects {
+                candidates.entry(&object.key).or_default().push(object);
+            }
+        }
+        let mut chosen: Vec<&Arc<Object>> = Vec::with_capacity(candidates.len());
+        for (key, candidates) in candidates {
+            let holder = self.objects.get(key).map(|held| &held.origin.file);
+            let held = candidates.iter().find(|candidate| Some(&candidate.origin.file) == holder);
+            let Some(winner) = held.or(candidates.first()).copied() else { continue };
+            for other in candidates.into_iter().filter(|other| !Arc::ptr_eq(other, winner)) {
+                let problem = format!(
+                    "{}: {key} is in {} already; that one counts. Remove or rename one of them",
+                    other.origin, winner.origin
+                );
+                problems.entry(other.origin.file.to_string()).or_default().push(problem);
+            }
+            chosen.push(winner);
+        }
+        // Who had its uid before keeps it.
+        chosen.sort_by_key(|object| self.objects.get(&object.key).is_none_or(|held| held.uid != object.uid));
+        let mut pods: BTreeMap<&str, &Arc<Object>> = BTreeMap::new();
+        let mut objects = BTreeMap::new();
+        for object in chosen {
+            if object.pod().is_some()
+                && let Some(first) = pods.get(object.uid.as_str())
+            {
+                let problem = format!(
+                    "{}: {} has the uid of {} at {}; give each pod a uid of its own, or none",
+                    object.origin, object.key, first.key, first.origin
+                );
+                problems.entry(object.origin.file.to_string()).or_default().push(problem);
+                continue;
+            }
+            if object.pod().is_some() {
+                pods.insert(&object.uid, object);
+            }
+            objects.insert(object.key.clone(), Arc::clone(object));
+        }
+        (objects, problems)
+    }
+
+    fn replace(
+        &mut self,
+        objects: BTreeMap<ObjectKey, Arc<Object>>,
+        problems: BTreeMap<String, Vec<String>>,
+        changes: &mut Changes,
+    ) {
+        let same = |a: &Arc<Object>, b: &Arc<Object>| {
+            Arc::ptr_eq(a, b)
+                || (a.origin.file == b.origin.file
+                    && a.uid == b.uid
+                    && a.uid_given == b.uid_given
+                    && a.content == b.content)
+        };
+        let changed = objects.values().filter(|new| self.objects.get(&new.key).is_none_or(|old| !same(old, new)));
+        changes.upserted = changed.cloned().collect();
+        changes.removed = self.objects.values().filter(|old| !objects.contains_key(&old.key)).cloned().collect();
+        let new_problems = problems.iter().filter(|(file, messages)| self.problems.get(*file) != Some(messages));
+        changes.problems =
+            new_problems.map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() }).collect();
+        changes.cleared = self.problems.keys().filter(|file| !problems.contains_key(*file)).cloned().collect();
+        self.objects = objects;
+        self.problems = problems;
+    }
+}

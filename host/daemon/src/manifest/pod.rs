@@ -1,0 +1,248 @@
+//! A pod's manifest, checked: what the populator needs of it and nothing more, since a node may have thousands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as k8s;
+use serde_json::{Map, Value};
+use volhost_model::{OuterName, Pod, PodUid};
+
+use super::error::{FieldError, FieldProblem};
+use super::pod_resources;
+
+/// Linux keeps the highest 32-bit id for "no change".
+const MAX_ID: u32 = u32::MAX - 1;
+
+/// A pod of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodObject {
+    /// What the host and the plugins know of it.
+    pub pod: Arc<Pod>,
+    /// The uid was given, not derived.
+    pub uid_given: bool,
+    /// The file it was read from, for messages.
+    pub file: Arc<str>,
+    /// `spec.volumes`.
+    pub volumes: Vec<PodVolume>,
+    /// Every place where a container names a volume.
+    pub uses: Vec<VolumeUse>,
+    /// `spec.nodeName`; empty when the pod names none.
+    pub node_name: String,
+    /// `status.phase`; empty when the manifest has none.
+    pub phase: String,
+    /// It has a `metadata.deletionTimestamp`.
+    pub deleting: bool,
+    /// It has a status, and every container in it has ended.
+    pub containers_ended: bool,
+}
+
+/// A volume of a pod, as the manifest has it: kept raw, since its source may be one that only a plugin knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodVolume {
+    /// Its name.
+    pub name: OuterName,
+    /// Its line in the file.
+    pub line: u32,
+    /// Everything but the name: the source, or by mistake none or several.
+    pub source: Map<String, Value>,
+}
+
+/// A container's use of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeUse {
+    /// The volume it names.
+    pub volume: OuterName,
+    /// As a device (`volumeDevices`), not as a file system.
+    pub as_device: bool,
+    /// The field: `spec.containers[0].volumeMounts[1]`.
+    pub path: String,
+    /// The field's line in the file.
+    pub line: u32,
+}
+
+impl PodObject {
+    /// The volume of this name.
+    pub fn volume(&self, name: &OuterName) -> Option<(usize, &PodVolume)> {
+        self.volumes.iter().enumerate().find(|(_, volume)| volume.name == *name)
+    }
+}
+
+/// What a container and an ephemeral container have in common here.
+struct Container<'a> {
+    path: String,
+    mounts: &'a [k8s::VolumeMount],
+    devices: &'a [k8s::VolumeDevice],
+}
+
+/// Checks a pod. `raw_volumes` is `spec.volumes` as written; `line_of` finds a field's line.
+pub(super) fn check(
+    typed: k8s::Pod,
+    uid: &str,
+    uid_given: bool,
+    namespace: String,
+    file: &Arc<str>,
+    raw_volumes: Vec<Map<String, Value>>,
+    line_of: &dyn Fn(&str) -> u32,
+) -> Result<PodObject, FieldError> {
+    let k8s::Pod { metadata, spec, status } = typed;
+    let spec = spec.ok_or_else(|| FieldError::other("spec", "is missing"))?;
+    if spec.containers.is_empty() {
+        return Err(FieldError::other("spec.containers", "is empty; a pod has at least one container"));
+    }
+    let uid = PodUid::new(uid).map_err(|e| FieldError::new("metadata.uid", e))?;
+    let volumes = volumes(raw_volumes, line_of)?;
+    let uses = uses(&spec, line_of)?;
+    let security = spec.security_context.clone().unwrap_or_default();
+    let fs_group = security.fs_group.map(|id| group_id("spec.securityContext.fsGroup", id)).transpose()?;
+    let supplemental_groups = security.supplemental_groups.unwrap_or_default();
+    for (index, id) in supplemental_groups.iter().enumerate() {
+        group_id(&format!("spec.securityContext.supplementalGroups[{index}]"), *id)?;
+    }
+    let pod = Pod {
+        uid,
+        namespace,
+        name: metadata.name.unwrap_or_default(),
+        service_account: spec.service_account_name.clone().or_else(|| spec.service_account.clone()).unwrap_or_default(),
+        labels: metadata.labels.unwrap_or_default(),
+        annotations: metadata.annotations.unwrap_or_default(),
+        fs_group,
+        fs_user: run_as_user(&spec)?,
+        supplemental_groups,
+        memory_limit: pod_resources::memory_limit(&spec)?,
+        used_volumes: used_volumes(&volumes, &uses),
+    };
+    Ok(PodObject {
+        pod: Arc::new(pod),
+        uid_given,
+        file: Arc::clone(file),
+        volumes,
+        uses,
+        node_name: spec.node_name.unwrap_or_default(),
+        containers_ended: status.as_ref().is_some_and(containers_ended),
+        phase: status.and_then(|status| status.phase).unwrap_or_default(),
+        deleting: metadata.deletion_timestamp.is_some(),
+    })
+}
+
+fn volumes(raw: Vec<Map<String, Value>>, line_of: &dyn Fn(&str) -> u32) -> Result<Vec<PodVolume>, FieldError> {
+    let mut first: BTreeMap<OuterName, usize> = BTreeMap::new();
+    let mut volumes = Vec::with_capacity(raw.len());
+    for (index, mut source) in raw.into_iter().enumerate() {
+        let path = format!("spec.volumes[{index}].name");
+        let name = match source.remove("name") {
+            Some(Value::String(name)) => name,
+            _ => String::new(),
+        };
+        let name = OuterName::new(name).map_err(|e| FieldError::new(&path, e))?;
+        if let Some(first) = first.insert(name.clone(), index) {
+            return Err(FieldError::other(
+                path,
+                format!("the name \"{name}\" is taken by spec.volumes[{first}]; rename one of them"),
+            ));
+        }
+        volumes.push(PodVolume { name, line: line_of(&format!("spec.volumes[{index}]")), source });
+    }
+    Ok(volumes)
+}
+
+fn uses(spec: &k8s::PodSpec, line_of: &dyn Fn(&str) -> u32) -> Result<Vec<VolumeUse>, FieldError> {
+    let name = |path: &str, field: &str, name: &str| {
+        let path = format!("{path}.{field}");
+        OuterName::new(name).map_err(|e| FieldError::new(path, e))
+    };
+    let mut uses = Vec::new();
+    for container in containers(spec) {
+        for (index, mount) in container.mounts.iter().enumerate() {
+            let path = format!("{}.volumeMounts[{index}]", container.path);
+            let line = line_of(&path);
+            uses.push(VolumeUse { volume: name(&path, "name", &mount.name)?, as_device: false, path, line });
+        }
+        for (index, device) in container.devices.iter().enumerate() {
+            let path = format!("{}.volumeDevices[{index}]", container.path);
+            let line = line_of(&path);
+            uses.push(VolumeUse { volume: name(&path, "name", &device.name)?, as_device: true, path, line });
+        }
+    }
+    Ok(uses)
+}
+
+fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
+    fn of<'a>(
+        list: &str,
+        index: usize,
+        mounts: Option<&'a Vec<k8s::VolumeMount>>,
+        devices: Option<&'a Vec<k8s::VolumeDevice>>,
+    ) -> Container<'a> {
+        Container {
+            path: format!("spec.{list}[{index}]"),
+            mounts: mounts.map(Vec::as_slice).unwrap_or_default(),
+            devices: devices.map(Vec::as_slice).unwrap_or_default(),
+        }
+    }
+    let init = spec.init_containers.iter().flatten().enumerate();
+    let regular = spec.containers.iter().enumerate();
+    let ephemeral = spec.ephemeral_containers.iter().flatten().enumerate();
+    init.map(|(i, c)| of("initContainers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref()))
+        .chain(regular.map(|(i, c)| of("containers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref())))
+        .chain(
+            ephemeral.map(|(i, c)| of("ephemeralContainers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref())),
+        )
+}
+
+/// The volumes that containers name: the pod's own in their order, then those it lacks.
+fn used_volumes(volumes: &[PodVolume], uses: &[VolumeUse]) -> Vec<OuterName> {
+    let mut used: BTreeSet<&OuterName> = uses.iter().map(|used| &used.volume).collect();
+    let mut names: Vec<OuterName> =
+        volumes.iter().filter(|volume| used.remove(&volume.name)).map(|volume| volume.name.clone()).collect();
+    names.extend(used.into_iter().cloned());
+    names
+}
+
+/// The user that all containers run as, if each says so and all say the same.
+fn run_as_user(spec: &k8s::PodSpec) -> Result<Option<u32>, FieldError> {
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
+    let own = |context: &Option<k8s::SecurityContext>| context.as_ref().and_then(|context| context.run_as_user);
+    let init = spec
+        .init_containers
+        .iter()
+        .flatten()
+        .enumerate()
+        .map(|(i, c)| (format!("spec.initContainers[{i}]"), own(&c.security_context)));
+    let regular =
+        spec.containers.iter().enumerate().map(|(i, c)| (format!("spec.containers[{i}]"), own(&c.security_context)));
+    let ephemeral = spec
+        .ephemeral_containers
+        .iter()
+        .flatten()
+        .enumerate()
+        .map(|(i, c)| (format!("spec.ephemeralContainers[{i}]"), own(&c.security_context)));
+
+    if let Some(id) = of_pod {
+        group_id("spec.securityContext.runAsUser", id)?;
+    }
+    let mut users = BTreeSet::new();
+    for (path, user) in init.chain(regular).chain(ephemeral) {
+        let checked =
+            user.or(of_pod).map(|id| group_id(&format!("{path}.securityContext.runAsUser"), id)).transpose()?;
+        users.insert(checked);
+    }
+    let only = users.pop_first().flatten();
+    Ok(only.filter(|_| users.is_empty()))
+}
+
+fn group_id(path: &str, id: i64) -> Result<u32, FieldError> {
+    u32::try_from(id)
+        .ok()
+        .filter(|id| *id <= MAX_ID)
+        .ok_or_else(|| FieldError::new(path, FieldProblem::OutOfRange { value: id, limit: MAX_ID }))
+}
+
+fn containers_ended(status: &k8s::PodStatus) -> bool {
+    let mut statuses =
+        [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .peekable();
+    statuses.peek().is_some() && statuses.all(|one| one.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+}

@@ -1,0 +1,61 @@
+//! A pod's memory limit, as the kubelet sets it on the pod's cgroup.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1 as k8s;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use volhost_model::quantity::parse_bytes;
+
+use super::error::FieldError;
+
+const MEMORY: &str = "memory";
+
+/// The pod's limit in bytes: its own if it has one, else what its containers may use together. Init containers run one by one, before
+/// the others and beside the sidecars started before them. None when a container has no limit. `spec.overhead` is added.
+pub(super) fn memory_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldError> {
+    let overhead = match spec.overhead.as_ref() {
+        Some(overhead) => memory(overhead, "spec.overhead")?.unwrap_or(0),
+        None => 0,
+    };
+    let mut unlimited = false;
+    let mut sidecars = 0_u64;
+    let mut peak = 0_u64;
+    for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+        let Some(limit) = limit_of(container, &format!("spec.initContainers[{index}]"))? else {
+            unlimited = true;
+            continue;
+        };
+        let with_sidecars = sidecars.saturating_add(limit);
+        peak = peak.max(with_sidecars);
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = with_sidecars;
+        }
+    }
+    let mut running = sidecars;
+    for (index, container) in spec.containers.iter().enumerate() {
+        match limit_of(container, &format!("spec.containers[{index}]"))? {
+            Some(limit) => running = running.saturating_add(limit),
+            None => unlimited = true,
+        }
+    }
+    if let Some(limits) = spec.resources.as_ref().and_then(|resources| resources.limits.as_ref())
+        && let Some(limit) = memory(limits, "spec.resources.limits")?
+    {
+        return Ok(Some(limit.saturating_add(overhead)));
+    }
+    Ok((!unlimited).then(|| peak.max(running).saturating_add(overhead)))
+}
+
+fn limit_of(container: &k8s::Container, path: &str) -> Result<Option<u64>, FieldError> {
+    match container.resources.as_ref().and_then(|resources| resources.limits.as_ref()) {
+        Some(limits) => memory(limits, &format!("{path}.resources.limits")),
+        None => Ok(None),
+    }
+}
+
+/// Zero is no limit, as in Kubernetes.
+fn memory(quantities: &BTreeMap<String, Quantity>, path: &str) -> Result<Option<u64>, FieldError> {
+    let Some(quantity) = quantities.get(MEMORY) else { return Ok(None) };
+    let bytes = parse_bytes(&quantity.0).map_err(|e| FieldError::new(format!("{path}.{MEMORY}"), e))?;
+    Ok(Some(bytes).filter(|bytes| *bytes > 0))
+}

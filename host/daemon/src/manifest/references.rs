@@ -1,0 +1,73 @@
+//! Which other objects a pod's volumes, and a PersistentVolume's source, are made of.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::object::{Kind, ObjectKey};
+use super::persistent_volume::PersistentVolumeObject;
+use super::pod::PodObject;
+
+/// The field of a volume that names a claim.
+pub const CLAIM_SOURCE: &str = "persistentVolumeClaim";
+/// The field of a volume whose claim is made for it alone.
+pub const EPHEMERAL_SOURCE: &str = "ephemeral";
+
+/// The claim of a generic ephemeral volume: `<pod>-<volume>`.
+pub fn ephemeral_claim_name(pod: &str, volume: &str) -> String {
+    format!("{pod}-{volume}")
+}
+
+/// The objects that the pod's volumes name: claims, config maps, secrets.
+pub fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
+    let namespace = &pod.pod.namespace;
+    let key = |kind, name: &str| ObjectKey::new(kind, namespace, name);
+    let mut found = BTreeSet::new();
+    for volume in &pod.volumes {
+        for (field, source) in &volume.source {
+            match (field.as_str(), source) {
+                (CLAIM_SOURCE, source) => {
+                    found.extend(text(source, "claimName").map(|name| key(Kind::PersistentVolumeClaim, name)))
+                }
+                (EPHEMERAL_SOURCE, _) => {
+                    let name = ephemeral_claim_name(&pod.pod.name, volume.name.as_str());
+                    found.insert(key(Kind::PersistentVolumeClaim, &name));
+                }
+                ("configMap", source) => found.extend(text(source, "name").map(|name| key(Kind::ConfigMap, name))),
+                ("secret", source) => found.extend(text(source, "secretName").map(|name| key(Kind::Secret, name))),
+                ("projected", source) => {
+                    for part in source.get("sources").and_then(Value::as_array).into_iter().flatten() {
+                        let named = |field: &str| part.get(field).and_then(|part| text(part, "name"));
+                        found.extend(named("configMap").map(|name| key(Kind::ConfigMap, name)));
+                        found.extend(named("secret").map(|name| key(Kind::Secret, name)));
+                    }
+                }
+                (_, Value::Object(fields)) => {
+                    found.extend(
+                        secrets(fields).filter_map(|secret| text(secret, "name")).map(|name| key(Kind::Secret, name)),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// The secrets that the PersistentVolume's source names.
+pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> BTreeSet<ObjectKey> {
+    let sources = volume.source.values().filter_map(Value::as_object);
+    sources
+        .flat_map(secrets)
+        .filter_map(|secret| Some(ObjectKey::new(Kind::Secret, text(secret, "namespace")?, text(secret, "name")?)))
+        .collect()
+}
+
+/// `secretRef`, `nodePublishSecretRef` and their like.
+fn secrets(fields: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    fields.iter().filter(|(field, _)| field.ends_with("ecretRef")).map(|(_, value)| value)
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field)?.as_str()
+}

@@ -1,0 +1,56 @@
+//! What a user notices of manifests, by topic.
+
+mod bad_input;
+mod bindings;
+mod examples;
+mod folder;
+mod pods;
+mod random;
+mod store;
+mod watching;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Changes, Object, PodObject, parse};
+
+/// A pod with one disk emptyDir.
+pub(crate) fn pod(name: &str) -> String {
+    pod_with(name, "emptyDir: {}")
+}
+
+/// A pod whose one volume has this source.
+pub(crate) fn pod_with(name: &str, source: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n  - name: c\n    volumeMounts:\n    - {{name: v, mountPath: /v}}\n  volumes:\n  - name: v\n    {source}\n"
+    )
+}
+
+pub(crate) fn objects(text: &str) -> Vec<Arc<Object>> {
+    parse("test.yaml", text).unwrap().objects
+}
+
+pub(crate) fn only_pod(text: &str) -> Arc<PodObject> {
+    Arc::clone(objects(text).first().unwrap().pod().unwrap())
+}
+
+pub(crate) fn refusal(text: &str) -> String {
+    parse("test.yaml", text).unwrap_err().to_string()
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    fs::write(folder.join(name), text).unwrap();
+}
+
+fn upserted(changes: &Changes) -> Vec<String> {
+    changes.upserted.iter().map(|object| object.key.to_string()).collect()
+}
+
+fn removed(changes: &Changes) -> Vec<String> {
+    changes.removed.iter().map(|object| object.key.to_string()).collect()
+}
+
+fn problems(changes: &Changes) -> String {
+    changes.problems.iter().flat_map(|problem| problem.messages.clone()).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,314 @@
+//! A node: root folder, plugins, sources and engine, put together in the order that loses nothing.
+//!
+//! ```text
+//!  lock the root folder -> make it a mount of its own -> the tmpfs for records
+//!    -> load plugins -> read what stands in the pods' folders -> read every source -> serve
+//! ```
+//!
+//! Nothing is mounted or unmounted before recovery has seen what stands, and no recovered volume is unmounted before every source has spoken.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use volhost_core::{Config, Core};
+use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
+use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
+
+use crate::engine::EngineHandle;
+use crate::engine::clock::Clock;
+use crate::engine::executor::{Bounds, Executor};
+use crate::engine::layout;
+use crate::engine::operation::Workshop;
+use crate::engine::records::Records;
+use crate::engine::serve::{Engine, Inputs};
+use crate::engine::sources::Sources;
+use crate::engine::world::World;
+use crate::manifest::{self, ManifestFolder};
+use crate::plugins::{self, PluginRegistry};
+use crate::populate::NodeIdentity;
+
+/// Requests that may wait for the engine; more callers wait before they have asked.
+const REQUEST_QUEUE: usize = 1024;
+/// Changes that a watcher may lag behind before it must list again.
+const CHANGE_QUEUE: usize = 256;
+/// The records' tmpfs: 40,000 volumes need less than half of it.
+const STATE_BYTES: u64 = 512 << 20;
+
+/// How long running operations may take to end when the node stops: under the 90 s that systemd gives a service.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// What a node is started with.
+#[derive(Debug)]
+pub struct NodeOptions {
+    /// The root folder.
+    pub root: PathBuf,
+    /// The plugin folder.
+    pub plugins: PathBuf,
+    /// The manifest folder, if there is one.
+    pub manifests: Option<PathBuf>,
+    /// The node's name and labels.
+    pub identity: NodeIdentity,
+    /// What plugins may do.
+    pub grants: GrantPolicy,
+    /// Compiled plugins are kept here.
+    pub cache: PathBuf,
+    /// How plugins are compiled.
+    pub compiler: volhost_runtime::Compiler,
+    /// Whether mounts appear in the mount namespaces of containers that were started before.
+    pub propagation: Propagation,
+    /// What bounds operations.
+    pub bounds: Bounds,
+    /// The primitives.
+    pub kernel: Arc<dyn Kernel>,
+}
+
+/// Why a node could not be started. Nothing is left running.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The root folder cannot be used.
+    #[error("the root folder {} cannot be prepared: {source}", root.display())]
+    Root {
+        /// Which.
+        root: PathBuf,
+        /// Why.
+        source: KernelError,
+    },
+    /// Another volhost has it.
+    #[error("the root folder {} cannot be locked: {source}", root.display())]
+    Lock {
+        /// Which.
+        root: PathBuf,
+        /// Why, and who has it.
+        source: KernelError,
+    },
+    /// The tmpfs for records cannot be made.
+    #[error("the tmpfs for records at {} cannot be mounted: {source}", path.display())]
+    State {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: KernelError,
+    },
+    /// The plugin folder is not there.
+    #[error("the plugin folder {} cannot be read: {source}; make it, or name another with --plugin-dir", folder.display())]
+    Plugins {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The runtime cannot be set up.
+    #[error("the WebAssembly runtime cannot be set up: {0}")]
+    Runtime(#[from] RuntimeError),
+    /// The machine's memory is not known.
+    #[error("the machine's memory cannot be read: {0}")]
+    Memory(#[source] KernelError),
+    /// What stands in the pods' folders cannot be seen.
+    #[error("the pods' folders below {} cannot be read, and nothing may be mounted before it is known what stands: {source}", root.display())]
+    Recovery {
+        /// The root folder.
+        root: PathBuf,
+        /// Why.
+        source: KernelError,
+    },
+    /// A task ended before it had begun.
+    #[error("a task of volhost ended early; its log says why")]
+    Ended,
+}
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    handle: EngineHandle,
+    reload: Vec<Arc<Notify>>,
+    stop: CancellationToken,
+    engine: JoinHandle<bool>,
+    kernel: Arc<dyn Kernel>,
+    root: PathBuf,
+    inside: Directory,
+    _lock: RootLock,
+}
+
+impl Node {
+    /// Starts a node. When it returns, what earlier runs left is known, every source has been read once, and requests are served.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing runs, and what was mounted before is as it was.
+    pub async fn start(options: NodeOptions) -> Result<Self, StartError> {
+        // `begin` blocks on the disk, the kernel and the compiler child.
+        let (begun, options) =
+            tokio::task::spawn_blocking(move || (begin(&options), options)).await.map_err(|_| StartError::Ended)?;
+        let Begun { lock, inside, workshop, registry, recovery, memory } = begun?;
+
+        let stop = CancellationToken::new();
+        let clock = Clock::start();
+        let (outcomes, operations) = mpsc::unbounded_channel();
+        let (plugin_changes, mut plugin_inputs) = mpsc::channel(16);
+        let (manifest_changes, mut manifest_inputs) = mpsc::channel(16);
+        let (requests, request_inputs) = mpsc::channel(REQUEST_QUEUE);
+        let (changes, _) = broadcast::channel(CHANGE_QUEUE);
+
+        let mut reload = vec![Arc::new(Notify::new())];
+        tokio::spawn(plugins::watch(
+            options.plugins.clone(),
+            registry.clone(),
+            plugin_changes,
+            reload.first().cloned().unwrap_or_default(),
+            stop.clone(),
+        ));
+        let first_plugins = plugin_inputs.recv().await.ok_or(StartError::Ended)?;
+
+        let first_manifests = match &options.manifests {
+            None => None,
+            Some(folder) => {
+                let reread = Arc::new(Notify::new());
+                reload.push(reread.clone());
+                let watching =
+                    manifest::watch(ManifestFolder::open(folder.clone()), reread, manifest_changes, stop.clone());
+                tokio::spawn(async move {
+                    if let Err(error) = watching.await {
+                        error!(%error, "the manifest folder is not watched any more; restart volhost");
+                    }
+                });
+                Some(manifest_inputs.recv().await.ok_or(StartError::Ended)?)
+            }
+        };
+
+        let facts = NodeFacts {
+            name: options.identity.name.clone(),
+            allocatable_memory: memory,
+            labels: options.identity.labels.clone(),
+        };
+        let executor = Executor::new(workshop.clone(), Arc::new(facts), clock, options.bounds, outcomes);
+        let world = World::new(Core::new(Config::default()), clock, executor, workshop.clone(), changes.clone());
+        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity);
+        let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop);
+        engine.take_over(recovery);
+        engine.begin(first_plugins, first_manifests);
+        let inputs =
+            Inputs { requests: request_inputs, manifests: manifest_inputs, plugins: plugin_inputs, operations };
+        let handle = EngineHandle::new(requests, changes);
+        let grace = STOP_GRACE;
+        let engine = tokio::spawn(engine.run(inputs, stop.clone(), grace));
+        Ok(Self { handle, reload, stop, engine, kernel: options.kernel, root: options.root, inside, _lock: lock })
+    }
+
+    /// How to talk to it.
+    pub fn handle(&self) -> EngineHandle {
+        self.handle.clone()
+    }
+
+    /// Reads the plugin folder and the manifest folder again.
+    pub fn reload(&self) {
+        for reload in &self.reload {
+            reload.notify_one();
+        }
+    }
+
+    /// Ends the node. Running operations are let end, for a while; mounts stay. After a drain that left nothing, the
+    /// root folder's own mounts go too.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let drained = match self.engine.await {
+            Ok(drained) => drained,
+            Err(error) => {
+                error!(%error, "the engine ended early");
+                false
+            }
+        };
+        if !drained {
+            return;
+        }
+        let (kernel, root, inside) = (self.kernel, self.root, self.inside);
+        let released = tokio::task::spawn_blocking(move || {
+            // Lazily: a thread that has just ended may still hold a folder of it open. It holds nothing that anyone needs.
+            kernel.detach(&inside, OsStr::new(layout::STATE), Detach::Lazy)?;
+            drop(inside);
+            kernel.release_root(&root)
+        });
+        match released.await {
+            Ok(Ok(())) => info!("nothing is mounted any more; the root folder is a plain folder again"),
+            Ok(Err(error)) => warn!(%error, "the root folder's own mounts stay"),
+            Err(error) => warn!(%error, "the root folder's own mounts stay"),
+        }
+    }
+}
+
+struct Begun {
+    lock: RootLock,
+    inside: Directory,
+    workshop: Arc<Workshop>,
+    registry: Arc<PluginRegistry>,
+    recovery: crate::engine::recovery::Recovery,
+    memory: u64,
+}
+
+/// All that blocks, up to the recovery.
+fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
+    let kernel = &options.kernel;
+    let root_error = |source| StartError::Root { root: options.root.clone(), source };
+    std::fs::read_dir(&options.plugins)
+        .map_err(|source| StartError::Plugins { folder: options.plugins.clone(), source })?;
+    let memory = kernel.total_memory().map_err(StartError::Memory)?;
+    let (lock, root) = lock_and_prepare(options)?;
+    let state = state_folder(kernel.as_ref(), &root)
+        .map_err(|source| StartError::State { path: options.root.join(layout::STATE), source })?;
+    let runtime = Runtime::new(
+        RuntimeConfig {
+            cache_dir: options.cache.clone(),
+            limits: volhost_runtime::Limits::default(),
+            compiler: options.compiler.clone(),
+            grants: options.grants.clone(),
+        },
+        kernel.clone(),
+    )?;
+    let registry = Arc::new(PluginRegistry::new(Arc::new(runtime)));
+    let inside = kernel.try_clone(&root).map_err(root_error)?;
+    let workshop = Arc::new(Workshop {
+        kernel: kernel.clone(),
+        root,
+        records: Records::new(kernel.clone(), state),
+        plugins: registry.clone(),
+    });
+    let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
+    Ok(Begun { lock, inside, workshop, registry, recovery, memory })
+}
+
+/// The lock first, so that a second volhost changes nothing of the first one's mounts. Only a folder that is not there yet is made before.
+fn lock_and_prepare(options: &NodeOptions) -> Result<(RootLock, Directory), StartError> {
+    let kernel = &options.kernel;
+    let lock = |root: &Directory| {
+        let locked = kernel.lock_root(root, OsStr::new(layout::LOCK));
+        locked.map_err(|source| StartError::Lock { root: options.root.clone(), source })
+    };
+    let prepare = || {
+        let root = kernel.prepare_root(&options.root, options.propagation);
+        root.map_err(|source| StartError::Root { root: options.root.clone(), source })
+    };
+    match kernel.open_directory(&options.root) {
+        Ok(existing) => Ok((lock(&existing)?, prepare()?)),
+        Err(_) => {
+            let root = prepare()?;
+            Ok((lock(&root)?, root))
+        }
+    }
+}
+
+/// The folder for records: a tmpfs of the host's own, so that records are exactly as lasting as the mounts they describe.
+fn state_folder(kernel: &dyn Kernel, root: &Directory) -> Result<Directory, KernelError> {
+    let name = OsStr::new(layout::STATE);
+    if !matches!(kernel.entry(root, name)?, Entry::Mount(_)) {
+        let options = [FsOption::new("mode", "0700"), FsOption::new("size", STATE_BYTES.to_string())];
+        let tmpfs = kernel.tmpfs(&options)?;
+        kernel.set_options(&tmpfs, &["nosuid", "nodev", "noexec"], false)?;
+        kernel.attach(tmpfs, root, name)?;
+    }
+    kernel.walk(root, name.as_ref())
+}

@@ -1,0 +1,20 @@
+//! The plugin folder: which `.wasm` files are loaded, what serves which volume source, and what becomes of a plugin whose
+//! file is replaced or removed.
+//!
+//! ```text
+//!             file appears            file replaced: new operations use the new one,
+//!   (nothing) ------------> Ready <-------------------.   running ones end with the old
+//!        |                    |  \____________________/
+//!        | cannot be loaded   | file removed
+//!        v                    v
+//!      Failed              Retired: serves tear-downs only, until its last volume is gone
+//! ```
+//!
+//! A file that cannot be loaded never takes away the version that was loaded before.
+
+mod catalog;
+mod folder;
+mod registry;
+
+pub use folder::watch;
+pub use registry::{PluginChanges, PluginRegistry, RegistryError};

@@ -1,0 +1,229 @@
+//! Which plugins are loaded, by file, by name and by the source they serve.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use thiserror::Error;
+use volhost_model::names::PluginName;
+use volhost_model::view::PluginView;
+use volhost_runtime::{LoadError, Plugin, Runtime};
+
+/// Why a file's plugin was not taken into service.
+#[derive(Debug, Error)]
+pub enum RegistryError {
+    /// The runtime refused it.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Another file's plugin has the name.
+    #[error("plugin {name} is loaded from {} already; remove one of the two files", loaded.display())]
+    NameTaken {
+        /// The name.
+        name: PluginName,
+        /// The file that has it.
+        loaded: PathBuf,
+    },
+    /// Another plugin serves one of its sources.
+    #[error(
+        "it serves the volume source {source_name:?}, which plugin {by} serves already; remove one of the two files"
+    )]
+    SourceTaken {
+        /// The source.
+        source_name: String,
+        /// Who serves it.
+        by: PluginName,
+    },
+}
+
+/// What a look at the folder has changed.
+#[derive(Debug, Default)]
+pub struct PluginChanges {
+    /// Plugins that can serve now: loaded or replaced.
+    pub ready: Vec<PluginName>,
+    /// Plugins whose file is gone.
+    pub retired: Vec<PluginName>,
+    /// Files that could not be loaded, and why.
+    pub failed: Vec<(PathBuf, String)>,
+}
+
+/// The loaded plugins. Shared between the folder's watcher, which changes it, and the engine, which looks things up.
+#[derive(Debug)]
+pub struct PluginRegistry {
+    runtime: Arc<Runtime>,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: BTreeMap<PluginName, Arc<Plugin>>,
+    /// The file is gone, volumes may be left.
+    retired: BTreeMap<PluginName, Arc<Plugin>>,
+    /// Source to plugin, for those that are ready.
+    sources: BTreeMap<String, PluginName>,
+    failed: BTreeMap<PathBuf, String>,
+}
+
+impl PluginRegistry {
+    /// An empty registry.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime, state: RwLock::default() }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Loads the file and takes its plugin into service, in place of an older version from the same file. Blocking: compiles when
+    /// the cache lacks it.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; the version loaded before stays in service.
+    pub fn load(&self, file: &Path) -> Result<PluginName, RegistryError> {
+        let outcome =
+            self.runtime.load(file).map_err(RegistryError::from).and_then(|plugin| self.put_into_service(file, plugin));
+        let mut state = self.write();
+        match &outcome {
+            Ok(_) => state.failed.remove(file),
+            Err(error) => state.failed.insert(file.to_owned(), error.to_string()),
+        };
+        outcome
+    }
+
+    fn put_into_service(&self, file: &Path, plugin: Arc<Plugin>) -> Result<PluginName, RegistryError> {
+        let info = plugin.info();
+        let name = info.name.clone();
+        let mut state = self.write();
+        if let Some(other) = state.ready.get(&name).filter(|other| other.info().file != file) {
+            return Err(RegistryError::NameTaken { name, loaded: other.info().file.clone() });
+        }
+        for source in &info.sources {
+            match state.sources.get(source).filter(|by| **by != name) {
+                // A file whose plugin has been renamed gives its sources up with its old name.
+                Some(by) if state.ready.get(by).is_some_and(|p| p.info().file != file) => {
+                    return Err(RegistryError::SourceTaken { source_name: source.clone(), by: by.clone() });
+                }
+                _ => {}
+            }
+        }
+        let renamed: Vec<PluginName> = state
+            .ready
+            .iter()
+            .filter(|(other, p)| p.info().file == file && **other != name)
+            .map(|(other, _)| other.clone())
+            .collect();
+        for other in renamed {
+            state.retire(&other);
+        }
+        state.sources.retain(|_, by| *by != name);
+        for source in &info.sources {
+            state.sources.insert(source.clone(), name.clone());
+        }
+        state.retired.remove(&name);
+        state.ready.insert(name.clone(), plugin);
+        Ok(name)
+    }
+
+    /// The file is gone: its plugin serves tear-downs only from now on.
+    pub fn remove(&self, file: &Path) -> Option<PluginName> {
+        let mut state = self.write();
+        state.failed.remove(file);
+        let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
+        state.retire(&name);
+        Some(name)
+    }
+
+    /// A plugin that may set volumes up.
+    pub fn ready(&self, name: &PluginName) -> Option<Arc<Plugin>> {
+        self.read().ready.get(name).cloned()
+    }
+
+    /// The plugin that serves a source, if one does.
+    pub fn serving(&self, source: &str) -> Option<Arc<Plugin>> {
+        let state = self.read();
+        state.ready.get(state.sources.get(source)?).cloned()
+    }
+
+    /// The sources that are served, sorted.
+    pub fn sources(&self) -> Vec<String> {
+        self.read().sources.keys().cloned().collect()
+    }
+
+    /// A plugin that may take volumes away: the ready one, else the retired one, else, after a restart, the one of this digest from
+    /// the compiled cache.
+    pub fn for_tear_down(&self, name: &PluginName, digest: Option<&str>) -> Option<Arc<Plugin>> {
+        {
+            let state = self.read();
+            if let Some(plugin) = state.ready.get(name).or_else(|| state.retired.get(name)) {
+                return Some(plugin.clone());
+            }
+        }
+        let plugin = self.runtime.load_cached(digest?).ok().filter(|plugin| plugin.info().name == *name)?;
+        self.write().retired.entry(name.clone()).or_insert(plugin.clone());
+        Some(plugin)
+    }
+
+    /// Why no plugin of this name is ready, as far as a failed file tells.
+    pub fn failures(&self) -> Vec<(PathBuf, String)> {
+        self.read().failed.iter().map(|(file, error)| (file.clone(), error.clone())).collect()
+    }
+
+    /// Forgets retired plugins that `in_use` no longer names.
+    pub fn forget_unused(&self, in_use: impl Fn(&PluginName) -> bool) {
+        self.write().retired.retain(|name, _| in_use(name));
+    }
+
+    /// Every plugin, ready, retired or failed, for users. `volumes` counts the volumes of a plugin.
+    pub fn views(&self, volumes: impl Fn(&PluginName) -> u32) -> Vec<PluginView> {
+        let state = self.read();
+        let loaded = |plugin: &Arc<Plugin>, word: &str| {
+            let info = plugin.info();
+            PluginView {
+                name: info.name.to_string(),
+                version: info.version.clone(),
+                state: word.to_owned(),
+                file: info.file.display().to_string(),
+                digest: info.digest.clone(),
+                abi: info.abi.clone(),
+                sources: info.sources.clone(),
+                exports: info.exports.clone(),
+                imports: info.imports.clone(),
+                volumes: volumes(&info.name),
+                error: state.failed.get(&info.file).cloned().unwrap_or_default(),
+            }
+        };
+        let mut views: Vec<PluginView> = state.ready.values().map(|plugin| loaded(plugin, "Ready")).collect();
+        views.extend(state.retired.values().map(|plugin| loaded(plugin, "Retired")));
+        for (file, error) in &state.failed {
+            if state.ready.values().any(|plugin| plugin.info().file == *file) {
+                continue;
+            }
+            views.push(PluginView {
+                name: file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+                version: String::new(),
+                state: "Failed".to_owned(),
+                file: file.display().to_string(),
+                digest: String::new(),
+                abi: String::new(),
+                sources: Vec::new(),
+                exports: Vec::new(),
+                imports: Vec::new(),
+                volumes: 0,
+                error: error.clone(),
+            });
+        }
+        views
+    }
+}
+
+impl State {
+    fn retire(&mut self, name: &PluginName) {
+        if let Some(plugin) = self.ready.remove(name) {
+            self.retired.insert(name.clone(), plugin);
+        }
+        self.sources.retain(|_, by| by != name);
+    }
+}

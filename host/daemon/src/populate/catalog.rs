@@ -1,0 +1,34 @@
+//! What the populator asks of the plugins.
+
+use std::sync::Arc;
+
+use volhost_model::{PluginName, VolumeSpec};
+
+/// The loaded plugins, as far as choosing one goes.
+pub trait PluginCatalog: Send + Sync {
+    /// The plugin that serves this volume. Called for each volume at each resolving, so it answers from memory or from the plugin's
+    /// sandbox, never from storage.
+    ///
+    /// # Errors
+    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume, and what to do.
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String>;
+}
+
+/// A plugin, and what it says of one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginChoice {
+    /// Which.
+    pub plugin: PluginName,
+    /// The plugin's name for a volume that it attaches or stages; none for one that belongs to one pod.
+    pub unique_shared_name: Option<String>,
+    /// The volume must be attached to the node first.
+    pub attachable: bool,
+    /// The volume is mounted once for the node, then once for each pod.
+    pub device_mountable: bool,
+    /// The volume is set up again when its source may have changed.
+    pub follows_source: bool,
+    /// Its file system may be expanded on this node.
+    pub expandable: bool,
+    /// It takes the PersistentVolume's mount options.
+    pub accepts_mount_options: bool,
+}

@@ -1,0 +1,127 @@
+//! Pods and objects to resolved volumes: what each volume of a pod is, which plugin serves it, or, in words a person can act on, why
+//! that cannot be said.
+//!
+//! ```text
+//!  container --names--> volume of the pod --+-- inline source ------------------+--> VolumeSpec --> plugin --> DesiredVolume
+//!                            |              '-- claim --> PersistentVolume -----'
+//!                            '-- missing, unknown, unbound ... --> UnresolvedVolume
+//! ```
+//!
+//! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does.
+
+pub mod catalog;
+mod claim;
+pub mod node;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use volhost_core::{DesiredPod, DesiredVolume, UnresolvedVolume};
+use volhost_model::spec::VolumeMode;
+use volhost_model::{OuterName, SpecName, UniqueVolumeName, VolumeSpec};
+
+pub use catalog::{PluginCatalog, PluginChoice};
+pub use node::{NodeIdentity, PodStanding, standing};
+
+use crate::manifest::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE};
+use crate::manifest::{ObjectStore, PodObject, PodVolume};
+
+/// Resolves every volume that the pod's containers name. Each is in exactly one of the two lists.
+pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> DesiredPod {
+    let mut desired = DesiredPod { pod: Arc::clone(&pod.pod), volumes: Vec::new(), unresolved: Vec::new() };
+    for name in &pod.pod.used_volumes {
+        match resolve_volume(pod, name, store, catalog, node) {
+            Ok(volume) => desired.volumes.push(volume),
+            Err(reason) => desired.unresolved.push(UnresolvedVolume { outer_name: name.clone(), reason }),
+        }
+    }
+    desired
+}
+
+fn resolve_volume(
+    pod: &PodObject,
+    name: &OuterName,
+    store: &ObjectStore,
+    catalog: &dyn PluginCatalog,
+    node: &NodeIdentity,
+) -> Result<DesiredVolume, String> {
+    let (index, volume) = pod.volume(name).ok_or_else(|| missing(pod, name))?;
+    let spec = match source::of_pod_volume(pod, index, volume)? {
+        (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
+        (EPHEMERAL_SOURCE, _) => claim::ephemeral(pod, volume, store, node)?,
+        (field, fields) => VolumeSpec {
+            name: SpecName::new(name.as_str()).map_err(|e| e.to_string())?,
+            source: field.to_owned(),
+            read_only: source::is_read_only(fields),
+            fields: fields.clone(),
+            persistent_volume: None,
+        },
+    };
+    check_mode(pod, volume, &spec)?;
+    let spec = Arc::new(spec);
+    let choice = catalog.choose(&spec)?;
+    check_mount_options(&spec, &choice)?;
+    let unique_name = match &choice.unique_shared_name {
+        Some(shared) => UniqueVolumeName::shared(&choice.plugin, shared)
+            .map_err(|e| format!("plugin {} gives the volume a name that cannot be used: {e}", choice.plugin))?,
+        None => UniqueVolumeName::of_pod(&choice.plugin, &pod.pod.uid, &spec.name),
+    };
+    Ok(DesiredVolume {
+        outer_name: name.clone(),
+        unique_name,
+        plugin: choice.plugin,
+        spec,
+        attachable: choice.attachable,
+        device_mountable: choice.device_mountable,
+        follows_source: choice.follows_source,
+        expandable: choice.expandable,
+    })
+}
+
+/// A container names a volume that the pod lacks.
+fn missing(pod: &PodObject, name: &OuterName) -> String {
+    let at = pod.uses.iter().find(|used| used.volume == *name);
+    let at =
+        at.map(|used| format!("{}:{}: {}", pod.file, used.line, used.path)).unwrap_or_else(|| pod.file.to_string());
+    let mut known: Vec<&str> = pod.volumes.iter().map(|volume| volume.name.as_str()).collect();
+    known.sort_unstable();
+    let known = if known.is_empty() { "has no volumes".to_owned() } else { format!("has only {}", known.join(", ")) };
+    format!("{at} names the volume \"{name}\", but spec.volumes {known}")
+}
+
+/// File systems go with `volumeMounts`, devices with `volumeDevices`.
+fn check_mode(pod: &PodObject, volume: &PodVolume, spec: &VolumeSpec) -> Result<(), String> {
+    let name = &volume.name;
+    let used = |as_device: bool| pod.uses.iter().find(|used| used.volume == *name && used.as_device == as_device);
+    let mode = spec.persistent_volume.as_ref().map(|persistent| persistent.volume_mode);
+    match (mode, used(false), used(true)) {
+        (Some(VolumeMode::Block), Some(at), _) => Err(format!(
+            "volume {name} has volumeMode Block, but is specified in volumeMounts ({}:{}: {}); list it in volumeDevices",
+            pod.file, at.line, at.path
+        )),
+        (Some(VolumeMode::Filesystem), _, Some(at)) => Err(format!(
+            "volume {name} has volumeMode Filesystem, but is specified in volumeDevices ({}:{}: {}); list it in volumeMounts",
+            pod.file, at.line, at.path
+        )),
+        (None, _, Some(at)) => Err(format!(
+            "volume {name} is specified in volumeDevices ({}:{}: {}), which takes only volumes with a claim; list it in volumeMounts",
+            pod.file, at.line, at.path
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_mount_options(spec: &VolumeSpec, choice: &PluginChoice) -> Result<(), String> {
+    match &spec.persistent_volume {
+        Some(volume) if !volume.mount_options.is_empty() && !choice.accepts_mount_options => Err(format!(
+            "PersistentVolume {} has mountOptions ({}), but plugin {} takes none; remove spec.mountOptions",
+            volume.name,
+            volume.mount_options.join(", "),
+            choice.plugin
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,259 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use volhost_core::DesiredPod;
+use volhost_model::{PluginName, VolumeSpec};
+
+use super::{NodeIdentity, PluginCatalog, PluginChoice, PodStanding, resolve, standing};
+use crate::manifest::tests::{objects, only_pod, pod, pod_with};
+use crate::manifest::{Kind, ObjectKey, ObjectStore, Source};
+
+/// Serves emptyDir, hostPath, local and a shared source.
+struct Catalog;
+
+impl PluginCatalog for Catalog {
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String> {
+        let shared = spec.source == "shared";
+        match spec.source.as_str() {
+            "emptyDir" | "hostPath" | "local" | "shared" => Ok(PluginChoice {
+                plugin: PluginName::new(format!("test/{}", spec.source.to_lowercase())).map_err(|e| e.to_string())?,
+                unique_shared_name: shared.then(|| spec.parameter("handle").unwrap_or_default()),
+                attachable: shared,
+                device_mountable: shared,
+                follows_source: false,
+                expandable: false,
+                accepts_mount_options: shared,
+            }),
+            other => Err(format!("no loaded plugin serves the volume source {other:?}")),
+        }
+    }
+}
+
+fn node() -> NodeIdentity {
+    NodeIdentity::new("demo-node", BTreeMap::from([("zone".to_owned(), "a".to_owned())]))
+}
+
+/// The pod `a` of this text, resolved.
+fn resolved(text: &str) -> DesiredPod {
+    let mut store = ObjectStore::new();
+    let applied = store.apply(Source::Manifest, objects(text), []);
+    assert!(applied.conflicts.is_empty());
+    let pod = store.pod(&ObjectKey::new(Kind::Pod, "default", "a")).unwrap();
+    resolve(pod, &store, &Catalog, &node())
+}
+
+/// Why the pod's one volume cannot be resolved.
+fn reason(text: &str) -> String {
+    let desired = resolved(text);
+    assert!(desired.volumes.is_empty(), "{:?}", desired.volumes);
+    let [unresolved] = desired.unresolved.as_slice() else { panic!("{:?}", desired.unresolved) };
+    unresolved.reason.clone()
+}
+
+fn with_claim(volume: &str, claim: &str) -> String {
+    let pod = pod_with("a", "persistentVolumeClaim: {claimName: c}");
+    let volume = format!(
+        "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv, annotations: {{pv.beta.kubernetes.io/gid: '1234'}}}}\nspec: {{{volume}}}\n"
+    );
+    let claim = format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: c}}\nspec: {{{claim}}}\n");
+    format!("{pod}---\n{volume}---\n{claim}")
+}
+
+#[test]
+fn an_inline_volume_is_the_pods_own() {
+    let desired = resolved(&pod_with("a", "hostPath: {path: /x, type: Directory}"));
+    let volume = desired.volumes.first().unwrap();
+    assert_eq!(volume.unique_name.as_str(), format!("test/hostpath/{}-v", desired.pod.uid));
+    assert_eq!(
+        (volume.spec.source.as_str(), volume.spec.parameter("type").as_deref()),
+        ("hostPath", Some("Directory"))
+    );
+    assert!(!volume.spec.read_only && desired.unresolved.is_empty());
+}
+
+#[test]
+fn a_claim_leads_to_its_volume() {
+    let desired = resolved(&with_claim(
+        "capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], local: {path: /x}",
+        "volumeName: pv",
+    ));
+    let volume = desired.volumes.first().unwrap();
+    assert_eq!(volume.unique_name.as_str(), format!("test/local/{}-pv", desired.pod.uid));
+    let persistent = volume.spec.persistent_volume.as_ref().unwrap();
+    assert_eq!(
+        (persistent.claim.as_str(), persistent.capacity, persistent.gid),
+        ("default/c", Some(1 << 30), Some(1234))
+    );
+}
+
+#[test]
+fn a_shared_volume_has_the_plugins_name_for_it() {
+    let desired = resolved(&with_claim("shared: {handle: h1}, mountOptions: [noatime]", "volumeName: pv"));
+    let volume = desired.volumes.first().unwrap();
+    assert_eq!(volume.unique_name.as_str(), "test/shared/h1");
+    assert!(volume.attachable && volume.device_mountable);
+    assert!(
+        reason(&with_claim("shared: {handle: ''}", "volumeName: pv"))
+            .contains("gives the volume a name that cannot be used")
+    );
+}
+
+#[test]
+fn read_only_comes_from_the_claim_source_or_the_volume_source() {
+    let text = with_claim("local: {path: /x}", "volumeName: pv");
+    let read_only = |text: &str| resolved(text).volumes.first().unwrap().spec.read_only;
+    assert!(!read_only(&text));
+    assert!(read_only(&text.replace("claimName: c", "claimName: c, readOnly: true")));
+    assert!(read_only(&text.replace("path: /x", "path: /x, readOnly: true")));
+}
+
+#[test]
+fn volumes_that_no_container_uses_are_skipped() {
+    let desired = resolved(&format!("{}  - name: unused\n    unknownSource: {{}}\n", pod("a")));
+    assert_eq!((desired.volumes.len(), desired.unresolved.len()), (1, 0));
+}
+
+#[test]
+fn a_volume_that_the_pod_lacks_is_told_with_the_place() {
+    let text =
+        pod("a").replace("- {name: v, mountPath: /v}", "- {name: v, mountPath: /v}\n    - {name: w, mountPath: /w}");
+    let desired = resolved(&text);
+    assert_eq!(desired.volumes.len(), 1);
+    assert_eq!(
+        desired.unresolved.first().unwrap().reason,
+        "test.yaml:9: spec.containers[0].volumeMounts[1] names the volume \"w\", but spec.volumes has only v"
+    );
+}
+
+#[test]
+fn a_volume_has_one_source_that_a_plugin_serves() {
+    assert_eq!(reason(&pod_with("a", "foo: {}")), "no loaded plugin serves the volume source \"foo\"");
+    let cases = [
+        ("", "test.yaml:10: spec.volumes[0] (volume \"v\") has no source; give it one, such as `emptyDir: {}`"),
+        ("emptyDir:", "has nothing under emptyDir; write `emptyDir: {}`"),
+        ("foo: 7", "has a source foo that is no map of fields"),
+        ("emptyDir: {}\n    hostPath: {path: /x}", "has 2 sources (emptyDir, hostPath); a volume has one"),
+    ];
+    for (source, part) in cases {
+        let told = reason(&pod_with("a", source));
+        assert!(told.contains(part), "{source}: {told}");
+    }
+    assert!(reason(&with_claim("", "volumeName: pv")).contains("spec of PersistentVolume pv has no source"));
+}
+
+#[test]
+fn claim_problems_name_the_claim() {
+    let pod = pod_with("a", "persistentVolumeClaim: {claimName: c}");
+    assert!(reason(&pod).starts_with(
+        "error processing PVC default/c: failed to fetch PVC: there is no PersistentVolumeClaim of that name"
+    ));
+    let told = reason(&with_claim("local: {path: /x}, claimRef: {namespace: other, name: theirs}", "volumeName: pv"));
+    assert_eq!(
+        told,
+        "error processing PVC default/c: PVC is not bound: spec.claimRef of PersistentVolume pv names claim other/theirs"
+    );
+    let unbound =
+        reason(&with_claim("local: {path: /x}, capacity: {storage: 1Gi}", "resources: {requests: {storage: 2Gi}}"));
+    assert!(
+        unbound.starts_with("error processing PVC default/c: PVC is not bound: no free PersistentVolume"),
+        "{unbound}"
+    );
+    let text = with_claim("local: {path: /x}", "volumeName: pv");
+    let deleting = text.replace("{name: c}", "{name: c, deletionTimestamp: '2026-01-01T00:00:00Z'}");
+    assert_eq!(reason(&deleting), "error processing PVC default/c: PVC is being deleted");
+    let protected = deleting.replace("{name: c,", "{name: c, finalizers: [kubernetes.io/pvc-protection],");
+    assert_eq!(resolved(&protected).volumes.len(), 1);
+    assert!(reason(&pod.replace("claimName: c", "claimName: ''")).contains("has no claimName"));
+}
+
+#[test]
+fn an_ephemeral_volume_needs_a_claim_of_the_pods_own() {
+    let claim = |owner: &str| {
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: a-v{owner}}}\nspec: {{volumeName: pv}}\n---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {{local: {{path: /x}}}}\n"
+        )
+    };
+    let pod = pod_with("a", "ephemeral: {}");
+    assert!(reason(&pod).starts_with("error processing PVC default/a-v: failed to fetch PVC"));
+    let told = reason(&format!("{pod}---\n{}", claim("")));
+    assert_eq!(
+        told,
+        "error processing PVC default/a-v: PVC default/a-v was not created for pod default/a (pod is not owner)"
+    );
+    let owner = ", ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: one, controller: true}]";
+    let with_uid = pod.replace("{name: a}", "{name: a, uid: one}");
+    assert_eq!(resolved(&format!("{with_uid}---\n{}", claim(owner))).volumes.len(), 1);
+    let another = pod.replace("{name: a}", "{name: a, uid: two}");
+    assert!(reason(&format!("{another}---\n{}", claim(owner))).contains("pod is not owner"));
+}
+
+#[test]
+fn block_and_filesystem_are_not_mixed_up() {
+    let block = with_claim("local: {path: /x}, volumeMode: Block", "volumeName: pv, volumeMode: Block");
+    let told = reason(&block);
+    assert!(
+        told.starts_with(
+            "volume v has volumeMode Block, but is specified in volumeMounts (test.yaml:8: spec.containers[0].volumeMounts[0])"
+        ),
+        "{told}"
+    );
+    let as_device = |text: &str| text.replace("volumeMounts:", "volumeDevices:").replace("mountPath", "devicePath");
+    assert!(resolved(&as_device(&block)).volumes.first().unwrap().spec.is_block());
+    let filesystem = as_device(&with_claim("local: {path: /x}", "volumeName: pv"));
+    assert!(reason(&filesystem).starts_with("volume v has volumeMode Filesystem, but is specified in volumeDevices"));
+    assert!(reason(&as_device(&pod("a"))).contains("takes only volumes with a claim"));
+}
+
+#[test]
+fn a_volume_of_another_node_says_of_which() {
+    let affinity = |key: &str, value: &str| {
+        format!(
+            "local: {{path: /x}}, nodeAffinity: {{required: {{nodeSelectorTerms: [{{matchExpressions: [{{key: {key}, operator: In, values: [{value}]}}]}}]}}}}"
+        )
+    };
+    assert_eq!(
+        reason(&with_claim(&affinity("zone", "b"), "volumeName: pv")),
+        "PersistentVolume pv can only be used on nodes where zone in (b); this node, demo-node, has zone=a"
+    );
+    assert!(
+        reason(&with_claim(&affinity("rack", "b"), "volumeName: pv"))
+            .ends_with("this node, demo-node, has no label rack")
+    );
+    assert_eq!(
+        resolved(&with_claim(&affinity("kubernetes.io/hostname", "demo-node"), "volumeName: pv")).volumes.len(),
+        1
+    );
+}
+
+#[test]
+fn mount_options_need_a_plugin_that_takes_them() {
+    let told = reason(&with_claim("local: {path: /x}, mountOptions: [ro, soft]", "volumeName: pv"));
+    assert_eq!(
+        told,
+        "PersistentVolume pv has mountOptions (ro, soft), but plugin test/local takes none; remove spec.mountOptions"
+    );
+}
+
+#[test]
+fn pods_of_other_nodes_and_ended_pods_are_not_wanted() {
+    let stands = |text: &str| standing(&only_pod(text), &node());
+    let with = |status: &str| format!("{}status: {status}\n", pod("a"));
+    assert_eq!(stands(&pod("a")), PodStanding::Runs);
+    assert_eq!(stands(&pod("a").replace("spec:\n", "spec:\n  nodeName: demo-node\n")), PodStanding::Runs);
+    assert_eq!(
+        stands(&pod("a").replace("spec:\n", "spec:\n  nodeName: n2\n")),
+        PodStanding::OtherNode { node: "n2".into() }
+    );
+    assert_eq!(stands(&with("{phase: Succeeded}")), PodStanding::Finished);
+    assert_eq!(stands(&with("{phase: Running}")), PodStanding::Runs);
+    let container = |state: &str| {
+        let status = format!(
+            "{{containerStatuses: [{{name: c, image: i, imageID: i, ready: false, restartCount: 0, state: {{{state}}}}}]}}"
+        );
+        with(&status).replace("{name: a}", "{name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}")
+    };
+    assert_eq!(stands(&container("running: {}")), PodStanding::Runs);
+    assert_eq!(stands(&container("terminated: {exitCode: 0}")), PodStanding::Finished);
+    let deleting = pod("a").replace("{name: a}", "{name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}");
+    assert_eq!(stands(&deleting), PodStanding::Runs, "nothing says that its containers have ended");
+}

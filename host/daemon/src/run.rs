@@ -1,0 +1,115 @@
+//! `volhost run`: the daemon, from its options to its end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use volhost_kernel::{LinuxKernel, Propagation};
+use volhost_runtime::Compiler;
+
+use crate::api;
+use crate::config::RunConfig;
+use crate::engine::executor::Bounds;
+use crate::node::{Node, NodeOptions, StartError};
+use crate::populate::NodeIdentity;
+
+/// Why the daemon ended, other than by being told to.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The node could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The socket cannot be used.
+    #[error(transparent)]
+    Bind(#[from] api::BindError),
+    /// The API ended.
+    #[error(transparent)]
+    Serve(#[from] api::ServeError),
+    /// Signals cannot be received.
+    #[error("signals cannot be received: {0}")]
+    Signals(#[source] std::io::Error),
+}
+
+/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. `ready` is told when requests are served.
+///
+/// # Errors
+/// [`RunError`]; then nothing is left running.
+pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
+
+    // First of all, so that two daemons on one socket are found out before anything is touched.
+    let listener = api::bind(&config.socket)?;
+    info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");
+    let node = Node::start(NodeOptions {
+        root: config.root_dir,
+        plugins: config.plugin_dir,
+        manifests: config.manifests,
+        identity: NodeIdentity::new(config.node_name, config.node_labels),
+        grants: config.grants,
+        cache: config.cache_dir,
+        // The running binary itself, also after its file was replaced.
+        compiler: Compiler {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["internal".into(), "compile-plugin".into()],
+        },
+        propagation: Propagation::Shared,
+        bounds: Bounds {
+            patience: config.operation_deadline,
+            plugin_time: config.plugin_cpu_time,
+            lane_width: config.max_operations.get(),
+        },
+        kernel: Arc::new(LinuxKernel::new()),
+    })
+    .await?;
+
+    let stop = CancellationToken::new();
+    let mut serving = tokio::spawn(api::serve(listener, node.handle(), stop.clone()));
+    tell_ready(ready);
+    info!(socket = %config.socket.display(), "volhost serves");
+
+    let ended_early = loop {
+        tokio::select! {
+            _ = terminate.recv() => break None,
+            _ = interrupt.recv() => break None,
+            _ = hangup.recv() => {
+                info!("SIGHUP: the plugin and manifest folders are read again");
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]);
+                node.reload();
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+            }
+            ended = &mut serving => break Some(ended),
+        }
+    };
+    info!("volhost stops; mounts stay");
+    // Nobody may be listening: volhost need not be run by systemd.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    stop.cancel();
+    node.stop().await;
+    let ended = match ended_early {
+        Some(ended) => ended,
+        None => serving.await,
+    };
+    match ended {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => {
+            error!(%error, "the API ended early");
+            Ok(())
+        }
+    }
+}
+
+fn tell_ready(ready: Option<File>) {
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if let Some(mut ready) = ready
+        && let Err(error) = ready.write_all(b"ready\n")
+    {
+        warn!(%error, "whoever started volhost could not be told that it is ready");
+    }
+}
