@@ -82,10 +82,7 @@ impl Error {
     /// An [`Error::Other`] with this code and text.
     #[must_use]
     pub fn other(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Other(OtherError {
-            code: code.into(),
-            message: message.into(),
-        })
+        Self::Other(OtherError { code: code.into(), message: message.into() })
     }
 
     /// The case in the contract's spelling, such as `not-found`.
@@ -187,11 +184,7 @@ mod tests {
 
     #[test]
     fn more_words_never_change_what_the_host_does() {
-        for error in [
-            Error::uncertain("lost"),
-            Error::busy("held"),
-            Error::other("EIO", "read failed"),
-        ] {
+        for error in [Error::uncertain("lost"), Error::busy("held"), Error::other("EIO", "read failed")] {
             let case = error.case();
             let wrapped = Err::<(), _>(error).context("mounting").unwrap_err();
             assert_eq!(wrapped.case(), case);
@@ -201,9 +194,6 @@ mod tests {
 
     #[test]
     fn another_failure_shows_its_code() {
-        assert_eq!(
-            Error::other("EIO", "the disk does not answer").to_string(),
-            "the disk does not answer (EIO)"
-        );
+        assert_eq!(Error::other("EIO", "the disk does not answer").to_string(), "the disk does not answer (EIO)");
     }
 }

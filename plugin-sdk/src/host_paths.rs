@@ -13,9 +13,7 @@ use crate::mounts::MountSource;
 /// [`NotFound`](crate::Error::NotFound), [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant;
 /// else as the kernel says.
 pub fn open(path: &str) -> Result<MountSource> {
-    backend::host_paths::open(path)
-        .map(MountSource::new)
-        .map_err(backend::error_in)
+    backend::host_paths::open(path).map(MountSource::new).map_err(backend::error_in)
 }
 
 /// Creates the folder with its missing parents, mode 0755, and opens it. What exists already is opened.
@@ -23,9 +21,7 @@ pub fn open(path: &str) -> Result<MountSource> {
 /// # Errors
 /// As [`open`].
 pub fn create_directory(path: &str) -> Result<MountSource> {
-    backend::host_paths::create_directory(path)
-        .map(MountSource::new)
-        .map_err(backend::error_in)
+    backend::host_paths::create_directory(path).map(MountSource::new).map_err(backend::error_in)
 }
 
 /// Creates the file with mode 0644 and opens it; its parent must exist. What exists already is opened.
@@ -33,7 +29,5 @@ pub fn create_directory(path: &str) -> Result<MountSource> {
 /// # Errors
 /// As [`open`].
 pub fn create_file(path: &str) -> Result<MountSource> {
-    backend::host_paths::create_file(path)
-        .map(MountSource::new)
-        .map_err(backend::error_in)
+    backend::host_paths::create_file(path).map(MountSource::new).map_err(backend::error_in)
 }

@@ -114,9 +114,7 @@ use wasm as backend;
 
 pub use describe::{Description, Identity};
 pub use error::{Context, Error, OtherError, Result};
-pub use mounts::{
-    DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState,
-};
+pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState};
 pub use plugin::VolumePlugin;
 pub use pod::Pod;
 pub use quote::quoted;
@@ -126,8 +124,7 @@ pub use volume::Volume;
 pub mod prelude {
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
-        Context, Description, DetachedMount, Error, Identity, MountSource, MountTarget, Pod,
-        Result, SourceKind, TargetState, Volume, VolumePlugin, events, export_plugin, host_paths,
-        log, node, quoted,
+        Context, Description, DetachedMount, Error, Identity, MountSource, MountTarget, Pod, Result, SourceKind,
+        TargetState, Volume, VolumePlugin, events, export_plugin, host_paths, log, node, quoted,
     };
 }

@@ -25,10 +25,7 @@ impl MountSource {
     /// # Errors
     /// As the kernel says.
     pub fn bind(&self, recursive: bool) -> Result<DetachedMount> {
-        self.0
-            .bind(recursive)
-            .map(DetachedMount::new)
-            .map_err(backend::error_in)
+        self.0.bind(recursive).map(DetachedMount::new).map_err(backend::error_in)
     }
 }
 
@@ -102,9 +99,7 @@ impl DetachedMount {
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for another name; else as the kernel says.
     pub fn set_options(&self, options: &[&str], recursive: bool) -> Result<()> {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        self.0
-            .set_options(&options, recursive)
-            .map_err(backend::error_in)
+        self.0.set_options(&options, recursive).map_err(backend::error_in)
     }
 }
 
@@ -115,17 +110,8 @@ impl fmt::Debug for DetachedMount {
 }
 
 /// The options [`DetachedMount::set_options`] knows.
-pub const PER_MOUNT_OPTIONS: &[&str] = &[
-    "ro",
-    "nosuid",
-    "nodev",
-    "noexec",
-    "noatime",
-    "nodiratime",
-    "relatime",
-    "strictatime",
-    "nosymfollow",
-];
+pub const PER_MOUNT_OPTIONS: &[&str] =
+    &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "strictatime", "nosymfollow"];
 
 /// What stands at a [`MountTarget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,10 +149,7 @@ impl<'call> MountTarget<'call> {
     /// # Errors
     /// As the kernel says.
     pub fn state(&self) -> Result<TargetState> {
-        self.0
-            .state()
-            .map(backend::target_state)
-            .map_err(backend::error_in)
+        self.0.state().map(backend::target_state).map_err(backend::error_in)
     }
 
     /// Whether a mount stands there.

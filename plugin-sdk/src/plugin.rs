@@ -85,7 +85,7 @@ macro_rules! __export_on_wasm {
     ($plugin:ty) => {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
-            $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
+    $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
 
             /// Which contract and which SDK this was built with; the host shows it and trusts it for nothing.
             #[used]

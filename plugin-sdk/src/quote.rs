@@ -19,17 +19,11 @@ pub fn quoted(text: &str) -> String {
     for letter in letters.by_ref().take(LONGEST) {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            control if control.is_control() => {
-                quoted.push_str(&format!("\\u{{{:x}}}", u32::from(control)))
-            }
+            control if control.is_control() => quoted.push_str(&format!("\\u{{{:x}}}", u32::from(control))),
             letter => quoted.push(letter),
         }
     }
-    quoted.push_str(if letters.next().is_some() {
-        "...\""
-    } else {
-        "\""
-    });
+    quoted.push_str(if letters.next().is_some() { "...\"" } else { "\"" });
     quoted
 }
 
@@ -46,10 +40,7 @@ mod tests {
 
     #[test]
     fn a_long_value_is_cut() {
-        assert_eq!(
-            quoted(&"é".repeat(10_000)),
-            format!("\"{}...\"", "é".repeat(100))
-        );
+        assert_eq!(quoted(&"é".repeat(10_000)), format!("\"{}...\"", "é".repeat(100)));
         assert_eq!(quoted(&"x".repeat(100)), format!("\"{}\"", "x".repeat(100)));
     }
 }

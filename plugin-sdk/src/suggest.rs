@@ -80,13 +80,8 @@ mod tests {
 
     #[test]
     fn distances_are_counted_in_letters() {
-        for (a, b, expected) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("", "ab", 2),
-            ("kitten", "sitting", 3),
-            ("abc", "abc", 0),
-        ] {
+        for (a, b, expected) in [("", "", 0), ("a", "", 1), ("", "ab", 2), ("kitten", "sitting", 3), ("abc", "abc", 0)]
+        {
             assert_eq!(distance(a, b), expected, "{a} -> {b}");
         }
     }

@@ -68,17 +68,9 @@ impl Tmpfs {
     /// [`Unsupported`](crate::Error::Unsupported) when this kernel, or this user namespace, lacks an option; its name
     /// is in the text.
     pub fn create(&self) -> Result<DetachedMount> {
-        let options: Vec<FsOption> = self
-            .options
-            .iter()
-            .map(|(key, value)| FsOption {
-                key: key.clone(),
-                value: value.clone(),
-            })
-            .collect();
-        backend::tmpfs::create(&options)
-            .map(DetachedMount::new)
-            .map_err(backend::error_in)
+        let options: Vec<FsOption> =
+            self.options.iter().map(|(key, value)| FsOption { key: key.clone(), value: value.clone() }).collect();
+        backend::tmpfs::create(&options).map(DetachedMount::new).map_err(backend::error_in)
     }
 }
 
@@ -87,10 +79,5 @@ impl Tmpfs {
 /// # Errors
 /// As [`Tmpfs::create`].
 pub fn create(options: &[(&str, Option<&str>)]) -> Result<DetachedMount> {
-    options
-        .iter()
-        .fold(Tmpfs::new(), |tmpfs, (key, value)| {
-            tmpfs.option(key, value.map(str::to_owned))
-        })
-        .create()
+    options.iter().fold(Tmpfs::new(), |tmpfs, (key, value)| tmpfs.option(key, value.map(str::to_owned))).create()
 }

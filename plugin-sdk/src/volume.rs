@@ -129,16 +129,10 @@ impl<'call> Volume<'call> {
     pub fn absolute_path(&self, path: &str) -> Result<String> {
         let text = self.required(path)?;
         if !text.starts_with('/') {
-            return Err(self.invalid(
-                path,
-                format_args!("{} must be an absolute path", quoted(&text)),
-            ));
+            return Err(self.invalid(path, format_args!("{} must be an absolute path", quoted(&text))));
         }
         if text.split('/').any(|name| name == "..") {
-            return Err(self.invalid(
-                path,
-                format_args!("{} must not contain \"..\"", quoted(&text)),
-            ));
+            return Err(self.invalid(path, format_args!("{} must not contain \"..\"", quoted(&text))));
         }
         Ok(text)
     }
@@ -151,9 +145,7 @@ impl<'call> Volume<'call> {
         match self.string(path) {
             None => Ok(None),
             Some(text) if text.is_empty() => Ok(None),
-            Some(text) => quantity::parse_bytes(&text)
-                .map(Some)
-                .map_err(|error| self.invalid(path, error)),
+            Some(text) => quantity::parse_bytes(&text).map(Some).map_err(|error| self.invalid(path, error)),
         }
     }
 
@@ -172,12 +164,7 @@ impl<'call> Volume<'call> {
     pub fn integer(&self, path: &str) -> Result<Option<i64>> {
         self.string(path)
             .map(|text| {
-                text.parse().map_err(|_| {
-                    self.invalid(
-                        path,
-                        format_args!("{} is not a whole number", quoted(&text)),
-                    )
-                })
+                text.parse().map_err(|_| self.invalid(path, format_args!("{} is not a whole number", quoted(&text))))
             })
             .transpose()
     }
@@ -194,15 +181,7 @@ impl<'call> Volume<'call> {
             return Ok(Some(*meaning));
         }
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        Err(self.invalid(
-            path,
-            suggest::unknown(
-                &format!("{} is not known", quoted(&text)),
-                &text,
-                &known,
-                quoted,
-            ),
-        ))
+        Err(self.invalid(path, suggest::unknown(&format!("{} is not known", quoted(&text)), &text, &known, quoted)))
     }
 
     /// Refuses a source with a field that is not among `known`: a misspelt field is otherwise silently ignored.
@@ -214,10 +193,7 @@ impl<'call> Volume<'call> {
         let Some(unknown) = fields.iter().find(|field| !known.contains(&field.as_str())) else {
             return Ok(());
         };
-        Err(self.invalid(
-            unknown,
-            suggest::unknown("no such field", unknown, known, str::to_owned),
-        ))
+        Err(self.invalid(unknown, suggest::unknown("no such field", unknown, known, str::to_owned)))
     }
 
     /// The error for a bad field: `SOURCE.PATH: why`.
@@ -230,9 +206,7 @@ impl<'call> Volume<'call> {
     fn invalid_as(&self, path: &str, why: &dyn fmt::Display) -> Error {
         let source = self.source();
         // `csi:DRIVER` is the field `csi`.
-        let field = source
-            .split_once(':')
-            .map_or(source.as_str(), |(field, _)| field);
+        let field = source.split_once(':').map_or(source.as_str(), |(field, _)| field);
         Error::InvalidArgument(format!("{field}.{path}: {why}"))
     }
 }

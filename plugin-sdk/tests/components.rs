@@ -27,34 +27,21 @@ struct Component {
 
 fn read(variable: &str, folder: &str, name: &str, command: &str) -> Component {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder = std::env::var_os(variable)
-        .map_or_else(|| workspace.join("target").join(folder), PathBuf::from);
+    let folder = std::env::var_os(variable).map_or_else(|| workspace.join("target").join(folder), PathBuf::from);
     let path = workspace.join(folder).join(name).with_extension("wasm");
-    let bytes = std::fs::read(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; run `{command}`", path.display()));
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; run `{command}`", path.display()));
 
-    let mut component = Component {
-        size: bytes.len(),
-        ..Component::default()
-    };
+    let mut component = Component { size: bytes.len(), ..Component::default() };
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(&bytes) {
         match payload.unwrap() {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 0 => {
-                component.imports.extend(
-                    section
-                        .into_iter()
-                        .map(|import| import.unwrap().name.name.to_owned()),
-                );
+                component.imports.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
             }
             Payload::ComponentExportSection(section) if depth == 0 => {
-                component.exports.extend(
-                    section
-                        .into_iter()
-                        .map(|export| export.unwrap().name.name.to_owned()),
-                );
+                component.exports.extend(section.into_iter().map(|export| export.unwrap().name.name.to_owned()));
             }
             Payload::CustomSection(section) if section.name() == "volhost:abi" => {
                 component.abi = Some(String::from_utf8(section.data().to_owned()).unwrap());
@@ -76,10 +63,7 @@ fn fixture(name: &str) -> Component {
 }
 
 fn interfaces(names: &[&str]) -> Vec<String> {
-    let mut names: Vec<String> = names
-        .iter()
-        .map(|name| format!("volhost:plugin/{name}@0.1.0"))
-        .collect();
+    let mut names: Vec<String> = names.iter().map(|name| format!("volhost:plugin/{name}@0.1.0")).collect();
     names.sort();
     names
 }
@@ -87,48 +71,25 @@ fn interfaces(names: &[&str]) -> Vec<String> {
 #[test]
 fn a_plugin_imports_what_it_calls_and_nothing_else() {
     for (name, asks_for) in [
-        (
-            "empty-dir",
-            &[
-                "events", "log", "mounts", "node", "tmpfs", "types", "volumes",
-            ][..],
-        ),
-        (
-            "host-path",
-            &["host-paths", "log", "mounts", "types", "volumes"],
-        ),
-        (
-            "local",
-            &["host-paths", "log", "mounts", "node", "types", "volumes"],
-        ),
+        ("empty-dir", &["events", "log", "mounts", "node", "tmpfs", "types", "volumes"][..]),
+        ("host-path", &["host-paths", "log", "mounts", "types", "volumes"]),
+        ("local", &["host-paths", "log", "mounts", "node", "types", "volumes"]),
     ] {
         assert_eq!(plugin(name).imports, interfaces(asks_for), "{name}");
     }
-    assert!(
-        !fixture("fixture-well-behaved")
-            .imports
-            .contains(&interfaces(&["host-paths"])[0])
-    );
+    assert!(!fixture("fixture-well-behaved").imports.contains(&interfaces(&["host-paths"])[0]));
 }
 
 #[test]
 fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
-    for component in [
-        plugin("empty-dir"),
-        plugin("host-path"),
-        plugin("local"),
-        fixture("fixture-misbehaving"),
-    ] {
+    for component in [plugin("empty-dir"), plugin("host-path"), plugin("local"), fixture("fixture-misbehaving")] {
         assert_eq!(component.exports, interfaces(&["mounter", "plugin"]));
     }
 }
 
 #[test]
 fn a_plugin_says_which_contract_and_sdk_it_was_built_with() {
-    assert_eq!(
-        plugin("empty-dir").abi.as_deref(),
-        Some(volhost_plugin_sdk::abi::STAMP)
-    );
+    assert_eq!(plugin("empty-dir").abi.as_deref(), Some(volhost_plugin_sdk::abi::STAMP));
 }
 
 #[test]
@@ -141,33 +102,11 @@ fn a_plugin_is_small() {
 
 #[test]
 fn fixtures_are_wrong_in_the_way_they_are_named_for() {
-    let foreign = |component: &Component| {
-        component
-            .imports
-            .iter()
-            .any(|import| import.starts_with("wasi:"))
-    };
+    let foreign = |component: &Component| component.imports.iter().any(|import| import.starts_with("wasi:"));
     assert!(foreign(&fixture("fixture-wants-wasi")));
-    assert!(
-        fixture("fixture-ungranted")
-            .imports
-            .contains(&interfaces(&["host-paths"])[0])
-    );
-    assert!(
-        fixture("fixture-newer-abi")
-            .exports
-            .contains(&"volhost:plugin/mounter@0.9.0".to_owned())
-    );
-    assert_eq!(
-        fixture("fixture-wrong-world").exports,
-        ["fixture:wrong-world/greeter@1.0.0"]
-    );
-    assert_eq!(
-        fixture("fixture-wrong-shape").exports,
-        interfaces(&["mounter", "plugin"])
-    );
-    assert!(
-        fixture("fixture-wrong-shape").imports.is_empty(),
-        "it takes no handle"
-    );
+    assert!(fixture("fixture-ungranted").imports.contains(&interfaces(&["host-paths"])[0]));
+    assert!(fixture("fixture-newer-abi").exports.contains(&"volhost:plugin/mounter@0.9.0".to_owned()));
+    assert_eq!(fixture("fixture-wrong-world").exports, ["fixture:wrong-world/greeter@1.0.0"]);
+    assert_eq!(fixture("fixture-wrong-shape").exports, interfaces(&["mounter", "plugin"]));
+    assert!(fixture("fixture-wrong-shape").imports.is_empty(), "it takes no handle");
 }

@@ -25,10 +25,7 @@ fn attaching_over_a_mount_is_a_conflict_and_loses_the_new_one() {
     let host = TestHost::new();
     let target = host.target("v");
     target.put_mount(TestMount::of_type("ext4"));
-    let error = target
-        .handle()
-        .attach(Tmpfs::new().create().unwrap())
-        .unwrap_err();
+    let error = target.handle().attach(Tmpfs::new().create().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Conflict(_)), "{error}");
     assert_eq!(target.mount().unwrap().fs_type, "ext4");
     assert_eq!(host.detached_mounts(), 0);
@@ -40,10 +37,7 @@ fn detaching_uncovers_what_was_below_and_never_removes_data() {
     let target = host.target("v");
     target.handle().make_folder(0o700, None).unwrap();
     target.write("data", b"below");
-    target
-        .handle()
-        .attach(Tmpfs::new().create().unwrap())
-        .unwrap();
+    target.handle().attach(Tmpfs::new().create().unwrap()).unwrap();
     assert!(matches!(target.handle().detach(), Err(Error::Conflict(_))));
     assert_eq!(target.folder().unwrap().files["data"], b"below");
 }
@@ -53,10 +47,7 @@ fn deleting_refuses_a_mount() {
     let host = TestHost::new();
     let target = host.target("v");
     target.put_mount(TestMount::tmpfs());
-    assert!(matches!(
-        target.handle().delete_folder(),
-        Err(Error::Busy(_))
-    ));
+    assert!(matches!(target.handle().delete_folder(), Err(Error::Busy(_))));
     assert!(target.mount().is_some());
 }
 
@@ -74,36 +65,21 @@ fn a_file_can_be_bound_onto_a_file_alone() {
     let host = TestHost::new();
     host.grant("/").file("/etc/hosts").directory("/srv");
     let bind = |path| host_paths::open(path).unwrap().bind(false).unwrap();
-    host.target("file")
-        .handle()
-        .attach(bind("/etc/hosts"))
-        .unwrap();
+    host.target("file").handle().attach(bind("/etc/hosts")).unwrap();
     host.target("file").handle().detach().unwrap();
     assert!(host.target("file").is_absent());
 
-    host.target("folder")
-        .handle()
-        .make_folder(0o755, None)
-        .unwrap();
-    assert!(matches!(
-        host.target("folder").handle().attach(bind("/etc/hosts")),
-        Err(Error::Conflict(_))
-    ));
+    host.target("folder").handle().make_folder(0o755, None).unwrap();
+    assert!(matches!(host.target("folder").handle().attach(bind("/etc/hosts")), Err(Error::Conflict(_))));
     host.target("point").put_file();
-    assert!(matches!(
-        host.target("point").handle().attach(bind("/srv")),
-        Err(Error::Conflict(_))
-    ));
+    assert!(matches!(host.target("point").handle().attach(bind("/srv")), Err(Error::Conflict(_))));
 }
 
 #[test]
 fn an_unknown_option_is_refused() {
     let _host = TestHost::new();
     let mount = Tmpfs::new().create().unwrap();
-    assert!(matches!(
-        mount.set_options(&["ro", "rw"], false),
-        Err(Error::InvalidArgument(_))
-    ));
+    assert!(matches!(mount.set_options(&["ro", "rw"], false), Err(Error::InvalidArgument(_))));
     let error = volhost_plugin_sdk::tmpfs::create(&[("huge", Some("always"))]).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
 }
@@ -111,24 +87,13 @@ fn an_unknown_option_is_refused() {
 #[test]
 fn links_are_followed_and_loops_end() {
     let host = TestHost::new();
-    host.grant("/")
-        .directory("/a/b")
-        .symlink("/l", "/a")
-        .symlink("/m", "/l/b")
-        .symlink("/x", "/y")
-        .symlink("/y", "/x");
-    assert_eq!(
-        host_paths::open("/m").unwrap().kind(),
-        SourceKind::Directory
-    );
+    host.grant("/").directory("/a/b").symlink("/l", "/a").symlink("/m", "/l/b").symlink("/x", "/y").symlink("/y", "/x");
+    assert_eq!(host_paths::open("/m").unwrap().kind(), SourceKind::Directory);
     assert_eq!(
         host_paths::open("/x").unwrap_err(),
         Error::other("ELOOP", "open /x: Too many levels of symbolic links")
     );
-    assert!(matches!(
-        host_paths::open("/a/none/b"),
-        Err(Error::NotFound(_))
-    ));
+    assert!(matches!(host_paths::open("/a/none/b"), Err(Error::NotFound(_))));
 }
 
 #[test]
@@ -176,10 +141,7 @@ fn a_host_is_its_threads_alone_and_goes_when_dropped() {
     .join()
     .unwrap();
     here.node_name("here").node_label("zone", "z1");
-    assert_eq!(
-        (node::name(), node::label("zone")),
-        ("here".to_owned(), Some("z1".to_owned()))
-    );
+    assert_eq!((node::name(), node::label("zone")), ("here".to_owned(), Some("z1".to_owned())));
 }
 
 #[test]
@@ -187,14 +149,7 @@ fn every_fallible_call_of_the_contract_can_be_made_to_fail() {
     let contract = [include_str!("../../wit/mounts.wit")].concat();
     for line in contract.lines().filter(|line| line.contains("result<")) {
         let name = line.trim().split(':').next().unwrap();
-        let name = if name == "create" {
-            "tmpfs.create"
-        } else {
-            name
-        };
-        assert!(
-            CALLS.contains(&name),
-            "{name} of the contract is not in CALLS"
-        );
+        let name = if name == "create" { "tmpfs.create" } else { name };
+        assert!(CALLS.contains(&name), "{name} of the contract is not in CALLS");
     }
 }

@@ -12,7 +12,12 @@ pub fn volhost() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     // target/PROFILE/deps/TEST, or target/PROFILE/BIN
     let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("volhost")).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("the volhost binary is not beside {}; run `make test`, or `cargo build -p volhost` first", test.display()))
+    found.unwrap_or_else(|| {
+        panic!(
+            "the volhost binary is not beside {}; run `make test`, or `cargo build -p volhost` first",
+            test.display()
+        )
+    })
 }
 
 /// A built plugin, such as `empty-dir`.

@@ -4,9 +4,12 @@
 pub fn pod(name: &str, uid: &str, volumes: &[&str]) -> String {
     let names: Vec<&str> = volumes
         .iter()
-        .map(|volume| volume.split(',').find_map(|part| part.trim().strip_prefix("name: ")).expect("a volume has a name"))
+        .map(|volume| {
+            volume.split(',').find_map(|part| part.trim().strip_prefix("name: ")).expect("a volume has a name")
+        })
         .collect();
-    let mounts: Vec<String> = names.iter().map(|name| format!("        - {{ name: {name}, mountPath: /{name} }}")).collect();
+    let mounts: Vec<String> =
+        names.iter().map(|name| format!("        - {{ name: {name}, mountPath: /{name} }}")).collect();
     let volumes: Vec<String> = volumes.iter().map(|volume| format!("    - {{ {volume} }}")).collect();
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{ name: {name}, uid: {uid} }}\nspec:\n  containers:\n    - name: main\n      image: none\n      volumeMounts:\n{}\n  volumes:\n{}\n",

@@ -39,7 +39,10 @@ impl MountNamespace {
 
     /// A path of the inside, as seen from outside.
     pub fn path(&self, inside: &Path) -> PathBuf {
-        Path::new("/proc").join(self.keeper.id().to_string()).join("root").join(inside.strip_prefix("/").unwrap_or(inside))
+        Path::new("/proc")
+            .join(self.keeper.id().to_string())
+            .join("root")
+            .join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
     /// The mount points inside that lie below this folder, as mountinfo lines.

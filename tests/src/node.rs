@@ -86,7 +86,8 @@ impl NodeBuilder {
         }
         let node = Node { folder, namespace: MountNamespace::new(), arguments, daemon: None };
         if let Some(script) = self.prepare {
-            let done = node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
+            let done =
+                node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
             assert!(done.success(), "the preparation failed: {script}");
         }
         node
@@ -208,7 +209,11 @@ impl Node {
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
         // Standard input is the one descriptor besides output that a child can be given without unsafe code.
         let mut command = self.daemon_command();
-        command.args(["--ready-file", "/proc/self/fd/0"]).stdin(Stdio::from(writer)).stdout(log.try_clone().expect("a handle")).stderr(log);
+        command
+            .args(["--ready-file", "/proc/self/fd/0"])
+            .stdin(Stdio::from(writer))
+            .stdout(log.try_clone().expect("a handle"))
+            .stderr(log);
         command.env("RUST_BACKTRACE", "1").process_group(0);
         let daemon = command.spawn().expect("nsenter (util-linux) runs");
         drop(command);
@@ -285,7 +290,12 @@ impl Node {
     /// # Panics
     /// When the binary does not run.
     pub fn cli(&self, arguments: &[&str]) -> Output {
-        Command::new(artifacts::volhost()).arg("--socket").arg(self.socket()).args(arguments).output().expect("volhost runs")
+        Command::new(artifacts::volhost())
+            .arg("--socket")
+            .arg(self.socket())
+            .args(arguments)
+            .output()
+            .expect("volhost runs")
     }
 
     /// Runs the command line, which must succeed, and returns what it printed.
@@ -311,7 +321,11 @@ impl Node {
     /// When it succeeds.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let output = self.cli(arguments);
-        assert!(!output.status.success(), "volhost {arguments:?} succeeded:\n{}", String::from_utf8_lossy(&output.stdout));
+        assert!(
+            !output.status.success(),
+            "volhost {arguments:?} succeeded:\n{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 

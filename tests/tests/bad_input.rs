@@ -1,5 +1,12 @@
 //! What people, programs and disks get wrong: a clear error, nothing changed, nothing else taken down.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::fs;
 
@@ -19,7 +26,10 @@ fn with_bystander() -> Node {
 fn assert_bystander_stands(node: &Node) {
     assert!(node.volume("uid-bystander", EMPTY_DIR, "fast").is_dir());
     assert!(node.ok(&["get", "pods"]).contains("bystander"));
-    assert_eq!(node.pod_mounts().iter().filter(|mount| mount.point.to_string_lossy().contains("uid-bystander")).count(), 1);
+    assert_eq!(
+        node.pod_mounts().iter().filter(|mount| mount.point.to_string_lossy().contains("uid-bystander")).count(),
+        1
+    );
 }
 
 /// What `wait` says of a pod that cannot be mounted.
@@ -91,7 +101,8 @@ fn claims_that_cannot_be_used_say_why() {
 #[test]
 fn a_container_that_names_a_volume_the_pod_lacks_is_told() {
     let node = with_bystander();
-    let manifest = pod("a", "uid-a", &["name: scratch, emptyDir: {}"]).replace("- { name: scratch, mountPath", "- { name: skratch, mountPath");
+    let manifest = pod("a", "uid-a", &["name: scratch, emptyDir: {}"])
+        .replace("- { name: scratch, mountPath", "- { name: skratch, mountPath");
     node.manifest("a.yaml", &manifest);
     node.wait_event(&["UnresolvedVolume", "default/a"]);
     let said = node.fails(&["wait", "pod", "default/a", "--timeout", "10ms"]);
@@ -103,7 +114,8 @@ fn a_host_path_of_the_wrong_type_says_what_it_is_not() {
     let node = with_bystander();
     let file = node.folder().join("disk/file");
     fs::write(&file, "x").unwrap();
-    let said = refused(&node, "a", &[&format!("name: data, hostPath: {{ path: {}, type: Directory }}", file.display())]);
+    let said =
+        refused(&node, "a", &[&format!("name: data, hostPath: {{ path: {}, type: Directory }}", file.display())]);
     assert!(said.contains("is not a directory"), "{said}");
     let said = refused(&node, "b", &["name: data, hostPath: { path: /nowhere/at/all }"]);
     assert!(said.contains("/nowhere/at/all") && said.contains("DirectoryOrCreate"), "{said}");
@@ -125,8 +137,16 @@ fn a_target_that_is_taken_is_left_as_it_is() {
     for (what, prepare, left) in [
         ("a mount", "mkdir -p $T && mount -t tmpfs elsewhere $T", "test -d $T && mountpoint -q $T"),
         ("a file", "mkdir -p $(dirname $T) && echo precious > $T", "grep -q precious $T"),
-        ("a symlink", "mkdir -p $(dirname $T) $NODE/outside && touch $NODE/outside/precious && ln -s $NODE/outside $T", "test -L $T && test -f $NODE/outside/precious"),
-        ("a symlink on the way", "mkdir -p $NODE/outside $(dirname $(dirname $T)) && touch $NODE/outside/precious && ln -s $NODE/outside $(dirname $T)", "test -f $NODE/outside/precious && test ! -e $NODE/outside/fast"),
+        (
+            "a symlink",
+            "mkdir -p $(dirname $T) $NODE/outside && touch $NODE/outside/precious && ln -s $NODE/outside $T",
+            "test -L $T && test -f $NODE/outside/precious",
+        ),
+        (
+            "a symlink on the way",
+            "mkdir -p $NODE/outside $(dirname $(dirname $T)) && touch $NODE/outside/precious && ln -s $NODE/outside $(dirname $T)",
+            "test -f $NODE/outside/precious && test ! -e $NODE/outside/fast",
+        ),
     ] {
         // Before the daemon makes the root folder a mount of its own.
         let set_target = "T=$NODE/root/pods/uid-a/volumes/kubernetes.io~empty-dir/fast; ";
@@ -136,7 +156,12 @@ fn a_target_that_is_taken_is_left_as_it_is() {
             node.wait_event(&["FailedMount", "default/a"]);
             node.fails(&["wait", "pod", "default/a", "--timeout", "10ms"]);
         }
-        let kept = node.inside("sh").args(["-euc", &format!("{set_target}{left}")]).env("NODE", node.folder()).status().unwrap();
+        let kept = node
+            .inside("sh")
+            .args(["-euc", &format!("{set_target}{left}")])
+            .env("NODE", node.folder())
+            .status()
+            .unwrap();
         assert!(kept.success(), "{what} was touched; log:\n{}", node.log());
     }
 }
@@ -167,7 +192,12 @@ fn a_root_folder_and_a_socket_have_one_daemon() {
         let output = node
             .inside(volhost_tests::artifacts::volhost())
             .args(["run", "--node-name", "second", "--root-dir", &folder.join(root).display().to_string()])
-            .args(["--socket", &folder.join(socket).display().to_string(), "--plugin-dir", &folder.join("plugins").display().to_string()])
+            .args([
+                "--socket",
+                &folder.join(socket).display().to_string(),
+                "--plugin-dir",
+                &folder.join("plugins").display().to_string(),
+            ])
             .args(["--cache-dir", &folder.join("cache").display().to_string()])
             .output()
             .unwrap();

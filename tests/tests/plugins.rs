@@ -1,5 +1,12 @@
 //! Plugins come, go, are replaced and misbehave; volumes and other plugins do not suffer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::fs;
 
@@ -57,7 +64,11 @@ fn a_grant_in_the_configuration_lets_the_plugin_in() {
         .plugin(artifacts::fixture("fixture-ungranted"))
         .start();
     let listed = node.ok(&["get", "plugins"]);
-    assert!(listed.lines().any(|line| line.contains("ungranted") && line.contains("Ready")), "{listed}\n{}", node.log());
+    assert!(
+        listed.lines().any(|line| line.contains("ungranted") && line.contains("Ready")),
+        "{listed}\n{}",
+        node.log()
+    );
 }
 
 #[test]
@@ -133,10 +144,20 @@ fn a_misbehaving_plugin_hurts_only_its_own_volume() {
         ("huge-answer", "bytes at once"),
     ] {
         let name = format!("bad-{how}");
-        node.manifest(&format!("{name}.yaml"), &pod(&name, &format!("uid-{name}"), &[&format!("name: data, misbehaving: {{ at: set-up, how: {how} }}")]));
+        node.manifest(
+            &format!("{name}.yaml"),
+            &pod(&name, &format!("uid-{name}"), &[&format!("name: data, misbehaving: {{ at: set-up, how: {how} }}")]),
+        );
         node.wait_event(&["FailedMount", &format!("default/{name}"), words]);
         let good = format!("good-{how}");
-        node.manifest(&format!("{good}.yaml"), &pod(&good, &format!("uid-{good}"), &["name: fast, emptyDir: { medium: Memory }", "name: data, misbehaving: {}"]));
+        node.manifest(
+            &format!("{good}.yaml"),
+            &pod(
+                &good,
+                &format!("uid-{good}"),
+                &["name: fast, emptyDir: { medium: Memory }", "name: data, misbehaving: {}"],
+            ),
+        );
         node.wait_mounted(&format!("default/{good}"));
         let said = node.fails(&["wait", "pod", &format!("default/{name}"), "--timeout", "10ms"]);
         assert!(said.contains("fixture.volhost/misbehaving") && said.contains("data"), "{said}");
@@ -160,7 +181,8 @@ fn a_tear_down_that_lies_is_found_out_and_told() {
 #[test]
 fn inspect_tells_what_a_file_is_without_a_daemon() {
     let file = artifacts::plugin("host-path");
-    let output = std::process::Command::new(artifacts::volhost()).args(["plugin", "inspect"]).arg(&file).output().unwrap();
+    let output =
+        std::process::Command::new(artifacts::volhost()).args(["plugin", "inspect"]).arg(&file).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     for word in ["kubernetes.io/host-path", "mounter", "host-paths", "0.1.0"] {

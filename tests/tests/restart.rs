@@ -1,5 +1,12 @@
 //! The daemon ends, in every way, and starts again: what stands is taken for what it is.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::fs;
 
@@ -22,7 +29,15 @@ fn mounted() -> Node {
 }
 
 fn three_volumes() -> String {
-    pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }", "name: data, persistentVolumeClaim: { claimName: disk1-claim }"])
+    pod(
+        "a",
+        "uid-a",
+        &[
+            "name: scratch, emptyDir: {}",
+            "name: fast, emptyDir: { medium: Memory }",
+            "name: data, persistentVolumeClaim: { claimName: disk1-claim }",
+        ],
+    )
 }
 
 fn assert_data_is_there(node: &Node) {
@@ -65,7 +80,11 @@ fn a_pod_that_went_while_the_daemon_was_down_is_taken_away() {
     node.wait_event(&["SuccessfulUnmount", "\"disk1\""]);
     node.ok(&["drain"]);
     assert!(node.pod_mounts().is_empty());
-    assert_eq!(fs::read_to_string(node.folder().join("disk/file")).unwrap(), "on the volume", "the volume's own data stays");
+    assert_eq!(
+        fs::read_to_string(node.folder().join("disk/file")).unwrap(),
+        "on the volume",
+        "the volume's own data stays"
+    );
 }
 
 #[test]
@@ -180,7 +199,10 @@ fn many_kills_under_churn_end_in_what_is_wanted() {
             let file = format!("{name}.yaml");
             let uid = format!("uid-{name}");
             if (round + name.len() + usize::from(name.as_bytes()[0])) % 2 == 0 {
-                node.manifest(&file, &pod(name, &uid, &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]));
+                node.manifest(
+                    &file,
+                    &pod(name, &uid, &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]),
+                );
             } else {
                 let _ = fs::remove_file(node.folder().join("manifests").join(file));
             }
@@ -189,7 +211,10 @@ fn many_kills_under_churn_end_in_what_is_wanted() {
         node.start();
     }
     for name in ["a", "b", "c"] {
-        node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &["name: fast, emptyDir: { medium: Memory }"]));
+        node.manifest(
+            &format!("{name}.yaml"),
+            &pod(name, &format!("uid-{name}"), &["name: fast, emptyDir: { medium: Memory }"]),
+        );
         node.wait_mounted(&format!("default/{name}"));
     }
     node.manifest("sync.yaml", &pod("sync", "uid-sync", &["name: scratch, emptyDir: {}"]));

@@ -1,5 +1,12 @@
 //! A pod from its manifest to its mounts and back.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
 
 use std::fs;
 use std::io::Write;
@@ -73,7 +80,10 @@ fn a_claim_leads_to_its_local_volume_and_read_only_means_it() {
     fs::write(disk.join("greeting"), "hello").unwrap();
     node.manifest("pv.yaml", &local_volume("disk1", &disk.display().to_string(), "test-node"));
     node.manifest("rw.yaml", &pod("rw", "uid-rw", &["name: data, persistentVolumeClaim: { claimName: disk1-claim }"]));
-    node.manifest("ro.yaml", &pod("ro", "uid-ro", &["name: data, persistentVolumeClaim: { claimName: disk1-claim, readOnly: true }"]));
+    node.manifest(
+        "ro.yaml",
+        &pod("ro", "uid-ro", &["name: data, persistentVolumeClaim: { claimName: disk1-claim, readOnly: true }"]),
+    );
     node.wait_mounted("default/rw");
     node.wait_mounted("default/ro");
     assert_eq!(fs::read_to_string(node.volume("uid-ro", LOCAL, "disk1").join("greeting")).unwrap(), "hello");
@@ -100,7 +110,13 @@ fn a_changed_manifest_takes_effect_on_the_same_pod() {
         fs::create_dir(disk.join(name)).unwrap();
         fs::write(disk.join(name).join("name"), name).unwrap();
     }
-    let manifest = |folder: &str| pod("a", "uid-a", &[&format!("name: data, hostPath: {{ path: {}/{folder} }}", disk.display()), "name: scratch, emptyDir: {}"]);
+    let manifest = |folder: &str| {
+        pod(
+            "a",
+            "uid-a",
+            &[&format!("name: data, hostPath: {{ path: {}/{folder} }}", disk.display()), "name: scratch, emptyDir: {}"],
+        )
+    };
     node.manifest("a.yaml", &manifest("one"));
     node.wait_mounted("default/a");
     let kept = node.volume("uid-a", EMPTY_DIR, "scratch").join("kept");
@@ -116,12 +132,16 @@ fn a_changed_manifest_takes_effect_on_the_same_pod() {
 #[test]
 fn nothing_of_a_pod_is_left_when_it_is_gone() {
     let node = Node::start_default();
-    node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]));
+    node.manifest(
+        "a.yaml",
+        &pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]),
+    );
     node.wait_mounted("default/a");
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     node.ok(&["drain"]);
-    let pods: Vec<_> = fs::read_dir(node.path(&node.root().join("pods"))).map(|d| d.flatten().collect()).unwrap_or_default();
+    let pods: Vec<_> =
+        fs::read_dir(node.path(&node.root().join("pods"))).map(|d| d.flatten().collect()).unwrap_or_default();
     assert!(pods.is_empty(), "{pods:?}");
     assert!(node.pod_mounts().is_empty());
 }
@@ -152,12 +172,19 @@ fn pods_added_by_request_come_and_go_by_request() {
 #[test]
 fn get_lists_what_is_there_in_every_format() {
     let node = Node::start_default();
-    node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]));
+    node.manifest(
+        "a.yaml",
+        &pod("a", "uid-a", &["name: scratch, emptyDir: {}", "name: fast, emptyDir: { medium: Memory }"]),
+    );
     node.wait_mounted("default/a");
     let pods = node.ok(&["get", "pods"]);
     assert!(pods.contains("NAMESPACE") && pods.contains("2/2") && pods.contains("Mounted"), "{pods}");
     let volumes = node.ok(&["get", "volumes", "-o", "wide"]);
-    assert!(volumes.contains("kubernetes.io/empty-dir") && volumes.contains("pods/uid-a/volumes/kubernetes.io~empty-dir/fast"), "{volumes}");
+    assert!(
+        volumes.contains("kubernetes.io/empty-dir")
+            && volumes.contains("pods/uid-a/volumes/kubernetes.io~empty-dir/fast"),
+        "{volumes}"
+    );
     let plugins = node.ok(&["get", "plugins"]);
     assert!(plugins.contains("kubernetes.io/local-volume") && plugins.contains("Ready"), "{plugins}");
     let json = node.ok(&["get", "pods", "-o", "json"]);

@@ -98,11 +98,7 @@ impl Actual {
     }
 
     /// The volume, made by `new` if it is not there.
-    pub(crate) fn entry(
-        &mut self,
-        name: &UniqueVolumeName,
-        new: impl FnOnce() -> Volume,
-    ) -> &mut Volume {
+    pub(crate) fn entry(&mut self, name: &UniqueVolumeName, new: impl FnOnce() -> Volume) -> &mut Volume {
         self.volumes.entry(name.clone()).or_insert_with(new)
     }
 
@@ -112,11 +108,7 @@ impl Actual {
     }
 
     /// The mount of `volume` by `pod`, to be changed.
-    pub(crate) fn mount_mut(
-        &mut self,
-        volume: &UniqueVolumeName,
-        pod: &PodUid,
-    ) -> Option<&mut Mount> {
+    pub(crate) fn mount_mut(&mut self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<&mut Mount> {
         self.volumes.get_mut(volume)?.mounts.get_mut(pod)
     }
 
@@ -124,19 +116,12 @@ impl Actual {
     pub(crate) fn insert_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid, mount: Mount) {
         if let Some(entry) = self.volumes.get_mut(volume) {
             entry.mounts.insert(pod.clone(), mount);
-            self.by_pod
-                .entry(pod.clone())
-                .or_default()
-                .insert(volume.clone());
+            self.by_pod.entry(pod.clone()).or_default().insert(volume.clone());
         }
     }
 
     /// Takes a mount that is known to be gone off its volume.
-    pub(crate) fn remove_mount(
-        &mut self,
-        volume: &UniqueVolumeName,
-        pod: &PodUid,
-    ) -> Option<Mount> {
+    pub(crate) fn remove_mount(&mut self, volume: &UniqueVolumeName, pod: &PodUid) -> Option<Mount> {
         let mount = self.volumes.get_mut(volume)?.mounts.remove(pod)?;
         if let Some(volumes) = self.by_pod.get_mut(pod) {
             volumes.remove(volume);
@@ -149,11 +134,7 @@ impl Actual {
 
     /// Forgets a volume that has no mounts.
     pub(crate) fn remove(&mut self, name: &UniqueVolumeName) {
-        if self
-            .volumes
-            .get(name)
-            .is_some_and(|volume| volume.mounts.is_empty())
-        {
+        if self.volumes.get(name).is_some_and(|volume| volume.mounts.is_empty()) {
             self.volumes.remove(name);
         }
     }
@@ -179,11 +160,7 @@ impl Actual {
         self.volumes_of(pod).find(|other| {
             *other != volume
                 && self.volumes.get(*other).is_some_and(|entry| {
-                    entry.plugin == *plugin
-                        && entry
-                            .mounts
-                            .get(pod)
-                            .is_some_and(|mount| mount.spec_name == *spec_name)
+                    entry.plugin == *plugin && entry.mounts.get(pod).is_some_and(|mount| mount.spec_name == *spec_name)
                 })
         })
     }

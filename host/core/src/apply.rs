@@ -16,49 +16,30 @@ impl Core {
             Event::PodGone { uid } => self.pod_gone(&uid, turn),
             Event::SourcesSynced => {
                 self.sources_synced = true;
-                turn.dirty
-                    .extend(self.actual.volumes().map(|(name, _)| name.clone()));
+                turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
             }
             Event::Recovered(found) => self.recovered(found, turn),
             Event::RecoveredDevice(found) => self.recovered_device(found, turn),
-            Event::PluginChanged { plugin } => turn
-                .dirty
-                .extend(self.pending.reset_plugin(&plugin, self.now)),
+            Event::PluginChanged { plugin } => turn.dirty.extend(self.pending.reset_plugin(&plugin, self.now)),
             Event::OperationDone { id, report } => self.operation_done(id, report, turn),
             Event::OperationOverdue { id, message } => self.operation_overdue(id, message, turn),
             Event::Timer => {}
-            Event::WaitMounted {
-                waiter,
-                uid,
-                deadline,
-            } => self.wait_mounted(waiter, uid, deadline, turn),
-            Event::WaitUnmounted {
-                waiter,
-                uid,
-                deadline,
-            } => self.wait_unmounted(waiter, uid, deadline, turn),
+            Event::WaitMounted { waiter, uid, deadline } => self.wait_mounted(waiter, uid, deadline, turn),
+            Event::WaitUnmounted { waiter, uid, deadline } => self.wait_unmounted(waiter, uid, deadline, turn),
             Event::WaitCancelled { waiter } => self.waiters.remove(waiter),
             Event::SourceChanged { uid } => {
                 self.require_remount(&uid, turn);
             }
             Event::ReportedInUse(volumes) => {
                 let reported = volumes.into_iter().collect();
-                turn.dirty.extend(
-                    self.reported_in_use
-                        .symmetric_difference(&reported)
-                        .cloned(),
-                );
+                turn.dirty.extend(self.reported_in_use.symmetric_difference(&reported).cloned());
                 self.reported_in_use = reported;
             }
-            Event::NodeAttachments(attached) => {
-                self.node_attachments(attached.into_iter().collect(), turn)
-            }
+            Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
             Event::Drain => {
                 self.draining = true;
-                turn.dirty
-                    .extend(self.actual.volumes().map(|(name, _)| name.clone()));
-                turn.touched
-                    .extend(self.desired.pods().map(|(uid, _)| uid.clone()));
+                turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
+                turn.touched.extend(self.desired.pods().map(|(uid, _)| uid.clone()));
             }
         }
     }
@@ -97,11 +78,7 @@ impl Core {
             if mount.pod.is_none() {
                 mount.pod.clone_from(&entry.pod);
             }
-            if !(mount.stage.recovered
-                && mount.intact
-                && mount.spec.is_some()
-                && !differs(mount, wanted))
-            {
+            if !(mount.stage.recovered && mount.intact && mount.spec.is_some() && !differs(mount, wanted)) {
                 continue;
             }
             mount.stage = Stage::PRESENT;
@@ -112,10 +89,7 @@ impl Core {
                 volume.device = Stage::PRESENT;
             }
             if volume.size.is_none() {
-                volume.size = mount
-                    .spec
-                    .as_ref()
-                    .and_then(|spec| spec.persistent_volume.as_ref()?.capacity);
+                volume.size = mount.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()?.capacity);
             }
         }
     }
@@ -150,8 +124,7 @@ impl Core {
         if self.actual.mount(&device.unique_name, &found.pod).is_some() {
             return;
         }
-        self.desired
-            .note_found(self.now, &found.pod, found.known_pod.clone());
+        self.desired.note_found(self.now, &found.pod, found.known_pod.clone());
         let mount = Mount {
             stage: Stage::RECOVERED,
             intact: found.intact,
@@ -177,11 +150,7 @@ impl Core {
     fn recovered_device(&mut self, found: RecoveredDevice, turn: &mut Turn) {
         turn.dirty.insert(found.unique_name.clone());
         let stage = |may_be: bool| {
-            if may_be {
-                Stage::RECOVERED
-            } else {
-                Stage::ABSENT
-            }
+            if may_be { Stage::RECOVERED } else { Stage::ABSENT }
         };
         let (attachable, device_mountable) = (found.attachable, found.device_mountable);
         let volume = self.actual.entry(&found.unique_name, || Volume {
@@ -212,49 +181,23 @@ impl Core {
 
     /// The controller's word settles what recovery could not know, and frees what nobody has begun to use.
     fn node_attachments(&mut self, attached: BTreeMap<UniqueVolumeName, String>, turn: &mut Turn) {
-        let changed = |name: &UniqueVolumeName,
-                       before: Option<&BTreeMap<UniqueVolumeName, String>>| {
+        let changed = |name: &UniqueVolumeName, before: Option<&BTreeMap<UniqueVolumeName, String>>| {
             before.is_none_or(|before| before.get(name) != attached.get(name))
         };
         let before = self.node_attachments.as_ref();
-        turn.dirty.extend(
-            attached
-                .keys()
-                .filter(|name| changed(name, before))
-                .cloned(),
-        );
-        turn.dirty.extend(
-            before
-                .into_iter()
-                .flatten()
-                .map(|(name, _)| name)
-                .filter(|name| changed(name, before))
-                .cloned(),
-        );
-        turn.dirty.extend(
-            self.desired
-                .volumes()
-                .map(|(name, _)| name)
-                .filter(|_| before.is_none())
-                .cloned(),
-        );
+        turn.dirty.extend(attached.keys().filter(|name| changed(name, before)).cloned());
+        turn.dirty
+            .extend(before.into_iter().flatten().map(|(name, _)| name).filter(|name| changed(name, before)).cloned());
+        turn.dirty.extend(self.desired.volumes().map(|(name, _)| name).filter(|_| before.is_none()).cloned());
         if !self.config.host_attaches {
-            for (name, volume) in self
-                .actual
-                .volumes_mut()
-                .filter(|(_, volume)| volume.attachable)
-            {
+            for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| volume.attachable) {
                 match attached.get(name) {
                     Some(path) if volume.attach.presence == Presence::Uncertain => {
                         volume.attach = Stage::PRESENT;
                         volume.device_path = Some(path.clone());
                     }
-                    None if volume.attach.presence == Presence::Uncertain => {
-                        volume.attach = Stage::ABSENT
-                    }
-                    None if volume.mounts.is_empty() && !volume.device.may_be() => {
-                        volume.attach = Stage::ABSENT
-                    }
+                    None if volume.attach.presence == Presence::Uncertain => volume.attach = Stage::ABSENT,
+                    None if volume.mounts.is_empty() && !volume.device.may_be() => volume.attach = Stage::ABSENT,
                     _ => continue,
                 }
                 turn.dirty.insert(name.clone());

@@ -101,10 +101,7 @@ impl Core {
 
     /// One timer for everything: armed again only for an earlier time than it is armed for.
     fn arm_timer(&mut self, turn: &mut Turn) {
-        let next = [self.pending.next_retry(), self.waiters.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min();
+        let next = [self.pending.next_retry(), self.waiters.next_deadline()].into_iter().flatten().min();
         if let Some(next) = next
             && self.armed.is_none_or(|armed| next < armed)
         {
@@ -132,20 +129,12 @@ impl Core {
 
     /// What the pod wants of the volume now; nothing at all while draining.
     pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
-        if self.draining {
-            None
-        } else {
-            self.desired.wanted(uid, volume)
-        }
+        if self.draining { None } else { self.desired.wanted(uid, volume) }
     }
 
     /// The pod is to be mounted: it exists, and the host does not drain.
     pub(crate) fn is_desired(&self, uid: &PodUid) -> bool {
-        !self.draining
-            && self
-                .desired
-                .pod(uid)
-                .is_some_and(|entry| entry.told == Told::Exists)
+        !self.draining && self.desired.pod(uid).is_some_and(|entry| entry.told == Told::Exists)
     }
 
     /// Every volume the pod uses is resolved and mounted as wanted.
@@ -157,50 +146,30 @@ impl Core {
             return false;
         };
         entry.unresolved.is_empty()
-            && entry
-                .volumes
-                .iter()
-                .all(|(name, wanted)| self.is_mounted_as_wanted(uid, name, wanted))
+            && entry.volumes.iter().all(|(name, wanted)| self.is_mounted_as_wanted(uid, name, wanted))
             && self.unaccounted(uid).next().is_none()
     }
 
     /// Names the pod's containers use, of which the source has said nothing.
-    pub(crate) fn unaccounted(
-        &self,
-        uid: &PodUid,
-    ) -> impl Iterator<Item = &volhost_model::OuterName> {
+    pub(crate) fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &volhost_model::OuterName> {
         let entry = self.desired.pod(uid);
-        let used = entry
-            .and_then(|entry| entry.pod.as_ref())
-            .map(|pod| pod.used_volumes.iter());
+        let used = entry.and_then(|entry| entry.pod.as_ref()).map(|pod| pod.used_volumes.iter());
         used.into_iter().flatten().filter(move |name| {
             entry.is_some_and(|entry| {
                 !entry.unresolved.contains_key(*name)
-                    && !entry
-                        .volumes
-                        .values()
-                        .any(|wanted| wanted.outer_names.contains(name))
+                    && !entry.volumes.values().any(|wanted| wanted.outer_names.contains(name))
             })
         })
     }
 
     /// The mount stands and is the one that is wanted; stale content does not count against it.
-    pub(crate) fn is_mounted_as_wanted(
-        &self,
-        uid: &PodUid,
-        volume: &UniqueVolumeName,
-        wanted: &Wanted,
-    ) -> bool {
-        self.actual
-            .mount(volume, uid)
-            .is_some_and(|mount| mount.is_usable() && !differs(mount, wanted))
+    pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
+        self.actual.mount(volume, uid).is_some_and(|mount| mount.is_usable() && !differs(mount, wanted))
     }
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
     pub(crate) fn may_take_recovered(&self) -> bool {
-        self.sources_synced
-            || self.draining
-            || self.mutated(crate::config::Mutation::UnmountBeforeSynced)
+        self.sources_synced || self.draining || self.mutated(crate::config::Mutation::UnmountBeforeSynced)
     }
 
     /// The pod's object.
@@ -210,17 +179,11 @@ impl Core {
 
     /// `namespace/name`, or the uid of a pod of which no more is known.
     pub(crate) fn pod_name(&self, uid: &PodUid) -> String {
-        self.desired
-            .pod(uid)
-            .and_then(|entry| entry.full_name())
-            .unwrap_or_else(|| uid.to_string())
+        self.desired.pod(uid).and_then(|entry| entry.full_name()).unwrap_or_else(|| uid.to_string())
     }
 }
 
 /// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.
 pub(crate) fn differs(mount: &Mount, wanted: &Wanted) -> bool {
-    mount
-        .spec
-        .as_ref()
-        .is_some_and(|spec| !crate::desired::same_mount(spec, &wanted.volume.spec))
+    mount.spec.as_ref().is_some_and(|spec| !crate::desired::same_mount(spec, &wanted.volume.spec))
 }

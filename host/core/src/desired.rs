@@ -98,11 +98,7 @@ impl Desired {
     }
 
     /// What `uid` wants of `volume`, to be changed.
-    pub(crate) fn wanted_mut(
-        &mut self,
-        uid: &PodUid,
-        volume: &UniqueVolumeName,
-    ) -> Option<&mut Wanted> {
+    pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut Wanted> {
         self.pods.get_mut(uid)?.volumes.get_mut(volume)
     }
 
@@ -139,10 +135,7 @@ impl Desired {
         let Some(entry) = self.pods.get_mut(&uid) else {
             return change;
         };
-        change.pod_changed = entry
-            .pod
-            .as_ref()
-            .is_some_and(|known| known != &desired.pod);
+        change.pod_changed = entry.pod.as_ref().is_some_and(|known| known != &desired.pod);
         let mut before = std::mem::take(&mut entry.volumes);
         change.volumes.extend(before.keys().cloned());
         for volume in desired.volumes {
@@ -163,18 +156,13 @@ impl Desired {
                 hindrance: old.and_then(|old| old.hindrance),
                 volume,
             };
-            self.users
-                .entry(name.clone())
-                .or_default()
-                .insert(uid.clone());
+            self.users.entry(name.clone()).or_default().insert(uid.clone());
             entry.volumes.insert(name, wanted);
         }
         let mut unresolved = BTreeMap::new();
         for UnresolvedVolume { outer_name, reason } in desired.unresolved {
             if entry.unresolved.get(&outer_name) != Some(&reason) {
-                change
-                    .new_reasons
-                    .push((outer_name.clone(), reason.clone()));
+                change.new_reasons.push((outer_name.clone(), reason.clone()));
             }
             unresolved.insert(outer_name, reason);
         }
@@ -226,12 +214,8 @@ pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;
     }
-    let options = |spec: &VolumeSpec| {
-        spec.persistent_volume
-            .as_ref()
-            .map(|pv| pv.mount_options.clone())
-            .unwrap_or_default()
-    };
+    let options =
+        |spec: &VolumeSpec| spec.persistent_volume.as_ref().map(|pv| pv.mount_options.clone()).unwrap_or_default();
     a.name == b.name
         && a.source == b.source
         && a.fields == b.fields

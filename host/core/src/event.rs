@@ -196,21 +196,11 @@ pub enum DeviceReport {
 impl OperationReport {
     /// Done, with nothing more to say.
     pub fn done() -> Self {
-        Self {
-            device_path: None,
-            device: None,
-            size: None,
-            result: Ok(()),
-        }
+        Self { device_path: None, device: None, size: None, result: Ok(()) }
     }
 
     /// Failed.
     pub fn failed(failure: Failure) -> Self {
-        Self {
-            device_path: None,
-            device: None,
-            size: None,
-            result: Err(failure),
-        }
+        Self { device_path: None, device: None, size: None, result: Err(failure) }
     }
 }

@@ -97,7 +97,7 @@ pub use self::core::Core;
 pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
 pub use event::{
-    DesiredPod, DesiredVolume, DeviceReport, Event, OperationId, OperationReport, RecoveredDevice,
-    RecoveredVolume, Time, UnresolvedVolume, WaiterId,
+    DesiredPod, DesiredVolume, DeviceReport, Event, OperationId, OperationReport, RecoveredDevice, RecoveredVolume,
+    Time, UnresolvedVolume, WaiterId,
 };
 pub use pending::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};

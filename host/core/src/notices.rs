@@ -42,25 +42,9 @@ impl Core {
         }
     }
 
-    pub(crate) fn publish_failure(
-        &self,
-        operation: &Operation,
-        failure: &Failure,
-        turn: &mut Turn,
-    ) {
-        let message = format!(
-            "{} failed for volume \"{}\": {}",
-            failure.step,
-            operation.spec_name,
-            cause(failure)
-        );
-        self.publish_operation(
-            operation,
-            EventKind::Warning,
-            failure_reason(operation.kind),
-            &message,
-            turn,
-        );
+    pub(crate) fn publish_failure(&self, operation: &Operation, failure: &Failure, turn: &mut Turn) {
+        let message = format!("{} failed for volume \"{}\": {}", failure.step, operation.spec_name, cause(failure));
+        self.publish_operation(operation, EventKind::Warning, failure_reason(operation.kind), &message, turn);
     }
 
     pub(crate) fn publish_overdue(&self, operation: &Operation, message: &str, turn: &mut Turn) {
@@ -69,13 +53,7 @@ impl Core {
             operation.kind.name(),
             operation.spec_name
         );
-        self.publish_operation(
-            operation,
-            EventKind::Warning,
-            "VolumeOverdue",
-            &message,
-            turn,
-        );
+        self.publish_operation(operation, EventKind::Warning, "VolumeOverdue", &message, turn);
     }
 
     pub(crate) fn publish_hindrance(
@@ -87,43 +65,17 @@ impl Core {
         turn: &mut Turn,
     ) {
         // A controller that takes its time is no fault.
-        let attachable = self
-            .desired
-            .wanted(pod, volume)
-            .is_some_and(|wanted| wanted.volume.attachable)
-            && !self
-                .actual
-                .get(volume)
-                .is_some_and(|volume| volume.attach.is_present());
+        let attachable = self.desired.wanted(pod, volume).is_some_and(|wanted| wanted.volume.attachable)
+            && !self.actual.get(volume).is_some_and(|volume| volume.attach.is_present());
         if !attachable {
             let message = format!("MountVolume.SetUp failed for volume \"{spec_name}\": {why}");
-            self.publish(
-                EventKind::Warning,
-                "FailedMount",
-                Some(pod),
-                Some(volume),
-                message,
-                turn,
-            );
+            self.publish(EventKind::Warning, "FailedMount", Some(pod), Some(volume), message, turn);
         }
     }
 
-    pub(crate) fn publish_unresolved(
-        &self,
-        pod: &PodUid,
-        outer_name: &OuterName,
-        reason: &str,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn publish_unresolved(&self, pod: &PodUid, outer_name: &OuterName, reason: &str, turn: &mut Turn) {
         let message = format!("volume \"{outer_name}\" cannot be resolved: {reason}");
-        self.publish(
-            EventKind::Warning,
-            "UnresolvedVolume",
-            Some(pod),
-            None,
-            message,
-            turn,
-        );
+        self.publish(EventKind::Warning, "UnresolvedVolume", Some(pod), None, message, turn);
     }
 
     /// To the operation's pod; for an operation on the volume alone, to every pod that wants it.
@@ -140,24 +92,10 @@ impl Core {
             pods.extend(self.desired.users(&operation.volume));
         }
         if pods.is_empty() {
-            self.publish(
-                kind,
-                reason,
-                None,
-                Some(&operation.volume),
-                message.to_owned(),
-                turn,
-            );
+            self.publish(kind, reason, None, Some(&operation.volume), message.to_owned(), turn);
         }
         for pod in pods {
-            self.publish(
-                kind,
-                reason,
-                Some(pod),
-                Some(&operation.volume),
-                message.to_owned(),
-                turn,
-            );
+            self.publish(kind, reason, Some(pod), Some(&operation.volume), message.to_owned(), turn);
         }
     }
 

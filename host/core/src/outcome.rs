@@ -11,12 +11,7 @@ use crate::reconcile::capacity;
 use crate::transitions::{Outcome, Presence, Stage};
 
 impl Core {
-    pub(crate) fn operation_done(
-        &mut self,
-        id: OperationId,
-        report: OperationReport,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn operation_done(&mut self, id: OperationId, report: OperationReport, turn: &mut Turn) {
         let Some(running) = self.pending.finish(id) else {
             return;
         };
@@ -24,16 +19,13 @@ impl Core {
         turn.dirty.insert(operation.volume.clone());
         turn.touched.extend(operation.pod_uid.clone());
         let first_time = match operation.kind {
-            OperationKind::Mount { .. } | OperationKind::Map { .. } => {
-                self.mount_ended(&operation, &report)
-            }
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report),
             OperationKind::Unmount | OperationKind::Unmap => {
                 self.unmount_ended(&operation, Outcome::of(&report.result), turn);
                 true
             }
             _ => {
-                turn.touched
-                    .extend(self.desired.users(&operation.volume).cloned());
+                turn.touched.extend(self.desired.users(&operation.volume).cloned());
                 self.volume_operation_ended(&operation, &report);
                 true
             }
@@ -64,13 +56,11 @@ impl Core {
 
     /// A mount that fails before its device is mounted fails for every pod of the volume; after that, for its pod alone.
     fn slot_of(&self, operation: &Operation) -> Option<PodUid> {
-        let of_device = matches!(
-            operation.kind,
-            OperationKind::Mount { .. } | OperationKind::Map { .. }
-        ) && self
-            .actual
-            .get(&operation.volume)
-            .is_some_and(|volume| volume.device_mountable && !volume.device.is_present());
+        let of_device = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
+            && self
+                .actual
+                .get(&operation.volume)
+                .is_some_and(|volume| volume.device_mountable && !volume.device.is_present());
         operation.pod_uid.clone().filter(|_| !of_device)
     }
 
@@ -109,9 +99,7 @@ impl Core {
             mount.spec.clone_from(&operation.spec);
             mount.spec_name = operation.spec_name.clone();
             mount.block = operation.spec.as_deref().is_some_and(VolumeSpec::is_block);
-            mount.ready_at = Some(now)
-                .filter(|_| !before.is_present())
-                .or(mount.ready_at);
+            mount.ready_at = Some(now).filter(|_| !before.is_present()).or(mount.ready_at);
         } else if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             mount.remount_required = true;
         }
@@ -139,10 +127,7 @@ impl Core {
         self.actual.remove_mount(&operation.volume, pod);
         // Another volume may have waited for the folder.
         if let Some(entry) = self.desired.pod(pod) {
-            let waiting = entry
-                .volumes
-                .iter()
-                .filter(|(_, wanted)| wanted.volume.spec.name == operation.spec_name);
+            let waiting = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.spec.name == operation.spec_name);
             turn.dirty.extend(waiting.map(|(name, _)| name.clone()));
         }
     }
@@ -156,9 +141,7 @@ impl Core {
         match operation.kind {
             OperationKind::Attach => volume.attach = volume.attach.after_set_up(outcome),
             // Looking changes nothing but what is known.
-            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => {
-                volume.attach = Stage::PRESENT
-            }
+            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => volume.attach = Stage::PRESENT,
             OperationKind::Detach => volume.attach = volume.attach.after_tear_down(outcome),
             OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
                 volume.device = volume.device.after_tear_down(outcome)
@@ -170,16 +153,10 @@ impl Core {
             OperationKind::Expand { .. } => volume.size = report.size.or(volume.size),
             _ => {}
         }
-        if matches!(
-            operation.kind,
-            OperationKind::Attach | OperationKind::VerifyControllerAttached
-        ) && outcome == Outcome::Done
+        if matches!(operation.kind, OperationKind::Attach | OperationKind::VerifyControllerAttached)
+            && outcome == Outcome::Done
         {
-            volume.device_path = report
-                .device_path
-                .clone()
-                .or(reported)
-                .or(volume.device_path.take());
+            volume.device_path = report.device_path.clone().or(reported).or(volume.device_path.take());
         }
         if volume.attach.presence == Presence::Absent {
             volume.device_path = None;
@@ -192,11 +169,7 @@ impl Core {
 }
 
 /// What became of the device. An operation that does not say has mounted it when it is done, and may have when it is uncertain.
-fn device_report(
-    report: &OperationReport,
-    outcome: Outcome,
-    device_mountable: bool,
-) -> Option<DeviceReport> {
+fn device_report(report: &OperationReport, outcome: Outcome, device_mountable: bool) -> Option<DeviceReport> {
     report.device.or(match outcome {
         Outcome::Done if device_mountable => Some(DeviceReport::Mounted),
         Outcome::Uncertain if device_mountable => Some(DeviceReport::Uncertain),
@@ -207,10 +180,9 @@ fn device_report(
 /// The cause of a failure as events show it.
 pub(crate) fn cause(failure: &Failure) -> String {
     match failure.class {
-        FailureClass::Uncertain => format!(
-            "{} (uncertain: it may have happened; it will be repeated or undone)",
-            failure.message
-        ),
+        FailureClass::Uncertain => {
+            format!("{} (uncertain: it may have happened; it will be repeated or undone)", failure.message)
+        }
         FailureClass::Final | FailureClass::Transient => failure.message.clone(),
     }
 }

@@ -31,11 +31,7 @@ pub(crate) const fn backoff(failures: u32) -> Time {
         delay = delay.saturating_mul(BACKOFF_FACTOR);
         left -= 1;
     }
-    if delay > BACKOFF_MAX {
-        BACKOFF_MAX
-    } else {
-        delay
-    }
+    if delay > BACKOFF_MAX { BACKOFF_MAX } else { delay }
 }
 
 /// An operation that was started and has not ended.
@@ -102,20 +98,12 @@ impl Pending {
 
     /// Whether a running operation holds a key that matches.
     pub(crate) fn is_taken(&self, volume: &UniqueVolumeName, key_pod: Option<&PodUid>) -> bool {
-        self.running_on(volume)
-            .any(|running| pods_match(running.key_pod.as_ref(), key_pod))
+        self.running_on(volume).any(|running| pods_match(running.key_pod.as_ref(), key_pod))
     }
 
     /// Whether `name` failed on one of the slots and its wait is not over.
-    pub(crate) fn is_waiting(
-        &self,
-        volume: &UniqueVolumeName,
-        pod: Option<&PodUid>,
-        name: &str,
-        now: Time,
-    ) -> bool {
-        self.failures_for(volume, pod)
-            .any(|failed| failed.name == name && failed.retry_at > now)
+    pub(crate) fn is_waiting(&self, volume: &UniqueVolumeName, pod: Option<&PodUid>, name: &str, now: Time) -> bool {
+        self.failures_for(volume, pod).any(|failed| failed.name == name && failed.retry_at > now)
     }
 
     /// The failures that concern `pod`'s use of the volume: its own first, then the volume's.
@@ -126,17 +114,12 @@ impl Pending {
     ) -> impl Iterator<Item = &Backoff> {
         let failed = self.volumes.get(volume).map(|of| &of.failed);
         let own = pod.and_then(|pod| failed?.get(&Some(pod.clone())));
-        own.into_iter()
-            .chain(failed.and_then(|failed| failed.get(&None)))
+        own.into_iter().chain(failed.and_then(|failed| failed.get(&None)))
     }
 
     /// Operations that run on the volume.
     pub(crate) fn running_on(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &Running> {
-        self.volumes
-            .get(volume)
-            .into_iter()
-            .flat_map(|of| &of.running)
-            .filter_map(|id| self.running.get(id))
+        self.volumes.get(volume).into_iter().flat_map(|of| &of.running).filter_map(|id| self.running.get(id))
     }
 
     /// Every operation that runs.
@@ -146,39 +129,20 @@ impl Pending {
 
     /// Every failed key.
     pub(crate) fn all_failed(&self) -> impl Iterator<Item = (&UniqueVolumeName, &Slot, &Backoff)> {
-        self.volumes.iter().flat_map(|(volume, of)| {
-            of.failed
-                .iter()
-                .map(move |(slot, failed)| (volume, slot, failed))
-        })
+        self.volumes.iter().flat_map(|(volume, of)| of.failed.iter().map(move |(slot, failed)| (volume, slot, failed)))
     }
 
     /// Takes the key. An earlier failure of another operation on its slot is wiped.
     pub(crate) fn start(&mut self, operation: Operation, key_pod: Option<PodUid>, now: Time) {
-        let (id, volume, name) = (
-            operation.id,
-            operation.volume.clone(),
-            operation.kind.name(),
-        );
+        let (id, volume, name) = (operation.id, operation.volume.clone(), operation.kind.name());
         let slot = operation.pod_uid.clone();
-        let other = self
-            .volumes
-            .get(&volume)
-            .and_then(|of| of.failed.get(&slot))
-            .is_some_and(|failed| failed.name != name);
+        let other =
+            self.volumes.get(&volume).and_then(|of| of.failed.get(&slot)).is_some_and(|failed| failed.name != name);
         if other {
             self.clear(&volume, &slot);
         }
         self.volumes.entry(volume).or_default().running.push(id);
-        self.running.insert(
-            id,
-            Running {
-                operation,
-                key_pod,
-                since: now,
-                overdue: None,
-            },
-        );
+        self.running.insert(id, Running { operation, key_pod, since: now, overdue: None });
     }
 
     /// Gives the key back; nothing when no such operation runs.
@@ -207,21 +171,9 @@ impl Pending {
             .map_or(0, |failed| failed.failures);
         let failures = before.saturating_add(1);
         let retry_at = now.saturating_add(backoff(failures));
-        self.retries
-            .insert((retry_at, operation.volume.clone(), slot.clone()));
-        let failed = Backoff {
-            name,
-            plugin: operation.plugin.clone(),
-            failures,
-            failed_at: now,
-            retry_at,
-            failure,
-        };
-        self.volumes
-            .entry(operation.volume.clone())
-            .or_default()
-            .failed
-            .insert(slot, failed);
+        self.retries.insert((retry_at, operation.volume.clone(), slot.clone()));
+        let failed = Backoff { name, plugin: operation.plugin.clone(), failures, failed_at: now, retry_at, failure };
+        self.volumes.entry(operation.volume.clone()).or_default().failed.insert(slot, failed);
     }
 
     /// The operation succeeded: what it waited for, alone or with others, is made good.
@@ -254,9 +206,7 @@ impl Pending {
                     .iter()
                     .filter_map(|id| self.running.get(id))
                     .any(|running| running.operation.kind.name() == failed.name)
-                    && !needed
-                        .iter()
-                        .any(|(needed_slot, name)| needed_slot == *slot && *name == failed.name)
+                    && !needed.iter().any(|(needed_slot, name)| needed_slot == *slot && *name == failed.name)
             })
             .map(|(slot, _)| slot.clone())
             .collect();
@@ -270,13 +220,8 @@ impl Pending {
     pub(crate) fn reset_plugin(&mut self, plugin: &PluginName, now: Time) -> Vec<UniqueVolumeName> {
         let mut touched = Vec::new();
         for (volume, of) in &mut self.volumes {
-            for (slot, failed) in of
-                .failed
-                .iter_mut()
-                .filter(|(_, failed)| failed.plugin == *plugin)
-            {
-                self.retries
-                    .remove(&(failed.retry_at, volume.clone(), slot.clone()));
+            for (slot, failed) in of.failed.iter_mut().filter(|(_, failed)| failed.plugin == *plugin) {
+                self.retries.remove(&(failed.retry_at, volume.clone(), slot.clone()));
                 failed.failures = 0;
                 failed.retry_at = now;
                 touched.push(volume.clone());
@@ -300,17 +245,12 @@ impl Pending {
 
     fn clear(&mut self, volume: &UniqueVolumeName, slot: &Slot) -> Option<Backoff> {
         let failed = self.volumes.get_mut(volume)?.failed.remove(slot)?;
-        self.retries
-            .remove(&(failed.retry_at, volume.clone(), slot.clone()));
+        self.retries.remove(&(failed.retry_at, volume.clone(), slot.clone()));
         Some(failed)
     }
 
     fn tidy(&mut self, volume: &UniqueVolumeName) {
-        if self
-            .volumes
-            .get(volume)
-            .is_some_and(|of| of.running.is_empty() && of.failed.is_empty())
-        {
+        if self.volumes.get(volume).is_some_and(|of| of.running.is_empty() && of.failed.is_empty()) {
             self.volumes.remove(volume);
         }
     }
@@ -322,13 +262,8 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_from_half_a_second_to_two_minutes_and_two_seconds() {
-        let seconds: Vec<f64> = (1..=10)
-            .map(|n| f64::from(u32::try_from(backoff(n)).unwrap()) / 1e6)
-            .collect();
-        assert_eq!(
-            seconds,
-            [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]
-        );
+        let seconds: Vec<f64> = (1..=10).map(|n| f64::from(u32::try_from(backoff(n)).unwrap()) / 1e6).collect();
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]);
         assert_eq!(backoff(0), BACKOFF_INITIAL);
         assert_eq!(backoff(u32::MAX), BACKOFF_MAX);
     }

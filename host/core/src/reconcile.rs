@@ -39,11 +39,7 @@ impl Core {
             let Some(mount) = self.actual.mount(name, &pod) else {
                 continue;
             };
-            let kind = if mount.block {
-                OperationKind::Unmap
-            } else {
-                OperationKind::Unmount
-            };
+            let kind = if mount.block { OperationKind::Unmap } else { OperationKind::Unmount };
             needed.push((Some(pod.clone()), kind.name()));
             if !self.is_free(name, Some(&pod), Some(&pod), kind) {
                 continue;
@@ -73,10 +69,7 @@ impl Core {
         self.desired.pod(pod).is_some_and(|entry| {
             !entry.unresolved.is_empty()
                 && (mount.outer_names.is_empty()
-                    || mount
-                        .outer_names
-                        .iter()
-                        .any(|name| entry.unresolved.contains_key(name)))
+                    || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
         })
     }
 
@@ -84,11 +77,7 @@ impl Core {
         if self.draining {
             return;
         }
-        let turn_of = |uid: &PodUid| {
-            self.desired
-                .wanted(uid, name)
-                .map_or(0, |wanted| wanted.last_attempt)
-        };
+        let turn_of = |uid: &PodUid| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
         let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
         users.sort_by_key(turn_of);
         for pod in users {
@@ -97,26 +86,18 @@ impl Core {
     }
 
     /// Starts the next operation that the pod's use of the volume needs, or says what stands in its way.
-    fn advance(
-        &mut self,
-        name: &UniqueVolumeName,
-        pod: &PodUid,
-        needed: &mut Needed,
-        turn: &mut Turn,
-    ) {
+    fn advance(&mut self, name: &UniqueVolumeName, pod: &PodUid, needed: &mut Needed, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
         let volume = self.actual.get(name);
         let mount = volume.and_then(|volume| volume.mounts.get(pod));
         let mut hindrance = None;
-        let next = if mount
-            .is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted))
-        {
+        let next = if mount.is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted)) {
             // The old mount goes first; unmounting has been started, or waits.
-            let waits =
-                mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
-            hindrance = waits.then(|| "what an earlier run mounted there waits until every source of pods has been read".to_owned());
+            let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
+            hindrance = waits
+                .then(|| "what an earlier run mounted there waits until every source of pods has been read".to_owned());
             None
         } else {
             match self.need_of(wanted, volume, mount) {
@@ -139,10 +120,7 @@ impl Core {
                 }
                 Need::Expand => {
                     let to = capacity(&wanted.volume.spec).unwrap_or(0);
-                    let kind = OperationKind::Expand {
-                        from: volume.and_then(|volume| volume.size).unwrap_or(0),
-                        to,
-                    };
+                    let kind = OperationKind::Expand { from: volume.and_then(|volume| volume.size).unwrap_or(0), to };
                     needed.push((Some(pod.clone()), kind.name()));
                     Some((kind, Some(pod.clone())))
                 }
@@ -158,22 +136,15 @@ impl Core {
     }
 
     fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
-        let attached =
-            !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
-        let remount = mount.is_some_and(|mount| {
-            (mount.remount_required && wanted.volume.follows_source) || differs(mount, wanted)
-        });
+        let attached = !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
+        let remount = mount
+            .is_some_and(|mount| (mount.remount_required && wanted.volume.follows_source) || differs(mount, wanted));
         let size = volume.and_then(|volume| volume.size);
         let spec = &wanted.volume.spec;
         let grow = wanted.volume.expandable
             && !spec.read_only
             && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from);
-        need(
-            mount.map_or(Presence::Absent, |mount| mount.stage.presence),
-            attached,
-            remount,
-            grow,
-        )
+        need(mount.map_or(Presence::Absent, |mount| mount.stage.presence), attached, remount, grow)
     }
 
     /// The operation that brings the attachment, or why none is begun.
@@ -208,22 +179,11 @@ impl Core {
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
             ));
         }
-        let taken = self
-            .actual
-            .folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name)?;
-        Some(format!(
-            "volume {taken} still uses the folder {} of the pod",
-            spec.name
-        ))
+        let taken = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name)?;
+        Some(format!("volume {taken} still uses the folder {} of the pod", spec.name))
     }
 
-    fn note_hindrance(
-        &mut self,
-        name: &UniqueVolumeName,
-        pod: &PodUid,
-        hindrance: Option<String>,
-        turn: &mut Turn,
-    ) {
+    fn note_hindrance(&mut self, name: &UniqueVolumeName, pod: &PodUid, hindrance: Option<String>, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted_mut(pod, name) else {
             return;
         };
@@ -249,14 +209,7 @@ impl Core {
         }
         let (stage, kind) = if volume.device.may_be() {
             let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
-            (
-                volume.device,
-                if block {
-                    OperationKind::UnmapDevice
-                } else {
-                    OperationKind::UnmountDevice
-                },
-            )
+            (volume.device, if block { OperationKind::UnmapDevice } else { OperationKind::UnmountDevice })
         } else if self.config.host_attaches && volume.attach.may_be() {
             (volume.attach, OperationKind::Detach)
         } else {
@@ -286,10 +239,7 @@ fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> Oper
     if spec.is_block() {
         OperationKind::Map { device_mounted }
     } else {
-        OperationKind::Mount {
-            device_mounted,
-            remount,
-        }
+        OperationKind::Mount { device_mounted, remount }
     }
 }
 

@@ -26,22 +26,14 @@ impl Activity<'_> {
 
     /// When the next try is due; none while one runs, or when none is needed.
     pub(crate) fn retry_at(&self) -> Option<Time> {
-        self.failed
-            .filter(|_| self.running.is_none())
-            .map(|failed| failed.retry_at)
+        self.failed.filter(|_| self.running.is_none()).map(|failed| failed.retry_at)
     }
 }
 
 impl Core {
     /// What happens with the pod's use of the volume: its own operation or the volume's.
     pub(crate) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
-        let concerns = |running: &&Running| {
-            running
-                .operation
-                .pod_uid
-                .as_ref()
-                .is_none_or(|pod| pod == uid)
-        };
+        let concerns = |running: &&Running| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
         Activity {
             running: self.pending.running_on(volume).find(concerns),
             failed: self.pending.failures_for(volume, Some(uid)).next(),
@@ -57,18 +49,12 @@ impl Core {
         mount: Option<&Mount>,
     ) -> VolumeState {
         let presence = mount.map_or(Presence::Absent, |mount| mount.stage.presence);
-        let kind = self
-            .activity(uid, volume)
-            .running
-            .map(|running| running.operation.kind);
+        let kind = self.activity(uid, volume).running.map(|running| running.operation.kind);
         match (presence, kind) {
             (_, Some(OperationKind::Unmount | OperationKind::Unmap)) => {
                 return VolumeState::Unmounting;
             }
-            (
-                Presence::Absent | Presence::Uncertain,
-                Some(OperationKind::Mount { .. } | OperationKind::Map { .. }),
-            ) => {
+            (Presence::Absent | Presence::Uncertain, Some(OperationKind::Mount { .. } | OperationKind::Map { .. })) => {
                 return VolumeState::Mounting;
             }
             (Presence::Uncertain, _) => return VolumeState::Uncertain,
@@ -76,24 +62,15 @@ impl Core {
         }
         let kept = mount.is_some_and(|mount| self.is_kept(uid, mount));
         match (presence, wanted) {
-            (Presence::Present, Some(wanted))
-                if mount.is_some_and(|mount| differs(mount, wanted)) =>
-            {
+            (Presence::Present, Some(wanted)) if mount.is_some_and(|mount| differs(mount, wanted)) => {
                 VolumeState::Pending
             }
             (Presence::Present, Some(_)) => VolumeState::Mounted,
             (Presence::Present, None) if kept && !self.draining => VolumeState::Mounted,
             (_, None) => VolumeState::Unmounting,
             (_, Some(wanted)) => {
-                let attached = self
-                    .actual
-                    .get(volume)
-                    .is_some_and(|volume| volume.attach.is_present());
-                if wanted.volume.attachable && !attached {
-                    VolumeState::Attaching
-                } else {
-                    VolumeState::Pending
-                }
+                let attached = self.actual.get(volume).is_some_and(|volume| volume.attach.is_present());
+                if wanted.volume.attachable && !attached { VolumeState::Attaching } else { VolumeState::Pending }
             }
         }
     }
@@ -106,12 +83,8 @@ impl Core {
         } else {
             for name in self.actual.volumes_of(uid) {
                 let mount = self.actual.mount(name, uid);
-                let names = mount
-                    .map(|mount| outer_names(&mount.outer_names))
-                    .filter(|names| !names.is_empty());
-                let spec_name = mount
-                    .map(|mount| mount.spec_name.to_string())
-                    .unwrap_or_default();
+                let names = mount.map(|mount| outer_names(&mount.outer_names)).filter(|names| !names.is_empty());
+                let spec_name = mount.map(|mount| mount.spec_name.to_string()).unwrap_or_default();
                 let why = if self.is_desired(uid) {
                     "the pod still wants it"
                 } else if !self.may_take_recovered() {
@@ -129,20 +102,10 @@ impl Core {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
-        let draining = if self.draining {
-            "the host is taking every volume away (drain)"
-        } else {
-            ""
-        };
+        let draining = if self.draining { "the host is taking every volume away (drain)" } else { "" };
         for (name, wanted) in &entry.volumes {
             if self.draining || !self.is_mounted_as_wanted(uid, name, wanted) {
-                standings.push(self.standing(
-                    uid,
-                    name,
-                    outer_names(&wanted.outer_names),
-                    Some(wanted),
-                    draining,
-                ));
+                standings.push(self.standing(uid, name, outer_names(&wanted.outer_names), Some(wanted), draining));
             }
         }
         let unknown = |name: String, step: &str, reason: &str| VolumeStanding {
@@ -154,10 +117,7 @@ impl Core {
             retry_at: None,
         };
         standings.extend(
-            entry
-                .unresolved
-                .iter()
-                .map(|(name, reason)| unknown(name.to_string(), "resolving the volume", reason)),
+            entry.unresolved.iter().map(|(name, reason)| unknown(name.to_string(), "resolving the volume", reason)),
         );
         standings.extend(self.unaccounted(uid).map(|name| {
             unknown(
@@ -183,22 +143,13 @@ impl Core {
             (None, Some(failed)) => failed.failure.step.clone(),
             (None, None) => waiting_for(state, wanted).to_owned(),
         };
-        let overdue = activity
-            .running
-            .and_then(|running| running.overdue.as_ref());
+        let overdue = activity.running.and_then(|running| running.overdue.as_ref());
         let reason = match (overdue, wanted.and_then(|wanted| wanted.hindrance.as_ref())) {
             (Some(hangs), _) => format!("past its deadline: {hangs}"),
             (None, Some(hindrance)) => hindrance.clone(),
             (None, None) => why.to_owned(),
         };
-        VolumeStanding {
-            name,
-            state,
-            step,
-            failure: activity.failure(),
-            reason,
-            retry_at: activity.retry_at(),
-        }
+        VolumeStanding { name, state, step, failure: activity.failure(), reason, retry_at: activity.retry_at() }
     }
 }
 
@@ -214,9 +165,5 @@ fn waiting_for(state: VolumeState, wanted: Option<&Wanted>) -> &'static str {
 
 /// The names, as a table shows them.
 pub(crate) fn outer_names(names: &[volhost_model::OuterName]) -> String {
-    names
-        .iter()
-        .map(volhost_model::OuterName::as_str)
-        .collect::<Vec<_>>()
-        .join(",")
+    names.iter().map(volhost_model::OuterName::as_str).collect::<Vec<_>>().join(",")
 }

@@ -21,28 +21,18 @@ impl Core {
         kind: OperationKind,
     ) -> bool {
         let taken = self.pending.is_taken(name, key_pod) && !self.mutated(Mutation::IgnoreKeys);
-        let waiting = self.pending.is_waiting(name, pod, kind.name(), self.now)
-            && !self.mutated(Mutation::IgnoreBackoff);
+        let waiting =
+            self.pending.is_waiting(name, pod, kind.name(), self.now) && !self.mutated(Mutation::IgnoreBackoff);
         !taken && !waiting
     }
 
     /// The pod of the operation's key: none when it must be the only one on the volume.
-    pub(crate) fn key_pod(
-        &self,
-        name: &UniqueVolumeName,
-        kind: OperationKind,
-        pod: &PodUid,
-    ) -> Option<PodUid> {
+    pub(crate) fn key_pod(&self, name: &UniqueVolumeName, kind: OperationKind, pod: &PodUid) -> Option<PodUid> {
         match kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => {
-                let shared = self
-                    .desired
-                    .wanted(pod, name)
-                    .is_some_and(|w| w.volume.attachable || w.volume.device_mountable)
-                    || self
-                        .actual
-                        .get(name)
-                        .is_some_and(|v| v.attachable || v.device_mountable);
+                let shared =
+                    self.desired.wanted(pod, name).is_some_and(|w| w.volume.attachable || w.volume.device_mountable)
+                        || self.actual.get(name).is_some_and(|v| v.attachable || v.device_mountable);
                 (!shared).then(|| pod.clone())
             }
             OperationKind::Unmount | OperationKind::Unmap => Some(pod.clone()),
@@ -55,8 +45,7 @@ impl Core {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
-        let (now, desired, outer_names) =
-            (self.now, wanted.volume.clone(), wanted.outer_names.clone());
+        let (now, desired, outer_names) = (self.now, wanted.volume.clone(), wanted.outer_names.clone());
         let object = self.pod_object(pod);
         let volume = self.actual.entry(name, || Volume {
             plugin: desired.plugin.clone(),
@@ -73,10 +62,7 @@ impl Core {
         volume.attachable |= desired.attachable;
         volume.device_mountable |= desired.device_mountable;
         volume.spec = Some(Arc::clone(&desired.spec));
-        if !matches!(
-            kind,
-            OperationKind::Mount { .. } | OperationKind::Map { .. }
-        ) {
+        if !matches!(kind, OperationKind::Mount { .. } | OperationKind::Map { .. }) {
             return;
         }
         if let Some(mount) = volume.mounts.get_mut(pod) {
@@ -102,13 +88,7 @@ impl Core {
     }
 
     /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for the volume alone.
-    pub(crate) fn start(
-        &mut self,
-        name: &UniqueVolumeName,
-        kind: OperationKind,
-        pod: Option<PodUid>,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn start(&mut self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<PodUid>, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
@@ -120,29 +100,18 @@ impl Core {
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
-            (_, _, Some(wanted)) => (
-                Some(Arc::clone(&wanted.volume.spec)),
-                wanted.volume.spec.name.clone(),
-            ),
+            (_, _, Some(wanted)) => (Some(Arc::clone(&wanted.volume.spec)), wanted.volume.spec.name.clone()),
             _ => (volume.spec.clone(), volume.spec_name.clone()),
         };
-        let object = pod
-            .as_ref()
-            .and_then(|uid| self.pod_object(uid))
-            .or_else(|| mount.and_then(|mount| mount.pod.clone()));
+        let object =
+            pod.as_ref().and_then(|uid| self.pod_object(uid)).or_else(|| mount.and_then(|mount| mount.pod.clone()));
         // Attachments are the volume's: they hold and fail its own key.
-        let of_volume = matches!(
-            kind,
-            OperationKind::Attach | OperationKind::VerifyControllerAttached
-        );
+        let of_volume = matches!(kind, OperationKind::Attach | OperationKind::VerifyControllerAttached);
         let operation = Operation {
             id,
             kind,
             volume: name.clone(),
-            plugin: wanted.map_or_else(
-                || volume.plugin.clone(),
-                |wanted| wanted.volume.plugin.clone(),
-            ),
+            plugin: wanted.map_or_else(|| volume.plugin.clone(), |wanted| wanted.volume.plugin.clone()),
             spec_name,
             pod_uid: pod.clone().filter(|_| !of_volume),
             pod: object.filter(|_| !of_volume),

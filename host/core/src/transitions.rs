@@ -54,20 +54,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// It does not stand.
-    pub(crate) const ABSENT: Self = Self {
-        presence: Presence::Absent,
-        recovered: false,
-    };
+    pub(crate) const ABSENT: Self = Self { presence: Presence::Absent, recovered: false };
     /// It stands.
-    pub(crate) const PRESENT: Self = Self {
-        presence: Presence::Present,
-        recovered: false,
-    };
+    pub(crate) const PRESENT: Self = Self { presence: Presence::Present, recovered: false };
     /// Recovery found it.
-    pub(crate) const RECOVERED: Self = Self {
-        presence: Presence::Uncertain,
-        recovered: true,
-    };
+    pub(crate) const RECOVERED: Self = Self { presence: Presence::Uncertain, recovered: true };
 
     /// It stands, or may.
     pub(crate) const fn may_be(self) -> bool {
@@ -86,10 +77,7 @@ impl Stage {
             (Outcome::Done, _) => Self::PRESENT,
             // It has ended and did not happen; but an earlier process's doing, or a good mount that a refresh failed on, stays.
             (Outcome::Final, Presence::Uncertain) if !self.recovered => Self::ABSENT,
-            (Outcome::Uncertain, Presence::Absent) => Self {
-                presence: Presence::Uncertain,
-                recovered: false,
-            },
+            (Outcome::Uncertain, Presence::Absent) => Self { presence: Presence::Uncertain, recovered: false },
             (Outcome::Final | Outcome::Uncertain | Outcome::Transient, _) => self,
         }
     }
@@ -100,10 +88,9 @@ impl Stage {
         match (outcome, self.presence) {
             (Outcome::Done, _) => Self::ABSENT,
             (Outcome::Transient, _) | (_, Presence::Absent) => self,
-            (Outcome::Final | Outcome::Uncertain, _) => Self {
-                presence: Presence::Uncertain,
-                recovered: self.recovered,
-            },
+            (Outcome::Final | Outcome::Uncertain, _) => {
+                Self { presence: Presence::Uncertain, recovered: self.recovered }
+            }
         }
     }
 
@@ -152,10 +139,7 @@ mod tests {
     const PRESENCES: [Presence; 3] = [Presence::Absent, Presence::Present, Presence::Uncertain];
 
     fn stage(presence: Presence, recovered: bool) -> Stage {
-        Stage {
-            presence,
-            recovered,
-        }
+        Stage { presence, recovered }
     }
 
     #[test]
@@ -169,25 +153,12 @@ mod tests {
             (Uncertain, true, [Present, Uncertain, Uncertain, Uncertain]),
         ];
         for (presence, recovered, after) in table {
-            for (outcome, expected) in [
-                Outcome::Done,
-                Outcome::Final,
-                Outcome::Uncertain,
-                Outcome::Transient,
-            ]
-            .into_iter()
-            .zip(after)
+            for (outcome, expected) in
+                [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
             {
                 let end = stage(presence, recovered).after_set_up(outcome);
-                assert_eq!(
-                    end.presence, expected,
-                    "{presence:?} recovered={recovered} {outcome:?}"
-                );
-                assert_eq!(
-                    end.recovered,
-                    recovered && outcome != Outcome::Done,
-                    "{presence:?} {outcome:?}"
-                );
+                assert_eq!(end.presence, expected, "{presence:?} recovered={recovered} {outcome:?}");
+                assert_eq!(end.recovered, recovered && outcome != Outcome::Done, "{presence:?} {outcome:?}");
             }
         }
     }
@@ -201,14 +172,8 @@ mod tests {
             (Uncertain, [Absent, Uncertain, Uncertain, Uncertain]),
         ];
         for (presence, after) in table {
-            for (outcome, expected) in [
-                Outcome::Done,
-                Outcome::Final,
-                Outcome::Uncertain,
-                Outcome::Transient,
-            ]
-            .into_iter()
-            .zip(after)
+            for (outcome, expected) in
+                [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
             {
                 assert_eq!(
                     stage(presence, false).after_tear_down(outcome).presence,
@@ -225,26 +190,11 @@ mod tests {
     fn what_a_mount_says_of_the_device() {
         use DeviceReport as Report;
         assert_eq!(Stage::ABSENT.after_report(Report::Mounted), Stage::PRESENT);
-        assert_eq!(
-            Stage::ABSENT.after_report(Report::Uncertain).presence,
-            Presence::Uncertain
-        );
-        assert_eq!(
-            Stage::PRESENT.after_report(Report::Uncertain),
-            Stage::PRESENT
-        );
-        assert_eq!(
-            Stage::PRESENT.after_report(Report::Unmounted),
-            Stage::PRESENT
-        );
-        assert_eq!(
-            stage(Presence::Uncertain, false).after_report(Report::Unmounted),
-            Stage::ABSENT
-        );
-        assert_eq!(
-            Stage::RECOVERED.after_report(Report::Unmounted),
-            Stage::RECOVERED
-        );
+        assert_eq!(Stage::ABSENT.after_report(Report::Uncertain).presence, Presence::Uncertain);
+        assert_eq!(Stage::PRESENT.after_report(Report::Uncertain), Stage::PRESENT);
+        assert_eq!(Stage::PRESENT.after_report(Report::Unmounted), Stage::PRESENT);
+        assert_eq!(stage(Presence::Uncertain, false).after_report(Report::Unmounted), Stage::ABSENT);
+        assert_eq!(Stage::RECOVERED.after_report(Report::Unmounted), Stage::RECOVERED);
     }
 
     #[test]
@@ -263,11 +213,7 @@ mod tests {
                 } else {
                     Need::Expand
                 };
-                assert_eq!(
-                    need(presence, attached, remount, grow),
-                    expected,
-                    "{presence:?} {bits:03b}"
-                );
+                assert_eq!(need(presence, attached, remount, grow), expected, "{presence:?} {bits:03b}");
             }
         }
     }

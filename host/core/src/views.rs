@@ -15,17 +15,12 @@ use crate::standing::outer_names;
 impl Core {
     /// Every pod that exists, or of which something is still mounted or may be, by uid.
     pub fn pods(&self) -> Vec<PodView> {
-        self.desired
-            .pods()
-            .filter_map(|(uid, entry)| self.pod_view(uid, entry))
-            .collect()
+        self.desired.pods().filter_map(|(uid, entry)| self.pod_view(uid, entry)).collect()
     }
 
     /// One pod.
     pub fn pod(&self, uid: &PodUid) -> Option<PodView> {
-        self.desired
-            .pod(uid)
-            .and_then(|entry| self.pod_view(uid, entry))
+        self.desired.pod(uid).and_then(|entry| self.pod_view(uid, entry))
     }
 
     fn pod_view(&self, uid: &PodUid, entry: &PodEntry) -> Option<PodView> {
@@ -41,21 +36,12 @@ impl Core {
                 volumes.push(self.volume_view(uid, name, Some(wanted)));
             }
         }
-        let others = self
-            .actual
-            .volumes_of(uid)
-            .filter(|name| self.wanted(uid, name).is_none());
+        let others = self.actual.volumes_of(uid).filter(|name| self.wanted(uid, name).is_none());
         volumes.extend(others.map(|name| self.volume_view(uid, name, None)));
         if desired {
             let kept: BTreeSet<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
-            let missing = entry
-                .unresolved
-                .iter()
-                .filter(|(name, _)| !kept.contains(name.as_str()));
-            volumes.extend(
-                missing
-                    .map(|(name, reason)| self.unresolved_view(uid, entry, name.as_str(), reason)),
-            );
+            let missing = entry.unresolved.iter().filter(|(name, _)| !kept.contains(name.as_str()));
+            volumes.extend(missing.map(|(name, reason)| self.unresolved_view(uid, entry, name.as_str(), reason)));
         }
         let phase = match (self.is_ready(uid), desired, entry.told) {
             (true, ..) => PodPhase::Mounted,
@@ -66,37 +52,19 @@ impl Core {
         };
         Some(PodView {
             uid: uid.to_string(),
-            namespace: entry
-                .pod
-                .as_ref()
-                .map(|pod| pod.namespace.clone())
-                .unwrap_or_default(),
-            name: entry
-                .pod
-                .as_ref()
-                .map(|pod| pod.name.clone())
-                .unwrap_or_default(),
+            namespace: entry.pod.as_ref().map(|pod| pod.namespace.clone()).unwrap_or_default(),
+            name: entry.pod.as_ref().map(|pod| pod.name.clone()).unwrap_or_default(),
             phase,
             ready,
             total: u32::try_from(volumes.len()).unwrap_or(u32::MAX),
             since: entry.since,
             ready_at: entry.ready_at,
             volumes,
-            errors: entry
-                .unresolved
-                .iter()
-                .map(|(name, reason)| format!("volume \"{name}\": {reason}"))
-                .collect(),
+            errors: entry.unresolved.iter().map(|(name, reason)| format!("volume \"{name}\": {reason}")).collect(),
         })
     }
 
-    fn unresolved_view(
-        &self,
-        uid: &PodUid,
-        entry: &PodEntry,
-        name: &str,
-        reason: &str,
-    ) -> VolumeView {
+    fn unresolved_view(&self, uid: &PodUid, entry: &PodEntry, name: &str, reason: &str) -> VolumeView {
         VolumeView {
             name: name.to_owned(),
             pod: self.pod_name(uid),
@@ -107,28 +75,14 @@ impl Core {
         }
     }
 
-    fn volume_view(
-        &self,
-        uid: &PodUid,
-        name: &UniqueVolumeName,
-        wanted: Option<&Wanted>,
-    ) -> VolumeView {
+    fn volume_view(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&Wanted>) -> VolumeView {
         let mount = self.actual.mount(name, uid);
         let activity = self.activity(uid, name);
-        let spec = wanted
-            .map(|wanted| &wanted.volume.spec)
-            .or_else(|| mount.and_then(|mount| mount.spec.as_ref()));
-        let plugin = self
-            .actual
-            .get(name)
-            .map(|volume| &volume.plugin)
-            .or_else(|| wanted.map(|wanted| &wanted.volume.plugin));
-        let names = wanted
-            .map(|wanted| &wanted.outer_names)
-            .or_else(|| mount.map(|mount| &mount.outer_names));
-        let spec_name = mount
-            .map(|mount| &mount.spec_name)
-            .or_else(|| spec.map(|spec| &spec.name));
+        let spec = wanted.map(|wanted| &wanted.volume.spec).or_else(|| mount.and_then(|mount| mount.spec.as_ref()));
+        let plugin =
+            self.actual.get(name).map(|volume| &volume.plugin).or_else(|| wanted.map(|wanted| &wanted.volume.plugin));
+        let names = wanted.map(|wanted| &wanted.outer_names).or_else(|| mount.map(|mount| &mount.outer_names));
+        let spec_name = mount.map(|mount| &mount.spec_name).or_else(|| spec.map(|spec| &spec.name));
         VolumeView {
             name: names.map(|names| outer_names(names)).unwrap_or_default(),
             spec_name: spec_name.map(ToString::to_string).unwrap_or_default(),
@@ -136,16 +90,10 @@ impl Core {
             plugin: plugin.map(ToString::to_string).unwrap_or_default(),
             pod: self.pod_name(uid),
             pod_uid: uid.to_string(),
-            path: mount
-                .zip(plugin)
-                .map(|(mount, plugin)| path_of(uid, plugin, mount))
-                .unwrap_or_default(),
+            path: mount.zip(plugin).map(|(mount, plugin)| path_of(uid, plugin, mount)).unwrap_or_default(),
             claim: claim_of(spec),
             read_only: spec.is_some_and(|spec| spec.read_only),
-            since: wanted
-                .map(|wanted| wanted.since)
-                .or_else(|| mount.map(|mount| mount.since))
-                .unwrap_or_default(),
+            since: wanted.map(|wanted| wanted.since).or_else(|| mount.map(|mount| mount.since)).unwrap_or_default(),
             ready_at: mount.and_then(|mount| mount.ready_at),
             failure: activity.failure(),
             retry_at: activity.retry_at(),
@@ -169,9 +117,7 @@ impl Core {
                     claim: claim_of(volume.spec.as_ref()),
                     read_only: volume.spec.as_ref().is_some_and(|spec| spec.read_only),
                     failure: failed.map(|failed| failed.failure.clone()),
-                    retry_at: failed
-                        .filter(|_| !self.pending.is_taken(name, None))
-                        .map(|failed| failed.retry_at),
+                    retry_at: failed.filter(|_| !self.pending.is_taken(name, None)).map(|failed| failed.retry_at),
                     failures: failed.map_or(0, |failed| failed.failures),
                     ..empty_view(VolumeState::Unused)
                 }
@@ -183,18 +129,12 @@ impl Core {
     pub fn operations(&self) -> Vec<OperationView> {
         let running = self.pending.all_running().map(|(_, running)| {
             let operation = &running.operation;
-            let mut failures = self
-                .pending
-                .failures_for(&operation.volume, operation.pod_uid.as_ref());
+            let mut failures = self.pending.failures_for(&operation.volume, operation.pod_uid.as_ref());
             let failed = failures.find(|failed| failed.name == operation.kind.name());
             OperationView {
                 name: operation.kind.name().to_owned(),
                 volume: operation.volume.to_string(),
-                pod: operation
-                    .pod_uid
-                    .as_ref()
-                    .map(|uid| self.pod_name(uid))
-                    .unwrap_or_default(),
+                pod: operation.pod_uid.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
                 plugin: operation.plugin.to_string(),
                 running: true,
                 since: running.since,
@@ -206,21 +146,14 @@ impl Core {
         });
         let again = |volume: &UniqueVolumeName, slot: &Option<PodUid>, name: &str| {
             self.pending.running_on(volume).any(|running| {
-                running.operation.kind.name() == name
-                    && (slot.is_none() || running.operation.pod_uid == *slot)
+                running.operation.kind.name() == name && (slot.is_none() || running.operation.pod_uid == *slot)
             })
         };
-        let waiting = self
-            .pending
-            .all_failed()
-            .filter(|(volume, slot, failed)| !again(volume, slot, failed.name));
+        let waiting = self.pending.all_failed().filter(|(volume, slot, failed)| !again(volume, slot, failed.name));
         let waiting = waiting.map(|(volume, slot, failed)| OperationView {
             name: failed.name.to_owned(),
             volume: volume.to_string(),
-            pod: slot
-                .as_ref()
-                .map(|uid| self.pod_name(uid))
-                .unwrap_or_default(),
+            pod: slot.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
             plugin: failed.plugin.to_string(),
             running: false,
             since: failed.failed_at,
@@ -237,20 +170,11 @@ impl Core {
     pub fn volumes_in_use(&self) -> Vec<UniqueVolumeName> {
         let desired = self.desired.volumes().filter(|(name, users)| {
             !self.draining
-                && users.iter().any(|uid| {
-                    self.desired
-                        .wanted(uid, name)
-                        .is_some_and(|wanted| wanted.volume.attachable)
-                })
+                && users.iter().any(|uid| self.desired.wanted(uid, name).is_some_and(|wanted| wanted.volume.attachable))
         });
-        let actual = self
-            .actual
-            .volumes()
-            .filter(|(_, volume)| volume.attachable);
-        let names: BTreeSet<&UniqueVolumeName> = desired
-            .map(|(name, _)| name)
-            .chain(actual.map(|(name, _)| name))
-            .collect();
+        let actual = self.actual.volumes().filter(|(_, volume)| volume.attachable);
+        let names: BTreeSet<&UniqueVolumeName> =
+            desired.map(|(name, _)| name).chain(actual.map(|(name, _)| name)).collect();
         names.into_iter().cloned().collect()
     }
 
@@ -265,30 +189,20 @@ impl Core {
     }
 
     fn mounts_of(&self, uid: &PodUid, chosen: impl Fn(&Mount) -> bool) -> Vec<VolumeView> {
-        let names = self
-            .actual
-            .volumes_of(uid)
-            .filter(|name| self.actual.mount(name, uid).is_some_and(&chosen));
-        names
-            .map(|name| self.volume_view(uid, name, self.wanted(uid, name)))
-            .collect()
+        let names = self.actual.volumes_of(uid).filter(|name| self.actual.mount(name, uid).is_some_and(&chosen));
+        names.map(|name| self.volume_view(uid, name, self.wanted(uid, name))).collect()
     }
 
     /// Whether the volume is attached to this node for certain, or needs no attachment and is in use.
     pub fn volume_is_attached(&self, name: &UniqueVolumeName) -> bool {
-        self.actual
-            .get(name)
-            .is_some_and(|volume| !volume.attachable || volume.attach.is_present())
+        self.actual.get(name).is_some_and(|volume| !volume.attachable || volume.attach.is_present())
     }
 
     /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether it is attached.
     pub fn states_synced(&self) -> bool {
         self.config.host_attaches
             || self.node_attachments.is_some()
-            || !self
-                .actual
-                .volumes()
-                .any(|(_, volume)| volume.attachable && volume.attach.recovered)
+            || !self.actual.volumes().any(|(_, volume)| volume.attachable && volume.attach.recovered)
     }
 
     /// Every source of pods has been read completely once.
@@ -303,10 +217,7 @@ impl Core {
             .and_then(|entry| entry.pod.as_ref())
             .map(|pod| pod.supplemental_groups.as_slice())
             .unwrap_or_default();
-        let mounts = self
-            .actual
-            .volumes_of(uid)
-            .filter_map(|name| self.actual.mount(name, uid));
+        let mounts = self.actual.volumes_of(uid).filter_map(|name| self.actual.mount(name, uid));
         let groups: BTreeSet<i64> = mounts
             .filter(|mount| mount.is_usable())
             .filter_map(|mount| mount.spec.as_ref()?.persistent_volume.as_ref()?.gid)
@@ -317,28 +228,17 @@ impl Core {
 
     /// The plugin's volumes that exist or are wanted: while there is one, the plugin is needed.
     pub fn volumes_of_plugin(&self, plugin: &PluginName) -> u32 {
-        let actual = self
-            .actual
-            .volumes()
-            .filter(|(_, volume)| volume.plugin == *plugin)
-            .map(|(name, _)| name);
+        let actual = self.actual.volumes().filter(|(_, volume)| volume.plugin == *plugin).map(|(name, _)| name);
         let wanted = self.desired.volumes().filter(|(name, users)| {
-            users.iter().any(|uid| {
-                self.wanted(uid, name)
-                    .is_some_and(|wanted| wanted.volume.plugin == *plugin)
-            })
+            users.iter().any(|uid| self.wanted(uid, name).is_some_and(|wanted| wanted.volume.plugin == *plugin))
         });
-        let names: BTreeSet<&UniqueVolumeName> =
-            actual.chain(wanted.map(|(name, _)| name)).collect();
+        let names: BTreeSet<&UniqueVolumeName> = actual.chain(wanted.map(|(name, _)| name)).collect();
         u32::try_from(names.len()).unwrap_or(u32::MAX)
     }
 
     /// The plugin's operations that run.
     pub fn operations_of_plugin(&self, plugin: &PluginName) -> u32 {
-        let running = self
-            .pending
-            .all_running()
-            .filter(|(_, running)| running.operation.plugin == *plugin);
+        let running = self.pending.all_running().filter(|(_, running)| running.operation.plugin == *plugin);
         u32::try_from(running.count()).unwrap_or(u32::MAX)
     }
 }
@@ -348,22 +248,12 @@ fn path_of(uid: &PodUid, plugin: &PluginName, mount: &Mount) -> String {
     if !mount.stage.may_be() {
         return String::new();
     }
-    let folder = if mount.block {
-        "volumeDevices"
-    } else {
-        "volumes"
-    };
-    format!(
-        "pods/{uid}/{folder}/{}/{}",
-        plugin.escaped(),
-        mount.spec_name
-    )
+    let folder = if mount.block { "volumeDevices" } else { "volumes" };
+    format!("pods/{uid}/{folder}/{}/{}", plugin.escaped(), mount.spec_name)
 }
 
 fn claim_of(spec: Option<&Arc<VolumeSpec>>) -> String {
-    spec.and_then(|spec| spec.persistent_volume.as_ref())
-        .map(|pv| pv.claim.clone())
-        .unwrap_or_default()
+    spec.and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.claim.clone()).unwrap_or_default()
 }
 
 fn empty_view(state: VolumeState) -> VolumeView {

@@ -37,10 +37,7 @@ impl Waiters {
     /// Takes a waiter in. One of the same name that waits already is forgotten.
     fn insert(&mut self, id: WaiterId, waiter: Waiter) {
         self.remove(id);
-        self.by_pod
-            .entry(waiter.uid.clone())
-            .or_default()
-            .insert(id);
+        self.by_pod.entry(waiter.uid.clone()).or_default().insert(id);
         self.deadlines.insert((waiter.deadline, id));
         self.all.insert(id, waiter);
     }
@@ -66,8 +63,7 @@ impl Waiters {
 
     fn of_pod(&self, uid: &PodUid) -> Vec<(WaiterId, Wish)> {
         let ids = self.by_pod.get(uid).into_iter().flatten();
-        ids.filter_map(|id| self.all.get(id).map(|waiter| (*id, waiter.wish)))
-            .collect()
+        ids.filter_map(|id| self.all.get(id).map(|waiter| (*id, waiter.wish))).collect()
     }
 
     fn pop_expired(&mut self, now: Time) -> Option<(WaiterId, PodUid, Wish)> {
@@ -75,50 +71,21 @@ impl Waiters {
         if deadline > now {
             return None;
         }
-        let (uid, wish) = self
-            .all
-            .get(&id)
-            .map(|waiter| (waiter.uid.clone(), waiter.wish))?;
+        let (uid, wish) = self.all.get(&id).map(|waiter| (waiter.uid.clone(), waiter.wish))?;
         self.remove(id);
         Some((id, uid, wish))
     }
 }
 
 impl Core {
-    pub(crate) fn wait_mounted(
-        &mut self,
-        id: WaiterId,
-        uid: PodUid,
-        deadline: Time,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn wait_mounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
         turn.touched.insert(uid.clone());
-        self.waiters.insert(
-            id,
-            Waiter {
-                uid,
-                wish: Wish::Mounted,
-                deadline,
-            },
-        );
+        self.waiters.insert(id, Waiter { uid, wish: Wish::Mounted, deadline });
     }
 
-    pub(crate) fn wait_unmounted(
-        &mut self,
-        id: WaiterId,
-        uid: PodUid,
-        deadline: Time,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn wait_unmounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
         turn.touched.insert(uid.clone());
-        self.waiters.insert(
-            id,
-            Waiter {
-                uid,
-                wish: Wish::Unmounted,
-                deadline,
-            },
-        );
+        self.waiters.insert(id, Waiter { uid, wish: Wish::Unmounted, deadline });
     }
 
     /// Answers those whose wish is met, or cannot be met any more.
@@ -145,11 +112,6 @@ impl Core {
 
     fn wait_failure(&self, uid: &PodUid, wish: Wish, timed_out: bool) -> WaitFailure {
         let unknown_pod = wish == Wish::Mounted && !self.draining && !self.is_desired(uid);
-        WaitFailure {
-            pod: self.pod_name(uid),
-            timed_out,
-            unknown_pod,
-            volumes: self.standings(uid, wish),
-        }
+        WaitFailure { pod: self.pod_name(uid), timed_out, unknown_pod, volumes: self.standings(uid, wish) }
     }
 }

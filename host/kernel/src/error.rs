@@ -97,9 +97,7 @@ pub enum KernelError {
         path: String,
     },
     /// A symbolic link stands where the host follows none.
-    #[error(
-        "{path}: a symbolic link stands here or on the way, and the host follows none; remove it"
-    )]
+    #[error("{path}: a symbolic link stands here or on the way, and the host follows none; remove it")]
     SymbolicLink {
         /// Where.
         path: String,
@@ -115,17 +113,13 @@ pub enum KernelError {
         found: &'static str,
     },
     /// A folder or file holds something, and the call removes no data.
-    #[error(
-        "{path}: not empty, and nothing is deleted from it; look at what is in it and remove it by hand"
-    )]
+    #[error("{path}: not empty, and nothing is deleted from it; look at what is in it and remove it by hand")]
     NotEmpty {
         /// Where.
         path: String,
     },
     /// After it was attached, another mount stands there; somebody else works at the same place.
-    #[error(
-        "{path}: another mount appeared here at the same moment; the volume's own was taken back"
-    )]
+    #[error("{path}: another mount appeared here at the same moment; the volume's own was taken back")]
     Replaced {
         /// Where.
         path: String,
@@ -161,9 +155,7 @@ pub enum KernelError {
         pid: Option<u32>,
     },
     /// A handle of another kernel implementation was given: a mistake of the calling program.
-    #[error(
-        "{path}: the handle belongs to another kernel implementation; this is a defect of volhost"
-    )]
+    #[error("{path}: the handle belongs to another kernel implementation; this is a defect of volhost")]
     ForeignHandle {
         /// What the handle is of.
         path: String,
@@ -206,30 +198,22 @@ impl KernelError {
             | Self::WrongType { .. }
             | Self::NotEmpty { .. }
             | Self::TooLarge { .. } => ErrorKind::Conflict,
-            Self::MountInside { .. }
-            | Self::Replaced { .. }
-            | Self::StillWritten { .. }
-            | Self::InUse { .. } => ErrorKind::Busy,
+            Self::MountInside { .. } | Self::Replaced { .. } | Self::StillWritten { .. } | Self::InUse { .. } => {
+                ErrorKind::Busy
+            }
             Self::OutsideGrant { .. } => ErrorKind::PermissionDenied,
         }
     }
 
     /// A failed system call.
     pub(crate) fn failed(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
-        Self::Failed {
-            step,
-            path: path.to_string(),
-            errno,
-            detail: String::new(),
-        }
+        Self::Failed { step, path: path.to_string(), errno, detail: String::new() }
     }
 
     /// A failed walk: words of their own for symbolic links and for things that are no folder.
     pub(crate) fn walking(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
         match errno {
-            Errno::LOOP => Self::SymbolicLink {
-                path: path.to_string(),
-            },
+            Errno::LOOP => Self::SymbolicLink { path: path.to_string() },
             Errno::NOTDIR => Self::WrongType {
                 path: path.to_string(),
                 expected: "a folder",
@@ -243,10 +227,7 @@ impl KernelError {
     pub(crate) fn undone(self, undo: Result<(), KernelError>) -> Self {
         match undo {
             Ok(()) => self,
-            Err(undo) => Self::UndoFailed {
-                cause: Box::new(self),
-                undo: Box::new(undo),
-            },
+            Err(undo) => Self::UndoFailed { cause: Box::new(self), undo: Box::new(undo) },
         }
     }
 }
@@ -255,9 +236,7 @@ impl KernelError {
 fn kind_of(errno: Errno) -> ErrorKind {
     match errno {
         Errno::NOENT => ErrorKind::NotFound,
-        Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => {
-            ErrorKind::Conflict
-        }
+        Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => ErrorKind::Conflict,
         Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ErrorKind::Busy,
         Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::XDEV => ErrorKind::PermissionDenied,
         Errno::INVAL | Errno::NAMETOOLONG | Errno::RANGE => ErrorKind::InvalidArgument,
@@ -275,17 +254,11 @@ fn words(errno: Errno) -> String {
 }
 
 fn detail_suffix(detail: &str) -> String {
-    if detail.is_empty() {
-        String::new()
-    } else {
-        format!(": {detail}")
-    }
+    if detail.is_empty() { String::new() } else { format!(": {detail}") }
 }
 
 fn pid_suffix(pid: &Option<u32>) -> String {
-    pid.map_or_else(String::new, |pid| {
-        format!(" (process {pid}); stop it, or use another root folder")
-    })
+    pid.map_or_else(String::new, |pid| format!(" (process {pid}); stop it, or use another root folder"))
 }
 
 /// The way out, where there is one.
@@ -297,20 +270,14 @@ fn hint(step: Step, errno: Errno) -> &'static str {
         (Step::SetGroup, Errno::INVAL) => "; this user namespace has no such group",
         (_, Errno::NOSPC) => "; the file system is full or out of inodes",
         (_, Errno::DQUOT) => "; the disk quota is used up",
-        (Step::Unmount | Step::UnmountRoot, Errno::BUSY) => {
-            "; a process uses it, fuser -vm names it"
-        }
+        (Step::Unmount | Step::UnmountRoot, Errno::BUSY) => "; a process uses it, fuser -vm names it",
         (_, Errno::BUSY) => "; something uses it, or a mount stands here",
-        (_, Errno::PERM) => {
-            "; volhost needs CAP_SYS_ADMIN (run it as root), and the file must not be immutable"
-        }
+        (_, Errno::PERM) => "; volhost needs CAP_SYS_ADMIN (run it as root), and the file must not be immutable",
         (_, Errno::ACCESS) => "; volhost may not enter or change it",
         (_, Errno::ROFS) => "; the file system is mounted read-only",
         (_, Errno::XDEV) => "; it leads out of its folder or onto another mount",
         (_, Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (LimitNOFILE)",
-        (_, Errno::NOSYS) => {
-            "; volhost needs Linux 5.12 or newer, and no seccomp filter in the way"
-        }
+        (_, Errno::NOSYS) => "; volhost needs Linux 5.12 or newer, and no seccomp filter in the way",
         _ => "",
     }
 }

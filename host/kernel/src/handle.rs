@@ -94,10 +94,7 @@ impl MountSource {
 
 impl fmt::Debug for MountSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MountSource")
-            .field("kind", &self.kind)
-            .field("label", &self.label)
-            .finish()
+        f.debug_struct("MountSource").field("kind", &self.kind).field("label", &self.label).finish()
     }
 }
 

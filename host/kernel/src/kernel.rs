@@ -109,13 +109,7 @@ pub trait Kernel: Send + Sync + Debug {
     ///
     /// # Errors
     /// `AlreadyMounted`, `SymbolicLink`, `WrongType`, `InvalidPath` for a mode beyond 07777, `Failed`.
-    fn make_folder(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<()>;
+    fn make_folder(&self, directory: &Directory, name: &OsStr, mode: u32, group: Option<u32>) -> Result<()>;
 
     /// Removes the folder at a name and everything in it. Symbolic links are removed, not followed. Nothing there: done. Repeat it
     /// after an error; it goes on with what is left.
@@ -152,12 +146,7 @@ pub trait Kernel: Send + Sync + Debug {
     ///
     /// # Errors
     /// `TooLarge` beyond `limit` bytes, `SymbolicLink`, `WrongType`, `Failed`.
-    fn read_file(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>>;
+    fn read_file(&self, directory: &Directory, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>>;
 
     /// Removes a file, a link, or whatever is no folder. Nothing there: done.
     ///

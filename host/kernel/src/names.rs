@@ -26,10 +26,7 @@ pub(crate) fn check_name(name: &OsStr) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(KernelError::InvalidPath {
-        path: shown(name),
-        rule,
-    })
+    Err(KernelError::InvalidPath { path: shown(name), rule })
 }
 
 /// Refuses what is not a relative path of plain names. Empty is allowed.
@@ -59,10 +56,7 @@ pub(crate) fn check_absolute(path: &Path) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(KernelError::InvalidPath {
-        path: shown(path.as_os_str()),
-        rule,
-    })
+    Err(KernelError::InvalidPath { path: shown(path.as_os_str()), rule })
 }
 
 /// Refuses mode bits beyond those a caller may set.
@@ -70,10 +64,7 @@ pub(crate) fn check_mode(mode: u32) -> Result<()> {
     if mode & !MODE_BITS == 0 {
         return Ok(());
     }
-    Err(KernelError::InvalidPath {
-        path: format!("{mode:o}"),
-        rule: "a mode is at most 7777 (octal)",
-    })
+    Err(KernelError::InvalidPath { path: format!("{mode:o}"), rule: "a mode is at most 7777 (octal)" })
 }
 
 /// The name a file has while it is written. Always the same one, so what a crash leaves is cleared by the next write.
@@ -91,11 +82,7 @@ pub(crate) fn label(folder: &Path, name: impl AsRef<Path>) -> PathBuf {
 
 /// The text of a path in a message; the root folder itself is `.`.
 pub(crate) fn text(path: &Path) -> String {
-    if path.as_os_str().is_empty() {
-        ".".to_owned()
-    } else {
-        path.to_string_lossy().into_owned()
-    }
+    if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
 }
 
 fn shown(given: &OsStr) -> String {
@@ -103,10 +90,7 @@ fn shown(given: &OsStr) -> String {
     if text.chars().count() <= SHOWN_CHARS {
         return text.into_owned();
     }
-    text.chars()
-        .take(SHOWN_CHARS)
-        .chain(std::iter::once('…'))
-        .collect()
+    text.chars().take(SHOWN_CHARS).chain(std::iter::once('…')).collect()
 }
 
 #[cfg(test)]
@@ -116,13 +100,7 @@ mod tests {
     #[test]
     fn names_that_could_lead_elsewhere_are_refused() {
         for bad in ["", ".", "..", "a/b", "a\0b", &"x".repeat(256)] {
-            assert!(
-                matches!(
-                    check_name(bad.as_ref()),
-                    Err(KernelError::InvalidPath { .. })
-                ),
-                "{bad:?}"
-            );
+            assert!(matches!(check_name(bad.as_ref()), Err(KernelError::InvalidPath { .. })), "{bad:?}");
         }
         for good in ["a", "...", " ", "a\nb", &"x".repeat(255)] {
             assert!(check_name(good.as_ref()).is_ok(), "{good:?}");
@@ -131,10 +109,7 @@ mod tests {
 
     #[test]
     fn relative_paths_stay_below() {
-        assert_eq!(
-            check_relative(Path::new("a/b")).unwrap(),
-            [OsStr::new("a"), OsStr::new("b")]
-        );
+        assert_eq!(check_relative(Path::new("a/b")).unwrap(), [OsStr::new("a"), OsStr::new("b")]);
         assert!(check_relative(Path::new("")).unwrap().is_empty());
         for bad in ["/a", "a/../b", "..", "./a"] {
             assert!(check_relative(Path::new(bad)).is_err(), "{bad:?}");
@@ -143,9 +118,7 @@ mod tests {
 
     #[test]
     fn a_message_shows_only_the_beginning_of_a_huge_name() {
-        let error = check_name("x".repeat(10_000).as_ref())
-            .unwrap_err()
-            .to_string();
+        let error = check_name("x".repeat(10_000).as_ref()).unwrap_err().to_string();
         assert!(error.len() < 200, "{error}");
     }
 }

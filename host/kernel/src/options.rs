@@ -33,10 +33,7 @@ const fn flag(bit: u64) -> Attributes {
 }
 
 const fn access_time(mode: u64) -> Attributes {
-    Attributes {
-        set: mode,
-        clear: libc::MOUNT_ATTR__ATIME,
-    }
+    Attributes { set: mode, clear: libc::MOUNT_ATTR__ATIME }
 }
 
 /// The bits for these options; of several access-time modes the last one counts.
@@ -59,22 +56,10 @@ pub(crate) fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> 
 
 /// The names of the options that these bits mean, in the order the kernel writes them, `rw` or `ro` first.
 pub(crate) fn option_names(bits: u64) -> Vec<String> {
-    let mut names = vec![if bits & libc::MOUNT_ATTR_RDONLY != 0 {
-        "ro"
-    } else {
-        "rw"
-    }];
-    let flags = [
-        (libc::MOUNT_ATTR_NOSUID, "nosuid"),
-        (libc::MOUNT_ATTR_NODEV, "nodev"),
-        (libc::MOUNT_ATTR_NOEXEC, "noexec"),
-    ];
-    names.extend(
-        flags
-            .iter()
-            .filter(|(bit, _)| bits & bit != 0)
-            .map(|(_, name)| *name),
-    );
+    let mut names = vec![if bits & libc::MOUNT_ATTR_RDONLY != 0 { "ro" } else { "rw" }];
+    let flags =
+        [(libc::MOUNT_ATTR_NOSUID, "nosuid"), (libc::MOUNT_ATTR_NODEV, "nodev"), (libc::MOUNT_ATTR_NOEXEC, "noexec")];
+    names.extend(flags.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name));
     let access_time = bits & libc::MOUNT_ATTR__ATIME;
     if access_time == libc::MOUNT_ATTR_NOATIME {
         names.push("noatime");
@@ -101,9 +86,7 @@ pub(crate) fn check_tmpfs(options: &[FsOption]) -> Result<()> {
         let reason = if TMPFS_VALUES.contains(&key) {
             match &option.value {
                 None => "it needs a value",
-                Some(value) if value.contains(['\0', ',']) => {
-                    "its value has a character that is not allowed"
-                }
+                Some(value) if value.contains(['\0', ',']) => "its value has a character that is not allowed",
                 Some(_) => continue,
             }
         } else if TMPFS_FLAGS.contains(&key) {
@@ -130,10 +113,7 @@ mod tests {
     #[test]
     fn the_last_access_time_mode_counts() {
         let both = attributes("x", &["noatime", "strictatime", "ro"]).unwrap();
-        assert_eq!(
-            both.set & libc::MOUNT_ATTR__ATIME,
-            libc::MOUNT_ATTR_STRICTATIME
-        );
+        assert_eq!(both.set & libc::MOUNT_ATTR__ATIME, libc::MOUNT_ATTR_STRICTATIME);
         assert_eq!(both.clear, libc::MOUNT_ATTR__ATIME);
         assert_eq!(option_names(both.set), ["ro"]);
     }
@@ -141,26 +121,14 @@ mod tests {
     #[test]
     fn an_unknown_option_is_named() {
         let error = attributes("the volume", &["ro", "frozen"]).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("option \"frozen\" of the volume"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("option \"frozen\" of the volume"), "{error}");
     }
 
     #[test]
     fn tmpfs_takes_only_its_own_options() {
         assert!(check_tmpfs(&[FsOption::new("size", "1m"), FsOption::flag("noswap")]).is_ok());
-        for bad in [
-            FsOption::flag("size"),
-            FsOption::new("noswap", "1"),
-            FsOption::new("mpol", "bind:0"),
-        ] {
-            assert!(matches!(
-                check_tmpfs(&[bad]),
-                Err(KernelError::InvalidOption { .. })
-            ));
+        for bad in [FsOption::flag("size"), FsOption::new("noswap", "1"), FsOption::new("mpol", "bind:0")] {
+            assert!(matches!(check_tmpfs(&[bad]), Err(KernelError::InvalidOption { .. })));
         }
     }
 }

@@ -84,17 +84,11 @@ pub struct FsOption {
 impl FsOption {
     /// `key=value`.
     pub fn new(key: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            value: Some(value.into()),
-        }
+        Self { key: key.into(), value: Some(value.into()) }
     }
 
     /// A flag.
     pub fn flag(key: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            value: None,
-        }
+        Self { key: key.into(), value: None }
     }
 }

@@ -20,9 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use real::{RealWorld, in_namespace, mount_lines};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use suite::{House, World, name};
-use volhost_kernel::{
-    Detach, Durability, Entry, Kernel, KernelError, LinuxKernel, MountInfo, Propagation, TwinKernel,
-};
+use volhost_kernel::{Detach, Durability, Entry, Kernel, KernelError, LinuxKernel, MountInfo, Propagation, TwinKernel};
 
 fn run(case: impl FnOnce(&dyn World) + Send + 'static) {
     in_namespace(LinuxKernel::new(), |world| case(world));
@@ -62,21 +60,9 @@ fn both_ways_to_list_mounts_agree() {
         let house = House::new(world);
         let source = house.outside("so urce\n\\x");
         for at in 0..300 {
-            let mount = if at % 2 == 0 {
-                house.bind(&source)
-            } else {
-                house.kernel.tmpfs(&[]).unwrap()
-            };
+            let mount = if at % 2 == 0 { house.bind(&source) } else { house.kernel.tmpfs(&[]).unwrap() };
             let options: &[&str] = match at % 5 {
-                0 => &[
-                    "ro",
-                    "nosuid",
-                    "nodev",
-                    "noexec",
-                    "noatime",
-                    "nodiratime",
-                    "nosymfollow",
-                ],
+                0 => &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "nosymfollow"],
                 1 => &["strictatime"],
                 _ => &[],
             };
@@ -85,14 +71,7 @@ fn both_ways_to_list_mounts_agree() {
         }
         let plain = |mounts: Vec<MountInfo>| {
             let key = |mount: MountInfo| {
-                (
-                    mount.point,
-                    mount.fs_type,
-                    mount.source,
-                    mount.root,
-                    mount.options,
-                    mount.read_only,
-                )
+                (mount.point, mount.fs_type, mount.source, mount.root, mount.options, mount.read_only)
             };
             let mut all: Vec<_> = mounts.into_iter().map(key).collect();
             all.sort();
@@ -104,20 +83,13 @@ fn both_ways_to_list_mounts_agree() {
         assert_eq!(plain(old.mounts_below(&house.root).unwrap()), told);
         for target in ["vol ume\t0", "vol ume\t1"] {
             let (one, other) = (
-                house
-                    .kernel
-                    .mount_at(&house.root, name(target))
-                    .unwrap()
-                    .unwrap(),
+                house.kernel.mount_at(&house.root, name(target)).unwrap().unwrap(),
                 old.mount_at(&house.root, name(target)).unwrap().unwrap(),
             );
             assert_eq!(plain(vec![one]), plain(vec![other]));
         }
         let whole = house.kernel.open_directory(Path::new("/")).unwrap();
-        let (new, old) = (
-            house.kernel.mounts_below(&whole).unwrap(),
-            old.mounts_below(&whole).unwrap(),
-        );
+        let (new, old) = (house.kernel.mounts_below(&whole).unwrap(), old.mounts_below(&whole).unwrap());
         assert_eq!(plain(new), plain(old), "of the whole machine");
     });
 }
@@ -150,10 +122,7 @@ fn a_tree_of_five_thousand_levels_is_removed() {
             openat(&here, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
         }
         drop(here);
-        house
-            .kernel
-            .delete_folder(&house.root, name("deep"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("deep")).unwrap();
         assert_eq!(house.entry("deep"), Entry::Absent);
     });
 }
@@ -169,10 +138,7 @@ fn a_wide_tree_is_removed() {
         for file in 0..20_000 {
             std::fs::write(house.at(&format!("wide/f{file}")), b"").unwrap();
         }
-        house
-            .kernel
-            .delete_folder(&house.root, name("wide"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("wide")).unwrap();
         assert_eq!(house.entry("wide"), Entry::Absent);
     });
 }
@@ -183,17 +149,11 @@ fn folders_that_nobody_may_enter_are_removed() {
         use std::os::unix::fs::PermissionsExt;
         let house = House::new(world);
         world.add_folder(&house.at("shut/inner/deep"));
-        world
-            .write(&house.at("shut/inner/deep/file"), b"x")
-            .unwrap();
+        world.write(&house.at("shut/inner/deep/file"), b"x").unwrap();
         for folder in ["shut/inner/deep", "shut/inner", "shut"] {
-            std::fs::set_permissions(house.at(folder), std::fs::Permissions::from_mode(0o0))
-                .unwrap();
+            std::fs::set_permissions(house.at(folder), std::fs::Permissions::from_mode(0o0)).unwrap();
         }
-        house
-            .kernel
-            .delete_folder(&house.root, name("shut"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("shut")).unwrap();
         assert_eq!(house.entry("shut"), Entry::Absent);
     });
 }
@@ -204,41 +164,16 @@ fn the_machines_root_bound_inside_survives_a_removal() {
         let house = House::new(world);
         world.add_folder(&house.at("folder/inner"));
         world.write(&house.at("folder/kept"), b"kept").unwrap();
-        let inner = house
-            .kernel
-            .walk(&house.root, Path::new("folder/inner"))
-            .unwrap();
-        let whole = house
-            .kernel
-            .open_host_path(Path::new("/"), &["/".into()])
-            .unwrap();
-        house
-            .kernel
-            .attach(
-                house.kernel.bind(&whole, true).unwrap(),
-                &inner,
-                name("host"),
-            )
-            .unwrap();
-        let error = house
-            .kernel
-            .delete_folder(&house.root, name("folder"))
-            .unwrap_err();
-        assert!(
-            matches!(error, KernelError::MountInside { .. }),
-            "{error:?}"
-        );
+        let inner = house.kernel.walk(&house.root, Path::new("folder/inner")).unwrap();
+        let whole = house.kernel.open_host_path(Path::new("/"), &["/".into()]).unwrap();
+        house.kernel.attach(house.kernel.bind(&whole, true).unwrap(), &inner, name("host")).unwrap();
+        let error = house.kernel.delete_folder(&house.root, name("folder")).unwrap_err();
+        assert!(matches!(error, KernelError::MountInside { .. }), "{error:?}");
         assert_eq!(world.read(&house.at("folder/kept")).unwrap(), b"kept");
         assert!(house.at("folder/inner/host/etc").exists());
-        house
-            .kernel
-            .detach(&inner, name("host"), Detach::Normal)
-            .unwrap();
+        house.kernel.detach(&inner, name("host"), Detach::Normal).unwrap();
         drop(inner);
-        house
-            .kernel
-            .delete_folder(&house.root, name("folder"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("folder")).unwrap();
         assert!(Path::new("/etc").exists());
     });
 }
@@ -250,10 +185,7 @@ fn a_hard_link_out_of_a_removed_folder_keeps_its_content() {
         world.add_folder(&house.at("gone"));
         world.write(&house.at("kept"), b"kept").unwrap();
         std::fs::hard_link(house.at("kept"), house.at("gone/link")).unwrap();
-        house
-            .kernel
-            .delete_folder(&house.root, name("gone"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("gone")).unwrap();
         assert_eq!(world.read(&house.at("kept")).unwrap(), b"kept");
     });
 }
@@ -285,10 +217,7 @@ fn a_folder_that_is_written_while_it_is_removed_ends_gone_or_named() {
         }
         stop.store(true, Ordering::Relaxed);
         writer.join().unwrap();
-        house
-            .kernel
-            .delete_folder(&house.root, name("busy"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("busy")).unwrap();
         assert_eq!(house.entry("busy"), Entry::Absent);
     });
 }
@@ -299,9 +228,7 @@ fn a_folder_that_is_moved_out_while_it_is_removed_takes_nothing_along() {
         let house = House::new(world);
         world.add_folder(&house.at("kept"));
         for file in 0..50 {
-            world
-                .write(&house.at(&format!("kept/data{file}")), b"kept")
-                .unwrap();
+            world.write(&house.at(&format!("kept/data{file}")), b"kept").unwrap();
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (inside, outside) = (house.at("gone/moving"), house.at("kept/moving"));
@@ -323,18 +250,12 @@ fn a_folder_that_is_moved_out_while_it_is_removed_takes_nothing_along() {
             }
             // Gone, or stopped because of the move; what must not happen is below.
             let _ = house.kernel.delete_folder(&house.root, name("gone"));
-            let left = world
-                .list(&house.at("kept"))
-                .into_iter()
-                .filter(|name| name != "moving");
+            let left = world.list(&house.at("kept")).into_iter().filter(|name| name != "moving");
             assert_eq!(left.count(), 50, "a folder outside was emptied");
         }
         stop.store(true, Ordering::Relaxed);
         mover.join().unwrap();
-        house
-            .kernel
-            .delete_folder(&house.root, name("gone"))
-            .unwrap();
+        house.kernel.delete_folder(&house.root, name("gone")).unwrap();
     });
 }
 
@@ -351,22 +272,12 @@ fn what_is_mounted_in_a_volume_does_not_appear_at_its_source() {
             let mount = house.kernel.bind(&house.open(&source), recursive).unwrap();
             house.attach(mount, "volume");
             let inner = house.kernel.walk(&house.root, Path::new("volume")).unwrap();
-            house
-                .kernel
-                .attach(house.kernel.tmpfs(&[]).unwrap(), &inner, name("inner"))
-                .unwrap();
+            house.kernel.attach(house.kernel.tmpfs(&[]).unwrap(), &inner, name("inner")).unwrap();
             drop(inner);
             assert!(house.at("volume/inner").exists());
             let below = house.kernel.open_directory(&source).unwrap();
-            assert_eq!(
-                house.kernel.mounts_below(&below).unwrap(),
-                [],
-                "recursive: {recursive}"
-            );
-            house
-                .kernel
-                .detach(&house.root, name("volume"), Detach::Normal)
-                .unwrap();
+            assert_eq!(house.kernel.mounts_below(&below).unwrap(), [], "recursive: {recursive}");
+            house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
             world.add_folder(&source.join("inner"));
         }
     });
@@ -379,37 +290,18 @@ fn a_shared_root_shows_its_mounts_to_followers_and_not_beneath_itself() {
         rustix::mount::mount_change(&base, rustix::mount::MountPropagationFlags::SHARED).unwrap();
         let before = mount_lines();
         let path = base.join("root");
-        let root = world
-            .kernel()
-            .prepare_root(&path, Propagation::Shared)
-            .unwrap();
+        let root = world.kernel().prepare_root(&path, Propagation::Shared).unwrap();
         // A follower of the root, as a container's namespace has one.
         world.add_folder(&base.join("follower"));
-        let follower = world
-            .kernel()
-            .open_host_path(&path, std::slice::from_ref(&base))
-            .unwrap();
+        let follower = world.kernel().open_host_path(&path, std::slice::from_ref(&base)).unwrap();
         let follower = world.kernel().bind(&follower, true).unwrap();
         let at = world.kernel().open_directory(&base).unwrap();
-        world
-            .kernel()
-            .attach(follower, &at, name("follower"))
-            .unwrap();
-        world
-            .kernel()
-            .attach(world.kernel().tmpfs(&[]).unwrap(), &root, name("volume"))
-            .unwrap();
+        world.kernel().attach(follower, &at, name("follower")).unwrap();
+        world.kernel().attach(world.kernel().tmpfs(&[]).unwrap(), &root, name("volume")).unwrap();
         world.write(&path.join("volume/file"), b"x").unwrap();
         assert!(base.join("follower/volume/file").exists());
-        assert_eq!(
-            mount_lines(),
-            before + 4,
-            "root, follower, and the volume in each"
-        );
-        world
-            .kernel()
-            .detach(&root, name("volume"), Detach::Normal)
-            .unwrap();
+        assert_eq!(mount_lines(), before + 4, "root, follower, and the volume in each");
+        world.kernel().detach(&root, name("volume"), Detach::Normal).unwrap();
         assert_eq!(mount_lines(), before + 2);
     });
 }
@@ -420,13 +312,8 @@ fn a_magic_link_opens_nothing() {
         let kernel = world.kernel();
         let granted = [Path::new("/").to_owned()];
         for path in ["/proc/self/root/etc", "/proc/self/cwd"] {
-            let error = kernel
-                .open_host_path(Path::new(path), &granted)
-                .unwrap_err();
-            assert!(
-                matches!(error, KernelError::SymbolicLink { .. }),
-                "{error:?}"
-            );
+            let error = kernel.open_host_path(Path::new(path), &granted).unwrap_err();
+            assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
         }
     });
 }
@@ -437,24 +324,11 @@ fn an_umask_changes_no_mode() {
         // The thread has an umask of its own: it left the process's file-system context.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
         let house = House::new(world);
-        house
-            .kernel
-            .make_dirs(&house.root, Path::new("a/b"), 0o777)
-            .unwrap();
-        house
-            .kernel
-            .make_folder(&house.root, name("c"), 0o2777, None)
-            .unwrap();
-        house
-            .kernel
-            .write_atomic(&house.root, name("f"), b"", 0o666, Durability::Process)
-            .unwrap();
-        house
-            .kernel
-            .create_host_directory(&house.at("h/i"), std::slice::from_ref(&house.path))
-            .unwrap();
-        let modes =
-            ["a", "a/b", "c", "f", "h", "h/i"].map(|path| world.mode_and_group(&house.at(path)).0);
+        house.kernel.make_dirs(&house.root, Path::new("a/b"), 0o777).unwrap();
+        house.kernel.make_folder(&house.root, name("c"), 0o2777, None).unwrap();
+        house.kernel.write_atomic(&house.root, name("f"), b"", 0o666, Durability::Process).unwrap();
+        house.kernel.create_host_directory(&house.at("h/i"), std::slice::from_ref(&house.path)).unwrap();
+        let modes = ["a", "a/b", "c", "f", "h", "h/i"].map(|path| world.mode_and_group(&house.at(path)).0);
         assert_eq!(modes, [0o777, 0o777, 0o2777, 0o666, 0o755, 0o755]);
     });
 }
@@ -466,25 +340,16 @@ fn handles_do_not_leak() {
         let source = house.outside("source");
         let once = || {
             house.attach(house.bind(&source), "volume");
-            let _ = house
-                .kernel
-                .attach(house.bind(&source), &house.root, name("volume"))
-                .unwrap_err();
+            let _ = house.kernel.attach(house.bind(&source), &house.root, name("volume")).unwrap_err();
             house.kernel.mounts_below(&house.root).unwrap();
-            house
-                .kernel
-                .detach(&house.root, name("volume"), Detach::Normal)
-                .unwrap();
+            house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
             world.add_folder(&house.at("a/b/c/d"));
             house.kernel.delete_folder(&house.root, name("a")).unwrap();
         };
         let ours = || {
             let links = std::fs::read_dir("/proc/thread-self/fd").unwrap().flatten();
             let base = world.base();
-            links
-                .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                .filter(|to| to.starts_with(&base))
-                .count()
+            links.filter_map(|fd| std::fs::read_link(fd.path()).ok()).filter(|to| to.starts_with(&base)).count()
         };
         once();
         let before = ours();
@@ -502,10 +367,7 @@ fn a_handle_of_the_twin_is_refused() {
         assert!(matches!(error, KernelError::ForeignHandle { .. }));
         let house = House::new(world);
         let mount = twin.tmpfs(&[]).unwrap();
-        let error = house
-            .kernel
-            .attach(mount, &house.root, name("x"))
-            .unwrap_err();
+        let error = house.kernel.attach(mount, &house.root, name("x")).unwrap_err();
         assert!(matches!(error, KernelError::ForeignHandle { .. }));
         assert_eq!(house.entry("x"), Entry::Absent);
     });

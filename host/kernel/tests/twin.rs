@@ -16,9 +16,7 @@ use std::path::Path;
 
 use suite::{House, World, name};
 use twin_world::TwinWorld;
-use volhost_kernel::{
-    Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step, TwinKernel,
-};
+use volhost_kernel::{Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step, TwinKernel};
 
 fn run(case: impl FnOnce(&dyn World)) {
     case(&TwinWorld::new());
@@ -58,16 +56,10 @@ fn a_detach_that_fails_is_finished_by_the_next() {
     let house = House::new(&world);
     house.attach(house.bind(&house.outside("source")), "volume");
     world.0.fail_next(Step::RemoveMountPoint, Errno::IO);
-    let error = house
-        .kernel
-        .detach(&house.root, name("volume"), Detach::Normal)
-        .unwrap_err();
+    let error = house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap_err();
     assert_eq!(error.step(), Some(Step::RemoveMountPoint));
     assert_eq!(house.entry("volume"), Entry::Folder);
-    house
-        .kernel
-        .detach(&house.root, name("volume"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     assert_eq!(house.entry("volume"), Entry::Absent);
 }
 
@@ -76,10 +68,7 @@ fn a_folder_whose_group_fails_is_taken_back() {
     let world = TwinWorld::new();
     let house = House::new(&world);
     world.0.fail_next(Step::SetGroup, Errno::PERM);
-    let error = house
-        .kernel
-        .make_folder(&house.root, name("a"), 0o750, Some(1))
-        .unwrap_err();
+    let error = house.kernel.make_folder(&house.root, name("a"), 0o750, Some(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     assert_eq!(house.entry("a"), Entry::Absent);
 }
@@ -88,11 +77,7 @@ fn a_folder_whose_group_fails_is_taken_back() {
 fn a_write_that_fails_keeps_the_old_content() {
     let world = TwinWorld::new();
     let house = House::new(&world);
-    let write = |bytes| {
-        house
-            .kernel
-            .write_atomic(&house.root, name("f"), bytes, 0o600, Durability::Machine)
-    };
+    let write = |bytes| house.kernel.write_atomic(&house.root, name("f"), bytes, 0o600, Durability::Machine);
     write(b"old").unwrap();
     for step in [Step::WriteFile, Step::PublishFile] {
         world.0.fail_next(step, Errno::IO);
@@ -130,14 +115,7 @@ fn a_handle_of_another_machine_is_refused() {
     let error = house.kernel.names(&stranger.root).unwrap_err();
     assert!(matches!(error, KernelError::ForeignHandle { .. }));
     let mount = stranger.kernel.tmpfs(&[]).unwrap();
-    let error = house
-        .kernel
-        .attach(mount, &house.root, name("x"))
-        .unwrap_err();
+    let error = house.kernel.attach(mount, &house.root, name("x")).unwrap_err();
     assert!(matches!(error, KernelError::ForeignHandle { .. }));
-    assert_eq!(
-        other.0.detached_count(),
-        0,
-        "the mount was discarded by its own machine"
-    );
+    assert_eq!(other.0.detached_count(), 0, "the mount was discarded by its own machine");
 }

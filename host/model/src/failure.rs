@@ -75,8 +75,11 @@ mod tests {
 
     #[test]
     fn adding_context_keeps_the_class() {
-        let failure = Failure::new(FailureClass::Uncertain, "deadline", "no answer after 10 s").at("MountVolume.SetUp").by("a/b");
+        let failure =
+            Failure::new(FailureClass::Uncertain, "deadline", "no answer after 10 s").at("MountVolume.SetUp").by("a/b");
         assert_eq!(failure.class, FailureClass::Uncertain);
-        assert!(failure.to_string().starts_with("MountVolume.SetUp failed (plugin a/b): deadline: no answer after 10 s"));
+        assert!(
+            failure.to_string().starts_with("MountVolume.SetUp failed (plugin a/b): deadline: no answer after 10 s")
+        );
     }
 }

@@ -195,7 +195,11 @@ fn check_unique_name(what: &'static str, text: &str) -> Result<(), NameError> {
         return Err(NameError::TooLong { what, shown: shown(text), bytes: text.len(), limit: LIMIT });
     }
     if text.splitn(3, '/').filter(|part| !part.is_empty()).count() < 3 || text.chars().any(char::is_control) {
-        return Err(NameError::Malformed { what, shown: shown(text), rule: "it must be `vendor/name/volume` without control characters" });
+        return Err(NameError::Malformed {
+            what,
+            shown: shown(text),
+            rule: "it must be `vendor/name/volume` without control characters",
+        });
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum QuantityError {
     /// It is not a number with a known suffix.
-    #[error("{0:?} is not a quantity: write a number with an optional suffix (m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei), such as 64Mi")]
+    #[error(
+        "{0:?} is not a quantity: write a number with an optional suffix (m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei), such as 64Mi"
+    )]
     Malformed(String),
     /// It is below zero.
     #[error("{0:?} is negative")]
@@ -53,7 +55,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
         "Ei" => (1 << 60, 1),
         exponent => {
             let power: i32 = exponent.strip_prefix(['e', 'E']).and_then(|p| p.parse().ok()).ok_or_else(malformed)?;
-            let scale = 10_u128.checked_pow(power.unsigned_abs()).ok_or_else(|| QuantityError::TooLarge(text.to_owned()))?;
+            let scale =
+                10_u128.checked_pow(power.unsigned_abs()).ok_or_else(|| QuantityError::TooLarge(text.to_owned()))?;
             if power < 0 { (1, scale) } else { (scale, 1) }
         }
     };

@@ -93,7 +93,10 @@ impl NodeAffinity {
 impl NodeRequirement {
     fn holds(&self, value: Option<&str>) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
-        let compare = |wanted: fn(i64, i64) -> bool| match (value.and_then(number), self.values.first().and_then(|v| number(v))) {
+        let compare = |wanted: fn(i64, i64) -> bool| match (
+            value.and_then(number),
+            self.values.first().and_then(|v| number(v)),
+        ) {
             (Some(have), Some(bound)) => wanted(have, bound),
             _ => false,
         };
@@ -145,8 +148,11 @@ mod tests {
     use super::*;
 
     fn requirement(operator: &str, values: &[&str]) -> NodeAffinity {
-        let requirement =
-            NodeRequirement { key: "zone".into(), operator: operator.into(), values: values.iter().map(|v| (*v).to_owned()).collect() };
+        let requirement = NodeRequirement {
+            key: "zone".into(),
+            operator: operator.into(),
+            values: values.iter().map(|v| (*v).to_owned()).collect(),
+        };
         NodeAffinity { terms: vec![NodeSelectorTerm { labels: vec![requirement], fields: vec![] }] }
     }
 
@@ -167,7 +173,10 @@ mod tests {
             assert_eq!(affinity.matches("node-1", &labels), with, "{operator} with the label");
             assert_eq!(affinity.matches("node-1", &none), without, "{operator} without the label");
         }
-        assert!(!NodeAffinity { terms: vec![NodeSelectorTerm { labels: vec![], fields: vec![] }] }.matches("node-1", &labels));
+        assert!(
+            !NodeAffinity { terms: vec![NodeSelectorTerm { labels: vec![], fields: vec![] }] }
+                .matches("node-1", &labels)
+        );
     }
 
     #[test]

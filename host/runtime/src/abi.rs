@@ -5,18 +5,12 @@ use std::fmt;
 /// The contract's package.
 pub const PACKAGE: &str = "volhost:plugin";
 /// The version of the contract that this host was built with.
-pub const VERSION: Version = Version {
-    major: 0,
-    minor: 1,
-    patch: 0,
-};
+pub const VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
 /// Where a plugin's toolchain writes what built it: `0.1.0;rust-sdk/0.1.0`. Used for messages, never for trust.
 pub(crate) const SDK_SECTION: &str = "volhost:abi";
 
 /// Interfaces that every plugin may import.
-pub(crate) const OPEN_INTERFACES: [&str; 7] = [
-    "types", "volumes", "mounts", "tmpfs", "log", "events", "node",
-];
+pub(crate) const OPEN_INTERFACES: [&str; 7] = ["types", "volumes", "mounts", "tmpfs", "log", "events", "node"];
 /// Interfaces that the operator must grant.
 pub(crate) const GRANTABLE_INTERFACES: [&str; 1] = ["host-paths"];
 /// Interfaces that every plugin must export.
@@ -36,11 +30,7 @@ pub struct Version {
 impl Version {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.').map(str::parse::<u64>);
-        let version = Self {
-            major: parts.next()?.ok()?,
-            minor: parts.next()?.ok()?,
-            patch: parts.next()?.ok()?,
-        };
+        let version = Self { major: parts.next()?.ok()?, minor: parts.next()?.ok()?, patch: parts.next()?.ok()? };
         parts.next().is_none().then_some(version)
     }
 
@@ -68,9 +58,7 @@ impl<'a> ContractName<'a> {
     /// The parts of the name, none when it is of another package.
     pub(crate) fn parse(name: &'a str) -> Option<Self> {
         let rest = name.strip_prefix(PACKAGE)?.strip_prefix('/')?;
-        let (interface, version) = rest
-            .split_once('@')
-            .map_or((rest, None), |(i, v)| (i, Version::parse(v)));
+        let (interface, version) = rest.split_once('@').map_or((rest, None), |(i, v)| (i, Version::parse(v)));
         Some(Self { interface, version })
     }
 }
@@ -82,29 +70,15 @@ mod tests {
     #[test]
     fn names_of_the_contract_are_told_from_others() {
         let name = ContractName::parse("volhost:plugin/host-paths@0.1.7").unwrap();
-        assert_eq!(
-            (name.interface, name.version.unwrap().patch),
-            ("host-paths", 7)
-        );
+        assert_eq!((name.interface, name.version.unwrap().patch), ("host-paths", 7));
         assert!(ContractName::parse("wasi:cli/stdin@0.2.6").is_none());
         assert!(ContractName::parse("volhost:plugin-x/types@0.1.0").is_none());
-        assert_eq!(
-            ContractName::parse("volhost:plugin/types@0.1.0-draft")
-                .unwrap()
-                .version,
-            None
-        );
+        assert_eq!(ContractName::parse("volhost:plugin/types@0.1.0-draft").unwrap().version, None);
     }
 
     #[test]
     fn a_version_is_spoken_within_its_minor_line() {
-        for (text, spoken) in [
-            ("0.1.0", true),
-            ("0.1.9", true),
-            ("0.2.0", false),
-            ("0.9.0", false),
-            ("1.1.0", false),
-        ] {
+        for (text, spoken) in [("0.1.0", true), ("0.1.9", true), ("0.2.0", false), ("0.9.0", false), ("1.1.0", false)] {
             assert_eq!(Version::parse(text).unwrap().is_spoken(), spoken, "{text}");
         }
     }

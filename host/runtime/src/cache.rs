@@ -41,19 +41,13 @@ impl Cache {
     /// [`CacheError`] when it cannot be made or is not the host's alone.
     pub(crate) fn open(folder: PathBuf, engine: String) -> Result<Self, CacheError> {
         if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(|source| CacheError::Create {
-                path: folder.clone(),
-                source,
-            })?;
+            fs::create_dir_all(parent).map_err(|source| CacheError::Create { path: folder.clone(), source })?;
         }
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => {
-                return Err(CacheError::Create {
-                    path: folder,
-                    source,
-                });
+                return Err(CacheError::Create { path: folder, source });
             }
         }
         check(&folder)?;
@@ -84,10 +78,8 @@ impl Cache {
     /// [`CacheError::Write`].
     pub(crate) fn store(&self, digest: &str, code: &[u8], note: &Note) -> Result<(), CacheError> {
         self.put(&self.code_path(digest), code)?;
-        let text = serde_json::to_vec(note).map_err(|error| CacheError::Write {
-            path: self.note_path(digest),
-            source: error.into(),
-        })?;
+        let text = serde_json::to_vec(note)
+            .map_err(|error| CacheError::Write { path: self.note_path(digest), source: error.into() })?;
         self.put(&self.note_path(digest), &text)
     }
 
@@ -105,17 +97,12 @@ impl Cache {
     /// Removes what belongs to none of `digests`, or to another engine.
     pub(crate) fn keep_only(&self, digests: &[String]) {
         for path in self.files() {
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let stem = name
-                .strip_suffix(".cwasm")
-                .or_else(|| name.strip_suffix(".json"));
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let stem = name.strip_suffix(".cwasm").or_else(|| name.strip_suffix(".json"));
             let Some(stem) = stem else { continue };
-            let kept = stem.split_once('-').is_some_and(|(digest, engine)| {
-                engine == self.engine && digests.iter().any(|d| d == digest)
-            });
+            let kept = stem
+                .split_once('-')
+                .is_some_and(|(digest, engine)| engine == self.engine && digests.iter().any(|d| d == digest));
             if !kept {
                 remove_leftover(&path);
             }
@@ -123,10 +110,7 @@ impl Cache {
     }
 
     fn put(&self, path: &Path, content: &[u8]) -> Result<(), CacheError> {
-        let failed = |source| CacheError::Write {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| CacheError::Write { path: path.to_owned(), source };
         // One process uses the folder, but two of its threads may compile the same plugin: a name for each.
         let part = path.with_extension(format!("{:?}.part", std::thread::current().id()));
         let written = OpenOptions::new()
@@ -146,10 +130,7 @@ impl Cache {
     /// Removes what a crash left half-written.
     fn sweep(&self) {
         for path in self.files() {
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "part")
-            {
+            if path.extension().is_some_and(|extension| extension == "part") {
                 remove_leftover(&path);
             }
         }
@@ -174,22 +155,14 @@ fn remove_leftover(path: &Path) {
 /// Refuses a folder that is not the host's alone.
 fn check(folder: &Path) -> Result<(), CacheError> {
     const OTHERS_WRITE: u32 = 0o022;
-    let found = fs::symlink_metadata(folder).map_err(|source| CacheError::Inspect {
-        path: folder.to_owned(),
-        source,
-    })?;
+    let found =
+        fs::symlink_metadata(folder).map_err(|source| CacheError::Inspect { path: folder.to_owned(), source })?;
     if !found.is_dir() {
-        return Err(CacheError::NotAFolder {
-            path: folder.to_owned(),
-        });
+        return Err(CacheError::NotAFolder { path: folder.to_owned() });
     }
     let mode = found.permissions().mode() & 0o7777;
     if found.uid() != rustix::process::geteuid().as_raw() || mode & OTHERS_WRITE != 0 {
-        return Err(CacheError::WritableByOthers {
-            path: folder.to_owned(),
-            owner: found.uid(),
-            mode,
-        });
+        return Err(CacheError::WritableByOthers { path: folder.to_owned(), owner: found.uid(), mode });
     }
     Ok(())
 }

@@ -176,9 +176,7 @@ pub enum CallError {
 }
 
 fn its_last_words(words: &Option<String>) -> String {
-    words
-        .as_ref()
-        .map_or_else(String::new, |words| format!("; its last words: {words}"))
+    words.as_ref().map_or_else(String::new, |words| format!("; its last words: {words}"))
 }
 
 impl CallError {
@@ -186,23 +184,14 @@ impl CallError {
     #[must_use]
     pub fn class(&self) -> FailureClass {
         let after = |changed: &bool| {
-            if *changed {
-                FailureClass::Uncertain
-            } else {
-                FailureClass::Final
-            }
+            if *changed { FailureClass::Uncertain } else { FailureClass::Final }
         };
         match self {
-            Self::Plugin(PluginError {
-                case: ErrorCase::Uncertain,
-                ..
-            })
-            | Self::Check { .. } => FailureClass::Uncertain,
+            Self::Plugin(PluginError { case: ErrorCase::Uncertain, .. }) | Self::Check { .. } => {
+                FailureClass::Uncertain
+            }
             // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away.
-            Self::Lied {
-                function: Function::TearDown,
-                ..
-            } => FailureClass::Uncertain,
+            Self::Lied { function: Function::TearDown, .. } => FailureClass::Uncertain,
             Self::Plugin(_) | Self::Lied { .. } => FailureClass::Final,
             Self::Trap { changed, .. }
             | Self::Deadline { changed, .. }

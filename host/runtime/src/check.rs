@@ -4,9 +4,7 @@
 use wasmtime::Engine;
 use wasmtime::component::{Component, types};
 
-use crate::abi::{
-    ContractName, GRANTABLE_INTERFACES, OPEN_INTERFACES, PACKAGE, REQUIRED_EXPORTS, Version,
-};
+use crate::abi::{ContractName, GRANTABLE_INTERFACES, OPEN_INTERFACES, PACKAGE, REQUIRED_EXPORTS, Version};
 use crate::error::{LoadProblem, way_out};
 
 /// Most names that a message lists.
@@ -24,72 +22,32 @@ pub(crate) struct Surface {
 }
 
 /// Reads the component's surface and refuses what this host cannot run. `sdk` is what the plugin says built it.
-pub(crate) fn check(
-    component: &Component,
-    engine: &Engine,
-    sdk: Option<&str>,
-) -> Result<Surface, LoadProblem> {
+pub(crate) fn check(component: &Component, engine: &Engine, sdk: Option<&str>) -> Result<Surface, LoadProblem> {
     let ty = component.component_type();
-    let imports: Vec<String> = ty
-        .imports(engine)
-        .map(|(name, _)| name.to_owned())
-        .collect();
-    let exports: Vec<String> = ty
-        .exports(engine)
-        .map(|(name, _)| name.to_owned())
-        .collect();
+    let imports: Vec<String> = ty.imports(engine).map(|(name, _)| name.to_owned()).collect();
+    let exports: Vec<String> = ty.exports(engine).map(|(name, _)| name.to_owned()).collect();
     check_names(&imports, &exports, sdk)?;
     check_shapes(&ty, engine, sdk)?;
-    let abi = contract(&imports)
-        .chain(contract(&exports))
-        .filter_map(|name| name.version)
-        .max();
-    Ok(Surface {
-        imports: interfaces(&imports),
-        exports: interfaces(&exports),
-        abi,
-    })
+    let abi = contract(&imports).chain(contract(&exports)).filter_map(|name| name.version).max();
+    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), abi })
 }
 
-fn check_names(
-    imports: &[String],
-    exports: &[String],
-    sdk: Option<&str>,
-) -> Result<(), LoadProblem> {
+fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Result<(), LoadProblem> {
     // The version first: all the rest follows from a wrong one.
-    let other = contract(exports)
-        .chain(contract(imports))
-        .find(|name| !name.version.is_some_and(Version::is_spoken));
+    let other = contract(exports).chain(contract(imports)).find(|name| !name.version.is_some_and(Version::is_spoken));
     if let Some(name) = other {
-        let built_for = name.version.map_or_else(
-            || "an unknown version".to_owned(),
-            |version| version.to_string(),
-        );
-        return Err(LoadProblem::OtherAbi {
-            built_for,
-            sdk: built_by(sdk),
-            way_out: way_out(name.version),
-        });
+        let built_for = name.version.map_or_else(|| "an unknown version".to_owned(), |version| version.to_string());
+        return Err(LoadProblem::OtherAbi { built_for, sdk: built_by(sdk), way_out: way_out(name.version) });
     }
     let missing: Vec<&str> = REQUIRED_EXPORTS
         .into_iter()
         .filter(|wanted| !contract(exports).any(|name| name.interface == *wanted))
         .collect();
     if !missing.is_empty() {
-        let missing: Vec<String> = missing
-            .iter()
-            .map(|name| format!("{PACKAGE}/{name}"))
-            .collect();
-        return Err(LoadProblem::WrongWorld {
-            missing: list(&missing),
-            found: list(exports),
-        });
+        let missing: Vec<String> = missing.iter().map(|name| format!("{PACKAGE}/{name}")).collect();
+        return Err(LoadProblem::WrongWorld { missing: list(&missing), found: list(exports) });
     }
-    let unknown: Vec<String> = imports
-        .iter()
-        .filter(|name| !is_known(name))
-        .cloned()
-        .collect();
+    let unknown: Vec<String> = imports.iter().filter(|name| !is_known(name)).cloned().collect();
     if unknown.is_empty() {
         return Ok(());
     }
@@ -100,10 +58,7 @@ fn check_names(
     } else {
         "; a plugin can use the contract's interfaces only"
     };
-    Err(LoadProblem::UnknownImport {
-        import: list(&unknown),
-        hint: hint.to_owned(),
-    })
+    Err(LoadProblem::UnknownImport { import: list(&unknown), hint: hint.to_owned() })
 }
 
 /// The functions that every plugin exports, with their parameters. What lies deeper in the types, linking compares.
@@ -116,15 +71,8 @@ const FUNCTIONS: [(&str, &str, &[&str]); 4] = [
 
 /// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but
 /// without the function's name.
-fn check_shapes(
-    ty: &types::Component,
-    engine: &Engine,
-    sdk: Option<&str>,
-) -> Result<(), LoadProblem> {
-    let misfit = |reason| LoadProblem::WrongShape {
-        sdk: built_by(sdk),
-        reason,
-    };
+fn check_shapes(ty: &types::Component, engine: &Engine, sdk: Option<&str>) -> Result<(), LoadProblem> {
+    let misfit = |reason| LoadProblem::WrongShape { sdk: built_by(sdk), reason };
     for (name, item) in ty.exports(engine) {
         let Some(contract) = ContractName::parse(name) else {
             continue;
@@ -132,10 +80,7 @@ fn check_shapes(
         let types::ComponentItem::ComponentInstance(exported) = item.ty else {
             return Err(misfit(format!("its export {name} is not an interface")));
         };
-        for (_, function, parameters) in FUNCTIONS
-            .iter()
-            .filter(|(interface, ..)| *interface == contract.interface)
-        {
+        for (_, function, parameters) in FUNCTIONS.iter().filter(|(interface, ..)| *interface == contract.interface) {
             let full = format!("{}.{function}", contract.interface);
             let found = exported.get_export(engine, function).map(|found| found.ty);
             let Some(types::ComponentItem::ComponentFunc(found)) = found else {
@@ -144,9 +89,7 @@ fn check_shapes(
             let found: Vec<&str> = found.params().map(|(name, _)| name).collect();
             if found != *parameters {
                 let (found, wanted) = (found.join(", "), parameters.join(", "));
-                return Err(misfit(format!(
-                    "its function {full} takes ({found}), and the contract says ({wanted})"
-                )));
+                return Err(misfit(format!("its function {full} takes ({found}), and the contract says ({wanted})")));
             }
         }
     }
@@ -159,9 +102,8 @@ pub(crate) fn built_by(sdk: Option<&str>) -> String {
 }
 
 fn is_known(import: &str) -> bool {
-    ContractName::parse(import).is_some_and(|name| {
-        OPEN_INTERFACES.contains(&name.interface) || GRANTABLE_INTERFACES.contains(&name.interface)
-    })
+    ContractName::parse(import)
+        .is_some_and(|name| OPEN_INTERFACES.contains(&name.interface) || GRANTABLE_INTERFACES.contains(&name.interface))
 }
 
 fn contract(names: &[String]) -> impl Iterator<Item = ContractName<'_>> {
@@ -169,19 +111,14 @@ fn contract(names: &[String]) -> impl Iterator<Item = ContractName<'_>> {
 }
 
 fn interfaces(names: &[String]) -> Vec<String> {
-    let mut found: Vec<String> = contract(names)
-        .map(|name| name.interface.to_owned())
-        .collect();
+    let mut found: Vec<String> = contract(names).map(|name| name.interface.to_owned()).collect();
     found.sort();
     found.dedup();
     found
 }
 
 fn list(names: &[String]) -> String {
-    let shown = names
-        .get(..LISTED.min(names.len()))
-        .unwrap_or_default()
-        .join(", ");
+    let shown = names.get(..LISTED.min(names.len())).unwrap_or_default().join(", ");
     match names.len() {
         0 => "nothing".to_owned(),
         many if many > LISTED => format!("{shown} and {} more", many - LISTED),
@@ -197,10 +134,7 @@ mod tests {
         list.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    const PLUGIN: [&str; 2] = [
-        "volhost:plugin/plugin@0.1.0",
-        "volhost:plugin/mounter@0.1.3",
-    ];
+    const PLUGIN: [&str; 2] = ["volhost:plugin/plugin@0.1.0", "volhost:plugin/mounter@0.1.3"];
 
     #[test]
     fn a_wrong_version_is_told_before_all_that_follows_from_it() {
@@ -218,53 +152,29 @@ mod tests {
 
     #[test]
     fn missing_exports_are_listed() {
-        let text = check_names(&[], &names(&["volhost:plugin/plugin@0.1.0"]), None)
-            .unwrap_err()
-            .to_string();
+        let text = check_names(&[], &names(&["volhost:plugin/plugin@0.1.0"]), None).unwrap_err().to_string();
         assert!(
-            text.contains(
-                "lacks the exports volhost:plugin/mounter; it exports volhost:plugin/plugin@0.1.0"
-            ),
+            text.contains("lacks the exports volhost:plugin/mounter; it exports volhost:plugin/plugin@0.1.0"),
             "{text}"
         );
     }
 
     #[test]
     fn wasi_is_named_as_what_is_missing() {
-        let text = check_names(&names(&["wasi:io/streams@0.2.6"]), &names(&PLUGIN), None)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            text.contains("wasi:io/streams@0.2.6") && text.contains("WASI is not linked"),
-            "{text}"
-        );
+        let text = check_names(&names(&["wasi:io/streams@0.2.6"]), &names(&PLUGIN), None).unwrap_err().to_string();
+        assert!(text.contains("wasi:io/streams@0.2.6") && text.contains("WASI is not linked"), "{text}");
     }
 
     #[test]
     fn an_interface_of_a_newer_host_is_named() {
-        let text = check_names(
-            &names(&["volhost:plugin/loop-devices@0.1.9"]),
-            &names(&PLUGIN),
-            None,
-        )
-        .unwrap_err()
-        .to_string();
-        assert!(
-            text.contains("loop-devices") && text.contains("newer volhost"),
-            "{text}"
-        );
+        let text =
+            check_names(&names(&["volhost:plugin/loop-devices@0.1.9"]), &names(&PLUGIN), None).unwrap_err().to_string();
+        assert!(text.contains("loop-devices") && text.contains("newer volhost"), "{text}");
     }
 
     #[test]
     fn a_plugin_of_a_later_patch_is_taken() {
-        check_names(
-            &names(&[
-                "volhost:plugin/host-paths@0.1.4",
-                "volhost:plugin/types@0.1.4",
-            ]),
-            &names(&PLUGIN),
-            None,
-        )
-        .unwrap();
+        check_names(&names(&["volhost:plugin/host-paths@0.1.4", "volhost:plugin/types@0.1.4"]), &names(&PLUGIN), None)
+            .unwrap();
     }
 }

@@ -16,10 +16,7 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
 
 /// Whether `text` is such a digest: what a caller hands over becomes part of a file's name.
 pub(crate) fn is_digest(text: &str) -> bool {
-    text.len() == 64
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 #[cfg(test)]
@@ -29,10 +26,7 @@ mod tests {
     #[test]
     fn the_digest_is_sha256sums() {
         let digest = sha256_hex(b"test");
-        assert_eq!(
-            digest,
-            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-        );
+        assert_eq!(digest, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08");
         assert!(is_digest(&digest));
         assert!(!is_digest("../../etc/passwd"));
     }

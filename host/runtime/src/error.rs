@@ -128,9 +128,7 @@ pub enum LoadProblem {
     #[error("it is not WebAssembly; a plugin is a component, as `volhost plugin build` makes it")]
     NotWasm,
     /// It is a core module.
-    #[error(
-        "it is a core module, not a component: encode it with volhost-plugin-build, or `volhost plugin build`"
-    )]
+    #[error("it is a core module, not a component: encode it with volhost-plugin-build, or `volhost plugin build`")]
     CoreModule,
     /// A version of WebAssembly's binary format that this host cannot read.
     #[error("it is WebAssembly of a version that this host does not know")]
@@ -154,9 +152,7 @@ pub enum LoadProblem {
     #[error("its compiled code cannot be mapped: {0}")]
     Map(wasmtime::Error),
     /// It is no volume plugin.
-    #[error(
-        "it is a component, but not a volume plugin: it lacks the exports {missing}; it exports {found}"
-    )]
+    #[error("it is a component, but not a volume plugin: it lacks the exports {missing}; it exports {found}")]
     WrongWorld {
         /// What is missing.
         missing: String,

@@ -28,19 +28,13 @@ impl PluginFile {
     pub(crate) fn read(path: &Path, limit: u64) -> Result<Self, LoadProblem> {
         // Non-blocking: a named pipe in the plugin folder must not hold the host up.
         let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nonblocking)
-            .open(path)
-            .map_err(LoadProblem::Read)?;
+        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(LoadProblem::Read)?;
         let found = file.metadata().map_err(LoadProblem::Read)?;
         if !found.is_file() {
             return Err(LoadProblem::NotAFile);
         }
         let mut wasm = Vec::with_capacity(usize::try_from(found.len().min(limit)).unwrap_or(0));
-        file.take(limit.saturating_add(1))
-            .read_to_end(&mut wasm)
-            .map_err(LoadProblem::Read)?;
+        file.take(limit.saturating_add(1)).read_to_end(&mut wasm).map_err(LoadProblem::Read)?;
         if u64::try_from(wasm.len()).is_ok_and(|read| read > limit) {
             return Err(LoadProblem::TooLarge { limit });
         }

@@ -54,27 +54,18 @@ impl TryFrom<String> for Interface {
         if GRANTABLE_INTERFACES.contains(&name.as_str()) {
             return Ok(Self(name));
         }
-        Err(format!(
-            "there is no interface {name:?} to grant; there is: {}",
-            GRANTABLE_INTERFACES.join(", ")
-        ))
+        Err(format!("there is no interface {name:?} to grant; there is: {}", GRANTABLE_INTERFACES.join(", ")))
     }
 }
 
 impl TryFrom<PathBuf> for Root {
     type Error = String;
     fn try_from(path: PathBuf) -> Result<Self, String> {
-        if path
-            .components()
-            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
-            && path.is_absolute()
+        if path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))) && path.is_absolute()
         {
             return Ok(Self(path));
         }
-        Err(format!(
-            "{} is not an absolute path without `.` and `..`",
-            path.display()
-        ))
+        Err(format!("{} is not an absolute path without `.` and `..`", path.display()))
     }
 }
 
@@ -84,9 +75,7 @@ impl TryFrom<String> for Digest {
         if is_digest(&digest) {
             return Ok(Self(digest));
         }
-        Err(format!(
-            "{digest:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it"
-        ))
+        Err(format!("{digest:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it"))
     }
 }
 
@@ -95,17 +84,10 @@ impl GrantPolicy {
     /// may name any path of the host. Restrict them with grants of your own under the same names.
     #[must_use]
     pub fn builtin() -> Self {
-        let whole_host = Grant {
-            host_paths: vec![Root(PathBuf::from("/"))],
-            ..Grant::default()
-        };
+        let whole_host = Grant { host_paths: vec![Root(PathBuf::from("/"))], ..Grant::default() };
         let names = ["kubernetes.io/host-path", "kubernetes.io/local-volume"];
-        let grants = names
-            .into_iter()
-            .filter_map(|name| Some((PluginName::new(name).ok()?, whole_host.clone())));
-        Self {
-            grants: grants.collect(),
-        }
+        let grants = names.into_iter().filter_map(|name| Some((PluginName::new(name).ok()?, whole_host.clone())));
+        Self { grants: grants.collect() }
     }
 
     /// These grants, with each plugin that `other` names as `other` says.
@@ -119,11 +101,7 @@ impl GrantPolicy {
     pub(crate) fn of(&self, name: &PluginName, digest: &str) -> Granted<'_> {
         match self.grants.get(name) {
             None => Granted::Nothing,
-            Some(grant)
-                if grant.sha256.is_empty() || grant.sha256.iter().any(|d| d.0 == digest) =>
-            {
-                Granted::To(grant)
-            }
+            Some(grant) if grant.sha256.is_empty() || grant.sha256.iter().any(|d| d.0 == digest) => Granted::To(grant),
             Some(_) => Granted::ToAnotherContent,
         }
     }
@@ -143,17 +121,13 @@ pub(crate) enum Granted<'a> {
 impl Grant {
     /// Whether the interface is granted. Folders imply the interface that opens them.
     pub(crate) fn covers(&self, interface: &str) -> bool {
-        (interface == "host-paths" && !self.host_paths.is_empty())
-            || self.interfaces.iter().any(|i| i.0 == interface)
+        (interface == "host-paths" && !self.host_paths.is_empty()) || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
     /// The folders within which the plugin may open paths of the host.
     #[must_use]
     pub fn host_paths(&self) -> Vec<PathBuf> {
-        self.host_paths
-            .iter()
-            .map(|root| Path::to_path_buf(&root.0))
-            .collect()
+        self.host_paths.iter().map(|root| Path::to_path_buf(&root.0)).collect()
     }
 }
 
@@ -168,9 +142,7 @@ mod tests {
     #[test]
     fn a_grant_is_read_from_the_configuration() {
         let policy: GrantPolicy = toml::from_str("[\"a.b/c\"]\nhost-paths = [\"/srv\"]").unwrap();
-        let Granted::To(grant) = policy.of(&name("a.b/c"), "") else {
-            panic!("not granted")
-        };
+        let Granted::To(grant) = policy.of(&name("a.b/c"), "") else { panic!("not granted") };
         assert!(grant.covers("host-paths"));
         assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
         assert_eq!(policy.of(&name("a.b/d"), ""), Granted::Nothing);
@@ -179,18 +151,9 @@ mod tests {
     #[test]
     fn mistakes_in_the_configuration_are_named() {
         for (text, words) in [
-            (
-                "[\"a/b\"]\ninterfaces = [\"hostpaths\"]",
-                "there is: host-paths",
-            ),
-            (
-                "[\"a/b\"]\nhost-paths = [\"srv\"]",
-                "srv is not an absolute path",
-            ),
-            (
-                "[\"a/b\"]\nhost-paths = [\"/srv/../etc\"]",
-                "not an absolute path without",
-            ),
+            ("[\"a/b\"]\ninterfaces = [\"hostpaths\"]", "there is: host-paths"),
+            ("[\"a/b\"]\nhost-paths = [\"srv\"]", "srv is not an absolute path"),
+            ("[\"a/b\"]\nhost-paths = [\"/srv/../etc\"]", "not an absolute path without"),
             ("[\"a/b\"]\nhost_paths = [\"/srv\"]", "unknown field"),
             ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),
             ("[\"noslash\"]\nhost-paths = [\"/srv\"]", "vendor/name"),
@@ -203,29 +166,18 @@ mod tests {
     #[test]
     fn a_pinned_grant_is_for_that_content_alone() {
         let digest = "a".repeat(64);
-        let policy: GrantPolicy = toml::from_str(&format!(
-            "[\"a/b\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]"
-        ))
-        .unwrap();
+        let policy: GrantPolicy =
+            toml::from_str(&format!("[\"a/b\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]")).unwrap();
         assert!(matches!(policy.of(&name("a/b"), &digest), Granted::To(_)));
-        assert_eq!(
-            policy.of(&name("a/b"), &"b".repeat(64)),
-            Granted::ToAnotherContent
-        );
+        assert_eq!(policy.of(&name("a/b"), &"b".repeat(64)), Granted::ToAnotherContent);
     }
 
     #[test]
     fn the_operators_grant_replaces_the_built_in_one() {
-        let mine: GrantPolicy =
-            toml::from_str("[\"kubernetes.io/host-path\"]\nhost-paths = [\"/srv\"]").unwrap();
+        let mine: GrantPolicy = toml::from_str("[\"kubernetes.io/host-path\"]\nhost-paths = [\"/srv\"]").unwrap();
         let policy = GrantPolicy::builtin().overridden_by(mine);
-        let Granted::To(grant) = policy.of(&name("kubernetes.io/host-path"), "") else {
-            panic!("not granted")
-        };
+        let Granted::To(grant) = policy.of(&name("kubernetes.io/host-path"), "") else { panic!("not granted") };
         assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
-        assert!(matches!(
-            policy.of(&name("kubernetes.io/local-volume"), ""),
-            Granted::To(_)
-        ));
+        assert!(matches!(policy.of(&name("kubernetes.io/local-volume"), ""), Granted::To(_)));
     }
 }

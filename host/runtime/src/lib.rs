@@ -43,10 +43,7 @@ mod engine;
 mod error;
 mod file;
 mod grants;
-#[expect(
-    unreachable_pub,
-    reason = "the generated bindings re-export these types, which takes `pub`"
-)]
+#[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
 mod limits;
 mod plugin;

@@ -78,40 +78,22 @@ impl MemoryMeter {
 }
 
 impl wasmtime::ResourceLimiter for MemoryMeter {
-    fn memory_growing(
-        &mut self,
-        current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let grown = desired.saturating_sub(current);
         match self.memory_left.checked_sub(grown) {
             Some(left) => {
                 self.memory_left = left;
                 Ok(true)
             }
-            None => Err(Abort::limit(format!(
-                "more than {} MiB of memory",
-                self.memory_limit / MIB
-            ))
-            .into()),
+            None => Err(Abort::limit(format!("more than {} MiB of memory", self.memory_limit / MIB)).into()),
         }
     }
 
-    fn table_growing(
-        &mut self,
-        _current: usize,
-        desired: usize,
-        _maximum: Option<usize>,
-    ) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         if desired <= self.table_elements {
             return Ok(true);
         }
-        Err(Abort::limit(format!(
-            "a table of more than {} elements",
-            self.table_elements
-        ))
-        .into())
+        Err(Abort::limit(format!("a table of more than {} elements", self.table_elements)).into())
     }
 
     fn instances(&self) -> usize {

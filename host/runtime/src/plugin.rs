@@ -90,9 +90,7 @@ pub struct Plugin {
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .field("info", &self.info)
-            .finish_non_exhaustive()
+        f.debug_struct("Plugin").field("info", &self.info).finish_non_exhaustive()
     }
 }
 
@@ -106,27 +104,16 @@ impl Plugin {
     /// Whether it can do this.
     #[must_use]
     pub fn exports(&self, capability: Capability) -> bool {
-        self.info
-            .exports
-            .iter()
-            .any(|name| name == capability.interface())
+        self.info.exports.iter().any(|name| name == capability.interface())
     }
 
     /// Asks the plugin to check the volume and name it. None when it gives no name: such volumes are named by their pod. Changes nothing.
     ///
     /// # Errors
     /// [`CallError`]; a volume that the plugin refuses is [`CallError::Plugin`].
-    pub fn identify(
-        &self,
-        call: &CallContext,
-        spec: &Arc<VolumeSpec>,
-    ) -> Result<Option<String>, CallError> {
+    pub fn identify(&self, call: &CallContext, spec: &Arc<VolumeSpec>) -> Result<Option<String>, CallError> {
         let mut sandbox = self.sandbox(Function::Identify, call)?;
-        let volume = put(
-            &mut sandbox,
-            Function::Identify,
-            VolumeHandle(Arc::clone(spec)),
-        )?;
+        let volume = put(&mut sandbox, Function::Identify, VolumeHandle(Arc::clone(spec)))?;
         let form = put(&mut sandbox, Function::Identify, Identity::default())?;
         let (answer, mut state) = sandbox.call(|plugin, store| {
             plugin.volhost_plugin_plugin().call_identify(
@@ -136,11 +123,7 @@ impl Plugin {
             )
         })?;
         answer.map_err(PluginError::from)?;
-        let name = state
-            .table
-            .get_mut(&form)
-            .ok()
-            .and_then(|identity| identity.name.take());
+        let name = state.table.get_mut(&form).ok().and_then(|identity| identity.name.take());
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
@@ -180,10 +163,7 @@ impl Plugin {
             Entry::Symlink => "a symbolic link stands at the target",
             Entry::Other => "neither a folder nor a mount stands at the target",
         };
-        Err(CallError::Lied {
-            function: FUNCTION,
-            found: found.to_owned(),
-        })
+        Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
     }
 
     /// Takes the volume away from the target, and checks that nothing stands there. Repeating it changes nothing.
@@ -196,9 +176,7 @@ impl Plugin {
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
         let (answer, _state) = sandbox.call(|plugin, store| {
-            plugin
-                .volhost_plugin_mounter()
-                .call_tear_down(store, Resource::new_borrow(place.rep()))
+            plugin.volhost_plugin_mounter().call_tear_down(store, Resource::new_borrow(place.rep()))
         })?;
         answer.map_err(PluginError::from)?;
         let found = match self.look(call, FUNCTION, &target)? {
@@ -207,24 +185,15 @@ impl Plugin {
             Entry::Folder => "a folder still stands at the target",
             Entry::File | Entry::Symlink | Entry::Other => "something still stands at the target",
         };
-        Err(CallError::Lied {
-            function: FUNCTION,
-            found: found.to_owned(),
-        })
+        Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
     }
 
     fn sandbox(&self, function: Function, call: &CallContext) -> Result<Sandbox<'_>, CallError> {
-        self.shared
-            .sandbox(&self.pre, function, call, &self.host_paths)
+        self.shared.sandbox(&self.pre, function, call, &self.host_paths)
     }
 
     /// What stands at the target after the call: the kernel's word against the plugin's.
-    fn look(
-        &self,
-        call: &CallContext,
-        function: Function,
-        target: &Target,
-    ) -> Result<Entry, CallError> {
+    fn look(&self, call: &CallContext, function: Function, target: &Target) -> Result<Entry, CallError> {
         call.progress.enter("checking the target");
         let found = self.shared.kernel.entry(&target.parent, &target.name);
         found.map_err(|source| CallError::Check { function, source })
@@ -239,51 +208,29 @@ pub(crate) fn describe(
 ) -> Result<Description, CallError> {
     let mut sandbox = shared.sandbox(pre, Function::Describe, call, &Arc::from([]))?;
     let form = put(&mut sandbox, Function::Describe, Description::default())?;
-    let ((), mut state) = sandbox.call(|plugin, store| {
-        plugin
-            .volhost_plugin_plugin()
-            .call_describe(store, Resource::new_borrow(form.rep()))
-    })?;
-    state
-        .table
-        .delete(form)
-        .map_err(|error| CallError::Sandbox {
-            reason: error.to_string(),
-        })
+    let ((), mut state) = sandbox
+        .call(|plugin, store| plugin.volhost_plugin_plugin().call_describe(store, Resource::new_borrow(form.rep())))?;
+    state.table.delete(form).map_err(|error| CallError::Sandbox { reason: error.to_string() })
 }
 
 /// Puts an argument into a sandbox's table.
-fn put<T: Send + 'static>(
-    sandbox: &mut Sandbox<'_>,
-    function: Function,
-    object: T,
-) -> Result<Resource<T>, CallError> {
-    sandbox
-        .state()
-        .push(object)
-        .map_err(|abort: Abort| CallError::LimitExceeded {
-            function,
-            what: abort.to_string(),
-            changed: false,
-        })
+fn put<T: Send + 'static>(sandbox: &mut Sandbox<'_>, function: Function, object: T) -> Result<Resource<T>, CallError> {
+    sandbox.state().push(object).map_err(|abort: Abort| CallError::LimitExceeded {
+        function,
+        what: abort.to_string(),
+        changed: false,
+    })
 }
 
 fn check_volume_name(name: &str) -> Result<(), CallError> {
     let what = if name.is_empty() {
         "it named the volume with an empty name".to_owned()
     } else if name.len() > MAX_VOLUME_NAME_BYTES {
-        format!(
-            "it named the volume with {} bytes, {MAX_VOLUME_NAME_BYTES} at most",
-            name.len()
-        )
+        format!("it named the volume with {} bytes, {MAX_VOLUME_NAME_BYTES} at most", name.len())
     } else if name.chars().any(char::is_control) {
         "it named the volume with control characters".to_owned()
     } else {
         return Ok(());
     };
-    Err(CallError::BrokeContract {
-        function: Function::Identify,
-        what,
-        changed: false,
-    })
+    Err(CallError::BrokeContract { function: Function::Identify, what, changed: false })
 }

@@ -21,12 +21,7 @@ pub struct Progress {
 
 impl Default for Progress {
     fn default() -> Self {
-        Self {
-            step: Mutex::new(Step {
-                what: Cow::Borrowed("not started"),
-                since: Instant::now(),
-            }),
-        }
+        Self { step: Mutex::new(Step { what: Cow::Borrowed("not started"), since: Instant::now() }) }
     }
 }
 
@@ -34,18 +29,12 @@ impl Progress {
     /// The step the call is in.
     #[must_use]
     pub fn current(&self) -> Step {
-        self.step
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.step.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Says that a step begins; the daemon may name steps of its own around a call.
     pub fn enter(&self, what: impl Into<Cow<'static, str>>) {
-        let step = Step {
-            what: what.into(),
-            since: Instant::now(),
-        };
+        let step = Step { what: what.into(), since: Instant::now() };
         *self.step.lock().unwrap_or_else(PoisonError::into_inner) = step;
     }
 }

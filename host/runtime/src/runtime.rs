@@ -59,10 +59,7 @@ pub struct Runtime {
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime")
-            .field("cache", &self.cache)
-            .field("grants", &self.grants)
-            .finish_non_exhaustive()
+        f.debug_struct("Runtime").field("cache", &self.cache).field("grants", &self.grants).finish_non_exhaustive()
     }
 }
 
@@ -76,22 +73,10 @@ impl Runtime {
         let cache = Cache::open(config.cache_dir, compatibility)?;
         let engine = engine::running().map_err(RuntimeError::Engine)?;
         let mut linker = Linker::new(&engine);
-        VolumePlugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
-            .map_err(RuntimeError::Link)?;
+        VolumePlugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
-        let shared = Arc::new(Shared {
-            engine,
-            kernel,
-            limits: config.limits,
-            ticker,
-        });
-        Ok(Self {
-            shared,
-            linker,
-            cache,
-            compiler: config.compiler,
-            grants: config.grants,
-        })
+        let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
+        Ok(Self { shared, linker, cache, compiler: config.compiler, grants: config.grants })
     }
 
     /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache.
@@ -103,13 +88,8 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`], which names the file and what is wrong with it.
     pub fn load(&self, file: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let loaded = self
-            .open(file)
-            .and_then(|(component, digest, note)| self.admit(&component, &digest, note));
-        loaded.map_err(|problem| LoadError {
-            file: file.to_owned(),
-            problem: Box::new(problem),
-        })
+        let loaded = self.open(file).and_then(|(component, digest, note)| self.admit(&component, &digest, note));
+        loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
     }
 
     /// Loads a plugin whose file is gone from what the cache has of it, so that its volumes can still be torn down.
@@ -118,11 +98,7 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`]; [`LoadProblem::NotCached`] when there is nothing.
     pub fn load_cached(&self, digest: &str) -> Result<Arc<Plugin>, LoadError> {
-        let found = if is_digest(digest) {
-            self.map_cached(digest)
-        } else {
-            None
-        };
+        let found = if is_digest(digest) { self.map_cached(digest) } else { None };
         let problem = match found {
             Some((component, note)) => match self.admit(&component, digest, note) {
                 Ok(plugin) => return Ok(plugin),
@@ -130,10 +106,7 @@ impl Runtime {
             },
             None => LoadProblem::NotCached,
         };
-        Err(LoadError {
-            file: PathBuf::from(digest),
-            problem: Box::new(problem),
-        })
+        Err(LoadError { file: PathBuf::from(digest), problem: Box::new(problem) })
     }
 
     /// Removes compiled plugins from the cache, except those of `digests`. Loaded plugins are not harmed.
@@ -146,16 +119,9 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`], as [`Runtime::load`], but for a missing grant.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, LoadError> {
-        let examined = self
-            .open(file)
-            .and_then(|(component, digest, note)| self.examine(&component, &digest, note));
-        let (info, _) = examined.map_err(|problem| LoadError {
-            file: file.to_owned(),
-            problem: Box::new(problem),
-        })?;
-        let ungranted = ungranted(&info, self.grants.of(&info.name, &info.digest))
-            .cloned()
-            .collect();
+        let examined = self.open(file).and_then(|(component, digest, note)| self.examine(&component, &digest, note));
+        let (info, _) = examined.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })?;
+        let ungranted = ungranted(&info, self.grants.of(&info.name, &info.digest)).cloned().collect();
         Ok(Inspection { info, ungranted })
     }
 
@@ -163,13 +129,7 @@ impl Runtime {
     fn open(&self, path: &Path) -> Result<(Component, String, Note), LoadProblem> {
         let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
         let (component, note) = match self.map_cached(&file.digest) {
-            Some((component, note)) => (
-                component,
-                Note {
-                    file: path.to_owned(),
-                    ..note
-                },
-            ),
+            Some((component, note)) => (component, Note { file: path.to_owned(), ..note }),
             None => self.compile(path, &file)?,
         };
         Ok((component, file.digest, note))
@@ -181,11 +141,7 @@ impl Runtime {
         match self.map(digest) {
             Ok(component) => Some((component, note)),
             Err(error) => {
-                tracing::warn!(
-                    digest,
-                    error = format!("{error:#}"),
-                    "a cached plugin is of no use and is made again"
-                );
+                tracing::warn!(digest, error = format!("{error:#}"), "a cached plugin is of no use and is made again");
                 self.cache.forget(digest);
                 None
             }
@@ -193,27 +149,17 @@ impl Runtime {
     }
 
     fn compile(&self, path: &Path, file: &PluginFile) -> Result<(Component, Note), LoadProblem> {
-        let code = self
-            .compiler
-            .compile(&file.wasm, &self.shared.limits)
-            .map_err(|error| match error {
-                CompileError::Refused(reason) => LoadProblem::Invalid { reason },
-                other => LoadProblem::Compile(other),
-            })?;
-        let note = Note {
-            code: sha256_hex(&code),
-            file: path.to_owned(),
-            sdk: file.sdk(),
-        };
+        let code = self.compiler.compile(&file.wasm, &self.shared.limits).map_err(|error| match error {
+            CompileError::Refused(reason) => LoadProblem::Invalid { reason },
+            other => LoadProblem::Compile(other),
+        })?;
+        let note = Note { code: sha256_hex(&code), file: path.to_owned(), sdk: file.sdk() };
         self.cache.store(&file.digest, &code, &note)?;
         let component = self.map(&file.digest).map_err(LoadProblem::Map)?;
         Ok((component, note))
     }
 
-    #[expect(
-        unsafe_code,
-        reason = "that compiled code is the compiler's cannot be checked by looking at it"
-    )]
+    #[expect(unsafe_code, reason = "that compiled code is the compiler's cannot be checked by looking at it")]
     fn map(&self, digest: &str) -> wasmtime::Result<Component> {
         let path = self.cache.code_path(digest);
         // SAFETY: the file holds what our compiler child wrote for an engine of the same configuration. It lies in a
@@ -224,23 +170,14 @@ impl Runtime {
     }
 
     /// From a component to a plugin: every check but those on the file itself.
-    fn admit(
-        &self,
-        component: &Component,
-        digest: &str,
-        note: Note,
-    ) -> Result<Arc<Plugin>, LoadProblem> {
+    fn admit(&self, component: &Component, digest: &str, note: Note) -> Result<Arc<Plugin>, LoadProblem> {
         let (info, pre) = self.examine(component, digest, note)?;
         let granted = self.grants.of(&info.name, &info.digest);
         if let Some(interface) = ungranted(&info, granted).next() {
             return Err(LoadProblem::NotGranted {
                 plugin: info.name.clone(),
                 interface: interface.clone(),
-                extra: if interface == "host-paths" {
-                    "\nhost-paths = [\"/folder/it/may/open\"]"
-                } else {
-                    ""
-                },
+                extra: if interface == "host-paths" { "\nhost-paths = [\"/folder/it/may/open\"]" } else { "" },
                 pinned: match granted {
                     Granted::ToAnotherContent => {
                         format!(" with the content {digest}: the grant's sha256 names another")
@@ -253,12 +190,7 @@ impl Runtime {
             Granted::To(grant) => grant.host_paths(),
             Granted::Nothing | Granted::ToAnotherContent => Vec::new(),
         };
-        Ok(Arc::new(Plugin {
-            info,
-            pre,
-            host_paths: host_paths.into(),
-            shared: Arc::clone(&self.shared),
-        }))
+        Ok(Arc::new(Plugin { info, pre, host_paths: host_paths.into(), shared: Arc::clone(&self.shared) }))
     }
 
     /// Links a component and lets it describe itself.
@@ -270,21 +202,15 @@ impl Runtime {
     ) -> Result<(PluginInfo, VolumePluginPre<State>), LoadProblem> {
         let sdk = note.sdk.as_deref();
         let surface = check(component, &self.shared.engine, sdk)?;
-        let misfit = |error: wasmtime::Error| LoadProblem::WrongShape {
-            sdk: built_by(sdk),
-            reason: format!("{error:#}"),
-        };
+        let misfit =
+            |error: wasmtime::Error| LoadProblem::WrongShape { sdk: built_by(sdk), reason: format!("{error:#}") };
         let pre = self.linker.instantiate_pre(component).map_err(misfit)?;
         let pre = VolumePluginPre::new(pre).map_err(misfit)?;
-        let description =
-            describe(&self.shared, &pre, &self.quiet_call()).map_err(|error| match error {
-                // Types of exports are compared when the plugin is first instantiated.
-                CallError::Sandbox { reason } => LoadProblem::WrongShape {
-                    sdk: built_by(sdk),
-                    reason,
-                },
-                other => LoadProblem::Describe(other),
-            })?;
+        let description = describe(&self.shared, &pre, &self.quiet_call()).map_err(|error| match error {
+            // Types of exports are compared when the plugin is first instantiated.
+            CallError::Sandbox { reason } => LoadProblem::WrongShape { sdk: built_by(sdk), reason },
+            other => LoadProblem::Describe(other),
+        })?;
         let name = PluginName::new(description.name.clone()).map_err(LoadProblem::Name)?;
         check_description(&description)?;
         Ok((info(name, description, surface, digest, note), pre))
@@ -309,13 +235,7 @@ fn ungranted<'a>(info: &'a PluginInfo, granted: Granted<'a>) -> impl Iterator<It
     })
 }
 
-fn info(
-    name: PluginName,
-    description: Description,
-    surface: Surface,
-    digest: &str,
-    note: Note,
-) -> PluginInfo {
+fn info(name: PluginName, description: Description, surface: Surface, digest: &str, note: Note) -> PluginInfo {
     PluginInfo {
         name,
         version: crate::text::tame(&description.version, description.version.len()),
@@ -339,17 +259,11 @@ fn check_description(description: &Description) -> Result<(), LoadProblem> {
         ));
     }
     for source in &description.sources {
-        let (field, driver) = source
-            .split_once(':')
-            .map_or((source.as_str(), None), |(field, driver)| {
-                (field, Some(driver))
-            });
+        let (field, driver) =
+            source.split_once(':').map_or((source.as_str(), None), |(field, driver)| (field, Some(driver)));
         let field_is_good = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric());
         let driver_is_good = driver.is_none_or(|driver| {
-            !driver.is_empty()
-                && driver
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "-./_".contains(c))
+            !driver.is_empty() && driver.chars().all(|c| c.is_ascii_alphanumeric() || "-./_".contains(c))
         });
         if !field_is_good || !driver_is_good {
             return Err(LoadProblem::BadDescription(format!(

@@ -41,12 +41,7 @@ impl Shared {
         context: &CallContext,
         host_paths: &Arc<[PathBuf]>,
     ) -> Result<Sandbox<'_>, CallError> {
-        let state = State::new(
-            Arc::clone(&self.kernel),
-            &self.limits,
-            context.clone(),
-            Arc::clone(host_paths),
-        );
+        let state = State::new(Arc::clone(&self.kernel), &self.limits, context.clone(), Arc::clone(host_paths));
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);
@@ -65,45 +60,23 @@ impl Shared {
         let made = plugin.instantiate(&mut store);
         drop(running);
         match made {
-            Ok(instance) => Ok(Sandbox {
-                shared: self,
-                function,
-                store,
-                instance,
-            }),
+            Ok(instance) => Ok(Sandbox { shared: self, function, store, instance }),
             Err(error) if caused_by_plugin(&error) => Err(self.judge(function, &store, &error)),
-            Err(error) => Err(CallError::Sandbox {
-                reason: format!("{error:#}"),
-            }),
+            Err(error) => Err(CallError::Sandbox { reason: format!("{error:#}") }),
         }
     }
 
     /// Turns the end of a sandbox into what it means.
-    fn judge(
-        &self,
-        function: Function,
-        store: &Store<State>,
-        error: &wasmtime::Error,
-    ) -> CallError {
+    fn judge(&self, function: Function, store: &Store<State>, error: &wasmtime::Error) -> CallError {
         let state = store.data();
         let changed = state.changed;
         if let Some(abort) = error.downcast_ref::<Abort>() {
             return match abort.clone() {
-                Abort::Deadline => CallError::Deadline {
-                    function,
-                    seconds: state.context.deadline.as_secs_f64(),
-                    changed,
-                },
-                Abort::Limit { what } => CallError::LimitExceeded {
-                    function,
-                    what,
-                    changed,
-                },
-                Abort::Contract { what } => CallError::BrokeContract {
-                    function,
-                    what,
-                    changed,
-                },
+                Abort::Deadline => {
+                    CallError::Deadline { function, seconds: state.context.deadline.as_secs_f64(), changed }
+                }
+                Abort::Limit { what } => CallError::LimitExceeded { function, what, changed },
+                Abort::Contract { what } => CallError::BrokeContract { function, what, changed },
             };
         }
         if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -117,17 +90,9 @@ impl Shared {
         let reason = format!("{error:#}");
         // wasmtime keeps the type of this error to itself.
         if reason.contains("fuel allocated for hostcalls") {
-            return CallError::OversizedAnswer {
-                function,
-                limit: self.limits.transfer_bytes,
-                changed,
-            };
+            return CallError::OversizedAnswer { function, limit: self.limits.transfer_bytes, changed };
         }
-        CallError::BrokeContract {
-            function,
-            what: reason,
-            changed,
-        }
+        CallError::BrokeContract { function, what: reason, changed }
     }
 }
 
@@ -143,8 +108,7 @@ impl Sandbox<'_> {
         call: impl FnOnce(&VolumePlugin, &mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<(T, State), CallError> {
         let running = self.shared.ticker.run();
-        self.store
-            .set_epoch_deadline(ticks(self.store.data().context.deadline));
+        self.store.set_epoch_deadline(ticks(self.store.data().context.deadline));
         self.store.data_mut().begin();
         let result = call(&self.instance, &mut self.store);
         drop(running);
@@ -163,10 +127,7 @@ fn caused_by_plugin(error: &wasmtime::Error) -> bool {
 
 /// Time in ticks of the clock, rounded up, so that a plugin gets all of it.
 fn ticks(time: Duration) -> u64 {
-    let ticks = time
-        .as_millis()
-        .div_ceil(TICK.as_millis())
-        .saturating_add(1);
+    let ticks = time.as_millis().div_ceil(TICK.as_millis()).saturating_add(1);
     u64::try_from(ticks).unwrap_or(u64::MAX).min(MAX_TICKS)
 }
 

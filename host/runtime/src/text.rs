@@ -28,16 +28,8 @@ fn is_bidi_control(c: char) -> bool {
 /// The CamelCase word of an event; everything else in it is dropped.
 pub(crate) fn reason(text: &str) -> String {
     const REASON_BYTES: usize = 128;
-    let word: String = text
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .take(REASON_BYTES)
-        .collect();
-    if word.is_empty() {
-        "PluginEvent".to_owned()
-    } else {
-        word
-    }
+    let word: String = text.chars().filter(char::is_ascii_alphanumeric).take(REASON_BYTES).collect();
+    if word.is_empty() { "PluginEvent".to_owned() } else { word }
 }
 
 #[cfg(test)]
@@ -46,10 +38,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(
-            tame("a\u{1b}[2Jb\nc\u{202e}d", 100),
-            "a\\u{1b}[2Jb c\\u{202e}d"
-        );
+        assert_eq!(tame("a\u{1b}[2Jb\nc\u{202e}d", 100), "a\\u{1b}[2Jb c\\u{202e}d");
     }
 
     #[test]

@@ -44,50 +44,34 @@ impl Ticker {
     pub(crate) fn start(engine: &Engine) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (engine, clock) = (engine.weak(), Arc::clone(&shared));
-        let _detached = thread::Builder::new()
-            .name("volhost-epoch".into())
-            .spawn(move || tick(&engine, &clock))?;
+        let _detached = thread::Builder::new().name("volhost-epoch".into()).spawn(move || tick(&engine, &clock))?;
         Ok(Self { shared })
     }
 
     /// Says that a call runs, until the answer is dropped.
     pub(crate) fn run(&self) -> Running<'_> {
         let idle = {
-            let mut state = self
-                .shared
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.running += 1;
             std::mem::take(&mut state.idle)
         };
         if idle {
             self.shared.changed.notify_one();
         }
-        Running {
-            shared: &self.shared,
-        }
+        Running { shared: &self.shared }
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .stopped = true;
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.shared.changed.notify_one();
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut state = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running = state.running.saturating_sub(1);
     }
 }
@@ -97,17 +81,10 @@ fn tick(engine: &EngineWeak, shared: &Shared) {
     while !state.stopped {
         if state.running == 0 {
             state.idle = true;
-            state = shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        state = shared
-            .changed
-            .wait_timeout(state, TICK)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
+        state = shared.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
         match engine.upgrade() {
             Some(engine) => engine.increment_epoch(),
             None => return,

@@ -25,12 +25,7 @@ fn a_volume_is_set_up_and_torn_down_and_repeating_either_changes_nothing() {
     let plugin = host.load(&Guest::default());
     for _ in 0..2 {
         host.set_up(&plugin, "v").unwrap();
-        let mount = host
-            .kernel
-            .mounts()
-            .into_iter()
-            .find(|mount| mount.point.ends_with("v"))
-            .unwrap();
+        let mount = host.kernel.mounts().into_iter().find(|mount| mount.point.ends_with("v")).unwrap();
         assert_eq!(mount.fs_type, "tmpfs");
     }
     for _ in 0..2 {
@@ -42,14 +37,9 @@ fn a_volume_is_set_up_and_torn_down_and_repeating_either_changes_nothing() {
 #[test]
 fn an_error_of_the_plugin_keeps_its_case_and_text() {
     let host = Host::new();
-    let plugin = host.load(&Guest::setting_up(
-        "(call $err (i32.const 0) {guest.size: not a size})",
-        &[],
-    ));
+    let plugin = host.load(&Guest::setting_up("(call $err (i32.const 0) {guest.size: not a size})", &[]));
     let error = host.set_up(&plugin, "v").unwrap_err();
-    let CallError::Plugin(plugin_error) = &error else {
-        panic!("{error}")
-    };
+    let CallError::Plugin(plugin_error) = &error else { panic!("{error}") };
     assert_eq!(plugin_error.case, ErrorCase::InvalidArgument);
     assert_eq!(error.message(), "guest.size: not a size");
     assert_eq!(error.class(), FailureClass::Final);
@@ -59,14 +49,8 @@ fn an_error_of_the_plugin_keeps_its_case_and_text() {
 #[test]
 fn an_uncertain_answer_stays_uncertain() {
     let host = Host::new();
-    let plugin = host.load(&Guest::setting_up(
-        "(call $err (i32.const 8) {who knows})",
-        &[],
-    ));
-    assert_eq!(
-        host.set_up(&plugin, "v").unwrap_err().class(),
-        FailureClass::Uncertain
-    );
+    let plugin = host.load(&Guest::setting_up("(call $err (i32.const 8) {who knows})", &[]));
+    assert_eq!(host.set_up(&plugin, "v").unwrap_err().class(), FailureClass::Uncertain);
 }
 
 #[test]
@@ -87,9 +71,7 @@ fn a_busy_volume_is_busy_and_stays() {
     host.set_up(&plugin, "v").unwrap();
     let _hold = host.kernel.hold("/var/lib/volhost/v").unwrap();
     let error = host.tear_down(&plugin, "v").unwrap_err();
-    let CallError::Plugin(plugin_error) = &error else {
-        panic!("{error}")
-    };
+    let CallError::Plugin(plugin_error) = &error else { panic!("{error}") };
     assert_eq!(plugin_error.case, ErrorCase::Busy);
     assert!(matches!(host.entry("v"), Entry::Mount(_)));
 }
@@ -97,26 +79,14 @@ fn a_busy_volume_is_busy_and_stays() {
 #[test]
 fn a_crash_before_any_change_is_final_and_tells_the_last_words() {
     let host = Host::new();
-    let plugin = host.load(&Guest::setting_up(
-        "(call $log (i32.const 0) {out of luck at line 7}) (unreachable)",
-        &[guest::LOG],
-    ));
+    let plugin =
+        host.load(&Guest::setting_up("(call $log (i32.const 0) {out of luck at line 7}) (unreachable)", &[guest::LOG]));
     let error = host.set_up(&plugin, "v").unwrap_err();
-    assert!(
-        matches!(
-            error,
-            CallError::Trap {
-                function: Function::SetUp,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, CallError::Trap { function: Function::SetUp, .. }), "{error}");
     assert_eq!(error.class(), FailureClass::Final);
     assert!(error.is_misbehaviour());
     assert!(
-        error.message().contains("unreachable")
-            && error.message().contains("out of luck at line 7"),
+        error.message().contains("unreachable") && error.message().contains("out of luck at line 7"),
         "{}",
         error.message()
     );
@@ -125,15 +95,9 @@ fn a_crash_before_any_change_is_final_and_tells_the_last_words() {
 #[test]
 fn a_crash_after_a_change_is_uncertain_and_the_plugin_can_be_called_again() {
     let host = Host::new();
-    let plugin = host.load(&Guest::setting_up(
-        &format!("{MOUNT_TMPFS} (drop) (unreachable)"),
-        &[],
-    ));
+    let plugin = host.load(&Guest::setting_up(&format!("{MOUNT_TMPFS} (drop) (unreachable)"), &[]));
     let error = host.set_up(&plugin, "v").unwrap_err();
-    assert!(
-        matches!(error, CallError::Trap { changed: true, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, CallError::Trap { changed: true, .. }), "{error}");
     assert_eq!(error.class(), FailureClass::Uncertain);
     // It was mounted before the crash: now the plugin finds it so, and is done.
     host.set_up(&plugin, "v").unwrap();
@@ -144,16 +108,9 @@ fn a_crash_after_a_change_is_uncertain_and_the_plugin_can_be_called_again() {
 fn a_mount_that_a_crashed_plugin_held_is_discarded() {
     let host = Host::new();
     let take = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
-    let plugin = host.load(&Guest::setting_up(
-        &format!("{take} {take} {take} (unreachable)"),
-        &[],
-    ));
+    let plugin = host.load(&Guest::setting_up(&format!("{take} {take} {take} (unreachable)"), &[]));
     let error = host.set_up(&plugin, "v").unwrap_err();
-    assert_eq!(
-        error.class(),
-        FailureClass::Final,
-        "a mount that nobody saw is no change"
-    );
+    assert_eq!(error.class(), FailureClass::Final, "a mount that nobody saw is no change");
     assert_eq!(host.kernel.detached_count(), 0);
 }
 
@@ -161,10 +118,7 @@ fn a_mount_that_a_crashed_plugin_held_is_discarded() {
 fn mounts_that_a_plugin_forgets_to_drop_are_discarded_too() {
     let host = Host::new();
     let take = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
-    let plugin = host.load(&Guest::setting_up(
-        &format!("{take} {take} {MOUNT_TMPFS}"),
-        &[],
-    ));
+    let plugin = host.load(&Guest::setting_up(&format!("{take} {take} {MOUNT_TMPFS}"), &[]));
     host.set_up(&plugin, "v").unwrap();
     assert_eq!(host.kernel.detached_count(), 0);
 }
@@ -173,22 +127,12 @@ fn mounts_that_a_plugin_forgets_to_drop_are_discarded_too() {
 fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     let host = Host::new();
     let looping = host.load(&Guest::setting_up(LOOP, &[]));
-    let honest = host.load(&Guest {
-        name: "test.io/honest".into(),
-        ..Guest::default()
-    });
+    let honest = host.load(&Guest { name: "test.io/honest".into(), ..Guest::default() });
     let mut call = host.call();
     call.deadline = Duration::from_millis(200);
     let begun = Instant::now();
     let error = std::thread::scope(|scope| {
-        let stuck = scope.spawn(|| {
-            looping.set_up(
-                &call,
-                &spec(serde_json::json!({})),
-                &pod(),
-                host.target("stuck"),
-            )
-        });
+        let stuck = scope.spawn(|| looping.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("stuck")));
         host.set_up(&honest, "v").unwrap();
         stuck.join().unwrap().unwrap_err()
     });
@@ -196,11 +140,7 @@ fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     assert_eq!(error.class(), FailureClass::Final);
     assert!(begun.elapsed() >= Duration::from_millis(200));
     // Generous, for a busy machine: it would loop for ever.
-    assert!(
-        begun.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -210,27 +150,17 @@ fn a_loop_around_host_calls_ends_too() {
     let plugin = host.load(&Guest::setting_up(body, &[guest::MEMORY]));
     let error = host.set_up(&plugin, "v").unwrap_err();
     assert!(matches!(error, CallError::LimitExceeded { .. }), "{error}");
-    assert!(
-        error.message().contains("host calls"),
-        "{}",
-        error.message()
-    );
+    assert!(error.message().contains("host calls"), "{}", error.message());
 }
 
 #[test]
 fn a_memory_flood_ends_the_call_with_the_limit_named() {
     let host = Host::new();
-    let plugin = host.load(&Guest::setting_up(
-        "(loop $more (drop (memory.grow (i32.const 16))) (br $more)) (unreachable)",
-        &[],
-    ));
+    let plugin =
+        host.load(&Guest::setting_up("(loop $more (drop (memory.grow (i32.const 16))) (br $more)) (unreachable)", &[]));
     let error = host.set_up(&plugin, "v").unwrap_err();
     assert!(matches!(error, CallError::LimitExceeded { .. }), "{error}");
-    assert!(
-        error.message().contains("64 MiB of memory"),
-        "{}",
-        error.message()
-    );
+    assert!(error.message().contains("64 MiB of memory"), "{}", error.message());
 }
 
 #[test]
@@ -239,11 +169,7 @@ fn a_handle_flood_ends_the_call_and_leaves_nothing() {
     let body = "(loop $more (call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer)) (br $more)) (unreachable)";
     let plugin = host.load(&Guest::setting_up(body, &[]));
     let error = host.set_up(&plugin, "v").unwrap_err();
-    assert!(
-        error.message().contains("more handles"),
-        "{}",
-        error.message()
-    );
+    assert!(error.message().contains("more handles"), "{}", error.message());
     assert_eq!(host.kernel.detached_count(), 0);
 }
 
@@ -251,7 +177,8 @@ fn a_handle_flood_ends_the_call_and_leaves_nothing() {
 fn a_stack_overflow_is_a_crash() {
     let host = Host::new();
     let mut guest = Guest::setting_up("(call $deeper (i32.const 0))", &[]);
-    guest.functions = "(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))".into();
+    guest.functions =
+        "(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))".into();
     let error = host.set_up(&host.load(&guest), "v").unwrap_err();
     assert!(error.message().contains("stack"), "{}", error.message());
 }
@@ -266,63 +193,35 @@ fn a_log_flood_is_cut_and_the_rest_counted() {
     guest.set_up = format!("(drop (call $flood)) {MOUNT_TMPFS}");
     host.set_up(&host.load(&guest), "v").unwrap();
     let lines = host.lines();
-    assert_eq!(
-        lines.iter().filter(|(_, line)| line == "again").count(),
-        200
-    );
+    assert_eq!(lines.iter().filter(|(_, line)| line == "again").count(), 200);
     assert_eq!(lines.last().unwrap().0, LogLevel::Warn);
-    assert!(
-        lines.last().unwrap().1.starts_with("800 more log lines"),
-        "{lines:?}"
-    );
+    assert!(lines.last().unwrap().1.starts_with("800 more log lines"), "{lines:?}");
 }
 
 #[test]
 fn log_lines_and_events_are_tamed() {
     let host = Host::new();
-    let body = format!(
-        "(call $log (i32.const 1) {{\u{1b}[2Jboo}}) (call $event {{Bad Word!}} {{a\tb}}) {MOUNT_TMPFS}"
-    );
-    host.set_up(
-        &host.load(&Guest::setting_up(&body, &[guest::LOG, guest::EVENT])),
-        "v",
-    )
-    .unwrap();
+    let body = format!("(call $log (i32.const 1) {{\u{1b}[2Jboo}}) (call $event {{Bad Word!}} {{a\tb}}) {MOUNT_TMPFS}");
+    host.set_up(&host.load(&Guest::setting_up(&body, &[guest::LOG, guest::EVENT])), "v").unwrap();
     assert_eq!(host.lines()[0].1, "\\u{1b}[2Jboo");
     let events = host.said.events.lock().unwrap();
-    assert_eq!(
-        (events[0].1.as_str(), events[0].2.as_str()),
-        ("BadWord", "a\\tb")
-    );
+    assert_eq!((events[0].1.as_str(), events[0].2.as_str()), ("BadWord", "a\\tb"));
 }
 
 #[test]
 fn a_huge_answer_is_refused_unread() {
     let host = Host::new();
-    let mut guest = Guest::setting_up(
-        "(call $err (i32.const 0) (i32.const 0) (i32.const 4194304))",
-        &[],
-    );
+    let mut guest = Guest::setting_up("(call $err (i32.const 0) (i32.const 0) (i32.const 4194304))", &[]);
     guest.memory_pages = 65;
     let error = host.set_up(&host.load(&guest), "v").unwrap_err();
-    assert!(
-        matches!(error, CallError::OversizedAnswer { .. }),
-        "{error}"
-    );
-    assert!(
-        error.message().contains("1048576 bytes"),
-        "{}",
-        error.message()
-    );
+    assert!(matches!(error, CallError::OversizedAnswer { .. }), "{error}");
+    assert!(error.message().contains("1048576 bytes"), "{}", error.message());
 }
 
 #[test]
 fn a_long_error_is_cut() {
     let host = Host::new();
-    let mut guest = Guest::setting_up(
-        "(call $err (i32.const 0) (i32.const 0) (i32.const 65536))",
-        &[],
-    );
+    let mut guest = Guest::setting_up("(call $err (i32.const 0) (i32.const 0) (i32.const 65536))", &[]);
     guest.memory_pages = 2;
     let error = host.set_up(&host.load(&guest), "v").unwrap_err();
     assert!(error.message().len() < 5000, "{}", error.message().len());
@@ -331,39 +230,26 @@ fn a_long_error_is_cut() {
 #[test]
 fn an_address_outside_of_memory_is_the_plugins_fault() {
     let host = Host::new();
-    let error = host
-        .set_up(&host.load(&Guest::setting_up("(i32.const -8)", &[])), "v")
-        .unwrap_err();
+    let error = host.set_up(&host.load(&Guest::setting_up("(i32.const -8)", &[])), "v").unwrap_err();
     assert!(error.is_misbehaviour(), "{error}");
 }
 
 #[test]
 fn set_up_that_only_says_so_is_found_out() {
     let host = Host::new();
-    let error = host
-        .set_up(&host.load(&Guest::setting_up(guest::OK, &[])), "v")
-        .unwrap_err();
+    let error = host.set_up(&host.load(&Guest::setting_up(guest::OK, &[])), "v").unwrap_err();
     assert!(matches!(error, CallError::Lied { .. }), "{error}");
-    assert_eq!(
-        error.message(),
-        "the plugin reported set-up as done, but nothing stands at the target"
-    );
+    assert_eq!(error.message(), "the plugin reported set-up as done, but nothing stands at the target");
     assert_eq!(error.class(), FailureClass::Final);
 }
 
 #[test]
 fn tear_down_that_only_says_so_is_found_out_and_uncertain() {
     let host = Host::new();
-    let plugin = host.load(&Guest {
-        tear_down: guest::OK.into(),
-        ..Guest::default()
-    });
+    let plugin = host.load(&Guest { tear_down: guest::OK.into(), ..Guest::default() });
     host.set_up(&plugin, "v").unwrap();
     let error = host.tear_down(&plugin, "v").unwrap_err();
-    assert_eq!(
-        error.message(),
-        "the plugin reported tear-down as done, but a mount still stands at the target"
-    );
+    assert_eq!(error.message(), "the plugin reported tear-down as done, but a mount still stands at the target");
     assert_eq!(error.class(), FailureClass::Uncertain);
 }
 
@@ -372,13 +258,7 @@ fn a_borrowed_handle_cannot_be_kept() {
     let host = Host::new();
     // The wrapper drops what it was lent; a second drop is a handle that does not exist.
     let error = host
-        .set_up(
-            &host.load(&Guest::setting_up(
-                "(call $drop_target (local.get $target)) (call $ok)",
-                &[],
-            )),
-            "v",
-        )
+        .set_up(&host.load(&Guest::setting_up("(call $drop_target (local.get $target)) (call $ok)", &[])), "v")
         .unwrap_err();
     assert!(error.is_misbehaviour(), "{error}");
 }
@@ -392,23 +272,9 @@ fn a_volume_is_identified_or_refused() {
         ..Guest::default()
     };
     let volume = spec(serde_json::json!({}));
-    assert_eq!(
-        host.load(&naming)
-            .identify(&host.call(), &volume)
-            .unwrap()
-            .as_deref(),
-        Some("disk-7")
-    );
-    assert_eq!(
-        host.load(&Guest::default())
-            .identify(&host.call(), &volume)
-            .unwrap(),
-        None
-    );
-    let bad = Guest {
-        identify: naming.identify.replace("disk-7", "disk\n7"),
-        ..naming
-    };
+    assert_eq!(host.load(&naming).identify(&host.call(), &volume).unwrap().as_deref(), Some("disk-7"));
+    assert_eq!(host.load(&Guest::default()).identify(&host.call(), &volume).unwrap(), None);
+    let bad = Guest { identify: naming.identify.replace("disk-7", "disk\n7"), ..naming };
     let error = host.load(&bad).identify(&host.call(), &volume).unwrap_err();
     assert!(matches!(error, CallError::BrokeContract { .. }), "{error}");
 }
@@ -450,18 +316,10 @@ fn host_paths_are_bounded_by_the_grant() {
         )
     };
     let imports = &[guest::OPEN, guest::BIND];
-    host.set_up(
-        &host.load(&Guest::setting_up(&body("/srv/data"), imports)),
-        "v",
-    )
-    .unwrap();
+    host.set_up(&host.load(&Guest::setting_up(&body("/srv/data"), imports)), "v").unwrap();
     assert!(matches!(host.entry("v"), Entry::Mount(_)));
-    let error = host
-        .set_up(&host.load(&Guest::setting_up(&body("/etc"), imports)), "w")
-        .unwrap_err();
-    let CallError::Plugin(refused) = &error else {
-        panic!("{error}")
-    };
+    let error = host.set_up(&host.load(&Guest::setting_up(&body("/etc"), imports)), "w").unwrap_err();
+    let CallError::Plugin(refused) = &error else { panic!("{error}") };
     assert_eq!(refused.case, ErrorCase::PermissionDenied);
 }
 
@@ -473,19 +331,9 @@ fn the_progress_says_where_a_call_stands() {
     call.deadline = Duration::from_millis(300);
     assert_eq!(call.progress.current().what, "not started");
     std::thread::scope(|scope| {
-        let stuck = scope.spawn(|| {
-            plugin.set_up(
-                &call,
-                &spec(serde_json::json!({})),
-                &pod(),
-                host.target("v"),
-            )
-        });
+        let stuck = scope.spawn(|| plugin.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
         while call.progress.current().what != "plugin code" {
-            assert!(
-                !stuck.is_finished(),
-                "it ended without saying where it stands"
-            );
+            assert!(!stuck.is_finished(), "it ended without saying where it stands");
             std::thread::yield_now();
         }
         stuck.join().unwrap().unwrap_err();

@@ -21,21 +21,13 @@ use volhost_runtime::Compiler;
 
 /// A value of `/proc/PID/status`.
 fn status(text: &str, key: &str) -> String {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("no {key} in {text}"))
-        .trim()
-        .to_owned()
+    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {key} in {text}")).trim().to_owned()
 }
 
 fn limit(text: &str, name: &str) -> Vec<String> {
     let line = text.lines().find(|line| line.starts_with(name)).unwrap();
-    line[name.len()..]
-        .split_whitespace()
-        .take(2)
-        .map(str::to_owned)
-        .collect()
+    line[name.len()..].split_whitespace().take(2).map(str::to_owned).collect()
 }
 
 #[test]
@@ -78,10 +70,7 @@ fn host_with(program: &str, args: &[&str]) -> Host {
 }
 
 fn host_within(deadline: Duration, program: &str, args: &[&str]) -> Host {
-    let compiler = Compiler {
-        program: program.into(),
-        args: args.iter().map(Into::into).collect(),
-    };
+    let compiler = Compiler { program: program.into(), args: args.iter().map(Into::into).collect() };
     Host::with(|config| {
         config.compiler = compiler;
         config.limits.compile_time = deadline;
@@ -91,33 +80,24 @@ fn host_within(deadline: Duration, program: &str, args: &[&str]) -> Host {
 #[test]
 fn a_compiler_that_does_not_end_is_killed() {
     let begun = Instant::now();
-    let message = host_within(Duration::from_millis(300), "/bin/sleep", &["1000"])
-        .refusal(&Guest::default().component());
+    let message =
+        host_within(Duration::from_millis(300), "/bin/sleep", &["1000"]).refusal(&Guest::default().component());
     assert!(message.contains("was killed"), "{message}");
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
 fn a_compiler_that_dies_says_so() {
-    let message = host_with("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"])
-        .refusal(&Guest::default().component());
-    assert!(
-        message.contains("killed by signal 9") && message.contains("no memory"),
-        "{message}"
-    );
+    let message =
+        host_with("/bin/sh", &["-c", "echo no memory >&2; kill -9 $$"]).refusal(&Guest::default().component());
+    assert!(message.contains("killed by signal 9") && message.contains("no memory"), "{message}");
     let message = host_with("/no/such/compiler", &[]).refusal(&Guest::default().component());
-    assert!(
-        message.contains("/no/such/compiler") && message.contains("No such file"),
-        "{message}"
-    );
+    assert!(message.contains("/no/such/compiler") && message.contains("No such file"), "{message}");
 }
 
 #[test]
 fn a_compiler_that_talks_without_end_is_cut_off() {
-    let compiler = Compiler {
-        program: "/bin/cat".into(),
-        args: vec!["/dev/zero".into()],
-    };
+    let compiler = Compiler { program: "/bin/cat".into(), args: vec!["/dev/zero".into()] };
     let host = Host::with(|config| {
         config.compiler = compiler;
         config.limits.compiled_bytes = 1 << 20;

@@ -43,15 +43,8 @@ fn files_that_are_no_plugin_are_refused_by_what_they_are() {
     let host = Host::new();
     contains(&host.refusal(b"hello"), &["not WebAssembly"]);
     contains(&host.refusal(b""), &["empty"]);
-    contains(
-        &host.refusal(&Guest::default().core()),
-        &["core module", "volhost-plugin-build"],
-    );
-    let missing = host
-        .runtime
-        .load(&host.folder.path().join("no.wasm"))
-        .unwrap_err()
-        .message();
+    contains(&host.refusal(&Guest::default().core()), &["core module", "volhost-plugin-build"]);
+    let missing = host.runtime.load(&host.folder.path().join("no.wasm")).unwrap_err().message();
     contains(&missing, &["no.wasm", "No such file"]);
     let folder = host.runtime.load(host.folder.path()).unwrap_err().message();
     contains(&folder, &["not a regular file"]);
@@ -61,120 +54,58 @@ fn files_that_are_no_plugin_are_refused_by_what_they_are() {
 fn a_half_written_component_is_refused() {
     let host = Host::new();
     let whole = Guest::default().component();
-    contains(
-        &host.refusal(&whole[..whole.len() / 2]),
-        &["not a valid component"],
-    );
-    contains(
-        &host.refusal(&whole[..whole.len() - 1]),
-        &["not a valid component"],
-    );
+    contains(&host.refusal(&whole[..whole.len() / 2]), &["not a valid component"]);
+    contains(&host.refusal(&whole[..whole.len() - 1]), &["not a valid component"]);
     contains(&host.refusal(&whole[..8]), &["not a volume plugin"]);
 }
 
 #[test]
 fn a_file_that_is_too_large_is_refused() {
     let host = Host::with(|config| config.limits.file_bytes = 100);
-    contains(
-        &host.refusal(&Guest::default().component()),
-        &["larger than 100 bytes"],
-    );
+    contains(&host.refusal(&Guest::default().component()), &["larger than 100 bytes"]);
 }
 
 #[test]
 fn a_component_of_another_world_is_told_what_it_lacks() {
     let message = Host::new().refusal(&guest::unrelated_component());
-    contains(
-        &message,
-        &[
-            "not a volume plugin",
-            "volhost:plugin/plugin",
-            "volhost:plugin/mounter",
-            "it exports run",
-        ],
-    );
+    contains(&message, &["not a volume plugin", "volhost:plugin/plugin", "volhost:plugin/mounter", "it exports run"]);
 }
 
 #[test]
 fn a_newer_contract_is_told_which_this_host_speaks() {
-    let newer = Guest {
-        version: "0.9.0",
-        ..Guest::default()
-    };
-    contains(
-        &Host::new().refusal(&newer.component()),
-        &["volhost:plugin@0.9.0", "speaks 0.1.x", "update volhost"],
-    );
+    let newer = Guest { version: "0.9.0", ..Guest::default() };
+    contains(&Host::new().refusal(&newer.component()), &["volhost:plugin@0.9.0", "speaks 0.1.x", "update volhost"]);
 }
 
 #[test]
 fn a_later_patch_of_the_contract_is_taken() {
     let host = Host::new();
-    assert_eq!(
-        host.load(&Guest {
-            version: "0.1.7",
-            ..Guest::default()
-        })
-        .info()
-        .abi,
-        "0.1.7"
-    );
+    assert_eq!(host.load(&Guest { version: "0.1.7", ..Guest::default() }).info().abi, "0.1.7");
 }
 
 #[test]
 fn an_ungranted_import_names_plugin_interface_and_the_lines_that_grant_it() {
     let host = Host::new();
-    let reaching = Guest {
-        imports: [Guest::default().imports, vec![guest::OPEN]].concat(),
-        ..Guest::default()
-    };
+    let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
     let message = host.refusal(&reaching.component());
-    contains(
-        &message,
-        &[
-            "host-paths",
-            "test.io/guest",
-            "[grants.\"test.io/guest\"]",
-            "host-paths = [",
-        ],
-    );
-    let seen = host
-        .runtime
-        .inspect(&host.folder.path().join("bad.wasm"))
-        .unwrap();
-    assert_eq!(
-        (seen.info.name.as_str(), seen.ungranted),
-        ("test.io/guest", vec!["host-paths".to_owned()])
-    );
+    contains(&message, &["host-paths", "test.io/guest", "[grants.\"test.io/guest\"]", "host-paths = ["]);
+    let seen = host.runtime.inspect(&host.folder.path().join("bad.wasm")).unwrap();
+    assert_eq!((seen.info.name.as_str(), seen.ungranted), ("test.io/guest", vec!["host-paths".to_owned()]));
     let granted = Host::with(|config| {
         config.grants = toml::from_str("[\"test.io/guest\"]\nhost-paths = [\"/srv\"]").unwrap();
     });
-    assert!(
-        granted
-            .load(&reaching)
-            .info()
-            .imports
-            .contains(&"host-paths".to_owned())
-    );
+    assert!(granted.load(&reaching).info().imports.contains(&"host-paths".to_owned()));
 }
 
 #[test]
 fn a_grant_for_other_content_grants_nothing() {
     let digest = "0".repeat(64);
     let host = Host::with(|config| {
-        config.grants = toml::from_str(&format!(
-            "[\"test.io/guest\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]"
-        ))
-        .unwrap();
+        config.grants =
+            toml::from_str(&format!("[\"test.io/guest\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]")).unwrap();
     });
-    let reaching = Guest {
-        imports: [Guest::default().imports, vec![guest::OPEN]].concat(),
-        ..Guest::default()
-    };
-    contains(
-        &host.refusal(&reaching.component()),
-        &["sha256 names another"],
-    );
+    let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
+    contains(&host.refusal(&reaching.component()), &["sha256 names another"]);
 }
 
 #[test]
@@ -189,65 +120,20 @@ fn describe_has_no_grant_even_for_a_granted_name() {
             .into(),
         ..Guest::default()
     };
-    contains(
-        &host.refusal(&sneaking.component()),
-        &["failed to describe itself", "unreachable"],
-    );
+    contains(&host.refusal(&sneaking.component()), &["failed to describe itself", "unreachable"]);
 }
 
 #[test]
 fn a_plugin_that_describes_itself_badly_is_refused() {
     let host = Host::with(|config| config.limits.describe_time = Duration::from_millis(100));
     for (guest, words) in [
-        (
-            Guest {
-                describe: "(unreachable)".into(),
-                ..Guest::default()
-            },
-            "crashed in describe",
-        ),
-        (
-            Guest {
-                describe: LOOP.into(),
-                ..Guest::default()
-            },
-            "stopped",
-        ),
-        (
-            Guest {
-                name: "NoSlash".into(),
-                ..Guest::default()
-            },
-            "vendor/name",
-        ),
-        (
-            Guest {
-                name: "../etc/x".into(),
-                ..Guest::default()
-            },
-            "vendor/name",
-        ),
-        (
-            Guest {
-                sources: vec![],
-                ..Guest::default()
-            },
-            "serves no volume source",
-        ),
-        (
-            Guest {
-                sources: vec!["empty dir".into()],
-                ..Guest::default()
-            },
-            "which is not a source",
-        ),
-        (
-            Guest {
-                name: "x".repeat(300),
-                ..Guest::default()
-            },
-            "255 at most",
-        ),
+        (Guest { describe: "(unreachable)".into(), ..Guest::default() }, "crashed in describe"),
+        (Guest { describe: LOOP.into(), ..Guest::default() }, "stopped"),
+        (Guest { name: "NoSlash".into(), ..Guest::default() }, "vendor/name"),
+        (Guest { name: "../etc/x".into(), ..Guest::default() }, "vendor/name"),
+        (Guest { sources: vec![], ..Guest::default() }, "serves no volume source"),
+        (Guest { sources: vec!["empty dir".into()], ..Guest::default() }, "which is not a source"),
+        (Guest { name: "x".repeat(300), ..Guest::default() }, "255 at most"),
     ] {
         contains(&host.refusal(&guest.component()), &[words]);
     }
@@ -263,10 +149,7 @@ fn an_import_of_wasi_is_named() {
             (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
-    contains(
-        &Host::new().refusal(&component),
-        &["wasi:cli/environment@0.2.6", "WASI is not linked"],
-    );
+    contains(&Host::new().refusal(&component), &["wasi:cli/environment@0.2.6", "WASI is not linked"]);
 }
 
 #[test]
@@ -280,10 +163,7 @@ fn an_export_of_the_wrong_shape_is_refused_at_load() {
     .unwrap();
     contains(
         &Host::new().refusal(&component),
-        &[
-            "does not fit the contract volhost:plugin@0.1.0",
-            "exports no function",
-        ],
+        &["does not fit the contract volhost:plugin@0.1.0", "exports no function"],
     );
 }
 
@@ -300,10 +180,7 @@ fn a_function_with_other_parameters_is_named() {
             (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
-    contains(
-        &Host::new().refusal(&component),
-        &["plugin.describe takes ()", "the contract says (into)"],
-    );
+    contains(&Host::new().refusal(&component), &["plugin.describe takes ()", "the contract says (into)"]);
 }
 
 #[test]
@@ -317,10 +194,7 @@ fn a_cached_plugin_is_not_compiled_again() {
     assert_eq!(second.load(&file).unwrap().info(), first.info());
     // The file may be gone: what was mounted by it must be torn down.
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(
-        second.load_cached(&first.info().digest).unwrap().info(),
-        first.info()
-    );
+    assert_eq!(second.load_cached(&first.info().digest).unwrap().info(), first.info());
     let error = second.load_cached(&"0".repeat(64)).unwrap_err();
     assert!(matches!(*error.problem, LoadProblem::NotCached), "{error}");
     assert!(second.load_cached("../../etc/passwd").is_err());
@@ -332,17 +206,11 @@ fn a_damaged_cache_is_made_again() {
     let guest = Guest::default();
     host.load(&guest);
     let files = || -> Vec<_> {
-        std::fs::read_dir(host.folder.path().join("cache"))
-            .unwrap()
-            .map(|e| e.unwrap().path())
-            .collect()
+        std::fs::read_dir(host.folder.path().join("cache")).unwrap().map(|e| e.unwrap().path()).collect()
     };
     for extension in ["cwasm", "json"] {
         for damage in [&b"rubbish"[..], b""] {
-            let damaged = files()
-                .into_iter()
-                .find(|path| path.extension().unwrap() == extension)
-                .unwrap();
+            let damaged = files().into_iter().find(|path| path.extension().unwrap() == extension).unwrap();
             // Replaced, as a crash leaves it: the loaded plugin still maps the old one.
             std::fs::remove_file(&damaged).unwrap();
             std::fs::write(&damaged, damage).unwrap();
@@ -376,20 +244,14 @@ fn code_of_another_engine_under_the_right_name_is_made_again() {
 
 fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
-    sha2::Sha256::digest(bytes)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    sha2::Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[test]
 fn unused_code_can_be_removed_from_the_cache() {
     let host = Host::new();
     let kept = host.load(&Guest::default());
-    let gone = host.load(&Guest {
-        name: "test.io/gone".into(),
-        ..Guest::default()
-    });
+    let gone = host.load(&Guest { name: "test.io/gone".into(), ..Guest::default() });
     host.runtime.keep_only_cached(&[kept.info().digest.clone()]);
     assert!(host.runtime.load_cached(&kept.info().digest).is_ok());
     assert!(host.runtime.load_cached(&gone.info().digest).is_err());
@@ -405,25 +267,13 @@ fn a_cache_that_others_can_write_to_is_refused() {
     std::fs::create_dir(&cache).unwrap();
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o770)).unwrap();
     let error = Runtime::new(config(folder.path()), kernel()).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            RuntimeError::Cache(CacheError::WritableByOthers { .. })
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, RuntimeError::Cache(CacheError::WritableByOthers { .. })), "{error}");
     contains(&error.to_string(), &["770", "chmod 700"]);
     std::fs::remove_dir(&cache).unwrap();
     std::os::unix::fs::symlink("/tmp", &cache).unwrap();
     let error = Runtime::new(config(folder.path()), kernel()).unwrap_err();
-    assert!(
-        matches!(error, RuntimeError::Cache(CacheError::NotAFolder { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, RuntimeError::Cache(CacheError::NotAFolder { .. })), "{error}");
     std::fs::remove_file(&cache).unwrap();
     Runtime::new(config(folder.path()), kernel()).unwrap();
-    assert_eq!(
-        std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777,
-        0o700
-    );
+    assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
 }

@@ -79,36 +79,19 @@ pub fn compile(
     target_dir: &Path,
 ) -> Result<Vec<CoreModule>, BuildError> {
     let mut command = cargo_build(toolchain, crates, manifest, target_dir);
-    let status = command.status().map_err(|source| BuildError::Start {
-        cargo: toolchain.cargo.clone(),
-        source,
-    })?;
+    let status = command.status().map_err(|source| BuildError::Start { cargo: toolchain.cargo.clone(), source })?;
     if !status.success() {
         let names: Vec<_> = crates.iter().map(|one| one.name.as_str()).collect();
-        return Err(BuildError::Compile {
-            crates: names.join(", "),
-            status,
-        });
+        return Err(BuildError::Compile { crates: names.join(", "), status });
     }
-    crates
-        .iter()
-        .map(|one| read_module(one, target_dir))
-        .collect()
+    crates.iter().map(|one| read_module(one, target_dir)).collect()
 }
 
-fn cargo_build(
-    toolchain: &Toolchain,
-    crates: &[Crate],
-    manifest: Option<&Path>,
-    target_dir: &Path,
-) -> Command {
+fn cargo_build(toolchain: &Toolchain, crates: &[Crate], manifest: Option<&Path>, target_dir: &Path) -> Command {
     let mut command = Command::new(&toolchain.cargo);
     environment::scrub(&mut command);
     toolchain.apply(&mut command);
-    command
-        .args(["build", "--profile", PROFILE, "--target", TARGET])
-        .arg("--target-dir")
-        .arg(target_dir);
+    command.args(["build", "--profile", PROFILE, "--target", TARGET]).arg("--target-dir").arg(target_dir);
     for setting in PROFILE_SETTINGS {
         command.args(["--config", setting]);
     }
@@ -126,19 +109,9 @@ fn cargo_build(
 fn read_module(one: &Crate, target_dir: &Path) -> Result<CoreModule, BuildError> {
     // rustc names the file for the library, in which a dash can't stand.
     let file = one.cdylib.as_deref().unwrap_or(&one.name).replace('-', "_");
-    let path = target_dir
-        .join(TARGET)
-        .join(PROFILE)
-        .join(format!("{file}.wasm"));
+    let path = target_dir.join(TARGET).join(PROFILE).join(format!("{file}.wasm"));
     match std::fs::read(&path) {
-        Ok(bytes) => Ok(CoreModule {
-            name: one.name.clone(),
-            bytes,
-        }),
-        Err(source) => Err(BuildError::Module {
-            name: one.name.clone(),
-            path,
-            source,
-        }),
+        Ok(bytes) => Ok(CoreModule { name: one.name.clone(), bytes }),
+        Err(source) => Err(BuildError::Module { name: one.name.clone(), path, source }),
     }
 }

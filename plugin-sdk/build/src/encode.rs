@@ -45,22 +45,15 @@ pub fn component(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
         .module(module)
         .and_then(|mut encoder| encoder.encode())
         // The encoder's chain of causes goes into one line: it has no types to keep.
-        .map_err(|error| EncodeError::Mismatch {
-            message: format!("{error:#}"),
-        })
+        .map_err(|error| EncodeError::Mismatch { message: format!("{error:#}") })
 }
 
 fn carries_contract(module: &[u8]) -> Result<bool, EncodeError> {
     let mut found = false;
     for payload in Parser::new(0).parse_all(module) {
         match payload.map_err(EncodeError::NotWasm)? {
-            Payload::Version {
-                encoding: Encoding::Component,
-                ..
-            } => return Err(EncodeError::AlreadyComponent),
-            Payload::CustomSection(section) if section.name().starts_with(CONTRACT_SECTION) => {
-                found = true
-            }
+            Payload::Version { encoding: Encoding::Component, .. } => return Err(EncodeError::AlreadyComponent),
+            Payload::CustomSection(section) if section.name().starts_with(CONTRACT_SECTION) => found = true,
             _ => {}
         }
     }

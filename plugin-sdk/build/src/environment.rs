@@ -34,13 +34,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Families of such variables, by how their names begin.
-const PREFIXES: &[&str] = &[
-    "CARGO_BIN_EXE_",
-    "CARGO_CFG_",
-    "CARGO_FEATURE_",
-    "CARGO_PKG_",
-    "DEP_",
-];
+const PREFIXES: &[&str] = &["CARGO_BIN_EXE_", "CARGO_CFG_", "CARGO_FEATURE_", "CARGO_PKG_", "DEP_"];
 
 /// Removes from `command`'s environment what another cargo call left in ours.
 pub(crate) fn scrub(command: &mut Command) {
@@ -69,31 +63,16 @@ mod tests {
 
     #[test]
     fn the_variables_of_an_outer_build_are_left_behind() {
-        for name in [
-            "RUSTFLAGS",
-            "CARGO_PKG_NAME",
-            "CARGO_TARGET_DIR",
-            "RUSTC_WORKSPACE_WRAPPER",
-            "DEP_Z_ROOT",
-        ] {
-            assert!(
-                is_left_over(OsStr::new(name)),
-                "{name} would reach the plugin's build"
-            );
+        for name in ["RUSTFLAGS", "CARGO_PKG_NAME", "CARGO_TARGET_DIR", "RUSTC_WORKSPACE_WRAPPER", "DEP_Z_ROOT"] {
+            assert!(is_left_over(OsStr::new(name)), "{name} would reach the plugin's build");
         }
     }
 
     #[test]
     fn what_the_user_set_for_every_cargo_is_kept() {
-        for name in [
-            "PATH",
-            "HOME",
-            "CARGO_HOME",
-            "CARGO_NET_OFFLINE",
-            "CARGO_HTTP_PROXY",
-            "RUSTUP_TOOLCHAIN",
-            "RUSTC_WRAPPER",
-        ] {
+        for name in
+            ["PATH", "HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_HTTP_PROXY", "RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER"]
+        {
             assert!(!is_left_over(OsStr::new(name)), "{name} would be lost");
         }
     }

@@ -66,15 +66,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         return install_debian_target();
     }
     if arguments.check {
-        let toolchain = Search::default()
-            .find()
-            .map_err(|error| error.to_string())?;
-        return print(&format!(
-            "{}: {} with {}",
-            toolchain.way,
-            toolchain.cargo.display(),
-            toolchain.rustc.display()
-        ));
+        let toolchain = Search::default().find().map_err(|error| error.to_string())?;
+        return print(&format!("{}: {} with {}", toolchain.way, toolchain.cargo.display(), toolchain.rustc.display()));
     }
     let request = Request {
         crates: arguments.crates,
@@ -93,11 +86,7 @@ fn install_debian_target() -> Result<ExitCode, String> {
         .stdin(Stdio::null())
         .status()
         .map_err(|error| format!("could not start sh: {error}"))?;
-    Ok(if status.success() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn with_causes(error: &volhost_plugin_build::Error) -> String {
@@ -112,23 +101,10 @@ fn with_causes(error: &volhost_plugin_build::Error) -> String {
 }
 
 fn table(plugins: &[Plugin]) -> String {
-    let width = plugins
-        .iter()
-        .map(|plugin| plugin.name.len())
-        .max()
-        .unwrap_or_default();
+    let width = plugins.iter().map(|plugin| plugin.name.len()).max().unwrap_or_default();
     let line = |plugin: &Plugin| {
-        let note = if plugin.written == Written::Unchanged {
-            "  (unchanged)"
-        } else {
-            ""
-        };
-        format!(
-            "{:width$}  {:>9}  {}{note}",
-            plugin.name,
-            size(plugin.size),
-            plugin.path.display()
-        )
+        let note = if plugin.written == Written::Unchanged { "  (unchanged)" } else { "" };
+        format!("{:width$}  {:>9}  {}{note}", plugin.name, size(plugin.size), plugin.path.display())
     };
     plugins.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -136,17 +112,12 @@ fn table(plugins: &[Plugin]) -> String {
 /// `bytes` in the unit a reader expects, with one decimal, rounded up so that nothing is ever 0.
 fn size(bytes: usize) -> String {
     let tenths = |unit: usize| (bytes.saturating_mul(10)).div_ceil(unit);
-    let (value, unit) = if bytes < 1 << 20 {
-        (tenths(1 << 10), "KiB")
-    } else {
-        (tenths(1 << 20), "MiB")
-    };
+    let (value, unit) = if bytes < 1 << 20 { (tenths(1 << 10), "KiB") } else { (tenths(1 << 20), "MiB") };
     format!("{}.{} {unit}", value / 10, value % 10)
 }
 
 fn print(text: &str) -> Result<ExitCode, String> {
-    writeln!(std::io::stdout(), "{text}")
-        .map_err(|error| format!("could not write the answer: {error}"))?;
+    writeln!(std::io::stdout(), "{text}").map_err(|error| format!("could not write the answer: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -156,20 +127,10 @@ mod tests {
 
     #[test]
     fn the_table_shows_name_size_path_and_what_did_not_change() {
-        let plugin = |name: &str, size, written| Plugin {
-            name: name.into(),
-            path: "t/x.wasm".into(),
-            size,
-            written,
-        };
-        let text = table(&[
-            plugin("empty-dir", 31_557, Written::Changed),
-            plugin("local", 3 << 20, Written::Unchanged),
-        ]);
-        assert_eq!(
-            text,
-            "empty-dir   30.9 KiB  t/x.wasm\nlocal        3.0 MiB  t/x.wasm  (unchanged)"
-        );
+        let plugin = |name: &str, size, written| Plugin { name: name.into(), path: "t/x.wasm".into(), size, written };
+        let text =
+            table(&[plugin("empty-dir", 31_557, Written::Changed), plugin("local", 3 << 20, Written::Unchanged)]);
+        assert_eq!(text, "empty-dir   30.9 KiB  t/x.wasm\nlocal        3.0 MiB  t/x.wasm  (unchanged)");
     }
 
     #[test]

@@ -69,35 +69,20 @@ pub fn build_plugins(request: &Request) -> Result<Vec<Plugin>, Error> {
     let workspace = Workspace::read(&request.search.cargo, manifest)?;
     let crates = workspace.select(&request.crates, manifest)?;
     let toolchain = request.search.find()?;
-    let modules = build::compile(
-        &toolchain,
-        &crates,
-        manifest,
-        &workspace.target_dir.join("wasm"),
-    )?;
+    let modules = build::compile(&toolchain, &crates, manifest, &workspace.target_dir.join("wasm"))?;
 
     let mut components = Vec::with_capacity(modules.len());
     for module in modules {
-        let bytes = encode::component(&module.bytes).map_err(|source| Error::Encode {
-            name: module.name.clone(),
-            source,
-        })?;
+        let bytes =
+            encode::component(&module.bytes).map_err(|source| Error::Encode { name: module.name.clone(), source })?;
         components.push((module.name, bytes));
     }
 
-    let out = request
-        .out
-        .clone()
-        .unwrap_or_else(|| workspace.target_dir.join("plugins"));
+    let out = request.out.clone().unwrap_or_else(|| workspace.target_dir.join("plugins"));
     let mut plugins = Vec::with_capacity(components.len());
     for (name, bytes) in components {
         let (path, written) = publish::write(&out, &name, &bytes)?;
-        plugins.push(Plugin {
-            name,
-            path,
-            size: bytes.len(),
-            written,
-        });
+        plugins.push(Plugin { name, path, size: bytes.len(), written });
     }
     Ok(plugins)
 }

@@ -56,15 +56,8 @@ pub enum PublishError {
 ///
 /// # Errors
 /// When the folder can't be made, the content not written, or the name not taken.
-pub fn write(
-    folder: &Path,
-    name: &str,
-    component: &[u8],
-) -> Result<(PathBuf, Written), PublishError> {
-    fs::create_dir_all(folder).map_err(|source| PublishError::Folder {
-        path: folder.to_owned(),
-        source,
-    })?;
+pub fn write(folder: &Path, name: &str, component: &[u8]) -> Result<(PathBuf, Written), PublishError> {
+    fs::create_dir_all(folder).map_err(|source| PublishError::Folder { path: folder.to_owned(), source })?;
     let path = folder.join(format!("{name}.wasm"));
     if fs::read(&path).is_ok_and(|present| present == component) {
         return Ok((path, Written::Unchanged));
@@ -76,15 +69,9 @@ pub fn write(
         .permissions(Permissions::from_mode(MODE))
         .tempfile_in(folder)
         .and_then(|mut file| file.write_all(component).map(|()| file))
-        .map_err(|source| PublishError::Write {
-            path: folder.to_owned(),
-            source,
-        })?
+        .map_err(|source| PublishError::Write { path: folder.to_owned(), source })?
         .persist(&path)
-        .map_err(|error| PublishError::Rename {
-            path: path.clone(),
-            source: error.error,
-        })?;
+        .map_err(|error| PublishError::Rename { path: path.clone(), source: error.error })?;
     Ok((path, Written::Changed))
 }
 
@@ -101,11 +88,7 @@ mod tests {
         let before = fs::metadata(&path).unwrap().ino();
         let (_, second) = write(folder.path(), "a", b"one").unwrap();
         assert_eq!((first, second), (Written::Changed, Written::Unchanged));
-        assert_eq!(
-            fs::metadata(&path).unwrap().ino(),
-            before,
-            "the file was replaced"
-        );
+        assert_eq!(fs::metadata(&path).unwrap().ino(), before, "the file was replaced");
     }
 
     #[test]
@@ -114,11 +97,7 @@ mod tests {
         let (path, _) = write(folder.path(), "a", b"one").unwrap();
         let open_before = fs::File::open(&path).unwrap();
         write(folder.path(), "a", b"two").unwrap();
-        assert_eq!(
-            io::read_to_string(open_before).unwrap(),
-            "one",
-            "an open plugin changed under its reader"
-        );
+        assert_eq!(io::read_to_string(open_before).unwrap(), "one", "an open plugin changed under its reader");
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -128,14 +107,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("a.wasm")).unwrap();
         let error = write(folder.path(), "a", b"one").unwrap_err();
-        assert!(
-            matches!(&error, PublishError::Rename { path, .. } if path.ends_with("a.wasm")),
-            "{error}"
-        );
-        assert_eq!(
-            fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "the temporary file stayed"
-        );
+        assert!(matches!(&error, PublishError::Rename { path, .. } if path.ends_with("a.wasm")), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "the temporary file stayed");
     }
 }

@@ -78,21 +78,13 @@ impl Workspace {
     /// When cargo does not start, finds no valid manifest, or answers nonsense.
     pub fn read(cargo: &Path, manifest: Option<&Path>) -> Result<Self, WorkspaceError> {
         let mut command = Command::new(cargo);
-        command
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .stdin(Stdio::null());
+        command.args(["metadata", "--no-deps", "--format-version", "1"]).stdin(Stdio::null());
         if let Some(manifest) = manifest {
             command.arg("--manifest-path").arg(manifest);
         }
-        let output = command.output().map_err(|source| WorkspaceError::Start {
-            cargo: cargo.to_owned(),
-            source,
-        })?;
+        let output = command.output().map_err(|source| WorkspaceError::Start { cargo: cargo.to_owned(), source })?;
         if !output.status.success() {
-            let message = String::from_utf8_lossy(&output.stderr)
-                .trim()
-                .trim_start_matches("error: ")
-                .to_owned();
+            let message = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
             return Err(WorkspaceError::Cargo { message });
         }
         Self::parse(&output.stdout)
@@ -101,15 +93,8 @@ impl Workspace {
     /// Reads the answer of `cargo metadata --no-deps`.
     fn parse(json: &[u8]) -> Result<Self, WorkspaceError> {
         let metadata: Metadata = serde_json::from_slice(json).map_err(WorkspaceError::Answer)?;
-        let crates = metadata
-            .packages
-            .into_iter()
-            .map(Package::into_crate)
-            .collect();
-        Ok(Self {
-            target_dir: metadata.target_directory,
-            crates,
-        })
+        let crates = metadata.packages.into_iter().map(Package::into_crate).collect();
+        Ok(Self { target_dir: metadata.target_directory, crates })
     }
 
     /// The crates called `names`, in that order. Without names: the crate of `manifest` (default: the `Cargo.toml` in
@@ -117,11 +102,7 @@ impl Workspace {
     ///
     /// # Errors
     /// When a name is unknown, or a crate builds no `cdylib`.
-    pub fn select(
-        &self,
-        names: &[String],
-        manifest: Option<&Path>,
-    ) -> Result<Vec<Crate>, WorkspaceError> {
+    pub fn select(&self, names: &[String], manifest: Option<&Path>) -> Result<Vec<Crate>, WorkspaceError> {
         if names.is_empty() {
             return Ok(vec![self.crate_of(manifest)?]);
         }
@@ -129,33 +110,20 @@ impl Workspace {
     }
 
     fn plugin(&self, name: &str) -> Result<Crate, WorkspaceError> {
-        let found = self
-            .crates
-            .iter()
-            .find(|one| one.name == name)
-            .ok_or_else(|| WorkspaceError::NoSuchCrate {
-                name: name.to_owned(),
-                present: self.crates.iter().map(|one| one.name.clone()).collect(),
-            })?;
+        let found = self.crates.iter().find(|one| one.name == name).ok_or_else(|| WorkspaceError::NoSuchCrate {
+            name: name.to_owned(),
+            present: self.crates.iter().map(|one| one.name.clone()).collect(),
+        })?;
         if found.cdylib.is_none() {
-            return Err(WorkspaceError::NotAPlugin {
-                name: name.to_owned(),
-                manifest: found.manifest.clone(),
-            });
+            return Err(WorkspaceError::NotAPlugin { name: name.to_owned(), manifest: found.manifest.clone() });
         }
         Ok(found.clone())
     }
 
     fn crate_of(&self, manifest: Option<&Path>) -> Result<Crate, WorkspaceError> {
         let manifest = manifest.unwrap_or(Path::new("Cargo.toml"));
-        let absolute = manifest
-            .canonicalize()
-            .unwrap_or_else(|_| manifest.to_owned());
-        match self
-            .crates
-            .iter()
-            .find(|one| one.manifest == absolute || one.manifest == manifest)
-        {
+        let absolute = manifest.canonicalize().unwrap_or_else(|_| manifest.to_owned());
+        match self.crates.iter().find(|one| one.manifest == absolute || one.manifest == manifest) {
             Some(found) => self.plugin(&found.name),
             None => Err(WorkspaceError::NothingToBuild(manifest.to_owned())),
         }
@@ -185,19 +153,10 @@ struct Target {
 impl Package {
     fn into_crate(self) -> Crate {
         let is_library = |target: &Target| {
-            target.crate_types.iter().any(|kind| kind == "cdylib")
-                && !target.kind.iter().any(|kind| kind == "example")
+            target.crate_types.iter().any(|kind| kind == "cdylib") && !target.kind.iter().any(|kind| kind == "example")
         };
-        let cdylib = self
-            .targets
-            .into_iter()
-            .find(is_library)
-            .map(|target| target.name);
-        Crate {
-            name: self.name,
-            manifest: self.manifest_path,
-            cdylib,
-        }
+        let cdylib = self.targets.into_iter().find(is_library).map(|target| target.name);
+        Crate { name: self.name, manifest: self.manifest_path, cdylib }
     }
 }
 
@@ -224,40 +183,21 @@ mod tests {
 
     #[test]
     fn an_unknown_crate_is_answered_with_those_that_exist() {
-        let error = workspace()
-            .select(&["empty_dir".to_owned()], None)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("no crate 'empty_dir'") && error.contains("empty-dir, tool"),
-            "{error}"
-        );
+        let error = workspace().select(&["empty_dir".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains("no crate 'empty_dir'") && error.contains("empty-dir, tool"), "{error}");
     }
 
     #[test]
     fn a_crate_that_is_no_cdylib_is_told_what_to_write_and_where() {
-        let error = workspace()
-            .select(&["tool".to_owned()], None)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("crate-type = [\"cdylib\"") && error.contains("/w/tool/Cargo.toml"),
-            "{error}"
-        );
+        let error = workspace().select(&["tool".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains("crate-type = [\"cdylib\"") && error.contains("/w/tool/Cargo.toml"), "{error}");
     }
 
     #[test]
     fn without_names_the_manifest_decides() {
-        let found = workspace()
-            .select(&[], Some(Path::new("/w/empty-dir/Cargo.toml")))
-            .unwrap();
+        let found = workspace().select(&[], Some(Path::new("/w/empty-dir/Cargo.toml"))).unwrap();
         assert_eq!(found[0].name, "empty-dir");
-        let error = workspace()
-            .select(&[], Some(Path::new("/w/Cargo.toml")))
-            .unwrap_err();
-        assert!(
-            matches!(error, WorkspaceError::NothingToBuild(_)),
-            "{error}"
-        );
+        let error = workspace().select(&[], Some(Path::new("/w/Cargo.toml"))).unwrap_err();
+        assert!(matches!(error, WorkspaceError::NothingToBuild(_)), "{error}");
     }
 }

@@ -18,9 +18,7 @@ const EMPTY_MODULE: &[u8] = b"\0asm\x01\0\0\0";
 /// An empty module that claims to implement `world`, written in WIT.
 fn module_claiming(world: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
-    let package = resolve
-        .push_str("t.wit", &format!("package t:t; world w {{ {world} }}"))
-        .unwrap();
+    let package = resolve.push_str("t.wit", &format!("package t:t; world w {{ {world} }}")).unwrap();
     let world = resolve.select_world(&[package], Some("w")).unwrap();
     let mut module = EMPTY_MODULE.to_vec();
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
@@ -48,32 +46,20 @@ fn a_core_module_without_a_contract_is_told_of_the_macro_that_is_missing() {
 
 #[test]
 fn a_missing_export_is_named() {
-    let error = component(&module_claiming("export set-up: func();"))
-        .unwrap_err()
-        .to_string();
+    let error = component(&module_claiming("export set-up: func();")).unwrap_err().to_string();
     assert!(error.contains("set-up"), "{error}");
 }
 
 #[test]
 fn a_component_is_not_wrapped_again() {
     let done = component(&module_claiming("")).unwrap();
-    assert!(matches!(
-        component(&done),
-        Err(EncodeError::AlreadyComponent)
-    ));
+    assert!(matches!(component(&done), Err(EncodeError::AlreadyComponent)));
 }
 
 #[test]
 fn garbage_and_cut_off_modules_are_refused() {
-    for bytes in [
-        &b"not wasm at all"[..],
-        &b""[..],
-        &module_claiming("")[..20],
-    ] {
+    for bytes in [&b"not wasm at all"[..], &b""[..], &module_claiming("")[..20]] {
         let error = component(bytes).unwrap_err();
-        assert!(
-            matches!(error, EncodeError::NotWasm(_)),
-            "{bytes:?}: {error}"
-        );
+        assert!(matches!(error, EncodeError::NotWasm(_)), "{bytes:?}: {error}");
     }
 }

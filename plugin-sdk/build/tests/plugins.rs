@@ -37,12 +37,7 @@ fn crate_with(source: &str) -> (tempfile::TempDir, Request) {
     )
     .unwrap();
     let mut resolve = Resolve::default();
-    let package = resolve
-        .push_str(
-            "t.wit",
-            "package t:t; world w { export answer: func() -> u32; }",
-        )
-        .unwrap();
+    let package = resolve.push_str("t.wit", "package t:t; world w { export answer: func() -> u32; }").unwrap();
     let world = resolve.select_world(&[package], Some("w")).unwrap();
     let contract = metadata::encode(&resolve, world, StringEncoding::UTF8, None).unwrap();
     fs::write(source_folder.join("contract.bin"), contract).unwrap();
@@ -59,39 +54,23 @@ fn crate_with(source: &str) -> (tempfile::TempDir, Request) {
 fn a_plugin_crate_becomes_a_component_and_only_changes_rewrite_it() {
     let (folder, request) = crate_with(&format!("const VALUE: u32 = 1;{WITH_CONTRACT}"));
     let built = build_plugins(&request).unwrap().remove(0);
-    assert_eq!(
-        (built.name.as_str(), built.written),
-        ("tiny-plugin", Written::Changed)
-    );
+    assert_eq!((built.name.as_str(), built.written), ("tiny-plugin", Written::Changed));
     assert_eq!(built.path, folder.path().join("out/tiny-plugin.wasm"));
     let bytes = fs::read(&built.path).unwrap();
     assert!(wasmparser::Parser::is_component(&bytes));
     assert_eq!(bytes.len(), built.size);
 
-    assert_eq!(
-        build_plugins(&request).unwrap()[0].written,
-        Written::Unchanged
-    );
+    assert_eq!(build_plugins(&request).unwrap()[0].written, Written::Unchanged);
 
-    fs::write(
-        folder.path().join("src/lib.rs"),
-        format!("const VALUE: u32 = 2;{WITH_CONTRACT}"),
-    )
-    .unwrap();
-    assert_eq!(
-        build_plugins(&request).unwrap()[0].written,
-        Written::Changed
-    );
+    fs::write(folder.path().join("src/lib.rs"), format!("const VALUE: u32 = 2;{WITH_CONTRACT}")).unwrap();
+    assert_eq!(build_plugins(&request).unwrap()[0].written, Written::Changed);
 }
 
 #[test]
 fn a_crate_that_is_no_plugin_leaves_the_folder_alone() {
     let (folder, request) = crate_with("pub fn f() {}");
     let error = build_plugins(&request).unwrap_err();
-    assert!(
-        matches!(&error, Error::Encode { name, .. } if name == "tiny-plugin"),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::Encode { name, .. } if name == "tiny-plugin"), "{error}");
     assert!(!folder.path().join("out").exists());
 }
 
@@ -100,9 +79,6 @@ fn an_unknown_crate_is_refused_before_anything_is_compiled() {
     let (folder, mut request) = crate_with("this is not Rust");
     request.crates = vec!["tiny_plugin".to_owned()];
     let error = build_plugins(&request).unwrap_err();
-    assert!(
-        matches!(error, Error::Workspace(WorkspaceError::NoSuchCrate { .. })),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Workspace(WorkspaceError::NoSuchCrate { .. })), "{error}");
     assert!(!folder.path().join("target").exists());
 }

@@ -25,9 +25,7 @@ struct Tools {
 
 impl Tools {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
+        Self { folder: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -38,11 +36,7 @@ impl Tools {
     /// moment would inherit it, and running it would fail with "text file busy".
     fn with(self, name: &str, script: &str) -> Self {
         let written = Command::new("sh")
-            .args([
-                "-c",
-                "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"",
-                "sh",
-            ])
+            .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"", "sh"])
             .arg(self.path(name))
             .arg(script)
             .status()
@@ -65,10 +59,7 @@ impl Tools {
 
 /// A rustc that works once `mark` exists.
 fn works_after(mark: &Path) -> String {
-    format!(
-        "cat >/dev/null; [ -e '{0}' ] || {{ echo 'error: no target' >&2; exit 1; }}",
-        mark.display()
-    )
+    format!("cat >/dev/null; [ -e '{0}' ] || {{ echo 'error: no target' >&2; exit 1; }}", mark.display())
 }
 
 #[test]
@@ -77,42 +68,26 @@ fn the_rustc_in_use_wins_and_nothing_else_is_run() {
     let asked = tools.path("asked");
     let tools = tools.with("rustup", &format!("touch '{}'", asked.display()));
     assert_eq!(tools.search().find().unwrap().way, Way::Current);
-    assert!(
-        !asked.exists(),
-        "rustup was asked though the target is there"
-    );
+    assert!(!asked.exists(), "rustup was asked though the target is there");
 }
 
 #[test]
 fn debians_rustc_is_taken_before_the_network_is_asked() {
-    let tools = Tools::new()
-        .with("rustc", NO_STD)
-        .with("debian-rustc", WORKS)
-        .with("debian-cargo", "true");
+    let tools = Tools::new().with("rustc", NO_STD).with("debian-rustc", WORKS).with("debian-cargo", "true");
     let asked = tools.path("asked");
     let tools = tools.with("rustup", &format!("touch '{}'", asked.display()));
     let found = tools.search().find().unwrap();
-    assert_eq!(
-        (found.way, found.rustc),
-        (Way::Debian, tools.path("debian-rustc"))
-    );
-    assert!(
-        !asked.exists(),
-        "rustup was asked though Debian's rustc works"
-    );
+    assert_eq!((found.way, found.rustc), (Way::Debian, tools.path("debian-rustc")));
+    assert!(!asked.exists(), "rustup was asked though Debian's rustc works");
 }
 
 #[test]
 fn rustup_adds_the_target_when_nothing_else_works() {
     let tools = Tools::new();
     let mark = tools.path("added");
-    let tools = tools.with("rustc", &works_after(&mark)).with(
-        "rustup",
-        &format!(
-            "[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'",
-            mark.display()
-        ),
-    );
+    let tools = tools
+        .with("rustc", &works_after(&mark))
+        .with("rustup", &format!("[ \"$*\" = 'target add wasm32-unknown-unknown' ] && touch '{}'", mark.display()));
     assert_eq!(tools.search().find().unwrap().way, Way::Rustup);
 }
 
@@ -120,37 +95,20 @@ fn rustup_adds_the_target_when_nothing_else_works() {
 fn a_silent_rustup_is_stopped_at_its_deadline() {
     // Generous: what is tested is that it ends at all, long before the stand-in would.
     let patience = Duration::from_secs(30);
-    let tools = Tools::new()
-        .with("rustc", NO_STD)
-        .with("rustup", "exec sleep 600");
+    let tools = Tools::new().with("rustc", NO_STD).with("rustup", "exec sleep 600");
     let start = Instant::now();
-    let error = Search {
-        rustup_deadline: Duration::from_millis(200),
-        ..tools.search()
-    }
-    .find()
-    .unwrap_err();
+    let error = Search { rustup_deadline: Duration::from_millis(200), ..tools.search() }.find().unwrap_err();
     assert!(start.elapsed() < patience, "the deadline did not hold");
-    assert!(
-        error
-            .to_string()
-            .contains("rustup target add: no answer within 200ms"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("rustup target add: no answer within 200ms"), "{error}");
 }
 
 #[test]
 fn when_nothing_works_every_way_says_why() {
-    let tools = Tools::new().with("rustc", NO_STD).with(
-        "rustup",
-        "echo 'info: downloading' >&2; echo 'error: could not download file' >&2; exit 1",
-    );
+    let tools = Tools::new()
+        .with("rustc", NO_STD)
+        .with("rustup", "echo 'info: downloading' >&2; echo 'error: could not download file' >&2; exit 1");
     let text = tools.search().find().unwrap_err().to_string();
-    for words in [
-        "can't find crate for std",
-        "debian-rustc is not installed",
-        "error: could not download file",
-    ] {
+    for words in ["can't find crate for std", "debian-rustc is not installed", "error: could not download file"] {
         assert!(text.contains(words), "'{words}' is missing in: {text}");
     }
 }
@@ -158,8 +116,5 @@ fn when_nothing_works_every_way_says_why() {
 #[test]
 fn a_machine_without_any_rust_is_told_so() {
     let text = Tools::new().search().find().unwrap_err().to_string();
-    assert!(
-        text.contains("rustc is not installed") && text.contains("rustup is not installed"),
-        "{text}"
-    );
+    assert!(text.contains("rustc is not installed") && text.contains("rustup is not installed"), "{text}");
 }

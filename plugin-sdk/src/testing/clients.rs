@@ -23,10 +23,7 @@ pub struct TestEvent {
 }
 
 pub(crate) fn write_log(level: Level, message: &str) {
-    super::world::current().borrow_mut().lines.push(TestLine {
-        level,
-        message: message.to_owned(),
-    });
+    super::world::current().borrow_mut().lines.push(TestLine { level, message: message.to_owned() });
 }
 
 pub(crate) mod events {
@@ -42,11 +39,7 @@ pub(crate) mod events {
     }
 
     fn push(warning: bool, reason: &str, message: &str) {
-        let event = TestEvent {
-            warning,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-        };
+        let event = TestEvent { warning, reason: reason.to_owned(), message: message.to_owned() };
         current().borrow_mut().events.push(event);
     }
 }
@@ -87,22 +80,11 @@ pub(crate) mod tmpfs {
                 )));
             }
             if world.borrow().unsupported_tmpfs_options.contains(key) {
-                return Err(Error::unsupported(format!(
-                    "tmpfs: this kernel does not know the option {key}"
-                )));
+                return Err(Error::unsupported(format!("tmpfs: this kernel does not know the option {key}")));
             }
         }
-        let options = options
-            .iter()
-            .map(|option| (option.key.clone(), option.value.clone()))
-            .collect();
-        Ok(DetachedMount::new(
-            &world,
-            TestMount {
-                options,
-                ..TestMount::tmpfs()
-            },
-        ))
+        let options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
+        Ok(DetachedMount::new(&world, TestMount { options, ..TestMount::tmpfs() }))
     }
 }
 
@@ -128,10 +110,7 @@ pub(crate) mod host_paths {
     pub(crate) fn create_file(path: &str) -> Result<MountSource> {
         let source = create("create-file", path, Node::File)?;
         if source.kind() == Node::Directory.word() {
-            return Err(Error::other(
-                "EISDIR",
-                format!("create {path}: Is a directory"),
-            ));
+            return Err(Error::other("EISDIR", format!("create {path}: Is a directory")));
         }
         Ok(source)
     }
@@ -145,34 +124,23 @@ pub(crate) mod host_paths {
             Ok((real, found)) => {
                 granted(&world.borrow(), &real)?;
                 if node == Node::Directory && found != Node::Directory {
-                    return Err(Error::other(
-                        "ENOTDIR",
-                        format!("create {path}: Not a directory"),
-                    ));
+                    return Err(Error::other("ENOTDIR", format!("create {path}: Not a directory")));
                 }
                 (real, found)
             }
             Err(Error::NotFound(_)) => {
                 let mut parent = parent_of(path);
                 if node == Node::Directory {
-                    while parent != "/"
-                        && matches!(world.borrow().tree.resolve(parent), Err(Error::NotFound(_)))
-                    {
+                    while parent != "/" && matches!(world.borrow().tree.resolve(parent), Err(Error::NotFound(_))) {
                         parent = parent_of(parent);
                     }
                 }
                 let (real_parent, standing) = world.borrow().tree.resolve(parent)?;
                 if standing != Node::Directory {
-                    return Err(Error::other(
-                        "ENOTDIR",
-                        format!("create {path}: Not a directory"),
-                    ));
+                    return Err(Error::other("ENOTDIR", format!("create {path}: Not a directory")));
                 }
                 granted(&world.borrow(), &real_parent)?;
-                let rest = path
-                    .get(parent.len()..)
-                    .unwrap_or_default()
-                    .trim_matches('/');
+                let rest = path.get(parent.len()..).unwrap_or_default().trim_matches('/');
                 let real = format!("{}/{rest}", real_parent.trim_end_matches('/'));
                 world.borrow_mut().tree.put(&real, node.clone());
                 (real, node)
@@ -183,28 +151,20 @@ pub(crate) mod host_paths {
     }
 
     fn check(path: &str) -> Result<()> {
-        if path.starts_with('/')
-            && !path.split('/').any(|name| name == "..")
-            && !path.contains('\0')
-        {
+        if path.starts_with('/') && !path.split('/').any(|name| name == "..") && !path.contains('\0') {
             return Ok(());
         }
-        Err(Error::invalid_argument(format!(
-            "{path:?} must be an absolute path without `..`"
-        )))
+        Err(Error::invalid_argument(format!("{path:?} must be an absolute path without `..`")))
     }
 
     fn granted(world: &World, real: &str) -> Result<()> {
         let within = |root: &String| {
             let root = root.trim_end_matches('/');
-            real.strip_prefix(root)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            real.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         if world.grants.iter().any(within) {
             return Ok(());
         }
-        Err(Error::permission_denied(format!(
-            "{real} lies outside the folders granted to this plugin"
-        )))
+        Err(Error::permission_denied(format!("{real} lies outside the folders granted to this plugin")))
     }
 }

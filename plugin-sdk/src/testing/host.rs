@@ -25,10 +25,7 @@ impl TestHost {
     /// # Panics
     /// If this thread has a host already.
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "it takes hold of the thread, which a default should not"
-    )]
+    #[expect(clippy::new_without_default, reason = "it takes hold of the thread, which a default should not")]
     pub fn new() -> Self {
         let world = Rc::new(RefCell::new(World::new()));
         world::install(&world);
@@ -134,16 +131,8 @@ impl TestHost {
 
     fn fault(&self, call: &str, error: Error, once: bool) -> &Self {
         let known = CALLS.iter().find(|known| **known == call);
-        assert!(
-            known.is_some(),
-            "{call:?} is no call of the contract; those that can fail: {}",
-            CALLS.join(", ")
-        );
-        self.change(|world| {
-            world
-                .faults
-                .extend(known.map(|call| Fault { call, error, once }))
-        })
+        assert!(known.is_some(), "{call:?} is no call of the contract; those that can fail: {}", CALLS.join(", "));
+        self.change(|world| world.faults.extend(known.map(|call| Fault { call, error, once })))
     }
 
     // Calling the plugin, as the host does.
@@ -162,10 +151,7 @@ impl TestHost {
     /// The plugin's.
     pub fn identify<P: VolumePlugin>(&self, volume: &TestVolume) -> Result<Option<String>> {
         let handle = identity::Identity::default();
-        P::identify(
-            &volume.handle(),
-            &mut crate::describe::Identity::new(&handle),
-        )?;
+        P::identify(&volume.handle(), &mut crate::describe::Identity::new(&handle))?;
         Ok(handle.into_inner())
     }
 
@@ -175,11 +161,7 @@ impl TestHost {
     /// The plugin's.
     pub fn set_up<P: VolumePlugin>(&self, volume: &TestVolume, pod: &TestPod) -> Result<()> {
         let target = MountTarget::new(&self.world, pod.uid(), volume.name());
-        P::set_up(
-            &volume.handle(),
-            &pod.handle(),
-            &crate::mounts::MountTarget::new(&target),
-        )
+        P::set_up(&volume.handle(), &pod.handle(), &crate::mounts::MountTarget::new(&target))
     }
 
     /// Tears down the volume of that name in the pod that [`TestPod::new`] makes.

@@ -52,10 +52,7 @@ impl TestMount {
     /// The value of one of the file system's options; none if it is not set or a flag.
     #[must_use]
     pub fn option(&self, key: &str) -> Option<&str> {
-        self.options
-            .iter()
-            .find(|(name, _)| name == key)
-            .and_then(|(_, value)| value.as_deref())
+        self.options.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_deref())
     }
 
     /// Whether one of the file system's options is set, with or without a value.
@@ -88,11 +85,7 @@ pub(crate) struct MountSource {
 
 impl MountSource {
     pub(crate) fn new(world: &Shared, path: String, node: Node) -> Self {
-        Self {
-            world: Rc::clone(world),
-            path,
-            node,
-        }
+        Self { world: Rc::clone(world), path, node }
     }
 
     pub(crate) fn kind(&self) -> String {
@@ -121,18 +114,12 @@ pub(crate) struct DetachedMount {
 impl DetachedMount {
     pub(crate) fn new(world: &Shared, mount: TestMount) -> Self {
         world.borrow_mut().detached += 1;
-        Self {
-            world: Rc::clone(world),
-            mount: mount.into(),
-        }
+        Self { world: Rc::clone(world), mount: mount.into() }
     }
 
     pub(crate) fn set_options(&self, options: &[String], recursive: bool) -> Result<()> {
         self.world.borrow_mut().called("set-options")?;
-        if let Some(unknown) = options
-            .iter()
-            .find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str()))
-        {
+        if let Some(unknown) = options.iter().find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str())) {
             return Err(Error::invalid_argument(format!(
                 "{unknown:?} is no per-mount option; known: {}",
                 PER_MOUNT_OPTIONS.join(", ")

@@ -23,10 +23,7 @@ pub(crate) struct Pod {
 impl TestPod {
     /// The pod `default/pod` with uid `uid-1`, service account `default`, and nothing else set.
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "it is a certain pod, not an empty one"
-    )]
+    #[expect(clippy::new_without_default, reason = "it is a certain pod, not an empty one")]
     pub fn new() -> Self {
         Self(Pod {
             uid: "uid-1".to_owned(),

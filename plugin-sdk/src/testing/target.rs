@@ -39,11 +39,7 @@ pub(crate) struct MountTarget {
 
 impl MountTarget {
     pub(crate) fn new(world: &Shared, pod_uid: &str, spec_name: &str) -> Self {
-        Self {
-            world: Rc::clone(world),
-            pod_uid: pod_uid.to_owned(),
-            spec_name: spec_name.to_owned(),
-        }
+        Self { world: Rc::clone(world), pod_uid: pod_uid.to_owned(), spec_name: spec_name.to_owned() }
     }
 
     fn key(&self) -> (String, String) {
@@ -99,22 +95,13 @@ impl MountTarget {
                 return Err(self.conflict("attach", "a mount stands here already"));
             }
             Some(Standing::Folder(_)) if !mount.root_is_folder => {
-                return Err(self.conflict(
-                    "attach",
-                    "a folder stands here, and the mount's root is none",
-                ));
+                return Err(self.conflict("attach", "a folder stands here, and the mount's root is none"));
             }
             Some(Standing::File) if mount.root_is_folder => {
-                return Err(self.conflict(
-                    "attach",
-                    "a file stands here, and the mount's root is a folder",
-                ));
+                return Err(self.conflict("attach", "a file stands here, and the mount's root is a folder"));
             }
             Some(point) => point,
-            None if mount.root_is_folder => Standing::Folder(TestFolder {
-                mode: 0o750,
-                ..TestFolder::default()
-            }),
+            None if mount.root_is_folder => Standing::Folder(TestFolder { mode: 0o750, ..TestFolder::default() }),
             None => Standing::File,
         };
         self.put(Some(Standing::Mount(mount, Box::new(point))));
@@ -124,9 +111,7 @@ impl MountTarget {
     pub(crate) fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
         self.called("make-folder")?;
         if mode > 0o7777 {
-            return Err(Error::invalid_argument(format!(
-                "make-folder: {mode:o} is no mode"
-            )));
+            return Err(Error::invalid_argument(format!("make-folder: {mode:o} is no mode")));
         }
         let before = match self.standing() {
             None => TestFolder::default(),
@@ -136,11 +121,7 @@ impl MountTarget {
                 return Err(self.conflict("make-folder", "a mount stands here"));
             }
         };
-        self.put(Some(Standing::Folder(TestFolder {
-            mode,
-            group: group.or(before.group),
-            files: before.files,
-        })));
+        self.put(Some(Standing::Folder(TestFolder { mode, group: group.or(before.group), files: before.files })));
         Ok(())
     }
 
@@ -165,10 +146,9 @@ impl MountTarget {
     pub(crate) fn delete_folder(&self) -> Result<()> {
         self.called("delete-folder")?;
         match self.standing() {
-            Some(Standing::Mount(..)) => Err(Error::busy(format!(
-                "delete-folder {}: a mount stands here",
-                self.spec_name
-            ))),
+            Some(Standing::Mount(..)) => {
+                Err(Error::busy(format!("delete-folder {}: a mount stands here", self.spec_name)))
+            }
             Some(Standing::File) => Err(self.conflict("delete-folder", "a file stands here")),
             Some(Standing::Folder(_)) | None => {
                 self.put(None);
@@ -233,11 +213,7 @@ impl TestTarget {
 
     /// Puts a mount there, in place of what stood there.
     pub fn put_mount(&self, mount: TestMount) {
-        let point = if mount.root_is_folder {
-            Standing::Folder(TestFolder::default())
-        } else {
-            Standing::File
-        };
+        let point = if mount.root_is_folder { Standing::Folder(TestFolder::default()) } else { Standing::File };
         self.0.put(Some(Standing::Mount(mount, Box::new(point))));
     }
 
@@ -247,11 +223,7 @@ impl TestTarget {
     /// If no plain folder stands there.
     pub fn write(&self, name: &str, content: &[u8]) {
         let mut folder = self.folder();
-        assert!(
-            folder.is_some(),
-            "no plain folder to write into at {}",
-            self.0.spec_name
-        );
+        assert!(folder.is_some(), "no plain folder to write into at {}", self.0.spec_name);
         if let Some(folder) = &mut folder {
             folder.files.insert(name.to_owned(), content.to_owned());
         }

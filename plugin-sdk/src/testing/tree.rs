@@ -60,32 +60,18 @@ impl Tree {
         let mut node = Node::Directory;
         while let Some(name) = rest.pop() {
             if node != Node::Directory {
-                return Err(Error::other(
-                    "ENOTDIR",
-                    format!("open {path}: Not a directory"),
-                ));
+                return Err(Error::other("ENOTDIR", format!("open {path}: Not a directory")));
             }
             let next = format!("{real}/{name}");
             let Some(found) = self.0.get(&next) else {
-                return Err(Error::not_found(format!(
-                    "open {path}: No such file or directory"
-                )));
+                return Err(Error::not_found(format!("open {path}: No such file or directory")));
             };
             if let Node::Link(to) = found {
                 links += 1;
                 if links > MOST_LINKS {
-                    return Err(Error::other(
-                        "ELOOP",
-                        format!("open {path}: Too many levels of symbolic links"),
-                    ));
+                    return Err(Error::other("ELOOP", format!("open {path}: Too many levels of symbolic links")));
                 }
-                rest.extend(
-                    names(to)
-                        .map(str::to_owned)
-                        .collect::<Vec<_>>()
-                        .into_iter()
-                        .rev(),
-                );
+                rest.extend(names(to).map(str::to_owned).collect::<Vec<_>>().into_iter().rev());
                 real = String::new();
                 node = Node::Directory;
             } else {
@@ -93,25 +79,15 @@ impl Tree {
                 node = found.clone();
             }
         }
-        Ok((
-            if real.is_empty() {
-                "/".to_owned()
-            } else {
-                real
-            },
-            node,
-        ))
+        Ok((if real.is_empty() { "/".to_owned() } else { real }, node))
     }
 }
 
 /// The folder a path lies in.
 pub(crate) fn parent_of(path: &str) -> &str {
-    path.trim_end_matches('/')
-        .rsplit_once('/')
-        .map_or("/", |(parent, _)| parent)
+    path.trim_end_matches('/').rsplit_once('/').map_or("/", |(parent, _)| parent)
 }
 
 fn names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/')
-        .filter(|name| !name.is_empty() && *name != ".")
+    path.split('/').filter(|name| !name.is_empty() && *name != ".")
 }

@@ -31,11 +31,7 @@ impl TestVolume {
     /// A writable volume `volume` of a pod's own, with this source and no field.
     #[must_use]
     pub fn new(source: &str) -> Self {
-        Self(Volume {
-            spec_name: "volume".to_owned(),
-            source: source.to_owned(),
-            ..Volume::default()
-        })
+        Self(Volume { spec_name: "volume".to_owned(), source: source.to_owned(), ..Volume::default() })
     }
 
     /// Names it in the pod's folder.
@@ -122,12 +118,8 @@ impl Volume {
     }
 
     pub(crate) fn parameters(&self) -> Vec<String> {
-        let mut names: Vec<String> = self
-            .fields
-            .keys()
-            .filter_map(|path| path.split('.').next())
-            .map(str::to_owned)
-            .collect();
+        let mut names: Vec<String> =
+            self.fields.keys().filter_map(|path| path.split('.').next()).map(str::to_owned).collect();
         names.sort();
         names.dedup();
         names

@@ -97,10 +97,7 @@ thread_local! {
 /// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) speak to.
 pub(crate) fn install(world: &Shared) {
     CURRENT.with_borrow_mut(|current| {
-        assert!(
-            current.is_none(),
-            "this thread has a TestHost already: drop it before making another"
-        );
+        assert!(current.is_none(), "this thread has a TestHost already: drop it before making another");
         *current = Some(Rc::clone(world));
     });
 }
@@ -113,9 +110,6 @@ pub(crate) fn uninstall() {
 /// This thread's world.
 pub(crate) fn current() -> Shared {
     let current = CURRENT.with_borrow(Option::clone);
-    assert!(
-        current.is_some(),
-        "there is no host to ask: make a `TestHost` on this thread first"
-    );
+    assert!(current.is_some(), "there is no host to ask: make a `TestHost` on this thread first");
     current.unwrap_or_else(|| Rc::new(RefCell::new(World::new())))
 }

@@ -34,11 +34,7 @@ impl<T: VolumePlugin> plugin::Guest for Exports<T> {
 
     fn identify(volume: &Volume, into: &Identity) -> Result<(), types::Error> {
         report_panics();
-        T::identify(
-            &crate::volume::Volume::new(volume),
-            &mut crate::describe::Identity::new(into),
-        )
-        .map_err(error_out)
+        T::identify(&crate::volume::Volume::new(volume), &mut crate::describe::Identity::new(into)).map_err(error_out)
     }
 }
 

@@ -43,10 +43,7 @@ pub fn error_in(error: types::Error) -> Error {
         types::Error::Retryable(text) => Error::Retryable(text),
         types::Error::Uncertain(text) => Error::Uncertain(text),
         types::Error::Corrupt(text) => Error::Corrupt(text),
-        types::Error::Other(other) => Error::Other(OtherError {
-            code: other.code,
-            message: other.message,
-        }),
+        types::Error::Other(other) => Error::Other(OtherError { code: other.code, message: other.message }),
     }
 }
 
@@ -63,10 +60,7 @@ pub fn error_out(error: Error) -> types::Error {
         Error::Retryable(text) => types::Error::Retryable(text),
         Error::Uncertain(text) => types::Error::Uncertain(text),
         Error::Corrupt(text) => types::Error::Corrupt(text),
-        Error::Other(other) => types::Error::Other(types::OtherError {
-            code: other.code,
-            message: other.message,
-        }),
+        Error::Other(other) => types::Error::Other(types::OtherError { code: other.code, message: other.message }),
     }
 }
 

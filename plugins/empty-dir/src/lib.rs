@@ -53,10 +53,7 @@ fn mode(group: Option<u32>) -> u32 {
 
 impl VolumePlugin for EmptyDir {
     fn describe(about: &mut Description) {
-        about
-            .name("kubernetes.io/empty-dir")
-            .version(env!("CARGO_PKG_VERSION"))
-            .serves("emptyDir");
+        about.name("kubernetes.io/empty-dir").version(env!("CARGO_PKG_VERSION")).serves("emptyDir");
     }
 
     /// Such a volume has no name of its own: it is its pod's.

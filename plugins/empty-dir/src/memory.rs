@@ -36,16 +36,8 @@ fn accept(target: &MountTarget) -> Result<()> {
 
 /// The least of what limits the volume, in bytes; none if nothing does.
 fn size(source: &Source, pod: &Pod) -> Option<u64> {
-    let limits = [
-        source.size_limit,
-        pod.memory_limit(),
-        Some(node::allocatable_memory()),
-    ];
-    limits
-        .into_iter()
-        .flatten()
-        .filter(|bytes| *bytes > 0)
-        .min()
+    let limits = [source.size_limit, pod.memory_limit(), Some(node::allocatable_memory())];
+    limits.into_iter().flatten().filter(|bytes| *bytes > 0).min()
 }
 
 fn create(size: Option<u64>, group: Option<u32>) -> Result<DetachedMount> {

@@ -40,10 +40,7 @@ const RECURSIVE: bool = true;
 
 impl VolumePlugin for HostPath {
     fn describe(about: &mut Description) {
-        about
-            .name("kubernetes.io/host-path")
-            .version(env!("CARGO_PKG_VERSION"))
-            .serves("hostPath");
+        about.name("kubernetes.io/host-path").version(env!("CARGO_PKG_VERSION")).serves("hostPath");
     }
 
     /// Such a volume has no name of its own: each pod binds the path for itself.
@@ -56,10 +53,8 @@ impl VolumePlugin for HostPath {
         if target.is_mounted()? {
             return Ok(());
         }
-        let mount = source
-            .open()?
-            .bind(RECURSIVE)
-            .with_context(|| format!("hostPath.path: binding {}", source.path))?;
+        let mount =
+            source.open()?.bind(RECURSIVE).with_context(|| format!("hostPath.path: binding {}", source.path))?;
         if volume.read_only() {
             mount.set_options(&["ro"], RECURSIVE)?;
         }

@@ -33,9 +33,7 @@ impl PathType {
     fn wants(self) -> Option<(SourceKind, &'static str)> {
         match self {
             Self::Any => None,
-            Self::DirectoryOrCreate | Self::Directory => {
-                Some((SourceKind::Directory, "a directory"))
-            }
+            Self::DirectoryOrCreate | Self::Directory => Some((SourceKind::Directory, "a directory")),
             Self::FileOrCreate | Self::File => Some((SourceKind::File, "a file")),
             Self::Socket => Some((SourceKind::Socket, "a socket file")),
             Self::CharDevice => Some((SourceKind::CharDevice, "a character device")),
@@ -64,9 +62,7 @@ impl PathType {
         Error::not_found(match self.wants() {
             None => format!("hostPath.path: {path} does not exist; {way_out} ({why})"),
             Some((_, words)) => {
-                format!(
-                    "hostPath type check failed: {path} is not {words}, it does not exist; {way_out} ({why})"
-                )
+                format!("hostPath type check failed: {path} is not {words}, it does not exist; {way_out} ({why})")
             }
         })
     }

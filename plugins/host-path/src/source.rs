@@ -19,9 +19,7 @@ impl Source {
     pub(crate) fn read(volume: &Volume) -> Result<Self> {
         volume.known_fields(&["path", "type"])?;
         let path = volume.absolute_path("path")?;
-        let path_type = volume
-            .one_of("type", PathType::WORDS)?
-            .unwrap_or(PathType::Any);
+        let path_type = volume.one_of("type", PathType::WORDS)?.unwrap_or(PathType::Any);
         Ok(Self { path, path_type })
     }
 
@@ -40,17 +38,13 @@ impl Source {
 
     fn create(&self, why_missing: String) -> Result<MountSource> {
         match self.path_type {
-            PathType::DirectoryOrCreate => {
-                host_paths::create_directory(&self.path).context("hostPath.path")
-            }
-            PathType::FileOrCreate => {
-                host_paths::create_file(&self.path).map_err(|error| match error {
-                    Error::NotFound(why) => Error::not_found(format!(
-                        "hostPath.path: type FileOrCreate creates no folder, create it first: {why}"
-                    )),
-                    other => other.context("hostPath.path"),
-                })
-            }
+            PathType::DirectoryOrCreate => host_paths::create_directory(&self.path).context("hostPath.path"),
+            PathType::FileOrCreate => host_paths::create_file(&self.path).map_err(|error| match error {
+                Error::NotFound(why) => Error::not_found(format!(
+                    "hostPath.path: type FileOrCreate creates no folder, create it first: {why}"
+                )),
+                other => other.context("hostPath.path"),
+            }),
             _ => Err(self.path_type.missing(&self.path, &why_missing)),
         }
     }

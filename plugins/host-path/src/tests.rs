@@ -25,10 +25,7 @@ const THINGS: &[(&str, &str, &str)] = &[
 ];
 
 fn volume(path: &str, path_type: &str) -> TestVolume {
-    Volume::builder("hostPath")
-        .named("host")
-        .field("path", path)
-        .field("type", path_type)
+    Volume::builder("hostPath").named("host").field("path", path).field("type", path_type)
 }
 
 fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
@@ -49,13 +46,9 @@ fn it_serves_host_path() {
 #[test]
 fn every_thing_is_bound_where_its_type_or_none_is_asked_for() {
     for &(path, path_type, _) in THINGS {
-        for volume in [
-            volume(path, path_type),
-            volume(path, ""),
-            Volume::builder("hostPath")
-                .named("host")
-                .field("path", path),
-        ] {
+        for volume in
+            [volume(path, path_type), volume(path, ""), Volume::builder("hostPath").named("host").field("path", path)]
+        {
             let host = host();
             set_up(&host, &volume).unwrap();
             let mount = mount(&host);
@@ -90,12 +83,7 @@ fn what_is_to_be_created_but_exists_as_something_else_is_refused() {
         ("/run/pipe", "FileOrCreate", "file"),
     ] {
         let error = set_up(&host, &volume(path, path_type)).unwrap_err();
-        assert!(
-            error
-                .message()
-                .contains(&format!("{path} is not a {word}, it is a ")),
-            "{error}"
-        );
+        assert!(error.message().contains(&format!("{path} is not a {word}, it is a ")), "{error}");
     }
 }
 
@@ -103,18 +91,9 @@ fn what_is_to_be_created_but_exists_as_something_else_is_refused() {
 fn a_missing_path_is_not_found_and_the_way_out_is_said() {
     for (path_type, way_out) in [
         ("", "type DirectoryOrCreate or FileOrCreate would create it"),
-        (
-            "Directory",
-            "/srv/new is not a directory, it does not exist; create it, or use type DirectoryOrCreate",
-        ),
-        (
-            "File",
-            "/srv/new is not a file, it does not exist; create it, or use type FileOrCreate",
-        ),
-        (
-            "Socket",
-            "/srv/new is not a socket file, it does not exist; whatever makes it",
-        ),
+        ("Directory", "/srv/new is not a directory, it does not exist; create it, or use type DirectoryOrCreate"),
+        ("File", "/srv/new is not a file, it does not exist; create it, or use type FileOrCreate"),
+        ("Socket", "/srv/new is not a socket file, it does not exist; whatever makes it"),
         ("CharDevice", "not a character device"),
         ("BlockDevice", "not a block device"),
     ] {
@@ -140,15 +119,8 @@ fn a_missing_file_is_created_but_not_its_folder() {
     set_up(&host, &volume("/srv/data/new", "FileOrCreate")).unwrap();
     assert!(host.has_path("/srv/data/new") && !mount(&host).root_is_folder);
 
-    let error = set_up(
-        &host,
-        &volume("/srv/none/new", "FileOrCreate").named("other"),
-    )
-    .unwrap_err();
-    assert!(
-        matches!(error, Error::NotFound(_)) && error.message().contains("creates no folder"),
-        "{error}"
-    );
+    let error = set_up(&host, &volume("/srv/none/new", "FileOrCreate").named("other")).unwrap_err();
+    assert!(matches!(error, Error::NotFound(_)) && error.message().contains("creates no folder"), "{error}");
     assert!(!host.has_path("/srv/none"));
 }
 
@@ -167,28 +139,19 @@ fn a_read_only_volume_is_read_only_with_all_below() {
     assert!(mount(&host).is_read_only());
     let calls = host.calls();
     let position = |call| calls.iter().position(|made| *made == call).unwrap();
-    assert!(
-        position("set-options") < position("attach"),
-        "read-only before anyone sees it: {calls:?}"
-    );
+    assert!(position("set-options") < position("attach"), "read-only before anyone sees it: {calls:?}");
 }
 
 #[test]
 fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
-    host.grant("/srv")
-        .directory("/etc/secret")
-        .directory("/srvother")
-        .symlink("/srv/link", "/etc/secret");
+    host.grant("/srv").directory("/etc/secret").directory("/srvother").symlink("/srv/link", "/etc/secret");
     for path in ["/etc/secret", "/srv/link", "/srvother"] {
         let error = set_up(&host, &volume(path, "")).unwrap_err();
         assert!(matches!(error, Error::PermissionDenied(_)), "{error}");
     }
     let error = set_up(&host, &volume("/var/new", "DirectoryOrCreate")).unwrap_err();
-    assert!(
-        matches!(error, Error::PermissionDenied(_)) && !host.has_path("/var/new"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::PermissionDenied(_)) && !host.has_path("/var/new"), "{error}");
 }
 
 #[test]
@@ -197,43 +160,18 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
     let plain = || Volume::builder("hostPath");
     for (volume, said) in [
         (plain(), "hostPath.path: is missing"),
-        (
-            plain().field("path", ""),
-            "hostPath.path: must not be empty",
-        ),
-        (
-            plain().field("path", "srv/data"),
-            r#"hostPath.path: "srv/data" must be an absolute path"#,
-        ),
-        (
-            plain().field("path", "/srv/../etc"),
-            r#"hostPath.path: "/srv/../etc" must not contain "..""#,
-        ),
-        (
-            plain().field("path", "/srv/.."),
-            r#"hostPath.path: "/srv/.." must not contain "..""#,
-        ),
-        (
-            volume("/srv", "directory"),
-            r#"hostPath.type: "directory" is not known; did you mean "Directory"?"#,
-        ),
-        (
-            volume("/srv", "Folder"),
-            r#"hostPath.type: "Folder" is not known. Known: "", "DirectoryOrCreate""#,
-        ),
-        (
-            plain().field("path", "/srv").field("tpye", "File"),
-            "hostPath.tpye: no such field; did you mean type?",
-        ),
+        (plain().field("path", ""), "hostPath.path: must not be empty"),
+        (plain().field("path", "srv/data"), r#"hostPath.path: "srv/data" must be an absolute path"#),
+        (plain().field("path", "/srv/../etc"), r#"hostPath.path: "/srv/../etc" must not contain "..""#),
+        (plain().field("path", "/srv/.."), r#"hostPath.path: "/srv/.." must not contain "..""#),
+        (volume("/srv", "directory"), r#"hostPath.type: "directory" is not known; did you mean "Directory"?"#),
+        (volume("/srv", "Folder"), r#"hostPath.type: "Folder" is not known. Known: "", "DirectoryOrCreate""#),
+        (plain().field("path", "/srv").field("tpye", "File"), "hostPath.tpye: no such field; did you mean type?"),
     ] {
         let error = host.identify::<HostPath>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{error}");
-        assert_eq!(
-            set_up(&host, &volume).unwrap_err(),
-            error,
-            "set-up says the same"
-        );
+        assert_eq!(set_up(&host, &volume).unwrap_err(), error, "set-up says the same");
     }
 }
 
@@ -247,10 +185,7 @@ fn two_dots_in_a_name_are_no_step_up() {
 #[test]
 fn identify_changes_nothing_on_the_node() {
     let host = host();
-    assert_eq!(
-        host.identify::<HostPath>(&volume("/srv/new", "DirectoryOrCreate")),
-        Ok(None)
-    );
+    assert_eq!(host.identify::<HostPath>(&volume("/srv/new", "DirectoryOrCreate")), Ok(None));
     assert!(!host.has_path("/srv/new") && host.calls().is_empty());
 }
 
@@ -278,13 +213,7 @@ fn a_failed_step_leaves_no_mount_behind() {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
         let error = set_up(&host, &volume("/srv/data", "").read_only()).unwrap_err();
-        assert!(
-            matches!(error, Error::Uncertain(_)),
-            "the case survives: {call} {error}"
-        );
-        assert!(
-            host.target("host").is_absent() && host.detached_mounts() == 0,
-            "{call}"
-        );
+        assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
+        assert!(host.target("host").is_absent() && host.detached_mounts() == 0, "{call}");
     }
 }

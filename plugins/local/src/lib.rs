@@ -64,10 +64,7 @@ impl VolumePlugin for Local {
                 source.path
             ));
         }
-        let mount = source
-            .open()?
-            .bind(RECURSIVE)
-            .with_context(|| format!("local.path: binding {}", source.path))?;
+        let mount = source.open()?.bind(RECURSIVE).with_context(|| format!("local.path: binding {}", source.path))?;
         let mut options: Vec<&str> = source.mount_options.iter().map(String::as_str).collect();
         if volume.read_only() && !options.contains(&"ro") {
             options.push("ro");

@@ -25,11 +25,7 @@ impl Source {
         };
         volume.known_fields(&["path", "fsType"])?;
         let path = volume.absolute_path("path")?;
-        Ok(Self {
-            persistent_volume,
-            path,
-            mount_options: mount_options(volume)?,
-        })
+        Ok(Self { persistent_volume, path, mount_options: mount_options(volume)? })
     }
 
     /// Opens the folder.
@@ -38,11 +34,7 @@ impl Source {
     /// `not-found` if it is missing, `unsupported` for a block device, `precondition` for anything else that is no
     /// folder; each with the way out.
     pub(crate) fn open(&self) -> Result<MountSource> {
-        let Self {
-            path,
-            persistent_volume,
-            ..
-        } = self;
+        let Self { path, persistent_volume, .. } = self;
         let source = match host_paths::open(path) {
             Err(Error::NotFound(why)) => {
                 return Err(Error::not_found(format!(
@@ -59,9 +51,7 @@ impl Source {
                 "local.path: {path} is a block device; those come in a later version. Mount it on the node, and give \
                  the folder"
             ))),
-            other => Err(Error::precondition(format!(
-                "local.path: {path} is {other}; it must be a directory"
-            ))),
+            other => Err(Error::precondition(format!("local.path: {path} is {other}; it must be a directory"))),
         }
     }
 }
@@ -69,15 +59,9 @@ impl Source {
 /// The options, each by itself: one item may hold several, with commas, as in `fstab`.
 fn mount_options(volume: &Volume) -> Result<Vec<String>> {
     let items = volume.mount_options();
-    let options: Vec<String> = items
-        .iter()
-        .flat_map(|item| item.split(','))
-        .map(|option| option.trim().to_owned())
-        .collect();
-    match options
-        .iter()
-        .find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str()))
-    {
+    let options: Vec<String> =
+        items.iter().flat_map(|item| item.split(',')).map(|option| option.trim().to_owned()).collect();
+    match options.iter().find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str())) {
         None => Ok(options),
         Some(option) => Err(Error::invalid_argument(format!(
             "spec.mountOptions: {} can't be set on a local folder; known: {}",

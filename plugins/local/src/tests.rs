@@ -5,19 +5,12 @@ use super::*;
 /// A node with one disk's folder, all granted.
 fn host() -> TestHost {
     let host = TestHost::new();
-    host.grant("/")
-        .directory("/mnt/disk1")
-        .file("/mnt/file")
-        .block_device("/dev/sdb")
-        .node_name("n7");
+    host.grant("/").directory("/mnt/disk1").file("/mnt/file").block_device("/dev/sdb").node_name("n7");
     host
 }
 
 fn volume(path: &str) -> TestVolume {
-    Volume::builder("local")
-        .persistent_volume("pv-1")
-        .claim("default/data")
-        .field("path", path)
+    Volume::builder("local").persistent_volume("pv-1").claim("default/data").field("path", path)
 }
 
 fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
@@ -38,22 +31,13 @@ fn it_serves_local_and_accepts_mount_options() {
 
 #[test]
 fn a_volume_is_named_by_its_persistent_volume() {
-    assert_eq!(
-        host().identify::<Local>(&volume("/mnt/disk1")),
-        Ok(Some("pv-1".to_owned()))
-    );
+    assert_eq!(host().identify::<Local>(&volume("/mnt/disk1")), Ok(Some("pv-1".to_owned())));
 }
 
 #[test]
 fn without_a_persistent_volume_it_is_refused_and_told_the_way() {
-    let error = host()
-        .identify::<Local>(&Volume::builder("local").field("path", "/mnt/disk1"))
-        .unwrap_err();
-    assert!(
-        matches!(error, Error::InvalidArgument(_))
-            && error.message().contains("persistentVolumeClaim"),
-        "{error}"
-    );
+    let error = host().identify::<Local>(&Volume::builder("local").field("path", "/mnt/disk1")).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)) && error.message().contains("persistentVolumeClaim"), "{error}");
 }
 
 #[test]
@@ -79,10 +63,7 @@ fn a_read_only_volume_is_read_only_before_it_is_seen() {
 #[test]
 fn mount_options_are_passed_on() {
     let host = host();
-    let options = volume("/mnt/disk1")
-        .mount_option("noexec,nodev")
-        .mount_option("noatime")
-        .read_only();
+    let options = volume("/mnt/disk1").mount_option("noexec,nodev").mount_option("noatime").read_only();
     set_up(&host, &options).unwrap();
     let flags: Vec<String> = mount(&host).flags.into_iter().collect();
     assert_eq!(flags, ["noatime", "nodev", "noexec", "ro"]);
@@ -95,11 +76,7 @@ fn a_mount_option_of_a_file_system_is_refused_before_anything_happens() {
         let volume = volume("/mnt/disk1").mount_option(option);
         let error = host.identify::<Local>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
-        assert!(
-            error.message().starts_with("spec.mountOptions: \"")
-                && error.message().contains("nosuid"),
-            "{error}"
-        );
+        assert!(error.message().starts_with("spec.mountOptions: \"") && error.message().contains("nosuid"), "{error}");
         assert_eq!(set_up(&host, &volume), Err(error));
     }
     assert!(host.target("pv-1").is_absent());
@@ -121,30 +98,20 @@ fn a_missing_folder_is_waited_for_and_never_created() {
 #[test]
 fn a_block_device_is_said_to_come_later() {
     let error = set_up(&host(), &volume("/dev/sdb")).unwrap_err();
-    assert!(
-        matches!(error, Error::Unsupported(_)) && error.message().contains("later version"),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("later version"), "{error}");
 }
 
 #[test]
 fn what_is_no_folder_is_refused() {
     let error = set_up(&host(), &volume("/mnt/file")).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
-    assert!(
-        error
-            .message()
-            .contains("/mnt/file is a file; it must be a directory"),
-        "{error}"
-    );
+    assert!(error.message().contains("/mnt/file is a file; it must be a directory"), "{error}");
 }
 
 #[test]
 fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
-    host.grant("/mnt")
-        .directory("/etc")
-        .symlink("/mnt/link", "/etc");
+    host.grant("/mnt").directory("/etc").symlink("/mnt/link", "/etc");
     for path in ["/etc", "/mnt/link"] {
         let error = set_up(&host, &volume(path)).unwrap_err();
         assert!(matches!(error, Error::PermissionDenied(_)), "{error}");
@@ -157,18 +124,9 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
     let plain = || Volume::builder("local").persistent_volume("pv-1");
     for (volume, said) in [
         (plain(), "local.path: is missing"),
-        (
-            plain().field("path", "mnt"),
-            r#"local.path: "mnt" must be an absolute path"#,
-        ),
-        (
-            plain().field("path", "/mnt/../etc"),
-            r#"local.path: "/mnt/../etc" must not contain "..""#,
-        ),
-        (
-            volume("/mnt").field("fstype", "xfs"),
-            "local.fstype: no such field; did you mean fsType?",
-        ),
+        (plain().field("path", "mnt"), r#"local.path: "mnt" must be an absolute path"#),
+        (plain().field("path", "/mnt/../etc"), r#"local.path: "/mnt/../etc" must not contain "..""#),
+        (volume("/mnt").field("fstype", "xfs"), "local.fstype: no such field; did you mean fsType?"),
     ] {
         let error = host.identify::<Local>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
@@ -179,13 +137,8 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 #[test]
 fn fs_group_is_left_alone_and_that_is_said() {
     let host = host();
-    host.set_up::<Local>(&volume("/mnt/disk1"), &Pod::builder().fs_group(2000))
-        .unwrap();
-    assert!(
-        host.lines()
-            .iter()
-            .any(|line| line.message.contains("fsGroup 2000 is not applied"))
-    );
+    host.set_up::<Local>(&volume("/mnt/disk1"), &Pod::builder().fs_group(2000)).unwrap();
+    assert!(host.lines().iter().any(|line| line.message.contains("fsGroup 2000 is not applied")));
 }
 
 #[test]
@@ -214,13 +167,7 @@ fn a_failed_step_leaves_no_mount_behind() {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
         let error = set_up(&host, &volume("/mnt/disk1").read_only()).unwrap_err();
-        assert!(
-            matches!(error, Error::Uncertain(_)),
-            "the case survives: {call} {error}"
-        );
-        assert!(
-            host.target("pv-1").is_absent() && host.detached_mounts() == 0,
-            "{call}"
-        );
+        assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
+        assert!(host.target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
     }
 }

@@ -51,7 +51,11 @@ impl Daemon {
         drop(command);
         let mut line = String::new();
         BufReader::new(reader).read_line(&mut line).expect("the pipe can be read");
-        assert!(!line.is_empty(), "volhost did not get ready:\n{}", std::fs::read_to_string(folder.join("volhost.log")).unwrap_or_default());
+        assert!(
+            !line.is_empty(),
+            "volhost did not get ready:\n{}",
+            std::fs::read_to_string(folder.join("volhost.log")).unwrap_or_default()
+        );
         Self { process, api: VolumeManagerClient::new(connect(socket).await) }
     }
 

@@ -51,7 +51,11 @@ pub async fn measure(report: &mut Report) {
         format!("{}, {}", us(ready.median()), us(ready.quantile(0.99))),
         format!("bare system calls {}, {}", us(bare.median()), us(bare.quantile(0.99))),
     );
-    report.add("pod removed to nothing left: median, p99", format!("{}, {}", us(gone.median()), us(gone.quantile(0.99))), "");
+    report.add(
+        "pod removed to nothing left: median, p99",
+        format!("{}, {}", us(gone.median()), us(gone.quantile(0.99))),
+        "",
+    );
     report.add("resident memory with no volume", format!("{empty:.1} MiB"), "aim: under 40");
 }
 

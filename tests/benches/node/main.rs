@@ -40,11 +40,8 @@ fn main() {
     }
     if std::env::var_os(INSIDE).is_none() {
         let own = std::env::current_exe().expect("the benchmark has a path");
-        let error = Command::new("unshare")
-            .args(["--mount", "--propagation", "private"])
-            .arg(own)
-            .env(INSIDE, "1")
-            .exec();
+        let error =
+            Command::new("unshare").args(["--mount", "--propagation", "private"]).arg(own).env(INSIDE, "1").exec();
         panic!("unshare (util-linux, root) does not run: {error}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -59,5 +56,7 @@ fn main() {
 
 /// A number from the environment, or the default.
 fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+    std::env::var(name)
+        .ok()
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
 }

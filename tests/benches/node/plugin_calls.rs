@@ -27,7 +27,8 @@ impl CallSink for Silent {
 
 fn runtime(cache: PathBuf) -> Runtime {
     let compiler = Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
-    let config = RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: GrantPolicy::builtin() };
+    let config =
+        RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: GrantPolicy::builtin() };
     Runtime::new(config, Arc::new(TwinKernel::new())).expect("a runtime")
 }
 
@@ -70,7 +71,11 @@ pub fn measure(report: &mut Report) {
     let mut loads: Vec<_> = (0..50).map(load).collect();
     let (_, plugin) = loads.pop().expect("it was loaded");
     let load = Times::new(loads.into_iter().map(|(time, _)| time).collect());
-    report.add("plugin load from the cache, checks and `describe` included", us(load.median()), format!("compiled by the child: {}", us(compiled)));
+    report.add(
+        "plugin load from the cache, checks and `describe` included",
+        us(load.median()),
+        format!("compiled by the child: {}", us(compiled)),
+    );
 
     let plain = times(ROUNDS, &plugin, &spec(0));
     report.add("fresh sandbox and a call", us(plain.median()), format!("p99 {}", us(plain.quantile(0.99))));

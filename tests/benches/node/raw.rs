@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount,
-    fsopen, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 
 fn folder(at: BorrowedFd<'_>, name: &str) -> OwnedFd {
@@ -17,7 +17,14 @@ fn folder(at: BorrowedFd<'_>, name: &str) -> OwnedFd {
 fn attach(mount: &OwnedFd, parent: BorrowedFd<'_>, name: &str) {
     mkdirat(parent, name, Mode::from_raw_mode(0o750)).expect("mkdirat");
     let target = folder(parent, name);
-    move_mount(mount, "", &target, "", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH).expect("move_mount");
+    move_mount(
+        mount,
+        "",
+        &target,
+        "",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )
+    .expect("move_mount");
 }
 
 /// Binds `source` below `root` this many times, ten to a folder, and says how long it took.
@@ -30,7 +37,8 @@ pub fn binds(root: &Path, source: &Path, count: usize) -> Duration {
         let parent = folder(root.as_fd(), &name);
         for volume in 0..10 {
             let source = openat(CWD, source, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("openat");
-            let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+            let flags =
+                OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
             let mount = open_tree(&source, "", flags).expect("open_tree");
             attach(&mount, parent.as_fd(), &format!("volume-{volume}"));
         }

@@ -57,5 +57,11 @@ impl Report {
 /// Microseconds, for people.
 pub fn us(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
-    if us < 10.0 { format!("{us:.2} us") } else if us < 10_000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
+    if us < 10.0 {
+        format!("{us:.2} us")
+    } else if us < 10_000.0 {
+        format!("{us:.0} us")
+    } else {
+        format!("{:.1} ms", us / 1e3)
+    }
 }

@@ -17,8 +17,10 @@ const WINDOW: usize = PODS_A_REQUEST * VOLUMES_A_POD;
 
 fn manifest(first: usize, source: &str) -> String {
     let pod = |pod: usize| {
-        let mounts: Vec<String> = (0..VOLUMES_A_POD).map(|v| format!(r#"{{"name":"v{v}","mountPath":"/v{v}"}}"#)).collect();
-        let volumes: Vec<String> = (0..VOLUMES_A_POD).map(|v| format!(r#"{{"name":"v{v}","hostPath":{{"path":"{source}"}}}}"#)).collect();
+        let mounts: Vec<String> =
+            (0..VOLUMES_A_POD).map(|v| format!(r#"{{"name":"v{v}","mountPath":"/v{v}"}}"#)).collect();
+        let volumes: Vec<String> =
+            (0..VOLUMES_A_POD).map(|v| format!(r#"{{"name":"v{v}","hostPath":{{"path":"{source}"}}}}"#)).collect();
         format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"scale-{pod}"}},"spec":{{"containers":[{{"name":"main","image":"none","volumeMounts":[{}]}}],"volumes":[{}]}}}}"#,
             mounts.join(","),
@@ -66,7 +68,8 @@ pub async fn measure(report: &mut Report) {
         format!("{:.0} ({:.0} % of the bare loop)", rate(own), 100.0 * rate(own) / rate(bare)),
         format!("bare loop {:.0} ({} a mount)", rate(bare), us(bare / u32::try_from(compared).expect("it fits"))),
     );
-    let window = |upto: usize| windows.get(upto / WINDOW - 1).map(|time| *time / u32::try_from(WINDOW).expect("it fits"));
+    let window =
+        |upto: usize| windows.get(upto / WINDOW - 1).map(|time| *time / u32::try_from(WINDOW).expect("it fits"));
     let first = window(WINDOW).expect("there is one");
     for upto in [WINDOW, 10_000, 40_000] {
         if let Some(cost) = window(upto) {
@@ -81,7 +84,11 @@ pub async fn measure(report: &mut Report) {
     let begun = Instant::now();
     daemon.drain().await;
     let drained = begun.elapsed();
-    report.add(format!("drain of {most} volumes"), format!("{:.1} s", drained.as_secs_f64()), us(drained / u32::try_from(most).expect("it fits")) + " a volume");
+    report.add(
+        format!("drain of {most} volumes"),
+        format!("{:.1} s", drained.as_secs_f64()),
+        us(drained / u32::try_from(most).expect("it fits")) + " a volume",
+    );
     daemon.end();
 }
 
@@ -91,7 +98,11 @@ async fn idle(report: &mut Report, daemon: &Daemon, volumes: usize, time: Durati
     let used = daemon.cpu() - before;
     report.add(
         format!("idle with {volumes} volumes over {} s", time.as_secs()),
-        format!("{:.3} % of a core, {:.1} MiB resident", 100.0 * used.as_secs_f64() / time.as_secs_f64(), daemon.memory_mib()),
+        format!(
+            "{:.3} % of a core, {:.1} MiB resident",
+            100.0 * used.as_secs_f64() / time.as_secs_f64(),
+            daemon.memory_mib()
+        ),
         "aim: under 0.5 %, under 100 MiB",
     );
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use volhost_core::{
-    Command, Config, Core, DesiredPod, DesiredVolume, Event, Notice, Operation, OperationKind,
-    OperationReport, RecoveredVolume, Time, UnresolvedVolume, WaitFailure, WaiterId,
+    Command, Config, Core, DesiredPod, DesiredVolume, Event, Notice, Operation, OperationKind, OperationReport,
+    RecoveredVolume, Time, UnresolvedVolume, WaitFailure, WaiterId,
 };
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::spec::PersistentVolume;
@@ -24,10 +24,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        Self::with(Config {
-            host_attaches: true,
-            ..Config::default()
-        })
+        Self::with(Config { host_attaches: true, ..Config::default() })
     }
 
     pub fn with(config: Config) -> Self {
@@ -60,15 +57,9 @@ impl World {
 
     /// Ends the running operation that is shown so.
     pub fn end(&mut self, which: &str, report: OperationReport) -> Vec<String> {
-        let at = self
-            .running
-            .iter()
-            .position(|operation| shown(operation) == which);
+        let at = self.running.iter().position(|operation| shown(operation) == which);
         let at = at.unwrap_or_else(|| {
-            panic!(
-                "{which} does not run, but {:?}",
-                self.running.iter().map(shown).collect::<Vec<_>>()
-            )
+            panic!("{which} does not run, but {:?}", self.running.iter().map(shown).collect::<Vec<_>>())
         });
         let id = self.running.remove(at).id;
         self.step(Event::OperationDone { id, report })
@@ -79,20 +70,14 @@ impl World {
     }
 
     pub fn fails(&mut self, which: &str, class: FailureClass) -> Vec<String> {
-        self.end(
-            which,
-            OperationReport::failed(Failure::new(class, "MountVolume.SetUp", "disk on fire")),
-        )
+        self.end(which, OperationReport::failed(Failure::new(class, "MountVolume.SetUp", "disk on fire")))
     }
 
     /// Lets every running operation succeed until none runs.
     pub fn settle(&mut self) {
         while !self.running.is_empty() {
             let id = self.running.remove(0).id;
-            self.step(Event::OperationDone {
-                id,
-                report: OperationReport::done(),
-            });
+            self.step(Event::OperationDone { id, report: OperationReport::done() });
         }
     }
 
@@ -106,27 +91,17 @@ impl World {
         self.desire_with(pod, volumes, vec![])
     }
 
-    pub fn desire_with(
-        &mut self,
-        name: &str,
-        volumes: Vec<DesiredVolume>,
-        missing: Vec<&str>,
-    ) -> Vec<String> {
-        let unresolved = missing.iter().map(|name| UnresolvedVolume {
-            outer_name: outer(name),
-            reason: "claim is not bound".into(),
-        });
+    pub fn desire_with(&mut self, name: &str, volumes: Vec<DesiredVolume>, missing: Vec<&str>) -> Vec<String> {
+        let unresolved = missing
+            .iter()
+            .map(|name| UnresolvedVolume { outer_name: outer(name), reason: "claim is not bound".into() });
         let unresolved: Vec<_> = unresolved.collect();
         let used = volumes
             .iter()
             .map(|v| v.outer_name.clone())
             .chain(unresolved.iter().map(|v| v.outer_name.clone()))
             .collect();
-        self.step(Event::PodDesired(DesiredPod {
-            pod: pod(name, used),
-            volumes,
-            unresolved,
-        }))
+        self.step(Event::PodDesired(DesiredPod { pod: pod(name, used), volumes, unresolved }))
     }
 
     pub fn gone(&mut self, pod: &str) -> Vec<String> {
@@ -149,10 +124,7 @@ impl World {
 
     pub fn view(&self, pod: &str, name: &str) -> VolumeView {
         let view = self.core.pod(&uid(pod)).unwrap();
-        view.volumes
-            .into_iter()
-            .find(|volume| volume.name == name || volume.spec_name == name)
-            .unwrap()
+        view.volumes.into_iter().find(|volume| volume.name == name || volume.spec_name == name).unwrap()
     }
 
     pub fn state(&self, pod: &str, name: &str) -> VolumeState {
@@ -165,21 +137,9 @@ impl World {
 }
 
 pub fn shown(operation: &Operation) -> String {
-    let refresh = if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
-        "re"
-    } else {
-        ""
-    };
-    let pod = operation
-        .pod_uid
-        .as_ref()
-        .map(|pod| format!(" {pod}"))
-        .unwrap_or_default();
-    format!(
-        "{refresh}{} {}{pod}",
-        operation.kind.name(),
-        operation.spec_name
-    )
+    let refresh = if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) { "re" } else { "" };
+    let pod = operation.pod_uid.as_ref().map(|pod| format!(" {pod}")).unwrap_or_default();
+    format!("{refresh}{} {}{pod}", operation.kind.name(), operation.spec_name)
 }
 
 pub fn uid(name: &str) -> PodUid {
@@ -260,18 +220,12 @@ pub fn shared(name: &str) -> DesiredVolume {
 
 /// Staged, but not attached.
 pub fn staged(name: &str) -> DesiredVolume {
-    DesiredVolume {
-        attachable: false,
-        ..shared(name)
-    }
+    DesiredVolume { attachable: false, ..shared(name) }
 }
 
 /// The same with a spec changed so.
 pub fn changed(volume: &DesiredVolume, change: impl FnOnce(&mut VolumeSpec)) -> DesiredVolume {
     let mut spec = VolumeSpec::clone(&volume.spec);
     change(&mut spec);
-    DesiredVolume {
-        spec: Arc::new(spec),
-        ..volume.clone()
-    }
+    DesiredVolume { spec: Arc::new(spec), ..volume.clone() }
 }

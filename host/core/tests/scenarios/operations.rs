@@ -9,22 +9,14 @@ use crate::kit::*;
 #[test]
 fn mounts_of_volumes_that_are_not_shared_run_side_by_side() {
     let mut world = World::new();
-    assert_eq!(
-        world
-            .desire("a", vec![plain("a", "x"), plain("a", "y")])
-            .len(),
-        2
-    );
+    assert_eq!(world.desire("a", vec![plain("a", "x"), plain("a", "y")]).len(), 2);
     assert_eq!(world.desire("b", vec![plain("b", "x")]).len(), 1);
 }
 
 #[test]
 fn mounts_of_one_shared_volume_run_one_after_the_other() {
     let mut world = World::new();
-    assert_eq!(
-        world.desire("a", vec![staged("disk")]),
-        ["volume_mount disk a"]
-    );
+    assert_eq!(world.desire("a", vec![staged("disk")]), ["volume_mount disk a"]);
     assert!(world.desire("b", vec![staged("disk")]).is_empty());
     assert!(world.desire("c", vec![staged("disk")]).is_empty());
     assert_eq!(world.done("volume_mount disk a"), ["volume_mount disk b"]);
@@ -50,10 +42,7 @@ fn the_device_waits_for_the_last_pod() {
     assert!(world.done("volume_unmount disk a").is_empty());
     world.gone("b");
     assert_eq!(world.done("volume_unmount disk b"), ["unmount_device disk"]);
-    assert!(
-        world.desire("c", vec![staged("disk")]).is_empty(),
-        "the device's key is taken"
-    );
+    assert!(world.desire("c", vec![staged("disk")]).is_empty(), "the device's key is taken");
     assert_eq!(world.done("unmount_device disk"), ["volume_mount disk c"]);
 }
 
@@ -63,20 +52,10 @@ fn a_failed_key_waits_twice_as_long_each_time() {
     world.desire("a", vec![plain("a", "data")]);
     for seconds in [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0] {
         let begun = world.now;
-        assert!(
-            world
-                .fails("volume_mount data a", FailureClass::Final)
-                .is_empty()
-        );
-        assert!(
-            world.desire("a", vec![plain("a", "data")]).is_empty(),
-            "an event does not shorten the wait"
-        );
+        assert!(world.fails("volume_mount data a", FailureClass::Final).is_empty());
+        assert!(world.desire("a", vec![plain("a", "data")]).is_empty(), "an event does not shorten the wait");
         assert_eq!(world.tick(), ["volume_mount data a"]);
-        assert!(
-            ((world.now - begun) as f64 / 1e6 - seconds).abs() < 1e-9,
-            "{seconds}"
-        );
+        assert!(((world.now - begun) as f64 / 1e6 - seconds).abs() < 1e-9, "{seconds}");
     }
     assert_eq!(world.view("a", "data").failures, 10);
 }
@@ -88,10 +67,7 @@ fn another_operation_on_the_key_starts_at_once_and_wipes_the_wait() {
     world.fails("volume_mount data a", FailureClass::Uncertain);
     assert_eq!(world.gone("a"), ["volume_unmount data a"]);
     world.fails("volume_unmount data a", FailureClass::Uncertain);
-    assert_eq!(
-        world.desire("a", vec![plain("a", "data")]),
-        ["volume_mount data a"]
-    );
+    assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_mount data a"]);
     let begun = world.now;
     world.fails("volume_mount data a", FailureClass::Uncertain);
     world.tick();
@@ -106,10 +82,7 @@ fn a_success_wipes_the_wait() {
     world.tick();
     world.settle();
     let view = world.view("a", "data");
-    assert_eq!(
-        (view.failures, view.failure, view.retry_at),
-        (0, None, None)
-    );
+    assert_eq!((view.failures, view.failure, view.retry_at), (0, None, None));
     assert!(world.core.operations().is_empty());
 }
 
@@ -119,14 +92,8 @@ fn a_pod_whose_mount_fails_does_not_hold_up_another_pod_of_the_volume() {
     world.desire("a", vec![staged("disk")]);
     world.desire("b", vec![staged("disk")]);
     let failure = Failure::new(FailureClass::Final, "MountVolume.SetUp", "bad fsGroup");
-    let report = OperationReport {
-        device: Some(DeviceReport::Mounted),
-        ..OperationReport::failed(failure)
-    };
-    assert_eq!(
-        world.end("volume_mount disk a", report),
-        ["volume_mount disk b"]
-    );
+    let report = OperationReport { device: Some(DeviceReport::Mounted), ..OperationReport::failed(failure) };
+    assert_eq!(world.end("volume_mount disk a", report), ["volume_mount disk b"]);
 }
 
 #[test]
@@ -134,15 +101,8 @@ fn a_device_that_fails_makes_every_pod_wait_and_the_next_one_try() {
     let mut world = World::new();
     world.desire("a", vec![staged("disk")]);
     world.desire("b", vec![staged("disk")]);
-    assert!(
-        world
-            .fails("volume_mount disk a", FailureClass::Final)
-            .is_empty()
-    );
-    assert!(
-        world.view("b", "disk").failure.is_some(),
-        "b is told the cause too"
-    );
+    assert!(world.fails("volume_mount disk a", FailureClass::Final).is_empty());
+    assert!(world.view("b", "disk").failure.is_some(), "b is told the cause too");
     assert_eq!(world.tick(), ["volume_mount disk b"]);
 }
 
@@ -152,15 +112,8 @@ fn a_new_plugin_is_tried_at_once() {
     world.desire("a", vec![plain("a", "data")]);
     world.fails("volume_mount data a", FailureClass::Transient);
     let other = volhost_model::PluginName::new("test.example/other").unwrap();
-    assert!(
-        world
-            .step(Event::PluginChanged { plugin: other })
-            .is_empty()
-    );
-    assert_eq!(
-        world.step(Event::PluginChanged { plugin: plugin() }),
-        ["volume_mount data a"]
-    );
+    assert!(world.step(Event::PluginChanged { plugin: other }).is_empty());
+    assert_eq!(world.step(Event::PluginChanged { plugin: plugin() }), ["volume_mount data a"]);
 }
 
 #[test]
@@ -168,14 +121,7 @@ fn an_overdue_operation_keeps_its_key_and_its_late_end_counts() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data")]);
     let id = world.running[0].id;
-    assert!(
-        world
-            .step(Event::OperationOverdue {
-                id,
-                message: "mount(2) hangs".into()
-            })
-            .is_empty()
-    );
+    assert!(world.step(Event::OperationOverdue { id, message: "mount(2) hangs".into() }).is_empty());
     assert!(world.core.operations()[0].overdue);
     assert_eq!(world.reasons(), ["VolumeOverdue"]);
     assert!(world.gone("a").is_empty());
@@ -190,14 +136,7 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     world.settle();
     for id in [id, 0, u64::MAX] {
         let failure = Failure::new(FailureClass::Final, "late", "too late");
-        assert!(
-            world
-                .step(Event::OperationDone {
-                    id,
-                    report: OperationReport::failed(failure)
-                })
-                .is_empty()
-        );
+        assert!(world.step(Event::OperationDone { id, report: OperationReport::failed(failure) }).is_empty());
     }
     assert_eq!(world.state("a", "data"), VolumeState::Mounted);
 }
@@ -208,14 +147,8 @@ fn the_event_of_a_failure_names_volume_step_and_cause() {
     world.desire("a", vec![plain("a", "data")]);
     world.fails("volume_mount data a", FailureClass::Final);
     let notice = &world.notices[0];
-    assert_eq!(
-        (notice.reason, notice.pod.as_str()),
-        ("FailedMount", "ns/a")
-    );
-    assert_eq!(
-        notice.message,
-        "MountVolume.SetUp failed for volume \"data\": disk on fire"
-    );
+    assert_eq!((notice.reason, notice.pod.as_str()), ("FailedMount", "ns/a"));
+    assert_eq!(notice.message, "MountVolume.SetUp failed for volume \"data\": disk on fire");
 }
 
 #[test]
@@ -223,13 +156,8 @@ fn a_larger_capacity_expands_the_volume_and_does_not_remount_it() {
     let mut world = World::new();
     world.desire("a", vec![staged("disk")]);
     world.settle();
-    let larger = changed(&staged("disk"), |spec| {
-        spec.persistent_volume.as_mut().unwrap().capacity = Some(20)
-    });
-    assert_eq!(
-        world.desire("a", vec![larger.clone()]),
-        ["volume_fs_resize disk a"]
-    );
+    let larger = changed(&staged("disk"), |spec| spec.persistent_volume.as_mut().unwrap().capacity = Some(20));
+    assert_eq!(world.desire("a", vec![larger.clone()]), ["volume_fs_resize disk a"]);
     world.fails("volume_fs_resize disk a", FailureClass::Final);
     assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
     assert!(world.reasons().contains(&"VolumeResizeFailed"));
@@ -240,20 +168,14 @@ fn a_larger_capacity_expands_the_volume_and_does_not_remount_it() {
 
 #[test]
 fn a_volume_that_cannot_be_expanded_here_or_is_read_only_is_left_alone() {
-    let grow = |spec: &mut volhost_model::VolumeSpec| {
-        spec.persistent_volume.as_mut().unwrap().capacity = Some(20)
-    };
+    let grow = |spec: &mut volhost_model::VolumeSpec| spec.persistent_volume.as_mut().unwrap().capacity = Some(20);
     let mut fixed = staged("fixed");
     fixed.expandable = false;
     let read_only = changed(&staged("ro"), |spec| spec.read_only = true);
     let mut world = World::new();
     world.desire("a", vec![fixed.clone(), read_only.clone()]);
     world.settle();
-    assert!(
-        world
-            .desire("a", vec![changed(&fixed, grow), changed(&read_only, grow)])
-            .is_empty()
-    );
+    assert!(world.desire("a", vec![changed(&fixed, grow), changed(&read_only, grow)]).is_empty());
 }
 
 #[test]

@@ -17,28 +17,16 @@ fn nothing_desired_starts_nothing() {
 #[test]
 fn a_volume_is_mounted_by_one_operation_and_taken_away_by_one() {
     let mut world = World::new();
-    assert_eq!(
-        world.desire("a", vec![plain("a", "data")]),
-        ["volume_mount data a"]
-    );
+    assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_mount data a"]);
     assert_eq!(world.state("a", "data"), VolumeState::Mounting);
     assert!(world.done("volume_mount data a").is_empty());
     assert_eq!(world.core.pod(&uid("a")).unwrap().phase, PodPhase::Mounted);
-    assert_eq!(
-        world.view("a", "data").path,
-        "pods/a/volumes/test.example~p/data"
-    );
+    assert_eq!(world.view("a", "data").path, "pods/a/volumes/test.example~p/data");
     assert_eq!(world.gone("a"), ["volume_unmount data a"]);
-    assert_eq!(
-        world.core.pod(&uid("a")).unwrap().phase,
-        PodPhase::Unmounting
-    );
+    assert_eq!(world.core.pod(&uid("a")).unwrap().phase, PodPhase::Unmounting);
     world.done("volume_unmount data a");
     assert!(world.core.pods().is_empty());
-    assert_eq!(
-        world.reasons(),
-        ["SuccessfulMountVolume", "SuccessfulUnmount"]
-    );
+    assert_eq!(world.reasons(), ["SuccessfulMountVolume", "SuccessfulUnmount"]);
 }
 
 #[test]
@@ -55,10 +43,7 @@ fn a_volume_that_the_pod_no_longer_lists_is_unmounted() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data"), plain("a", "logs")]);
     world.settle();
-    assert_eq!(
-        world.desire("a", vec![plain("a", "data")]),
-        ["volume_unmount logs a"]
-    );
+    assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_unmount logs a"]);
 }
 
 #[test]
@@ -66,20 +51,12 @@ fn a_volume_that_cannot_be_resolved_any_more_stays_mounted() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data"), plain("a", "logs")]);
     world.settle();
-    assert!(
-        world
-            .desire_with("a", vec![plain("a", "logs")], vec!["data"])
-            .is_empty()
-    );
+    assert!(world.desire_with("a", vec![plain("a", "logs")], vec!["data"]).is_empty());
     assert_eq!(world.state("a", "data"), VolumeState::Mounted);
     let view = world.core.pod(&uid("a")).unwrap();
     assert_eq!(view.phase, PodPhase::Mounting);
     assert_eq!(view.errors, ["volume \"data\": claim is not bound"]);
-    assert!(
-        world
-            .desire("a", vec![plain("a", "data"), plain("a", "logs")])
-            .is_empty()
-    );
+    assert!(world.desire("a", vec![plain("a", "data"), plain("a", "logs")]).is_empty());
     assert_eq!(world.core.pod(&uid("a")).unwrap().phase, PodPhase::Mounted);
 }
 
@@ -99,10 +76,7 @@ fn a_changed_source_is_unmounted_before_the_new_one_is_mounted() {
     world.settle();
     let new = changed(&old, |spec| spec.read_only = true);
     assert_eq!(world.desire("a", vec![new]), ["volume_unmount data a"]);
-    assert!(
-        !world.running[0].spec.as_ref().unwrap().read_only,
-        "the old spec is taken away"
-    );
+    assert!(!world.running[0].spec.as_ref().unwrap().read_only, "the old spec is taken away");
     assert_eq!(world.done("volume_unmount data a"), ["volume_mount data a"]);
     assert!(world.running[0].spec.as_ref().unwrap().read_only);
 }
@@ -114,20 +88,10 @@ fn a_volume_that_follows_its_source_is_refreshed_in_place() {
     volume.follows_source = true;
     world.desire("a", vec![volume.clone()]);
     world.settle();
-    assert_eq!(
-        world.step(Event::SourceChanged { uid: uid("a") }),
-        ["revolume_mount config a"]
-    );
+    assert_eq!(world.step(Event::SourceChanged { uid: uid("a") }), ["revolume_mount config a"]);
     // Changed again meanwhile: what runs may have read the old content.
-    assert!(
-        world
-            .step(Event::SourceChanged { uid: uid("a") })
-            .is_empty()
-    );
-    assert_eq!(
-        world.done("revolume_mount config a"),
-        ["revolume_mount config a"]
-    );
+    assert!(world.step(Event::SourceChanged { uid: uid("a") }).is_empty());
+    assert_eq!(world.done("revolume_mount config a"), ["revolume_mount config a"]);
     assert!(world.done("revolume_mount config a").is_empty());
     let new = changed(&volume, |spec| spec.source = "other".into());
     assert_eq!(world.desire("a", vec![new]), ["revolume_mount config a"]);
@@ -135,11 +99,7 @@ fn a_volume_that_follows_its_source_is_refreshed_in_place() {
 
 #[test]
 fn a_failed_refresh_keeps_the_mounted_content() {
-    for class in [
-        FailureClass::Final,
-        FailureClass::Uncertain,
-        FailureClass::Transient,
-    ] {
+    for class in [FailureClass::Final, FailureClass::Uncertain, FailureClass::Transient] {
         let mut world = World::new();
         let mut volume = plain("a", "config");
         volume.follows_source = true;
@@ -147,11 +107,7 @@ fn a_failed_refresh_keeps_the_mounted_content() {
         world.settle();
         world.step(Event::SourceChanged { uid: uid("a") });
         assert!(world.fails("revolume_mount config a", class).is_empty());
-        assert_eq!(
-            world.state("a", "config"),
-            VolumeState::Mounted,
-            "{class:?}"
-        );
+        assert_eq!(world.state("a", "config"), VolumeState::Mounted, "{class:?}");
         assert!(world.view("a", "config").failure.is_some());
         assert_eq!(world.tick(), ["revolume_mount config a"]);
     }
@@ -164,20 +120,13 @@ fn a_pod_that_comes_back_while_it_is_unmounted_is_mounted_again() {
     world.settle();
     world.gone("a");
     assert!(world.desire("a", vec![plain("a", "data")]).is_empty());
-    assert!(
-        world.core.mounted_volumes_of(&uid("a")).is_empty(),
-        "nobody may count on what is being taken away"
-    );
+    assert!(world.core.mounted_volumes_of(&uid("a")).is_empty(), "nobody may count on what is being taken away");
     assert_eq!(world.done("volume_unmount data a"), ["volume_mount data a"]);
 }
 
 #[test]
 fn a_mount_that_ends_after_its_pod_is_undone() {
-    for (class, undone) in [
-        (None, true),
-        (Some(FailureClass::Uncertain), true),
-        (Some(FailureClass::Final), false),
-    ] {
+    for (class, undone) in [(None, true), (Some(FailureClass::Uncertain), true), (Some(FailureClass::Final), false)] {
         let mut world = World::new();
         world.desire("a", vec![plain("a", "data")]);
         assert!(world.gone("a").is_empty());
@@ -213,10 +162,7 @@ fn another_volume_in_the_same_folder_waits_until_the_first_is_gone() {
     world.settle();
     assert_eq!(world.desire("a", vec![new]), ["volume_unmount disk a"]);
     let started = world.done("volume_unmount disk a");
-    assert!(
-        started.contains(&"volume_mount disk a".to_owned()),
-        "{started:?}"
-    );
+    assert!(started.contains(&"volume_mount disk a".to_owned()), "{started:?}");
 }
 
 #[test]
@@ -230,24 +176,16 @@ fn draining_takes_everything_away_whatever_sources_say() {
     assert!(world.desire("b", vec![plain("b", "data")]).is_empty());
     world.settle();
     assert!(
-        world.core.pods().is_empty()
-            && world.core.unused_volumes().is_empty()
-            && world.core.operations().is_empty()
+        world.core.pods().is_empty() && world.core.unused_volumes().is_empty() && world.core.operations().is_empty()
     );
 }
 
 #[test]
 fn extra_groups_come_from_mounted_volumes_and_leave_out_the_pods_own() {
     let mut world = World::new();
-    let with_gid = |name: &str, gid| {
-        changed(&shared(name), |spec| {
-            spec.persistent_volume.as_mut().unwrap().gid = Some(gid)
-        })
-    };
-    world.desire(
-        "a",
-        vec![with_gid("one", 7), with_gid("two", 5), with_gid("three", 5)],
-    );
+    let with_gid =
+        |name: &str, gid| changed(&shared(name), |spec| spec.persistent_volume.as_mut().unwrap().gid = Some(gid));
+    world.desire("a", vec![with_gid("one", 7), with_gid("two", 5), with_gid("three", 5)]);
     assert!(world.core.extra_supplemental_groups(&uid("a")).is_empty());
     world.settle();
     assert_eq!(world.core.extra_supplemental_groups(&uid("a")), [5]);
@@ -256,11 +194,7 @@ fn extra_groups_come_from_mounted_volumes_and_leave_out_the_pods_own() {
 #[test]
 fn one_pod_among_ten_thousand_volumes_costs_only_itself() {
     let mut world = World::new();
-    let volumes = |pod: &str| {
-        (0..10)
-            .map(|n| plain(pod, &format!("v{n}")))
-            .collect::<Vec<_>>()
-    };
+    let volumes = |pod: &str| (0..10).map(|n| plain(pod, &format!("v{n}"))).collect::<Vec<_>>();
     for n in 0..1_000 {
         let pod = format!("pod{n}");
         world.desire(&pod, volumes(&pod));

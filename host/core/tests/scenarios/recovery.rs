@@ -29,10 +29,7 @@ fn a_taken_over_volume_that_follows_its_source_is_ready_at_once_and_refreshed() 
 fn an_incomplete_mount_that_is_wanted_is_mounted_again() {
     let mut world = World::new();
     world.recovered("a", &plain("a", "data"), false);
-    assert_eq!(
-        world.desire("a", vec![plain("a", "data")]),
-        ["volume_mount data a"]
-    );
+    assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_mount data a"]);
     world.fails("volume_mount data a", FailureClass::Final);
     assert_eq!(
         world.state("a", "data"),
@@ -60,11 +57,7 @@ fn two_pods_of_one_volume_are_both_taken_away_and_then_its_device() {
     world.recovered("a", &staged("disk"), true);
     world.recovered("b", &staged("disk"), true);
     let started = world.step(Event::SourcesSynced);
-    assert_eq!(
-        started,
-        ["volume_unmount disk a", "volume_unmount disk b"],
-        "unmounts of two pods run side by side"
-    );
+    assert_eq!(started, ["volume_unmount disk a", "volume_unmount disk b"], "unmounts of two pods run side by side");
     assert!(world.done("volume_unmount disk a").is_empty());
     assert_eq!(world.done("volume_unmount disk b"), ["unmount_device disk"]);
 }
@@ -111,12 +104,6 @@ fn a_failed_unmount_of_what_was_complete_does_not_let_it_be_taken_over() {
     let mut world = World::new();
     world.recovered("a", &plain("a", "data"), true);
     world.step(Event::SourcesSynced);
-    assert!(
-        world.desire("a", vec![plain("a", "data")]).is_empty(),
-        "the unmount runs"
-    );
-    assert_eq!(
-        world.fails("volume_unmount data a", FailureClass::Uncertain),
-        ["volume_mount data a"]
-    );
+    assert!(world.desire("a", vec![plain("a", "data")]).is_empty(), "the unmount runs");
+    assert_eq!(world.fails("volume_unmount data a", FailureClass::Uncertain), ["volume_mount data a"]);
 }

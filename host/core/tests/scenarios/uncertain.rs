@@ -8,23 +8,14 @@ use crate::kit::*;
 
 fn mount_of(world: &World) -> (bool, bool) {
     match world.running[0].kind {
-        OperationKind::Mount {
-            device_mounted,
-            remount,
-        } => (device_mounted, remount),
+        OperationKind::Mount { device_mounted, remount } => (device_mounted, remount),
         other => panic!("{other:?}"),
     }
 }
 
 fn device_fails(world: &mut World, class: FailureClass, device: Option<DeviceReport>) {
     let failure = Failure::new(class, "MountVolume.MountDevice", "no medium");
-    world.end(
-        "volume_mount disk a",
-        OperationReport {
-            device,
-            ..OperationReport::failed(failure)
-        },
-    );
+    world.end("volume_mount disk a", OperationReport { device, ..OperationReport::failed(failure) });
 }
 
 fn with_disk() -> World {
@@ -77,11 +68,7 @@ fn a_transient_failure_changes_no_state() {
 #[test]
 fn a_device_that_timed_out_is_mounted_again_and_unmounted_when_unwanted() {
     let mut world = with_disk();
-    device_fails(
-        &mut world,
-        FailureClass::Uncertain,
-        Some(DeviceReport::Uncertain),
-    );
+    device_fails(&mut world, FailureClass::Uncertain, Some(DeviceReport::Uncertain));
     world.tick();
     assert_eq!(mount_of(&world), (false, false));
     device_fails(&mut world, FailureClass::Uncertain, None);
@@ -93,17 +80,9 @@ fn a_device_that_timed_out_is_mounted_again_and_unmounted_when_unwanted() {
 #[test]
 fn a_device_that_failed_after_a_timeout_is_not_there() {
     let mut world = with_disk();
-    device_fails(
-        &mut world,
-        FailureClass::Uncertain,
-        Some(DeviceReport::Uncertain),
-    );
+    device_fails(&mut world, FailureClass::Uncertain, Some(DeviceReport::Uncertain));
     world.tick();
-    device_fails(
-        &mut world,
-        FailureClass::Final,
-        Some(DeviceReport::Unmounted),
-    );
+    device_fails(&mut world, FailureClass::Final, Some(DeviceReport::Unmounted));
     assert!(world.gone("a").is_empty());
     assert!(world.core.unused_volumes().is_empty());
 }
@@ -146,27 +125,17 @@ fn a_device_whose_unmount_failed_is_not_forgotten() {
     assert_eq!(world.core.unused_volumes()[0].state, VolumeState::Unused);
     assert!(world.reasons().contains(&"FailedUnmountDevice"));
     // A pod that wants it now gets it mounted anew.
-    assert_eq!(
-        world.desire("b", vec![staged("disk")]),
-        ["volume_mount disk b"]
-    );
+    assert_eq!(world.desire("b", vec![staged("disk")]), ["volume_mount disk b"]);
     assert_eq!(mount_of(&world), (false, false));
 }
 
 #[test]
 fn a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain() {
     let mut world = with_disk();
-    let failure = Failure::new(
-        FailureClass::Uncertain,
-        "MountVolume.Setup",
-        "failed while expanding volume",
-    );
+    let failure = Failure::new(FailureClass::Uncertain, "MountVolume.Setup", "failed while expanding volume");
     world.end(
         "volume_mount disk a",
-        OperationReport {
-            device: Some(DeviceReport::Mounted),
-            ..OperationReport::failed(failure)
-        },
+        OperationReport { device: Some(DeviceReport::Mounted), ..OperationReport::failed(failure) },
     );
     assert_eq!(world.state("a", "disk"), VolumeState::Uncertain);
     world.tick();

@@ -8,20 +8,12 @@ use crate::kit::*;
 
 fn wait_mounted(world: &mut World, pod: &str, seconds: u64) {
     let deadline = world.now + seconds * 1_000 * MS;
-    world.step(Event::WaitMounted {
-        waiter: 1,
-        uid: uid(pod),
-        deadline,
-    });
+    world.step(Event::WaitMounted { waiter: 1, uid: uid(pod), deadline });
 }
 
 fn wait_unmounted(world: &mut World, pod: &str, seconds: u64) {
     let deadline = world.now + seconds * 1_000 * MS;
-    world.step(Event::WaitUnmounted {
-        waiter: 2,
-        uid: uid(pod),
-        deadline,
-    });
+    world.step(Event::WaitUnmounted { waiter: 2, uid: uid(pod), deadline });
 }
 
 #[test]
@@ -65,49 +57,26 @@ fn a_pod_that_goes_away_ends_the_wait_for_it() {
 #[test]
 fn a_wait_that_times_out_names_every_volume_its_step_and_its_cause() {
     let mut world = World::new();
-    world.desire_with(
-        "a",
-        vec![plain("a", "bad"), plain("a", "good"), plain("a", "hangs")],
-        vec!["claimed"],
-    );
+    world.desire_with("a", vec![plain("a", "bad"), plain("a", "good"), plain("a", "hangs")], vec!["claimed"]);
     world.done("volume_mount good a");
     world.fails("volume_mount bad a", FailureClass::Final);
     let id = world.running[0].id;
-    world.step(Event::OperationOverdue {
-        id,
-        message: "mount(2) of server:/x".into(),
-    });
+    world.step(Event::OperationOverdue { id, message: "mount(2) of server:/x".into() });
     wait_mounted(&mut world, "a", 0);
     let failure = world.answers[0].1.clone().unwrap_err();
     assert!(failure.timed_out && !failure.unknown_pod);
     assert_eq!(failure.pod, "ns/a");
-    let seen: Vec<_> = failure
-        .volumes
-        .iter()
-        .map(|v| (v.name.as_str(), v.state, v.step.as_str(), v.reason.as_str()))
-        .collect();
+    let seen: Vec<_> =
+        failure.volumes.iter().map(|v| (v.name.as_str(), v.state, v.step.as_str(), v.reason.as_str())).collect();
     assert_eq!(
         seen,
         [
             ("bad", VolumeState::Pending, "MountVolume.SetUp", ""),
-            (
-                "hangs",
-                VolumeState::Mounting,
-                "volume_mount is running",
-                "past its deadline: mount(2) of server:/x"
-            ),
-            (
-                "claimed",
-                VolumeState::Unresolved,
-                "resolving the volume",
-                "claim is not bound"
-            ),
+            ("hangs", VolumeState::Mounting, "volume_mount is running", "past its deadline: mount(2) of server:/x"),
+            ("claimed", VolumeState::Unresolved, "resolving the volume", "claim is not bound"),
         ]
     );
-    assert_eq!(
-        failure.volumes[0].failure.as_ref().unwrap().message,
-        "disk on fire"
-    );
+    assert_eq!(failure.volumes[0].failure.as_ref().unwrap().message, "disk on fire");
     assert!(failure.volumes[0].retry_at.is_some());
 }
 
@@ -125,18 +94,11 @@ fn a_claim_that_is_bound_in_time_ends_the_wait_well() {
 #[test]
 fn a_volume_that_the_source_forgot_keeps_the_pod_waiting() {
     let mut world = World::new();
-    let told = volhost_core::DesiredPod {
-        pod: pod("a", vec![outer("data")]),
-        volumes: vec![],
-        unresolved: vec![],
-    };
+    let told = volhost_core::DesiredPod { pod: pod("a", vec![outer("data")]), volumes: vec![], unresolved: vec![] };
     world.step(Event::PodDesired(told));
     wait_mounted(&mut world, "a", 1);
     world.tick();
-    assert_eq!(
-        world.answers[0].1.clone().unwrap_err().volumes[0].name,
-        "data"
-    );
+    assert_eq!(world.answers[0].1.clone().unwrap_err().volumes[0].name, "data");
 }
 
 #[test]

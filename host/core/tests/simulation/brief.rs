@@ -6,33 +6,15 @@ pub fn brief(event: &Event) -> String {
     match event {
         Event::PodDesired(told) => {
             let volumes = told.volumes.iter().map(|volume| {
-                let capacity = volume
-                    .spec
-                    .persistent_volume
-                    .as_ref()
-                    .and_then(|pv| pv.capacity)
-                    .unwrap_or(0);
-                format!(
-                    "{}/{}/{capacity}",
-                    volume.outer_name,
-                    crate::volumes::variant_of(&volume.spec)
-                )
+                let capacity = volume.spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0);
+                format!("{}/{}/{capacity}", volume.outer_name, crate::volumes::variant_of(&volume.spec))
             });
-            let unresolved = told
-                .unresolved
-                .iter()
-                .map(|volume| format!("{}?", volume.outer_name));
-            format!(
-                "desired {} [{}]",
-                told.pod.uid,
-                volumes.chain(unresolved).collect::<Vec<_>>().join(" ")
-            )
+            let unresolved = told.unresolved.iter().map(|volume| format!("{}?", volume.outer_name));
+            format!("desired {} [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
         }
         Event::OperationDone { id, report } => {
-            let end = report.result.as_ref().map_or_else(
-                |failure| format!("{:?}", failure.class),
-                |()| "Done".to_owned(),
-            );
+            let end =
+                report.result.as_ref().map_or_else(|failure| format!("{:?}", failure.class), |()| "Done".to_owned());
             format!("end {id} {end} device={:?}", report.device)
         }
         Event::Recovered(found) => {

@@ -17,10 +17,7 @@ impl Sim {
         self.note("*** no more faults".to_owned());
         for mut told in self.live.clone().into_values() {
             for volume in std::mem::take(&mut told.unresolved) {
-                let kind = KINDS
-                    .iter()
-                    .find(|kind| outer(kind) == volume.outer_name)
-                    .ok_or("no such kind")?;
+                let kind = KINDS.iter().find(|kind| outer(kind) == volume.outer_name).ok_or("no such kind")?;
                 told.volumes.push(desired(kind, &told.pod.uid, 0, 10));
             }
             self.live.insert(told.pod.uid.clone(), told.clone());
@@ -35,8 +32,7 @@ impl Sim {
             if turns > TURNS {
                 return Err("the machine does not come to rest".to_owned());
             }
-            let in_use: BTreeSet<UniqueVolumeName> =
-                self.life.core.volumes_in_use().into_iter().collect();
+            let in_use: BTreeSet<UniqueVolumeName> = self.life.core.volumes_in_use().into_iter().collect();
             if !self.config.host_attaches && (in_use != self.truth.attached || turns < 10) {
                 self.controller_speaks()?;
             } else if let Some(id) = self.life.running.keys().next().copied() {
@@ -60,11 +56,8 @@ impl Sim {
             for volume in &told.volumes {
                 let place = (uid.clone(), volume.unique_name.clone());
                 let Some(real) = self.truth.mounts.get(&place) else {
-                    let elsewhere = self
-                        .truth
-                        .mounts
-                        .keys()
-                        .any(|(pod, other)| *other == volume.unique_name && pod != uid);
+                    let elsewhere =
+                        self.truth.mounts.keys().any(|(pod, other)| *other == volume.unique_name && pod != uid);
                     if kind_of(&volume.unique_name).single_pod && elsewhere {
                         blocked.insert(uid.clone());
                         continue;
@@ -74,35 +67,17 @@ impl Sim {
                 if real.variant != variant_of(&volume.spec) {
                     return Err(format!("{place:?} is mounted from the wrong source"));
                 }
-                if volume.follows_source
-                    && real.version != self.versions.get(uid).copied().unwrap_or(0)
-                {
+                if volume.follows_source && real.version != self.versions.get(uid).copied().unwrap_or(0) {
                     return Err(format!("{place:?} shows stale content"));
                 }
-                let capacity = volume
-                    .spec
-                    .persistent_volume
-                    .as_ref()
-                    .and_then(|pv| pv.capacity)
-                    .unwrap_or(0);
-                if volume.expandable
-                    && self
-                        .truth
-                        .sizes
-                        .get(&volume.unique_name)
-                        .is_none_or(|size| *size < capacity)
-                {
+                let capacity = volume.spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0);
+                if volume.expandable && self.truth.sizes.get(&volume.unique_name).is_none_or(|size| *size < capacity) {
                     return Err(format!("{place:?} is too small"));
                 }
                 wanted.insert(place);
             }
         }
-        if let Some(place) = self
-            .truth
-            .mounts
-            .keys()
-            .find(|place| !wanted.contains(*place))
-        {
+        if let Some(place) = self.truth.mounts.keys().find(|place| !wanted.contains(*place)) {
             return Err(format!("{place:?} is left over"));
         }
         let used = |volume: &UniqueVolumeName| wanted.iter().any(|(_, other)| other == volume);
@@ -115,8 +90,7 @@ impl Sim {
         let core = &self.life.core;
         for pod in core.pods() {
             let uid = PodUid::new(&*pod.uid).map_err(|error| error.to_string())?;
-            if pod.phase != PodPhase::Mounted && !blocked.contains(&uid) || !live.contains_key(&uid)
-            {
+            if pod.phase != PodPhase::Mounted && !blocked.contains(&uid) || !live.contains_key(&uid) {
                 return Err(format!("pod {uid} is shown as {:?}", pod.phase));
             }
         }
@@ -125,27 +99,15 @@ impl Sim {
         }
         // A failure of a pod that another pod keeps from the volume is remembered until its turn comes.
         let blocked_at = |volume: &str| {
-            !blocked.is_empty()
-                && KINDS
-                    .iter()
-                    .any(|kind| kind.single_pod && volume.ends_with(kind.name))
+            !blocked.is_empty() && KINDS.iter().any(|kind| kind.single_pod && volume.ends_with(kind.name))
         };
-        let operations: Vec<_> = core
-            .operations()
-            .into_iter()
-            .filter(|view| view.running || !blocked_at(&view.volume))
-            .collect();
+        let operations: Vec<_> =
+            core.operations().into_iter().filter(|view| view.running || !blocked_at(&view.volume)).collect();
         if !core.unused_volumes().is_empty() || !operations.is_empty() {
-            return Err(format!(
-                "at rest, and yet: {:?} {operations:?}",
-                core.unused_volumes()
-            ));
+            return Err(format!("at rest, and yet: {:?} {operations:?}", core.unused_volumes()));
         }
         if !self.life.waiting.is_empty() {
-            return Err(format!(
-                "waiters {:?} were never answered",
-                self.life.waiting
-            ));
+            return Err(format!("waiters {:?} were never answered", self.life.waiting));
         }
         Ok(())
     }

@@ -14,19 +14,10 @@ impl Sim {
     pub fn crash(&mut self) -> Result<(), String> {
         self.note("*** crash".to_owned());
         for (operation, version) in std::mem::take(&mut self.life.running).into_values() {
-            let fate = if self.random.chance(50) {
-                Fate::Uncertain
-            } else {
-                Fate::Final
-            };
+            let fate = if self.random.chance(50) { Fate::Uncertain } else { Fate::Final };
             self.truth.end(&operation, version, fate, &mut self.random);
         }
-        let gone: Vec<PodUid> = self
-            .live
-            .keys()
-            .filter(|_| self.random.chance(20))
-            .cloned()
-            .collect();
+        let gone: Vec<PodUid> = self.live.keys().filter(|_| self.random.chance(20)).cloned().collect();
         gone.iter().for_each(|uid| drop(self.live.remove(uid)));
         self.life = Life::new(self.config);
         self.life.recovering = true;
@@ -34,12 +25,8 @@ impl Sim {
         self.truth.old_mounts = self.truth.mounts.keys().cloned().collect();
         self.truth.old_devices = self.truth.devices.clone();
         self.truth.old_attached = self.truth.attached.clone();
-        let mounts: Vec<(Place, u64)> = self
-            .truth
-            .mounts
-            .iter()
-            .map(|(place, real)| (place.clone(), real.variant))
-            .collect();
+        let mounts: Vec<(Place, u64)> =
+            self.truth.mounts.iter().map(|(place, real)| (place.clone(), real.variant)).collect();
         for ((uid, volume), variant) in mounts {
             let kind = kind_of(&volume);
             let recorded = self.random.chance(80);
@@ -66,12 +53,7 @@ impl Sim {
             };
             self.step(Event::Recovered(found))?;
         }
-        let staged: BTreeSet<UniqueVolumeName> = self
-            .truth
-            .devices
-            .union(&self.truth.attached)
-            .cloned()
-            .collect();
+        let staged: BTreeSet<UniqueVolumeName> = self.truth.devices.union(&self.truth.attached).cloned().collect();
         for volume in staged {
             let kind = kind_of(&volume);
             let found = RecoveredDevice {

@@ -30,19 +30,13 @@ const STEPS_A_SEED: u64 = 400;
 const STEPS: u64 = 200_000;
 
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| {
-        text.parse()
-            .unwrap_or_else(|_| panic!("{variable} is not a number: {text}"))
-    })
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
 fn run(seed: u64, steps: u64, mutation: Option<Mutation>) -> Result<(), String> {
-    Sim::new(Settings {
-        seed,
-        steps,
-        mutation,
-    })
-    .run()
+    Sim::new(Settings { seed, steps, mutation }).run()
 }
 
 #[test]
@@ -52,14 +46,10 @@ fn the_rules_hold_whatever_happens() {
         run(seed, steps, None).unwrap_or_else(|failure| panic!("{failure}"));
         return;
     }
-    let seeds = number("VOLHOST_SIM_STEPS")
-        .unwrap_or(STEPS)
-        .div_ceil(STEPS_A_SEED);
+    let seeds = number("VOLHOST_SIM_STEPS").unwrap_or(STEPS).div_ceil(STEPS_A_SEED);
     for seed in 1..=seeds {
         if let Err(failure) = run(seed, STEPS_A_SEED, None) {
-            panic!(
-                "{failure}\nagain: VOLHOST_SIM_SEED={seed} cargo test -p volhost-core --test simulation"
-            );
+            panic!("{failure}\nagain: VOLHOST_SIM_SEED={seed} cargo test -p volhost-core --test simulation");
         }
     }
 }
@@ -83,12 +73,8 @@ fn an_unresolved_volume_whose_source_changed_is_refreshed_once_it_is_resolved() 
 const SEEDS_A_MUTANT: u64 = 150;
 
 fn is_noticed(mutation: Mutation, by: &str) {
-    let mut failures =
-        (1..=SEEDS_A_MUTANT).filter_map(|seed| run(seed, STEPS_A_SEED, Some(mutation)).err());
-    assert!(
-        failures.any(|failure| failure.contains(by)),
-        "nobody noticed {mutation:?} as {by}"
-    );
+    let mut failures = (1..=SEEDS_A_MUTANT).filter_map(|seed| run(seed, STEPS_A_SEED, Some(mutation)).err());
+    assert!(failures.any(|failure| failure.contains(by)), "nobody noticed {mutation:?} as {by}");
 }
 
 #[test]

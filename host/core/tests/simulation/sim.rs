@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use volhost_core::config::Mutation;
 use volhost_core::{
-    BACKOFF_INITIAL, Command, Config, Core, DesiredPod, Event, Operation, OperationId,
-    OperationReport, Time, WaiterId,
+    BACKOFF_INITIAL, Command, Config, Core, DesiredPod, Event, Operation, OperationId, OperationReport, Time, WaiterId,
 };
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
@@ -80,18 +79,14 @@ impl Life {
 
     /// Whatever failed on the volume may be tried at once again.
     pub fn forgive(&mut self, concerned: impl Fn(&UniqueVolumeName) -> bool) {
-        self.failed_at
-            .retain(|(volume, _, _), _| !concerned(volume));
+        self.failed_at.retain(|(volume, _, _), _| !concerned(volume));
     }
 }
 
 impl Sim {
     pub fn new(settings: Settings) -> Self {
         let mut random = Random::new(settings.seed);
-        let config = Config {
-            host_attaches: random.chance(50),
-            mutation: settings.mutation,
-        };
+        let config = Config { host_attaches: random.chance(50), mutation: settings.mutation };
         Self {
             settings,
             random,
@@ -112,17 +107,10 @@ impl Sim {
     /// # Errors
     /// The rule that was broken, with the last lines of the trace.
     pub fn run(&mut self) -> Result<(), String> {
-        let result = (0..self.settings.steps)
-            .try_for_each(|_| self.act())
-            .and_then(|()| self.converge());
+        let result = (0..self.settings.steps).try_for_each(|_| self.act()).and_then(|()| self.converge());
         result.map_err(|failure| {
             let trace: Vec<String> = self.trace.drain(..).collect();
-            format!(
-                "seed {} ({:?}):\n{}\n=> {failure}",
-                self.settings.seed,
-                self.config,
-                trace.join("\n")
-            )
+            format!("seed {} ({:?}):\n{}\n=> {failure}", self.settings.seed, self.config, trace.join("\n"))
         })
     }
 
@@ -131,8 +119,7 @@ impl Sim {
             self.trace.pop_front();
         }
         let at = self.now % (100_000 * SECOND);
-        self.trace
-            .push_back(format!("{:>12.3} {line}", at as f64 / 1e6));
+        self.trace.push_back(format!("{:>12.3} {line}", at as f64 / 1e6));
     }
 
     fn act(&mut self) -> Result<(), String> {
@@ -160,17 +147,11 @@ impl Sim {
     /// A pod with any volumes; much of it as before, so that things also stay.
     fn tell_pod(&mut self, uid: &PodUid) -> Result<(), String> {
         let before = self.live.get(uid).cloned();
-        let mut told = DesiredPod {
-            pod: pod(uid, vec![]),
-            volumes: vec![],
-            unresolved: vec![],
-        };
+        let mut told = DesiredPod { pod: pod(uid, vec![]), volumes: vec![], unresolved: vec![] };
         let mut used = vec![];
         for kind in &KINDS {
             let name = outer(kind);
-            let old = before
-                .as_ref()
-                .and_then(|pod| pod.volumes.iter().find(|volume| volume.outer_name == name));
+            let old = before.as_ref().and_then(|pod| pod.volumes.iter().find(|volume| volume.outer_name == name));
             match (old, self.random.below(100)) {
                 (_, 0..=9) => told.unresolved.push(unresolved(kind, self.random.below(2))),
                 (Some(old), 10..=69) => told.volumes.push(old.clone()),
@@ -192,11 +173,7 @@ impl Sim {
         self.forgive_pod(&uid);
         for volume in &told.volumes {
             let place = (uid.clone(), volume.unique_name.clone());
-            if self
-                .life
-                .intact
-                .get(&place)
-                .is_some_and(|variant| *variant == crate::volumes::variant_of(&volume.spec))
+            if self.life.intact.get(&place).is_some_and(|variant| *variant == crate::volumes::variant_of(&volume.spec))
                 && !self.draining
             {
                 self.life.unsettled.remove(&place);
@@ -215,20 +192,10 @@ impl Sim {
     }
 
     fn forgive_pod(&mut self, uid: &PodUid) {
-        let mounts = self
-            .truth
-            .mounts
-            .keys()
-            .filter(|(pod, _)| pod == uid)
-            .map(|(_, volume)| volume.clone());
+        let mounts = self.truth.mounts.keys().filter(|(pod, _)| pod == uid).map(|(_, volume)| volume.clone());
         let mut volumes: BTreeSet<UniqueVolumeName> = mounts.collect();
         volumes.extend(
-            self.life
-                .told
-                .get(uid)
-                .into_iter()
-                .flat_map(|told| &told.volumes)
-                .map(|volume| volume.unique_name.clone()),
+            self.life.told.get(uid).into_iter().flat_map(|told| &told.volumes).map(|volume| volume.unique_name.clone()),
         );
         volumes.extend(
             self.life
@@ -252,17 +219,11 @@ impl Sim {
     pub fn end(&mut self, id: OperationId, fate: Fate) -> Result<(), String> {
         let (operation, version) = self.life.running.remove(&id).unwrap();
         let report = self.truth.end(&operation, version, fate, &mut self.random);
-        let key = (
-            operation.volume.clone(),
-            operation.pod_uid.clone(),
-            operation.kind.name(),
-        );
+        let key = (operation.volume.clone(), operation.pod_uid.clone(), operation.kind.name());
         if report.result.is_ok() {
             self.life.forgive(|volume| *volume == operation.volume);
             if let Some(pod) = &operation.pod_uid {
-                self.life
-                    .unsettled
-                    .remove(&(pod.clone(), operation.volume.clone()));
+                self.life.unsettled.remove(&(pod.clone(), operation.volume.clone()));
             }
         } else {
             self.life.failed_at.insert(key, self.now);
@@ -275,10 +236,7 @@ impl Sim {
         let Some(id) = self.random.pick(&ids).copied() else {
             return Ok(());
         };
-        self.step(Event::OperationOverdue {
-            id,
-            message: "it hangs".to_owned(),
-        })
+        self.step(Event::OperationOverdue { id, message: "it hangs".to_owned() })
     }
 
     fn advance(&mut self) -> Result<(), String> {
@@ -311,17 +269,9 @@ impl Sim {
         let mounted = self.random.chance(60);
         self.life.waiting.insert(waiter, (uid.clone(), mounted));
         if mounted {
-            self.step(Event::WaitMounted {
-                waiter,
-                uid,
-                deadline,
-            })
+            self.step(Event::WaitMounted { waiter, uid, deadline })
         } else {
-            self.step(Event::WaitUnmounted {
-                waiter,
-                uid,
-                deadline,
-            })
+            self.step(Event::WaitUnmounted { waiter, uid, deadline })
         }
     }
 
@@ -343,23 +293,14 @@ impl Sim {
             return Ok(());
         }
         self.truth.attached = in_use.into_iter().collect();
-        let report = self
-            .truth
-            .attached
-            .iter()
-            .map(|name| (name.clone(), "/dev/sim".to_owned()))
-            .collect();
+        let report = self.truth.attached.iter().map(|name| (name.clone(), "/dev/sim".to_owned())).collect();
         self.life.forgive(|_| true);
         self.step(Event::NodeAttachments(report))
     }
 
     /// After a start, sources tell of one pod after the other, and then that they have told all.
     pub fn sources_go_on(&mut self) -> Result<(), String> {
-        let untold = self
-            .live
-            .iter()
-            .find(|(uid, _)| !self.life.told.contains_key(*uid))
-            .map(|(_, told)| told.clone());
+        let untold = self.live.iter().find(|(uid, _)| !self.life.told.contains_key(*uid)).map(|(_, told)| told.clone());
         if let Some(told) = untold {
             return self.tell(told);
         }
@@ -380,24 +321,12 @@ impl Sim {
         self.step(Event::WaitCancelled { waiter: 0 })?;
         let id = self.life.last_id + self.random.below(5) + 1;
         let ended = self.random.below(self.life.last_id + 1);
-        let id = if self.life.running.contains_key(&ended) {
-            id
-        } else {
-            ended
-        };
+        let id = if self.life.running.contains_key(&ended) { id } else { ended };
         let before = (self.life.core.pods(), self.life.core.operations());
-        self.step(Event::OperationDone {
-            id,
-            report: OperationReport::done(),
-        })?;
-        self.step(Event::OperationOverdue {
-            id,
-            message: String::new(),
-        })?;
+        self.step(Event::OperationDone { id, report: OperationReport::done() })?;
+        self.step(Event::OperationOverdue { id, message: String::new() })?;
         if before != (self.life.core.pods(), self.life.core.operations()) {
-            return Err(format!(
-                "an answer for operation {id}, which does not run, changed something"
-            ));
+            return Err(format!("an answer for operation {id}, which does not run, changed something"));
         }
         let (now, past) = (self.now, self.now - 3 * SECOND);
         self.now = past;
@@ -416,46 +345,28 @@ impl Sim {
         for command in self.life.core.step(self.now, event) {
             match command {
                 Command::Start(operation) => {
-                    let pod = operation
-                        .pod_uid
-                        .as_ref()
-                        .map(ToString::to_string)
-                        .unwrap_or_default();
-                    self.note(format!(
-                        "      start {} {:?} {} {pod}",
-                        operation.id, operation.kind, operation.volume
-                    ));
+                    let pod = operation.pod_uid.as_ref().map(ToString::to_string).unwrap_or_default();
+                    self.note(format!("      start {} {:?} {} {pod}", operation.id, operation.kind, operation.volume));
                     self.check_start(&operation)?;
                     self.life.last_id = operation.id;
                     let slot = (operation.volume.clone(), operation.pod_uid.clone());
                     self.life.failed_at.retain(|(volume, pod, name), _| {
                         (volume, pod) != (&slot.0, &slot.1) || *name == operation.kind.name()
                     });
-                    let version = operation
-                        .pod_uid
-                        .as_ref()
-                        .and_then(|pod| self.versions.get(pod))
-                        .copied()
-                        .unwrap_or(0);
+                    let version =
+                        operation.pod_uid.as_ref().and_then(|pod| self.versions.get(pod)).copied().unwrap_or(0);
                     self.life.running.insert(operation.id, (operation, version));
                 }
                 Command::ArmTimer(at) => {
                     if self.life.armed.is_some_and(|armed| armed <= at) {
-                        return Err(format!(
-                            "the timer was armed again for {at}, which is not earlier"
-                        ));
+                        return Err(format!("the timer was armed again for {at}, which is not earlier"));
                     }
                     self.life.armed = Some(at);
                 }
                 Command::Answer { waiter, result } => {
-                    self.note(format!(
-                        "      answer {waiter} {}",
-                        if result.is_ok() { "ok" } else { "failed" }
-                    ));
+                    self.note(format!("      answer {waiter} {}", if result.is_ok() { "ok" } else { "failed" }));
                     let Some((uid, mounted)) = self.life.waiting.remove(&waiter) else {
-                        return Err(format!(
-                            "waiter {waiter} was answered though it does not wait"
-                        ));
+                        return Err(format!("waiter {waiter} was answered though it does not wait"));
                     };
                     if result.is_ok() {
                         self.check_answer(&uid, mounted)?;

@@ -57,20 +57,13 @@ fn failed(class: FailureClass) -> OperationReport {
 
 impl Truth {
     /// Ends the operation, in the world and in the report of it. `version` is what the operation saw of the source.
-    pub fn end(
-        &mut self,
-        operation: &Operation,
-        version: u64,
-        fate: Fate,
-        random: &mut Random,
-    ) -> OperationReport {
+    pub fn end(&mut self, operation: &Operation, version: u64, fate: Fate, random: &mut Random) -> OperationReport {
         let volume = operation.volume.clone();
         let place = operation.pod_uid.clone().map(|pod| (pod, volume.clone()));
         match operation.kind {
-            OperationKind::Mount {
-                device_mounted,
-                remount,
-            } => self.end_mount(operation, device_mounted, remount, version, fate, random),
+            OperationKind::Mount { device_mounted, remount } => {
+                self.end_mount(operation, device_mounted, remount, version, fate, random)
+            }
             OperationKind::Map { device_mounted } => {
                 self.end_mount(operation, device_mounted, false, version, fate, random)
             }
@@ -91,10 +84,7 @@ impl Truth {
                 Fate::Done => {
                     self.old_attached.remove(&volume);
                     self.attached.insert(volume);
-                    OperationReport {
-                        device_path: Some("/dev/sim".to_owned()),
-                        ..OperationReport::done()
-                    }
+                    OperationReport { device_path: Some("/dev/sim".to_owned()), ..OperationReport::done() }
                 }
                 Fate::Final | Fate::FinalAtDevice => {
                     if !self.old_attached.contains(&volume) {
@@ -118,10 +108,7 @@ impl Truth {
             OperationKind::Expand { to, .. } => match fate {
                 Fate::Done => {
                     self.sizes.insert(volume, to);
-                    OperationReport {
-                        size: Some(to),
-                        ..OperationReport::done()
-                    }
+                    OperationReport { size: Some(to), ..OperationReport::done() }
                 }
                 Fate::Uncertain => failed(FailureClass::Uncertain),
                 _ => failed(FailureClass::Final),
@@ -141,15 +128,9 @@ impl Truth {
         let volume = operation.volume.clone();
         let place = (operation.pod_uid.clone().unwrap(), volume.clone());
         let spec = operation.spec.clone().unwrap();
-        let real = Real {
-            variant: variant_of(&spec),
-            version,
-        };
+        let real = Real { variant: variant_of(&spec), version };
         let needs_device = kind_of(&volume).device_mountable && !device_mounted;
-        let (old_mount, old_device) = (
-            self.old_mounts.contains(&place),
-            self.old_devices.contains(&volume),
-        );
+        let (old_mount, old_device) = (self.old_mounts.contains(&place), self.old_devices.contains(&volume));
         match fate {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Done => {
@@ -158,29 +139,18 @@ impl Truth {
                     self.old_devices.remove(&volume);
                 }
                 let size = self.sizes.entry(volume).or_default();
-                *size = (*size).max(
-                    spec.persistent_volume
-                        .as_ref()
-                        .and_then(|pv| pv.capacity)
-                        .unwrap_or(0),
-                );
+                *size = (*size).max(spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0));
                 self.old_mounts.remove(&place);
                 self.mounts.insert(place, real);
                 let device = (needs_device && random.chance(50)).then_some(DeviceReport::Mounted);
-                OperationReport {
-                    device,
-                    ..OperationReport::done()
-                }
+                OperationReport { device, ..OperationReport::done() }
             }
             Fate::FinalAtDevice if needs_device => {
                 if !old_device {
                     self.devices.remove(&volume);
                 }
                 self.final_mount(&place, remount, old_mount);
-                OperationReport {
-                    device: Some(DeviceReport::Unmounted),
-                    ..failed(FailureClass::Final)
-                }
+                OperationReport { device: Some(DeviceReport::Unmounted), ..failed(FailureClass::Final) }
             }
             Fate::Final | Fate::FinalAtDevice => {
                 self.final_mount(&place, remount, old_mount);
@@ -188,10 +158,7 @@ impl Truth {
                     return failed(FailureClass::Final);
                 }
                 self.devices.insert(volume);
-                OperationReport {
-                    device: Some(DeviceReport::Mounted),
-                    ..failed(FailureClass::Final)
-                }
+                OperationReport { device: Some(DeviceReport::Mounted), ..failed(FailureClass::Final) }
             }
             Fate::Uncertain => {
                 if needs_device && random.chance(50) {
@@ -230,11 +197,7 @@ fn end_removal(fate: Fate, random: &mut Random, remove: impl FnOnce() -> bool) -
             if random.chance(50) {
                 remove();
             }
-            failed(if fate == Fate::Uncertain {
-                FailureClass::Uncertain
-            } else {
-                FailureClass::Final
-            })
+            failed(if fate == Fate::Uncertain { FailureClass::Uncertain } else { FailureClass::Final })
         }
     }
 }

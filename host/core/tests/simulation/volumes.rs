@@ -31,55 +31,14 @@ const PLAIN: Kind = Kind {
 };
 
 pub const KINDS: [Kind; 8] = [
-    Kind {
-        name: "scratch",
-        ..PLAIN
-    },
-    Kind {
-        name: "host",
-        ..PLAIN
-    },
-    Kind {
-        name: "config",
-        follows_source: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "disk",
-        shared: true,
-        attachable: true,
-        device_mountable: true,
-        expandable: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "staged",
-        shared: true,
-        device_mountable: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "attached",
-        shared: true,
-        attachable: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "once",
-        shared: true,
-        attachable: true,
-        device_mountable: true,
-        single_pod: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "raw",
-        shared: true,
-        attachable: true,
-        device_mountable: true,
-        block: true,
-        ..PLAIN
-    },
+    Kind { name: "scratch", ..PLAIN },
+    Kind { name: "host", ..PLAIN },
+    Kind { name: "config", follows_source: true, ..PLAIN },
+    Kind { name: "disk", shared: true, attachable: true, device_mountable: true, expandable: true, ..PLAIN },
+    Kind { name: "staged", shared: true, device_mountable: true, ..PLAIN },
+    Kind { name: "attached", shared: true, attachable: true, ..PLAIN },
+    Kind { name: "once", shared: true, attachable: true, device_mountable: true, single_pod: true, ..PLAIN },
+    Kind { name: "raw", shared: true, attachable: true, device_mountable: true, block: true, ..PLAIN },
 ];
 
 pub fn plugin() -> PluginName {
@@ -87,10 +46,7 @@ pub fn plugin() -> PluginName {
 }
 
 pub fn kind_of(volume: &UniqueVolumeName) -> &'static Kind {
-    KINDS
-        .iter()
-        .find(|kind| volume.as_str().ends_with(&format!("-{}", kind.name)))
-        .unwrap()
+    KINDS.iter().find(|kind| volume.as_str().ends_with(&format!("-{}", kind.name))).unwrap()
 }
 
 pub fn uid(number: u64) -> PodUid {
@@ -117,20 +73,9 @@ pub fn spec(kind: &Kind, variant: u64, capacity: u64) -> Arc<VolumeSpec> {
         name: kind.name.to_owned(),
         claim: format!("ns/{}", kind.name),
         capacity: Some(capacity),
-        access_modes: vec![
-            if kind.single_pod {
-                "ReadWriteOncePod"
-            } else {
-                "ReadWriteMany"
-            }
-            .to_owned(),
-        ],
+        access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],
         mount_options: vec![],
-        volume_mode: if kind.block {
-            VolumeMode::Block
-        } else {
-            VolumeMode::Filesystem
-        },
+        volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },
         node_affinity: None,
         gid: None,
     });
@@ -161,10 +106,7 @@ pub fn desired(kind: &Kind, pod: &PodUid, variant: u64, capacity: u64) -> Desire
 }
 
 pub fn unresolved(kind: &Kind, reason: u64) -> UnresolvedVolume {
-    UnresolvedVolume {
-        outer_name: outer(kind),
-        reason: format!("reason {reason}"),
-    }
+    UnresolvedVolume { outer_name: outer(kind), reason: format!("reason {reason}") }
 }
 
 pub fn pod(uid: &PodUid, used: Vec<OuterName>) -> Arc<Pod> {

@@ -51,15 +51,11 @@ impl LinuxKernel {
             match unmount(from, name, how) {
                 Ok(()) => {}
                 // A mount with others on it counts as used; those go first. A truly used one is told by the next try.
-                Err(Errno::BUSY) if how == Detach::Normal => {
-                    match self.unmount_leaves(folder, name, &shown)? {
-                        Leaves::Unmounted => {}
-                        Leaves::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
-                        Leaves::Locked => {
-                            unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?
-                        }
-                    }
-                }
+                Err(Errno::BUSY) if how == Detach::Normal => match self.unmount_leaves(folder, name, &shown)? {
+                    Leaves::Unmounted => {}
+                    Leaves::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
+                    Leaves::Locked => unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?,
+                },
                 // Somebody else was faster.
                 Err(Errno::INVAL | Errno::NOENT) if !self.is_mount(from, name) => {}
                 Err(errno) => return Err(failed(Step::Unmount)(errno)),
@@ -77,9 +73,7 @@ impl LinuxKernel {
         let from = folder_fd(folder)?;
         let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
         // Held only while listing: an open handle keeps the mount busy.
-        let below = self
-            .below(open_beneath(from, name, PLACE).map_err(failed)?.as_fd())
-            .map_err(failed)?;
+        let below = self.below(open_beneath(from, name, PLACE).map_err(failed)?.as_fd()).map_err(failed)?;
         let parents: HashSet<_> = below.iter().map(|mount| mount.parent).collect();
         let mut found = Leaves::None;
         for mount in below.iter().filter(|mount| !parents.contains(&mount.id)) {

@@ -49,12 +49,7 @@ impl LinuxKernel {
         })
     }
 
-    pub(super) fn read_file_at(
-        &self,
-        folder: &Directory,
-        name: &OsStr,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>> {
+    pub(super) fn read_file_at(&self, folder: &Directory, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>> {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
         // Not blocking: a named pipe put in the file's place must not hold us.
@@ -66,15 +61,10 @@ impl LinuxKernel {
             Err(Errno::NXIO | Errno::NODEV) => return Err(self.wrong_type(folder, name, "a file")),
             Err(errno) => return Err(KernelError::walking(Step::OpenFile, path, errno)),
         };
-        let seen = look(&fd, "", self.ids())
-            .map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
+        let seen = look(&fd, "", self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))?;
         if seen.file_type() != FileType::RegularFile {
             let found = type_word(seen.file_type());
-            return Err(KernelError::WrongType {
-                path,
-                expected: "a file",
-                found,
-            });
+            return Err(KernelError::WrongType { path, expected: "a file", found });
         }
         let mut bytes = Vec::new();
         let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -82,11 +72,7 @@ impl LinuxKernel {
             .take(one_more)
             .read_to_end(&mut bytes)
             .map_err(|error| KernelError::failed(Step::ReadFile, &path, errno_of(&error)))?;
-        if bytes.len() > limit {
-            Err(KernelError::TooLarge { path, limit })
-        } else {
-            Ok(Some(bytes))
-        }
+        if bytes.len() > limit { Err(KernelError::TooLarge { path, limit }) } else { Ok(Some(bytes)) }
     }
 
     pub(super) fn remove_file_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
@@ -94,11 +80,7 @@ impl LinuxKernel {
         match rustix::fs::unlinkat(folder_fd(folder)?, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::ISDIR) => Err(self.wrong_type(folder, name, "a file")),
-            Err(errno) => Err(KernelError::failed(
-                Step::RemoveFile,
-                text(&label(&folder.label, name)),
-                errno,
-            )),
+            Err(errno) => Err(KernelError::failed(Step::RemoveFile, text(&label(&folder.label, name)), errno)),
         }
     }
 }
@@ -119,19 +101,16 @@ fn write_new(
     let opened = match rustix::fs::openat(parent, temporary, flags, mode_at_first) {
         Err(Errno::EXIST) => {
             // Left by a crash in the middle of a write.
-            rustix::fs::unlinkat(parent, temporary, AtFlags::empty())
-                .map_err(failed(Step::RemoveFile))?;
+            rustix::fs::unlinkat(parent, temporary, AtFlags::empty()).map_err(failed(Step::RemoveFile))?;
             rustix::fs::openat(parent, temporary, flags, mode_at_first)
         }
         opened => opened,
     };
     let mut file = File::from(opened.map_err(failed(Step::WriteFile))?);
-    file.write_all(bytes)
-        .map_err(|error| failed(Step::WriteFile)(errno_of(&error)))?;
+    file.write_all(bytes).map_err(|error| failed(Step::WriteFile)(errno_of(&error)))?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(failed(Step::SetMode))?;
     if durability == Durability::Machine {
-        file.sync_all()
-            .map_err(|error| failed(Step::WriteFile)(errno_of(&error)))?;
+        file.sync_all().map_err(|error| failed(Step::WriteFile)(errno_of(&error)))?;
     }
     Ok(())
 }

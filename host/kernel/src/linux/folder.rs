@@ -19,20 +19,11 @@ use crate::step::Step;
 const NO_GROUP: u32 = u32::MAX;
 
 impl LinuxKernel {
-    pub(super) fn make_folder_at(
-        &self,
-        folder: &Directory,
-        name: &OsStr,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<()> {
+    pub(super) fn make_folder_at(&self, folder: &Directory, name: &OsStr, mode: u32, group: Option<u32>) -> Result<()> {
         check_name(name)?;
         check_mode(mode)?;
         if group == Some(NO_GROUP) {
-            return Err(KernelError::InvalidPath {
-                path: NO_GROUP.to_string(),
-                rule: "no group has this id",
-            });
+            return Err(KernelError::InvalidPath { path: NO_GROUP.to_string(), rule: "no group has this id" });
         }
         let parent = folder_fd(folder)?;
         let shown = label(&folder.label, name);
@@ -65,18 +56,10 @@ impl LinuxKernel {
 }
 
 /// Sets group, then mode, of a folder that is checked, by being opened so, to lie on its parent's mount.
-fn set_ownership(
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-    mode: u32,
-    group: Option<u32>,
-    shown: &Path,
-) -> Result<()> {
+fn set_ownership(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, group: Option<u32>, shown: &Path) -> Result<()> {
     let fd = match open_on_same_mount(parent, name, FOLDER) {
         Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),
-        opened => {
-            opened.map_err(|errno| KernelError::walking(Step::OpenFolder, text(shown), errno))?
-        }
+        opened => opened.map_err(|errno| KernelError::walking(Step::OpenFolder, text(shown), errno))?,
     };
     if let Some(group) = group {
         rustix::fs::fchown(&fd, None, Some(Gid::from_raw(group)))

@@ -28,41 +28,26 @@ impl LinuxKernel {
 
 /// A new mount of a file system, unseen until attached.
 fn filesystem(fs_type: &str, source: &str, options: &[FsOption]) -> Result<DetachedMount> {
-    let failed = |step, errno, detail| KernelError::Failed {
-        step,
-        path: fs_type.to_owned(),
-        errno,
-        detail,
-    };
+    let failed = |step, errno, detail| KernelError::Failed { step, path: fs_type.to_owned(), errno, detail };
     // A context collects the options, so a wrong one is refused by name before anything is made.
     let context = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)
         .map_err(|errno| failed(Step::CreateFileSystem, errno, String::new()))?;
     rustix::mount::fsconfig_set_string(&context, "source", source)
         .map_err(|errno| failed(Step::ConfigureFileSystem, errno, log(context.as_fd())))?;
     for option in options {
-        configure(context.as_fd(), option)
-            .map_err(|errno| refused(fs_type, option, errno, log(context.as_fd())))?;
+        configure(context.as_fd(), option).map_err(|errno| refused(fs_type, option, errno, log(context.as_fd())))?;
     }
     // A superblock of its own, never one that somebody else configured.
     rustix::mount::fsconfig_create(&context)
         .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
-    let mount = rustix::mount::fsmount(
-        &context,
-        FsMountFlags::FSMOUNT_CLOEXEC,
-        MountAttrFlags::empty(),
-    )
-    .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
-    Ok(DetachedMount {
-        handle: DetachedHandle::Fd(mount),
-        label: PathBuf::from(fs_type),
-    })
+    let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+        .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
+    Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: PathBuf::from(fs_type) })
 }
 
 fn configure(context: BorrowedFd<'_>, option: &FsOption) -> std::result::Result<(), Errno> {
     match &option.value {
-        Some(value) => {
-            rustix::mount::fsconfig_set_string(context, option.key.as_str(), value.as_str())
-        }
+        Some(value) => rustix::mount::fsconfig_set_string(context, option.key.as_str(), value.as_str()),
         None => rustix::mount::fsconfig_set_flag(context, option.key.as_str()),
     }
 }
@@ -77,28 +62,13 @@ fn refused(fs_type: &str, option: &FsOption, errno: Errno, said: String) -> Kern
             detail: said,
         };
     }
-    let reason = if said.is_empty() {
-        "the kernel refuses it".to_owned()
-    } else {
-        said
-    };
+    let reason = if said.is_empty() { "the kernel refuses it".to_owned() } else { said };
     let (subject, name) = (fs_type.to_owned(), option.key.clone());
     // A flag has no value that could be wrong.
-    if option.value.is_none()
-        || reason.contains("Unknown parameter")
-        || reason.contains("nsupported")
-    {
-        KernelError::UnsupportedOption {
-            subject,
-            option: name,
-            reason,
-        }
+    if option.value.is_none() || reason.contains("Unknown parameter") || reason.contains("nsupported") {
+        KernelError::UnsupportedOption { subject, option: name, reason }
     } else {
-        KernelError::InvalidOption {
-            subject,
-            option: name,
-            reason,
-        }
+        KernelError::InvalidOption { subject, option: name, reason }
     }
 }
 

@@ -32,25 +32,16 @@ fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno> {
 impl LinuxKernel {
     pub(super) fn open_granted(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
         check_absolute(path)?;
-        let fd = open_following(path)
-            .map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
+        let fd = open_following(path).map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
         self.check_grant(fd.as_fd(), path, roots)?;
         self.host_source(fd, path)
     }
 
-    pub(super) fn create_granted_directory(
-        &self,
-        path: &Path,
-        roots: &[PathBuf],
-    ) -> Result<MountSource> {
+    pub(super) fn create_granted_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
         check_absolute(path)?;
         let (mut here, missing) = self.deepest_existing(path)?;
         self.check_grant(here.as_fd(), path, roots)?;
-        let mut shown = path
-            .ancestors()
-            .nth(missing.len())
-            .unwrap_or(path)
-            .to_owned();
+        let mut shown = path.ancestors().nth(missing.len()).unwrap_or(path).to_owned();
         for name in missing {
             shown.push(&name);
             make_exact(here.as_fd(), &name, FOLDER_MODE, &shown)?;
@@ -60,19 +51,12 @@ impl LinuxKernel {
         self.host_source_of(here, path, SourceKind::Directory)
     }
 
-    pub(super) fn create_granted_file(
-        &self,
-        path: &Path,
-        roots: &[PathBuf],
-    ) -> Result<MountSource> {
+    pub(super) fn create_granted_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
         check_absolute(path)?;
         match self.open_granted(path, roots) {
             Ok(source) if source.kind == SourceKind::File => return Ok(source),
             Ok(source) => return Err(wrong_kind(path, SourceKind::File, source.kind)),
-            Err(KernelError::Failed {
-                errno: Errno::NOENT,
-                ..
-            }) => {}
+            Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
             Err(error) => return Err(error),
         }
         let failed = |errno| KernelError::walking(Step::CreateHostPath, text(path), errno);
@@ -81,16 +65,11 @@ impl LinuxKernel {
         };
         let parent = open_following(parent).map_err(failed)?;
         self.check_grant(parent.as_fd(), path, roots)?;
-        let flags =
-            OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(FILE_MODE)) {
-            Ok(file) => {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(FILE_MODE)).map_err(|errno| {
-                    failed(errno).undone(
-                        rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed),
-                    )
-                })?
-            }
+            Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(FILE_MODE)).map_err(|errno| {
+                failed(errno).undone(rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed))
+            })?,
             // Somebody else made it first: that one is opened. A link that leads nowhere is refused below.
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(errno)),
@@ -126,9 +105,7 @@ impl LinuxKernel {
         let failed = |errno| KernelError::failed(Step::OpenHostPath, text(path), errno);
         let found = path_of(fd).map_err(failed)?;
         if found.as_os_str().as_bytes().ends_with(DELETED)
-            && look_closer(fd, "", self.ids())
-                .map_err(failed)?
-                .is_unlinked()
+            && look_closer(fd, "", self.ids()).map_err(failed)?.is_unlinked()
         {
             return Err(failed(Errno::NOENT));
         }
@@ -140,10 +117,7 @@ impl LinuxKernel {
         if granted {
             return Ok(());
         }
-        Err(KernelError::OutsideGrant {
-            path: text(path),
-            found: text(&found),
-        })
+        Err(KernelError::OutsideGrant { path: text(path), found: text(&found) })
     }
 
     fn host_source(&self, fd: OwnedFd, path: &Path) -> Result<MountSource> {
@@ -156,27 +130,15 @@ impl LinuxKernel {
                 found: type_word(seen.file_type()),
             });
         };
-        Ok(MountSource {
-            handle: DirectoryHandle::Fd(fd),
-            label: path.to_owned(),
-            kind,
-        })
+        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label: path.to_owned(), kind })
     }
 
     fn host_source_of(&self, fd: OwnedFd, path: &Path, kind: SourceKind) -> Result<MountSource> {
         let source = self.host_source(fd, path)?;
-        if source.kind == kind {
-            Ok(source)
-        } else {
-            Err(wrong_kind(path, kind, source.kind))
-        }
+        if source.kind == kind { Ok(source) } else { Err(wrong_kind(path, kind, source.kind)) }
     }
 }
 
 fn wrong_kind(path: &Path, expected: SourceKind, found: SourceKind) -> KernelError {
-    KernelError::WrongType {
-        path: text(path),
-        expected: expected.as_str(),
-        found: found.as_str(),
-    }
+    KernelError::WrongType { path: text(path), expected: expected.as_str(), found: found.as_str() }
 }

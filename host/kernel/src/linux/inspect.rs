@@ -43,8 +43,7 @@ const FS_TYPE: u64 = 0x20;
 const MNT_OPTS: u64 = 0x80;
 const FS_SUBTYPE: u64 = 0x100;
 const SB_SOURCE: u64 = 0x200;
-const EVERYTHING: u64 =
-    SB_BASIC | MNT_BASIC | MNT_ROOT | MNT_POINT | FS_TYPE | MNT_OPTS | FS_SUBTYPE | SB_SOURCE;
+const EVERYTHING: u64 = SB_BASIC | MNT_BASIC | MNT_ROOT | MNT_POINT | FS_TYPE | MNT_OPTS | FS_SUBTYPE | SB_SOURCE;
 const AT_OPTIONS: usize = 4;
 const AT_MASK: usize = 8;
 const AT_SB_FLAGS: usize = 32;
@@ -60,27 +59,15 @@ const FIXED_PART: usize = 512;
 
 /// Flags of a file system, by the names that mountinfo gives them, in its order.
 const SB_READ_ONLY: u32 = 1;
-const SB_FLAGS: [(u32, &str); 4] = [
-    (1 << 4, "sync"),
-    (1 << 7, "dirsync"),
-    (1 << 6, "mand"),
-    (1 << 25, "lazytime"),
-];
+const SB_FLAGS: [(u32, &str); 4] = [(1 << 4, "sync"), (1 << 7, "dirsync"), (1 << 6, "mand"), (1 << 25, "lazytime")];
 
 impl Inspection {
     /// Asks about the mount of `/proc`, whose source every kernel that tells sources tells.
     pub(super) fn probe() -> Self {
         let mut answer = Answer::new();
-        let complete = look(CWD, "/proc", IdKind::Unique).is_ok_and(|seen| {
-            answer
-                .ask(seen.mount_id())
-                .is_ok_and(|()| answer.text(SB_SOURCE, AT_SOURCE).is_some())
-        });
-        if complete {
-            Self::StatMount
-        } else {
-            Self::MountInfo
-        }
+        let complete = look(CWD, "/proc", IdKind::Unique)
+            .is_ok_and(|seen| answer.ask(seen.mount_id()).is_ok_and(|()| answer.text(SB_SOURCE, AT_SOURCE).is_some()));
+        if complete { Self::StatMount } else { Self::MountInfo }
     }
 }
 
@@ -91,9 +78,7 @@ struct Answer {
 
 impl Answer {
     fn new() -> Self {
-        Self {
-            buffer: vec![0; ANSWER_START],
-        }
+        Self { buffer: vec![0; ANSWER_START] }
     }
 
     fn ask(&mut self, id: u64) -> std::result::Result<(), Errno> {
@@ -108,18 +93,12 @@ impl Answer {
     }
 
     fn u32(&self, at: usize) -> u32 {
-        let bytes = self
-            .buffer
-            .get(at..at + 4)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.buffer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u32::from_ne_bytes)
     }
 
     fn u64(&self, at: usize) -> u64 {
-        let bytes = self
-            .buffer
-            .get(at..at + 8)
-            .and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.buffer.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u64::from_ne_bytes)
     }
 
@@ -145,9 +124,7 @@ impl Answer {
         let mut options = option_names(attributes);
         let flags = SB_FLAGS.iter().filter(|(bit, _)| sb_flags & bit != 0);
         options.extend(flags.map(|(_, name)| (*name).to_owned()));
-        options.extend(split_options(
-            self.text(MNT_OPTS, AT_OPTIONS).unwrap_or_default(),
-        ));
+        options.extend(split_options(self.text(MNT_OPTS, AT_OPTIONS).unwrap_or_default()));
         let root = self.text(MNT_ROOT, AT_ROOT).unwrap_or(b"/");
         let source = self.text(SB_SOURCE, AT_SOURCE).unwrap_or_default();
         MountInfo {
@@ -188,11 +165,7 @@ fn read_mountinfo() -> std::result::Result<Vec<MountInfo>, Errno> {
 }
 
 impl LinuxKernel {
-    pub(super) fn mount_info_at(
-        &self,
-        folder: &Directory,
-        name: &OsStr,
-    ) -> Result<Option<MountInfo>> {
+    pub(super) fn mount_info_at(&self, folder: &Directory, name: &OsStr) -> Result<Option<MountInfo>> {
         check_name(name)?;
         let shown = label(&folder.label, name);
         let seen = match look(folder_fd(folder)?, name, self.ids()) {
@@ -210,15 +183,12 @@ impl LinuxKernel {
                     Err(errno) => Err(errno),
                 }
             }
-            Inspection::MountInfo => read_mountinfo()
-                .map(|all| all.into_iter().find(|mount| mount.id.0 == seen.mount_id())),
+            Inspection::MountInfo => {
+                read_mountinfo().map(|all| all.into_iter().find(|mount| mount.id.0 == seen.mount_id()))
+            }
         };
-        let found =
-            found.map_err(|errno| KernelError::failed(Step::ListMounts, text(&shown), errno))?;
-        Ok(found.map(|mount| MountInfo {
-            point: PathBuf::from(name),
-            ..mount
-        }))
+        let found = found.map_err(|errno| KernelError::failed(Step::ListMounts, text(&shown), errno))?;
+        Ok(found.map(|mount| MountInfo { point: PathBuf::from(name), ..mount }))
     }
 
     pub(super) fn mount_infos_below(&self, folder: &Directory) -> Result<Vec<MountInfo>> {
@@ -227,20 +197,16 @@ impl LinuxKernel {
     }
 
     /// Every mount below an open folder, by the folder's present path.
-    pub(super) fn below(
-        &self,
-        folder: BorrowedFd<'_>,
-    ) -> std::result::Result<Vec<MountInfo>, Errno> {
+    pub(super) fn below(&self, folder: BorrowedFd<'_>) -> std::result::Result<Vec<MountInfo>, Errno> {
         let base = path_of(folder)?;
         let mut found = match self.inspection {
             Inspection::StatMount => {
                 let seen = look(folder, "", IdKind::Unique)?;
                 stat_all(&ids_below(seen.mount_id())?, &base)?
             }
-            Inspection::MountInfo => read_mountinfo()?
-                .into_iter()
-                .filter_map(|mount| relative_to(&base, mount))
-                .collect(),
+            Inspection::MountInfo => {
+                read_mountinfo()?.into_iter().filter_map(|mount| relative_to(&base, mount)).collect()
+            }
         };
         found.sort_by_key(|mount| mount.id);
         Ok(found)
@@ -264,9 +230,5 @@ fn stat_all(ids: &[u64], base: &Path) -> std::result::Result<Vec<MountInfo>, Err
 /// The mount as seen from a folder, none if it does not stand below it.
 fn relative_to(base: &Path, mount: MountInfo) -> Option<MountInfo> {
     let point = mount.point.strip_prefix(base).ok()?.to_owned();
-    if point.as_os_str().is_empty() {
-        None
-    } else {
-        Some(MountInfo { point, ..mount })
-    }
+    if point.as_os_str().is_empty() { None } else { Some(MountInfo { point, ..mount }) }
 }

@@ -23,26 +23,16 @@ impl LinuxKernel {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
         let failed = |errno| KernelError::walking(Step::Lock, &path, errno);
-        let flags =
-            OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let fd = rustix::fs::openat2(
-            folder_fd(folder)?,
-            name,
-            flags,
-            Mode::RUSR | Mode::WUSR,
-            beneath,
-        )
-        .map_err(failed)?;
+        let fd =
+            rustix::fs::openat2(folder_fd(folder)?, name, flags, Mode::RUSR | Mode::WUSR, beneath).map_err(failed)?;
         let mut file = File::from(fd);
         // On the open file, not the process: it ends with the descriptor, however the process ends.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::AGAIN) => {
-                return Err(KernelError::InUse {
-                    path,
-                    pid: read_pid(&file),
-                });
+                return Err(KernelError::InUse { path, pid: read_pid(&file) });
             }
             Err(errno) => return Err(failed(errno)),
         }
@@ -50,9 +40,7 @@ impl LinuxKernel {
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        Ok(RootLock {
-            _handle: LockHandle::Fd(file.into()),
-        })
+        Ok(RootLock { _handle: LockHandle::Fd(file.into()) })
     }
 }
 

@@ -55,18 +55,14 @@ impl LinuxKernel {
     /// Asks the running kernel how it reports mounts, once.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            inspection: Inspection::probe(),
-        }
+        Self { inspection: Inspection::probe() }
     }
 
     /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower, and only ids that the kernel
     /// uses again; for kernels before 6.13 (chosen by [`LinuxKernel::new`] itself) and to compare the two.
     #[must_use]
     pub fn with_mountinfo() -> Self {
-        Self {
-            inspection: Inspection::MountInfo,
-        }
+        Self { inspection: Inspection::MountInfo }
     }
 
     /// Which ids of mounts this instance compares.
@@ -136,13 +132,7 @@ impl Kernel for LinuxKernel {
         self.detach_at(directory, name, how)
     }
 
-    fn make_folder(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<()> {
+    fn make_folder(&self, directory: &Directory, name: &OsStr, mode: u32, group: Option<u32>) -> Result<()> {
         self.make_folder_at(directory, name, mode, group)
     }
 
@@ -165,12 +155,7 @@ impl Kernel for LinuxKernel {
         self.write_file_at(directory, name, bytes, mode, durability)
     }
 
-    fn read_file(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>> {
+    fn read_file(&self, directory: &Directory, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>> {
         self.read_file_at(directory, name, limit)
     }
 
@@ -211,8 +196,7 @@ impl Kernel for LinuxKernel {
     }
 
     fn total_memory(&self) -> Result<u64> {
-        syscall::total_memory()
-            .map_err(|errno| KernelError::failed(Step::ReadMemory, "the machine", errno))
+        syscall::total_memory().map_err(|errno| KernelError::failed(Step::ReadMemory, "the machine", errno))
     }
 }
 

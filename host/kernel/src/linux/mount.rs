@@ -13,9 +13,7 @@ use super::stat::{Seen, look};
 use super::syscall::mount_setattr;
 use super::walk::{PLACE, folder_fd, open_on_same_mount, proc_path};
 use crate::error::KernelError;
-use crate::handle::{
-    DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind,
-};
+use crate::handle::{DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::options::attributes;
@@ -24,62 +22,36 @@ use crate::step::Step;
 fn mount_fd(mount: &DetachedMount) -> Result<BorrowedFd<'_>> {
     match &mount.handle {
         DetachedHandle::Fd(fd) => Ok(fd.as_fd()),
-        DetachedHandle::Twin(_) => Err(KernelError::ForeignHandle {
-            path: text(&mount.label),
-        }),
+        DetachedHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&mount.label) }),
     }
 }
 
 impl LinuxKernel {
     pub(super) fn source_of(&self, directory: &Directory) -> Result<MountSource> {
-        let fd = folder_fd(directory)?
-            .try_clone_to_owned()
-            .map_err(|error| super::lost_handle(&directory.label, &error))?;
-        Ok(MountSource {
-            handle: DirectoryHandle::Fd(fd),
-            label: directory.label.clone(),
-            kind: SourceKind::Directory,
-        })
+        let fd =
+            folder_fd(directory)?.try_clone_to_owned().map_err(|error| super::lost_handle(&directory.label, &error))?;
+        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label: directory.label.clone(), kind: SourceKind::Directory })
     }
 
-    pub(super) fn bind_source(
-        &self,
-        source: &MountSource,
-        recursive: bool,
-    ) -> Result<DetachedMount> {
+    pub(super) fn bind_source(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount> {
         let failed = |errno| KernelError::failed(Step::CloneMount, text(&source.label), errno);
         let DirectoryHandle::Fd(fd) = &source.handle else {
-            return Err(KernelError::ForeignHandle {
-                path: text(&source.label),
-            });
+            return Err(KernelError::ForeignHandle { path: text(&source.label) });
         };
-        let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH;
+        let mut flags =
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         if recursive {
             flags |= OpenTreeFlags::AT_RECURSIVE;
         }
         let clone = rustix::mount::open_tree(fd, "", flags).map_err(failed)?;
         // A clone of a shared mount is its peer: what a pod mounts in the volume would appear at the source. A follower still
         // sees what is mounted at the source later; a single mount has no use for that.
-        let propagation = if recursive {
-            libc::MS_SLAVE
-        } else {
-            libc::MS_PRIVATE
-        };
+        let propagation = if recursive { libc::MS_SLAVE } else { libc::MS_PRIVATE };
         mount_setattr(clone.as_fd(), recursive, 0, 0, propagation).map_err(failed)?;
-        Ok(DetachedMount {
-            handle: DetachedHandle::Fd(clone),
-            label: source.label.clone(),
-        })
+        Ok(DetachedMount { handle: DetachedHandle::Fd(clone), label: source.label.clone() })
     }
 
-    pub(super) fn set_mount_options(
-        &self,
-        mount: &DetachedMount,
-        options: &[&str],
-        recursive: bool,
-    ) -> Result<()> {
+    pub(super) fn set_mount_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()> {
         let shown = text(&mount.label);
         let wanted = attributes(&shown, options)?;
         // Before anybody sees the mount: there is no moment at which a read-only volume can be written.
@@ -87,12 +59,7 @@ impl LinuxKernel {
             .map_err(|errno| KernelError::failed(Step::SetOptions, shown, errno))
     }
 
-    pub(super) fn attach_at(
-        &self,
-        mount: &DetachedMount,
-        folder: &Directory,
-        name: &OsStr,
-    ) -> Result<()> {
+    pub(super) fn attach_at(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr) -> Result<()> {
         check_name(name)?;
         let source = mount_fd(mount)?;
         let into = folder_fd(folder)?;
@@ -101,13 +68,7 @@ impl LinuxKernel {
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&mount.label), errno))?;
         let made = self.make_mount_point(into, name, ours.is_folder(), &shown)?;
         let attached = self.attach_on(source, &ours, into, name, &shown);
-        attached.map_err(|cause| {
-            if made {
-                cause.undone(self.remove_mount_point(into, name, &shown))
-            } else {
-                cause
-            }
-        })
+        attached.map_err(|cause| if made { cause.undone(self.remove_mount_point(into, name, &shown)) } else { cause })
     }
 
     fn attach_on(
@@ -119,18 +80,12 @@ impl LinuxKernel {
         shown: &Path,
     ) -> Result<()> {
         // The very thing that was just checked or made; a name that changes from here on changes nothing.
-        let flags = if ours.is_folder() {
-            PLACE | OFlags::DIRECTORY
-        } else {
-            PLACE
-        };
+        let flags = if ours.is_folder() { PLACE | OFlags::DIRECTORY } else { PLACE };
         let point = match open_on_same_mount(into, name, flags) {
             Err(Errno::XDEV) => return Err(KernelError::AlreadyMounted { path: text(shown) }),
-            opened => opened
-                .map_err(|errno| KernelError::walking(Step::MakeMountPoint, text(shown), errno))?,
+            opened => opened.map_err(|errno| KernelError::walking(Step::MakeMountPoint, text(shown), errno))?,
         };
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(source, "", &point, "", both)
             .map_err(|errno| KernelError::failed(Step::Attach, text(shown), errno))?;
         // Whoever renamed the mount point away in between, or mounted here too, must not pass for our volume.

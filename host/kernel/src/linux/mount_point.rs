@@ -30,8 +30,7 @@ impl LinuxKernel {
         let made = if folder {
             rustix::fs::mkdirat(into, name, Mode::from_raw_mode(POINT_FOLDER_MODE))
         } else {
-            let flags =
-                OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(POINT_FILE_MODE);
             rustix::fs::openat(into, name, flags, mode).map(drop)
         };
@@ -39,63 +38,34 @@ impl LinuxKernel {
             Ok(()) => return Ok(true),
             Err(Errno::EXIST) => {}
             Err(errno) => {
-                return Err(KernelError::failed(
-                    Step::MakeMountPoint,
-                    text(shown),
-                    errno,
-                ));
+                return Err(KernelError::failed(Step::MakeMountPoint, text(shown), errno));
             }
         }
-        let seen = look(into, name, self.ids())
-            .map_err(|errno| KernelError::failed(Step::Inspect, text(shown), errno))?;
+        let seen =
+            look(into, name, self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, text(shown), errno))?;
         if seen.is_mount_root() {
             return Err(KernelError::AlreadyMounted { path: text(shown) });
         }
         let empty = self.is_empty_point(into, name, folder, shown)?;
-        if empty {
-            Ok(false)
-        } else {
-            Err(KernelError::NotEmpty { path: text(shown) })
-        }
+        if empty { Ok(false) } else { Err(KernelError::NotEmpty { path: text(shown) }) }
     }
 
     /// Whether a plain entry is of the wanted type and holds nothing.
-    fn is_empty_point(
-        &self,
-        into: BorrowedFd<'_>,
-        name: &OsStr,
-        folder: bool,
-        shown: &Path,
-    ) -> Result<bool> {
+    fn is_empty_point(&self, into: BorrowedFd<'_>, name: &OsStr, folder: bool, shown: &Path) -> Result<bool> {
         let failed = |errno| KernelError::walking(Step::Inspect, text(shown), errno);
         let seen = look_closer(into, name, self.ids()).map_err(failed)?;
         let found = super::stat::type_word(seen.file_type());
         match (seen.file_type(), folder) {
             (FileType::Symlink, _) => Err(KernelError::SymbolicLink { path: text(shown) }),
-            (FileType::Directory, true) => open_on_same_mount(into, name, FOLDER)
-                .and_then(is_empty)
-                .map_err(failed),
+            (FileType::Directory, true) => open_on_same_mount(into, name, FOLDER).and_then(is_empty).map_err(failed),
             (FileType::RegularFile, false) => Ok(seen.size() == 0),
-            (_, true) => Err(KernelError::WrongType {
-                path: text(shown),
-                expected: "a folder",
-                found,
-            }),
-            (_, false) => Err(KernelError::WrongType {
-                path: text(shown),
-                expected: "an empty file",
-                found,
-            }),
+            (_, true) => Err(KernelError::WrongType { path: text(shown), expected: "a folder", found }),
+            (_, false) => Err(KernelError::WrongType { path: text(shown), expected: "an empty file", found }),
         }
     }
 
     /// Removes an empty folder or empty file where a mount stood; refuses whatever else is there.
-    pub(super) fn remove_mount_point(
-        &self,
-        from: BorrowedFd<'_>,
-        name: &OsStr,
-        shown: &Path,
-    ) -> Result<()> {
+    pub(super) fn remove_mount_point(&self, from: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<()> {
         let failed = |errno| match errno {
             Errno::NOTEMPTY | Errno::EXIST => KernelError::NotEmpty { path: text(shown) },
             errno => KernelError::failed(Step::RemoveMountPoint, text(shown), errno),

@@ -41,9 +41,7 @@ pub(super) fn split_options(list: &[u8]) -> impl Iterator<Item = String> {
 
 /// All mounts, with absolute mount points; a line of no known form is left out.
 pub(super) fn parse(text: &[u8]) -> Vec<MountInfo> {
-    text.split(|byte| *byte == b'\n')
-        .filter_map(parse_line)
-        .collect()
+    text.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
 fn parse_line(line: &[u8]) -> Option<MountInfo> {
@@ -69,16 +67,7 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
             _ => options.push(option),
         }
     }
-    Some(MountInfo {
-        id: MountId(id),
-        parent: MountId(parent),
-        point,
-        fs_type,
-        source,
-        root,
-        options,
-        read_only,
-    })
+    Some(MountInfo { id: MountId(id), parent: MountId(parent), point, fs_type, source, root, options, read_only })
 }
 
 fn number(field: &[u8]) -> Option<u64> {
@@ -102,21 +91,17 @@ mod tests {
 
     #[test]
     fn a_line_with_tags_and_options_is_understood() {
-        let line = br"36 35 98:0 /sub\040dir /mnt/a\012b rw,noatime shared:1 master:7 - ext4 /dev/sd\134a ro,errors=continue
+        let line =
+            br"36 35 98:0 /sub\040dir /mnt/a\012b rw,noatime shared:1 master:7 - ext4 /dev/sd\134a ro,errors=continue
 ";
         let mounts = parse(line);
-        let [mount] = mounts.as_slice() else {
-            panic!("one mount")
-        };
+        let [mount] = mounts.as_slice() else { panic!("one mount") };
         assert_eq!((mount.id, mount.parent), (MountId(36), MountId(35)));
         assert_eq!(mount.root, PathBuf::from("/sub dir"));
         assert_eq!(mount.point, PathBuf::from("/mnt/a\nb"));
         assert_eq!(mount.source, r"/dev/sd\a");
         assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
-        assert!(
-            mount.read_only,
-            "the file system is read-only, so the mount is"
-        );
+        assert!(mount.read_only, "the file system is read-only, so the mount is");
     }
 
     #[test]

@@ -66,8 +66,7 @@ impl LinuxKernel {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(Errno::BUSY) => return Err(KernelError::MountInside { path: text(&shown) }),
             Err(Errno::NOTDIR) => {
-                let linked = look(parent, name, self.ids())
-                    .is_ok_and(|seen| seen.file_type() == FileType::Symlink);
+                let linked = look(parent, name, self.ids()).is_ok_and(|seen| seen.file_type() == FileType::Symlink);
                 return Err(if linked {
                     KernelError::SymbolicLink { path: text(&shown) }
                 } else {
@@ -77,13 +76,7 @@ impl LinuxKernel {
             Err(errno) => return Err(KernelError::failed(Step::Remove, text(&shown), errno)),
         }
         self.refuse_mounts(parent, name, &shown)?;
-        Removal {
-            kernel: self,
-            base: parent,
-            shown,
-            levels: Vec::new(),
-        }
-        .run(name)
+        Removal { kernel: self, base: parent, shown, levels: Vec::new() }.run(name)
     }
 
     /// Refuses a tree in which a mount stands.
@@ -96,9 +89,7 @@ impl LinuxKernel {
         let place = open_on_same_mount(parent, name, FOLDER_PLACE).map_err(failed)?;
         let below = self.below(place.as_fd()).map_err(failed)?;
         match below.first() {
-            Some(mount) => Err(KernelError::MountInside {
-                path: text(&shown.join(&mount.point)),
-            }),
+            Some(mount) => Err(KernelError::MountInside { path: text(&shown.join(&mount.point)) }),
             None => Ok(()),
         }
     }
@@ -212,53 +203,34 @@ impl Removal<'_> {
     }
 
     /// Opens a folder to be emptied; none if it is gone by now.
-    fn enter(
-        &mut self,
-        parent: BorrowedFd<'_>,
-        name: &OsStr,
-        rounds: u32,
-    ) -> Result<Option<OwnedFd>> {
+    fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, rounds: u32) -> Result<Option<OwnedFd>> {
         let opened = match open_on_same_mount(parent, name, FOLDER) {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|errno| self.error(Some(name), errno))?,
         };
-        let seen = look_closer(&opened, "", self.kernel.ids())
-            .map_err(|errno| self.error(Some(name), errno))?;
+        let seen = look_closer(&opened, "", self.kernel.ids()).map_err(|errno| self.error(Some(name), errno))?;
         let identity = seen.identity();
-        self.levels.push(Level {
-            name: name.to_owned(),
-            identity,
-            pending: Vec::new(),
-            rounds,
-        });
+        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), rounds });
         Ok(Some(opened))
     }
 
     /// Goes to the folder that was entered before this one.
     fn step_out(&self, current: &OwnedFd, expected: Identity) -> Result<OwnedFd> {
-        let same_mount =
-            ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let same_mount = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let outer = rustix::fs::openat2(current, "..", FOLDER, Mode::empty(), same_mount)
             .map_err(|errno| self.error(None, errno))?;
-        let seen =
-            look_closer(&outer, "", self.kernel.ids()).map_err(|errno| self.error(None, errno))?;
+        let seen = look_closer(&outer, "", self.kernel.ids()).map_err(|errno| self.error(None, errno))?;
         if seen.identity() == expected {
             Ok(outer)
         } else {
             // The folder was moved while it was emptied.
-            Err(KernelError::StillWritten {
-                path: self.path(None),
-            })
+            Err(KernelError::StillWritten { path: self.path(None) })
         }
     }
 
     /// Removes what can be removed from the current folder, and says which folder in it must be emptied first.
     fn next_folder(&mut self, current: &OwnedFd) -> Result<Option<OsString>> {
-        let remembered = if self.levels.len() <= UPPER_LEVELS {
-            PENDING_ABOVE
-        } else {
-            PENDING_BELOW
-        };
+        let remembered = if self.levels.len() <= UPPER_LEVELS { PENDING_ABOVE } else { PENDING_BELOW };
         if let Some(level) = self.levels.last_mut()
             && let Some(name) = level.pending.pop()
         {

@@ -32,31 +32,18 @@ fn open_root(path: &Path) -> std::result::Result<OwnedFd, Errno> {
 
 fn create_root(path: &Path) -> Result<()> {
     let failed = |error: &std::io::Error| {
-        KernelError::failed(
-            Step::CreateRoot,
-            text(path),
-            Errno::from_io_error(error).unwrap_or(Errno::IO),
-        )
+        KernelError::failed(Step::CreateRoot, text(path), Errno::from_io_error(error).unwrap_or(Errno::IO))
     };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(());
     };
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(PARENT_MODE)
-        .create(parent)
-        .map_err(|error| failed(&error))?;
-    let parent = open_root(parent)
-        .map_err(|errno| KernelError::walking(Step::CreateRoot, text(parent), errno))?;
+    std::fs::DirBuilder::new().recursive(true).mode(PARENT_MODE).create(parent).map_err(|error| failed(&error))?;
+    let parent = open_root(parent).map_err(|errno| KernelError::walking(Step::CreateRoot, text(parent), errno))?;
     make_exact(parent.as_fd(), name, ROOT_MODE, path).map(drop)
 }
 
 impl LinuxKernel {
-    pub(super) fn prepare_root_at(
-        &self,
-        path: &Path,
-        propagation: Propagation,
-    ) -> Result<Directory> {
+    pub(super) fn prepare_root_at(&self, path: &Path, propagation: Propagation) -> Result<Directory> {
         check_absolute(path)?;
         let failed = |step| move |errno| KernelError::walking(step, text(path), errno);
         let plain = match open_root(path) {
@@ -69,11 +56,7 @@ impl LinuxKernel {
         .map_err(failed(Step::OpenFolder))?;
 
         let seen = look(&plain, "", self.ids()).map_err(failed(Step::Inspect))?;
-        let root = if seen.is_mount_root() {
-            plain
-        } else {
-            self.bind_on_itself(&plain, path)?
-        };
+        let root = if seen.is_mount_root() { plain } else { self.bind_on_itself(&plain, path)? };
         let kind = match propagation {
             Propagation::Private => libc::MS_PRIVATE,
             Propagation::Shared => libc::MS_SHARED,
@@ -94,8 +77,7 @@ impl LinuxKernel {
         let clone = rustix::mount::open_tree(plain, "", flags).map_err(failed)?;
         // Its own peer group: in the parent's one, every volume would also appear beneath the root, out of sight for ever.
         mount_setattr(clone.as_fd(), true, 0, 0, libc::MS_PRIVATE).map_err(failed)?;
-        let both =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(&clone, "", plain, "", both).map_err(failed)?;
         Ok(clone)
     }
@@ -113,14 +95,11 @@ impl LinuxKernel {
         }
         let below = self.below(root.as_fd()).map_err(failed(Step::ListMounts))?;
         if let Some(mount) = below.first() {
-            return Err(KernelError::MountInside {
-                path: text(&mount.point),
-            });
+            return Err(KernelError::MountInside { path: text(&mount.point) });
         }
         // Lazily: handles inside keep the mount busy, and the folder stays reachable without it.
         let flags = UnmountFlags::DETACH;
-        rustix::mount::unmount(proc_path(root.as_fd(), None), flags)
-            .map_err(failed(Step::UnmountRoot))
+        rustix::mount::unmount(proc_path(root.as_fd(), None), flags).map_err(failed(Step::UnmountRoot))
     }
 
     /// Whether the folder is on another device than its parent: then the mount is the operator's, not ours.

@@ -49,11 +49,7 @@ impl Seen {
 
     /// Which folder this is: device, inode and mount.
     pub(super) fn identity(&self) -> Identity {
-        Identity {
-            device: self.device(),
-            inode: self.0.stx_ino,
-            mount: self.mount_id(),
-        }
+        Identity { device: self.device(), inode: self.0.stx_ino, mount: self.mount_id() }
     }
 }
 
@@ -79,10 +75,7 @@ fn ask(fd: impl AsFd, name: impl Arg, ids: IdKind, mask: StatxFlags) -> Result<S
         IdKind::Unique => StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE),
         IdKind::Reused => StatxFlags::MNT_ID,
     };
-    let flags = AtFlags::EMPTY_PATH
-        | AtFlags::SYMLINK_NOFOLLOW
-        | AtFlags::NO_AUTOMOUNT
-        | AtFlags::STATX_DONT_SYNC;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     // The cheapest question: what is cached here is enough, so a dead server is never asked.
     rustix::fs::statx(fd, name, flags, mask | id).map(Seen)
 }

@@ -22,18 +22,14 @@ use crate::types::{Entry, MountId};
 const LIST_BUFFER: usize = 32 * 1024;
 
 /// How every path below a handle is resolved.
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS);
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// Only the place, no access: opens no device, never blocks on a pipe. Without `O_NOFOLLOW`, for `NO_SYMLINKS` then refuses a link
 /// as a link, where the flag would open it or call it no folder.
 pub(super) const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 pub(super) const FOLDER_PLACE: OFlags = PLACE.union(OFlags::DIRECTORY);
 /// A folder whose entries are read or whose mode is set.
-pub(super) const FOLDER: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC);
+pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a path beneath a folder, entering mounts.
 pub(super) fn open_beneath(
@@ -50,22 +46,14 @@ pub(super) fn open_on_same_mount(
     rel: impl rustix::path::Arg,
     flags: OFlags,
 ) -> std::result::Result<OwnedFd, Errno> {
-    rustix::fs::openat2(
-        folder,
-        rel,
-        flags,
-        Mode::empty(),
-        BENEATH | ResolveFlags::NO_XDEV,
-    )
+    rustix::fs::openat2(folder, rel, flags, Mode::empty(), BENEATH | ResolveFlags::NO_XDEV)
 }
 
 /// The descriptor of a folder; refuses a handle of the twin.
 pub(super) fn folder_fd(directory: &Directory) -> Result<BorrowedFd<'_>> {
     match &directory.handle {
         DirectoryHandle::Fd(fd) => Ok(fd.as_fd()),
-        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle {
-            path: text(&directory.label),
-        }),
+        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&directory.label) }),
     }
 }
 
@@ -83,19 +71,11 @@ pub(super) fn path_of(fd: BorrowedFd<'_>) -> std::result::Result<PathBuf, Errno>
 }
 
 pub(super) fn directory(fd: OwnedFd, label: PathBuf) -> Directory {
-    Directory {
-        handle: DirectoryHandle::Fd(fd),
-        label,
-    }
+    Directory { handle: DirectoryHandle::Fd(fd), label }
 }
 
 /// Makes a folder with exactly this mode and opens its place.
-pub(super) fn make_exact(
-    parent: BorrowedFd<'_>,
-    name: &OsStr,
-    mode: u32,
-    shown: &Path,
-) -> Result<bool> {
+pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown: &Path) -> Result<bool> {
     // Closed to everybody else until the mode is set; the process's umask could only take bits away.
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Ok(()) => {}
@@ -151,44 +131,26 @@ impl LinuxKernel {
         check_absolute(path)?;
         // The operator's own path, so links are followed; magic links never name anything an operator means.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat2(
-            rustix::fs::CWD,
-            path,
-            flags,
-            Mode::empty(),
-            ResolveFlags::NO_MAGICLINKS,
-        )
-        .map(|fd| directory(fd, path.to_owned()))
-        .map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))
+        rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+            .map(|fd| directory(fd, path.to_owned()))
+            .map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))
     }
 
     pub(super) fn walk_to(&self, from: &Directory, rel: &Path) -> Result<Directory> {
         check_relative(rel)?;
         let shown = label(&from.label, rel);
-        let rel = if rel.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            rel
-        };
+        let rel = if rel.as_os_str().is_empty() { Path::new(".") } else { rel };
         open_beneath(folder_fd(from)?, rel, FOLDER_PLACE)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))
             .map(|fd| directory(fd, shown))
     }
 
-    pub(super) fn make_dirs_to(
-        &self,
-        from: &Directory,
-        rel: &Path,
-        mode: u32,
-    ) -> Result<Directory> {
+    pub(super) fn make_dirs_to(&self, from: &Directory, rel: &Path, mode: u32) -> Result<Directory> {
         check_mode(mode)?;
         let names = check_relative(rel)?;
         // Mostly everything is there already.
         match self.walk_to(from, rel) {
-            Err(KernelError::Failed {
-                errno: Errno::NOENT,
-                ..
-            }) => {}
+            Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
             other => return other,
         }
         let mut here = self.walk_to(from, Path::new(""))?;
@@ -219,32 +181,18 @@ impl LinuxKernel {
                 _ => Entry::Other,
             }),
             Err(Errno::NOENT) => Ok(Entry::Absent),
-            Err(errno) => Err(KernelError::failed(
-                Step::Inspect,
-                text(&label(&folder.label, name)),
-                errno,
-            )),
+            Err(errno) => Err(KernelError::failed(Step::Inspect, text(&label(&folder.label, name)), errno)),
         }
     }
 
     /// The error for an entry that is not what the call takes.
-    pub(super) fn wrong_type(
-        &self,
-        folder: &Directory,
-        name: &OsStr,
-        expected: &'static str,
-    ) -> KernelError {
+    pub(super) fn wrong_type(&self, folder: &Directory, name: &OsStr, expected: &'static str) -> KernelError {
         let path = text(&label(&folder.label, name));
         let found = folder_fd(folder).and_then(|fd| {
-            look(fd, name, self.ids())
-                .map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))
+            look(fd, name, self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))
         });
         match found {
-            Ok(seen) => KernelError::WrongType {
-                path,
-                expected,
-                found: type_word(seen.file_type()),
-            },
+            Ok(seen) => KernelError::WrongType { path, expected, found: type_word(seen.file_type()) },
             Err(error) => error,
         }
     }

@@ -13,23 +13,15 @@ use crate::step::Step;
 
 impl State {
     /// Makes a folder; an error leaves none.
-    pub(super) fn make_folder(
-        &mut self,
-        at: At,
-        name: &OsStr,
-        mode: u32,
-        shown: &Path,
-    ) -> Result<()> {
+    pub(super) fn make_folder(&mut self, at: At, name: &OsStr, mode: u32, shown: &Path) -> Result<()> {
         self.step(Step::MakeFolder, shown)?;
         self.create(at, name, Content::Folder(BTreeMap::new()), mode)
             .map_err(|errno| KernelError::failed(Step::MakeFolder, text(shown), errno))?;
-        self.step(Step::SetMode, shown)
-            .map_err(|cause| cause.undone(self.undo_folder(at, name, shown)))
+        self.step(Step::SetMode, shown).map_err(|cause| cause.undone(self.undo_folder(at, name, shown)))
     }
 
     fn undo_folder(&mut self, at: At, name: &OsStr, shown: &Path) -> Result<()> {
-        self.rmdir(at, name)
-            .map_err(|errno| KernelError::failed(Step::RemoveFolder, text(shown), errno))
+        self.rmdir(at, name).map_err(|errno| KernelError::failed(Step::RemoveFolder, text(shown), errno))
     }
 
     pub(super) fn make_plain_folder(
@@ -42,10 +34,7 @@ impl State {
     ) -> Result<()> {
         let path = text(shown);
         if group == Some(u32::MAX) {
-            return Err(KernelError::InvalidPath {
-                path,
-                rule: "no group has this id",
-            });
+            return Err(KernelError::InvalidPath { path, rule: "no group has this id" });
         }
         let made = self.lower(folder, name) == Err(Errno::NOENT);
         if made {
@@ -62,13 +51,8 @@ impl State {
             _ => return Err(KernelError::walking(Step::OpenFolder, path, Errno::NOTDIR)),
         }
         if group.is_some() {
-            self.step(Step::SetGroup, shown).map_err(|cause| {
-                if made {
-                    cause.undone(self.undo_folder(folder, name, shown))
-                } else {
-                    cause
-                }
-            })?;
+            self.step(Step::SetGroup, shown)
+                .map_err(|cause| if made { cause.undone(self.undo_folder(folder, name, shown)) } else { cause })?;
         }
         let node = self.node_mut(at.node).map_err(failed)?;
         node.mode = mode;
@@ -90,24 +74,15 @@ impl State {
             Content::Folder(_) => {}
             Content::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
             content => {
-                return Err(KernelError::WrongType {
-                    path,
-                    expected: "a folder",
-                    found: word(content),
-                });
+                return Err(KernelError::WrongType { path, expected: "a folder", found: word(content) });
             }
         }
-        let inside = self
-            .children_of(at.mount)
-            .into_iter()
-            .find(|(on, _)| self.is_within(on.node, at.node));
+        let inside = self.children_of(at.mount).into_iter().find(|(on, _)| self.is_within(on.node, at.node));
         if let Some((on, _)) = inside {
             let base = self.path_of(at).unwrap_or_default();
             let point = self.path_of(on).unwrap_or_default();
             let point = point.strip_prefix(&base).unwrap_or(&point);
-            return Err(KernelError::MountInside {
-                path: text(&shown.join(point)),
-            });
+            return Err(KernelError::MountInside { path: text(&shown.join(point)) });
         }
         self.step(Step::Remove, shown)?;
         self.unlink(folder, name).map_err(failed)
@@ -125,32 +100,15 @@ impl State {
         }
     }
 
-    fn wrong_type(
-        &self,
-        folder: At,
-        name: &OsStr,
-        expected: &'static str,
-        path: String,
-    ) -> KernelError {
+    fn wrong_type(&self, folder: At, name: &OsStr, expected: &'static str, path: String) -> KernelError {
         let node = self.lower(folder, name).and_then(|at| self.node(at.node));
         match node {
-            Ok(node) => KernelError::WrongType {
-                path,
-                expected,
-                found: word(&node.content),
-            },
+            Ok(node) => KernelError::WrongType { path, expected, found: word(&node.content) },
             Err(errno) => KernelError::failed(Step::Inspect, path, errno),
         }
     }
 
-    pub(super) fn write_file(
-        &mut self,
-        folder: At,
-        name: &OsStr,
-        bytes: &[u8],
-        mode: u32,
-        shown: &Path,
-    ) -> Result<()> {
+    pub(super) fn write_file(&mut self, folder: At, name: &OsStr, bytes: &[u8], mode: u32, shown: &Path) -> Result<()> {
         let path = text(shown);
         self.step(Step::WriteFile, shown)?;
         let failed = |errno| KernelError::failed(Step::WriteFile, &path, errno);
@@ -175,9 +133,7 @@ impl State {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(failed(errno)),
         }
-        let new = self
-            .create(folder, &temporary, Content::File(bytes.to_vec()), mode)
-            .map_err(failed)?;
+        let new = self.create(folder, &temporary, Content::File(bytes.to_vec()), mode).map_err(failed)?;
         if let Err(cause) = self.step(Step::PublishFile, shown) {
             return Err(cause.undone(self.unlink(folder, &temporary).map_err(failed)));
         }
@@ -208,16 +164,10 @@ impl State {
             return Err(failed(Errno::XDEV));
         }
         match &self.node(at.node).map_err(failed)?.content {
-            Content::File(bytes) if bytes.len() > limit => {
-                Err(KernelError::TooLarge { path, limit })
-            }
+            Content::File(bytes) if bytes.len() > limit => Err(KernelError::TooLarge { path, limit }),
             Content::File(bytes) => Ok(Some(bytes.clone())),
             Content::Symlink(_) => Err(KernelError::SymbolicLink { path }),
-            content => Err(KernelError::WrongType {
-                path,
-                expected: "a file",
-                found: word(content),
-            }),
+            content => Err(KernelError::WrongType { path, expected: "a file", found: word(content) }),
         }
     }
 
@@ -254,13 +204,6 @@ impl State {
             Content::Folder(_) => return Err(failed(Errno::ISDIR)),
             Content::Other(_) => return Err(failed(Errno::NXIO)),
         }
-        if self.locks.insert(at.node) {
-            Ok(at.node)
-        } else {
-            Err(KernelError::InUse {
-                path,
-                pid: Some(pid),
-            })
-        }
+        if self.locks.insert(at.node) { Ok(at.node) } else { Err(KernelError::InUse { path, pid: Some(pid) }) }
     }
 }

@@ -16,11 +16,7 @@ const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
 impl State {
-    pub(super) fn open_granted(
-        &mut self,
-        path: &Path,
-        roots: &[PathBuf],
-    ) -> Result<(At, SourceKind)> {
+    pub(super) fn open_granted(&mut self, path: &Path, roots: &[PathBuf]) -> Result<(At, SourceKind)> {
         self.step(Step::OpenHostPath, path)?;
         let failed = |errno| KernelError::walking(Step::OpenHostPath, text(path), errno);
         let at = self.resolve(path).map_err(failed)?;
@@ -47,10 +43,7 @@ impl State {
         if granted {
             return Ok(());
         }
-        Err(KernelError::OutsideGrant {
-            path: text(path),
-            found: text(&found),
-        })
+        Err(KernelError::OutsideGrant { path: text(path), found: text(&found) })
     }
 
     pub(super) fn create_granted_folder(&mut self, path: &Path, roots: &[PathBuf]) -> Result<At> {
@@ -86,10 +79,7 @@ impl State {
         let failed = |errno| KernelError::walking(Step::CreateHostPath, text(path), errno);
         match self.open_granted(path, roots) {
             Ok((at, _)) => return self.expect_kind(at, path, SourceKind::File),
-            Err(KernelError::Failed {
-                errno: Errno::NOENT,
-                ..
-            }) => {}
+            Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
             Err(error) => return Err(error),
         }
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -105,17 +95,11 @@ impl State {
     }
 
     fn expect_kind(&self, at: At, path: &Path, expected: SourceKind) -> Result<At> {
-        let found = self
-            .kind(at)
-            .map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
+        let found = self.kind(at).map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
         if found == expected {
             return Ok(at);
         }
         let (expected, found) = (expected.as_str(), found.as_str());
-        Err(KernelError::WrongType {
-            path: text(path),
-            expected,
-            found,
-        })
+        Err(KernelError::WrongType { path: text(path), expected, found })
     }
 }

@@ -21,16 +21,10 @@ impl Kernel for TwinKernel {
         state.step(Step::OpenFolder, path)?;
         let at = match state.resolve(path) {
             Err(Errno::NOENT) => self.make_root(&mut state, path)?,
-            found => {
-                found.map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))?
-            }
+            found => found.map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))?,
         };
         if !state.is_folder(at.node) {
-            return Err(KernelError::walking(
-                Step::OpenFolder,
-                text(path),
-                Errno::NOTDIR,
-            ));
+            return Err(KernelError::walking(Step::OpenFolder, text(path), Errno::NOTDIR));
         }
         let mut root = at;
         if !state.is_mount_root(at) {
@@ -48,15 +42,10 @@ impl Kernel for TwinKernel {
         let mut state = lock(&self.state);
         let at = match state.resolve(path) {
             Err(Errno::NOENT) => return Ok(()),
-            found => {
-                found.map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))?
-            }
+            found => found.map_err(|errno| KernelError::walking(Step::OpenFolder, text(path), errno))?,
         };
         // The root of a whole file system is the operator's.
-        let whole = state
-            .nodes
-            .get(&at.node)
-            .is_none_or(|node| node.parent.is_none());
+        let whole = state.nodes.get(&at.node).is_none_or(|node| node.parent.is_none());
         if !state.is_mount_root(at) || whole {
             return Ok(());
         }
@@ -90,9 +79,8 @@ impl Kernel for TwinKernel {
         let shown = label(&directory.label, rel);
         let mut state = lock(&self.state);
         state.step(Step::OpenFolder, &shown)?;
-        let at = state
-            .walk(from, &names)
-            .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
+        let at =
+            state.walk(from, &names).map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         Ok(self.directory(at, shown))
     }
 
@@ -108,9 +96,8 @@ impl Kernel for TwinKernel {
                 state.make_folder(at, name, mode, &shown)?;
             }
             state.step(Step::OpenFolder, &shown)?;
-            at = state
-                .walk(at, &[name])
-                .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
+            at =
+                state.walk(at, &[name]).map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         }
         Ok(self.directory(at, shown))
     }
@@ -120,9 +107,8 @@ impl Kernel for TwinKernel {
         let mut state = lock(&self.state);
         state.step(Step::ListFolder, &directory.label)?;
         let children = state.children(at.node);
-        let children = children.map_err(|errno| {
-            KernelError::failed(Step::ListFolder, text(&directory.label), errno)
-        })?;
+        let children =
+            children.map_err(|errno| KernelError::failed(Step::ListFolder, text(&directory.label), errno))?;
         Ok(children.keys().cloned().collect())
     }
 
@@ -168,10 +154,7 @@ impl Kernel for TwinKernel {
             let Some(root) = state.mounts.get(&key).map(|mount| mount.root) else {
                 continue;
             };
-            let Some(path) = state.path_of(At {
-                mount: key,
-                node: root,
-            }) else {
+            let Some(path) = state.path_of(At { mount: key, node: root }) else {
                 continue;
             };
             match path.strip_prefix(&base) {
@@ -196,22 +179,12 @@ impl Kernel for TwinKernel {
         let folder = state.is_folder(root);
         let made = state.mount_point(into, name, folder, &shown)?;
         let attached = state.step(Step::Attach, &shown).and_then(|()| {
-            let on = state
-                .lower(into, name)
-                .map_err(|errno| KernelError::failed(Step::Attach, text(&shown), errno))?;
+            let on = state.lower(into, name).map_err(|errno| KernelError::failed(Step::Attach, text(&shown), errno))?;
             state.detached.remove(&key);
             state.put(key, on);
-            state
-                .step(Step::CheckAttached, &shown)
-                .inspect_err(|_| state.drop_tree(key))
+            state.step(Step::CheckAttached, &shown).inspect_err(|_| state.drop_tree(key))
         });
-        attached.map_err(|cause| {
-            if made {
-                cause.undone(state.remove_mount_point(into, name, &shown))
-            } else {
-                cause
-            }
-        })
+        attached.map_err(|cause| if made { cause.undone(state.remove_mount_point(into, name, &shown)) } else { cause })
     }
 
     fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
@@ -236,20 +209,12 @@ impl Kernel for TwinKernel {
             };
             for key in order {
                 state.step(Step::Unmount, &shown)?;
-                state
-                    .unmount(key, how)
-                    .map_err(|errno| KernelError::failed(Step::Unmount, text(&shown), errno))?;
+                state.unmount(key, how).map_err(|errno| KernelError::failed(Step::Unmount, text(&shown), errno))?;
             }
         }
     }
 
-    fn make_folder(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<()> {
+    fn make_folder(&self, directory: &Directory, name: &OsStr, mode: u32, group: Option<u32>) -> Result<()> {
         check_name(name)?;
         check_mode(mode)?;
         let folder = self.folder(directory)?;
@@ -286,12 +251,7 @@ impl Kernel for TwinKernel {
         lock(&self.state).write_file(folder, name, bytes, mode, &shown)
     }
 
-    fn read_file(
-        &self,
-        directory: &Directory,
-        name: &OsStr,
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>> {
+    fn read_file(&self, directory: &Directory, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>> {
         check_name(name)?;
         let folder = self.folder(directory)?;
         let shown = label(&directory.label, name);
@@ -306,11 +266,7 @@ impl Kernel for TwinKernel {
     }
 
     fn source(&self, directory: &Directory) -> Result<MountSource> {
-        Ok(self.host_source(
-            self.folder(directory)?,
-            &directory.label,
-            SourceKind::Directory,
-        ))
+        Ok(self.host_source(self.folder(directory)?, &directory.label, SourceKind::Directory))
     }
 
     fn bind(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount> {
@@ -326,11 +282,7 @@ impl Kernel for TwinKernel {
         let key = self.mount_of(mount)?;
         let mut state = lock(&self.state);
         state.step(Step::SetOptions, &mount.label)?;
-        let keys = if recursive {
-            state.tree_of(key)
-        } else {
-            vec![key]
-        };
+        let keys = if recursive { state.tree_of(key) } else { vec![key] };
         for key in keys {
             if let Some(mount) = state.mounts.get_mut(&key) {
                 mount.attributes = (mount.attributes & !wanted.clear) | wanted.set;
@@ -372,13 +324,8 @@ impl Kernel for TwinKernel {
         let shown = label(&directory.label, name);
         let mut state = lock(&self.state);
         let node = state.lock_file(folder, name, &shown)?;
-        let guard = LockGuard {
-            state: Arc::clone(&self.state),
-            node,
-        };
-        Ok(RootLock {
-            _handle: LockHandle::Twin(guard),
-        })
+        let guard = LockGuard { state: Arc::clone(&self.state), node };
+        Ok(RootLock { _handle: LockHandle::Twin(guard) })
     }
 
     fn total_memory(&self) -> Result<u64> {

@@ -21,9 +21,7 @@ pub struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock(&self.kernel.state)
-            .held
-            .retain(|(token, _)| *token != self.token);
+        lock(&self.kernel.state).held.retain(|(token, _)| *token != self.token);
     }
 }
 
@@ -57,9 +55,7 @@ impl TwinKernel {
         let mut state = lock(&self.state);
         match state.resolve(path.as_ref()) {
             Ok(at) => state.overwrite(at, bytes),
-            Err(Errno::NOENT) => state
-                .place(path.as_ref(), Content::File(bytes.to_vec()), 0o644)
-                .map(drop),
+            Err(Errno::NOENT) => state.place(path.as_ref(), Content::File(bytes.to_vec()), 0o644).map(drop),
             Err(errno) => Err(errno),
         }
     }
@@ -68,15 +64,9 @@ impl TwinKernel {
     ///
     /// # Errors
     /// As `symlink`.
-    pub fn add_symlink(
-        &self,
-        path: impl AsRef<Path>,
-        target: impl AsRef<Path>,
-    ) -> Result<(), Errno> {
+    pub fn add_symlink(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<(), Errno> {
         let target = Content::Symlink(target.as_ref().to_owned());
-        lock(&self.state)
-            .place(path.as_ref(), target, 0o777)
-            .map(drop)
+        lock(&self.state).place(path.as_ref(), target, 0o777).map(drop)
     }
 
     /// Makes a socket, device or named pipe; a folder or file is made empty.
@@ -89,9 +79,7 @@ impl TwinKernel {
             SourceKind::File => Content::File(Vec::new()),
             other => Content::Other(other),
         };
-        lock(&self.state)
-            .place(path.as_ref(), content, 0o644)
-            .map(drop)
+        lock(&self.state).place(path.as_ref(), content, 0o644).map(drop)
     }
 
     /// The content of a file.
@@ -159,10 +147,7 @@ impl TwinKernel {
         let at = state.resolve(path.as_ref())?;
         let token = state.fresh();
         state.held.push((token, at.mount));
-        Ok(Hold {
-            kernel: self.clone(),
-            token,
-        })
+        Ok(Hold { kernel: self.clone(), token })
     }
 
     /// Every visible mount but the machine's root, in the order of their ids; points are relative to `/`.
@@ -172,10 +157,7 @@ impl TwinKernel {
         let keys = state.mounts.keys().filter(|key| **key != ROOT.mount);
         keys.filter_map(|key| {
             let root = state.mounts.get(key)?.root;
-            let path = state.path_of(At {
-                mount: *key,
-                node: root,
-            })?;
+            let path = state.path_of(At { mount: *key, node: root })?;
             state.info(*key, path.strip_prefix("/").unwrap_or(&path).to_owned())
         })
         .collect()

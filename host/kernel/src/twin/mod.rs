@@ -29,9 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::state::{At, Content, MountKey, NodeId, State};
 use crate::error::{Errno, KernelError};
-use crate::handle::{
-    DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind,
-};
+use crate::handle::{DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
@@ -91,29 +89,17 @@ impl TwinKernel {
     /// A machine with an empty root folder.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            state: Arc::new(Mutex::new(State::new())),
-        }
+        Self { state: Arc::new(Mutex::new(State::new())) }
     }
 
     fn directory(&self, at: At, label: PathBuf) -> Directory {
-        let handle = DirectoryHandle::Twin(Place {
-            state: Arc::clone(&self.state),
-            at,
-        });
+        let handle = DirectoryHandle::Twin(Place { state: Arc::clone(&self.state), at });
         Directory { handle, label }
     }
 
     fn host_source(&self, at: At, label: &Path, kind: SourceKind) -> MountSource {
-        let handle = DirectoryHandle::Twin(Place {
-            state: Arc::clone(&self.state),
-            at,
-        });
-        MountSource {
-            handle,
-            label: label.to_owned(),
-            kind,
-        }
+        let handle = DirectoryHandle::Twin(Place { state: Arc::clone(&self.state), at });
+        MountSource { handle, label: label.to_owned(), kind }
     }
 
     /// The place of a handle; refuses one of another machine.
@@ -130,21 +116,14 @@ impl TwinKernel {
 
     fn mount_of(&self, mount: &DetachedMount) -> Result<MountKey> {
         match &mount.handle {
-            DetachedHandle::Twin(detached) if Arc::ptr_eq(&detached.state, &self.state) => {
-                Ok(detached.mount)
-            }
-            _ => Err(KernelError::ForeignHandle {
-                path: text(&mount.label),
-            }),
+            DetachedHandle::Twin(detached) if Arc::ptr_eq(&detached.state, &self.state) => Ok(detached.mount),
+            _ => Err(KernelError::ForeignHandle { path: text(&mount.label) }),
         }
     }
 
     fn detached(&self, state: &mut State, mount: MountKey, label: PathBuf) -> DetachedMount {
         state.detached.insert(mount);
-        let handle = DetachedHandle::Twin(Detached {
-            state: Arc::clone(&self.state),
-            mount,
-        });
+        let handle = DetachedHandle::Twin(Detached { state: Arc::clone(&self.state), mount });
         DetachedMount { handle, label }
     }
 
@@ -157,14 +136,9 @@ impl TwinKernel {
             here.push(name);
             let mode = if here == path { 0o750 } else { 0o755 };
             at = match state.resolve(&here) {
-                Err(Errno::NOENT) => state
-                    .create(
-                        at,
-                        name,
-                        Content::Folder(std::collections::BTreeMap::new()),
-                        mode,
-                    )
-                    .map_err(failed)?,
+                Err(Errno::NOENT) => {
+                    state.create(at, name, Content::Folder(std::collections::BTreeMap::new()), mode).map_err(failed)?
+                }
                 found => found.map_err(failed)?,
             };
         }

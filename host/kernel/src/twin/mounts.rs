@@ -14,21 +14,12 @@ use crate::types::{Detach, MountId, MountInfo};
 impl State {
     /// Takes a step of an operation on what `shown` names, unless a fault was ordered for it.
     pub(super) fn step(&mut self, step: Step, shown: &Path) -> Result<()> {
-        self.faults
-            .take(step)
-            .map_err(|errno| KernelError::walking(step, text(shown), errno))
+        self.faults.take(step).map_err(|errno| KernelError::walking(step, text(shown), errno))
     }
 
     pub(super) fn add_mount(&mut self, root: u64, attributes: u64) -> MountKey {
         let key = self.fresh();
-        self.mounts.insert(
-            key,
-            Mount {
-                root,
-                on: None,
-                attributes,
-            },
-        );
+        self.mounts.insert(key, Mount { root, on: None, attributes });
         key
     }
 
@@ -41,21 +32,12 @@ impl State {
 
     /// Copies what is seen at a place, unattached.
     pub(super) fn copy_tree(&mut self, from: At, recursive: bool) -> MountKey {
-        let attributes = self
-            .mounts
-            .get(&from.mount)
-            .map_or(0, |mount| mount.attributes);
+        let attributes = self.mounts.get(&from.mount).map_or(0, |mount| mount.attributes);
         let copy = self.add_mount(from.node, attributes);
         if recursive {
             for (on, key) in self.children_of(from.mount) {
                 if on.node != from.node && self.is_within(on.node, from.node) {
-                    self.copy_child(
-                        key,
-                        At {
-                            mount: copy,
-                            node: on.node,
-                        },
-                    );
+                    self.copy_child(key, At { mount: copy, node: on.node });
                 }
             }
         }
@@ -69,24 +51,14 @@ impl State {
         let copy = self.add_mount(mount.root, mount.attributes);
         self.put(copy, on);
         for (inner, child) in self.children_of(key) {
-            self.copy_child(
-                child,
-                At {
-                    mount: copy,
-                    node: inner.node,
-                },
-            );
+            self.copy_child(child, At { mount: copy, node: inner.node });
         }
     }
 
     /// The mounts that stand on this one.
     pub(super) fn children_of(&self, key: MountKey) -> Vec<(At, MountKey)> {
         let standing = |(id, mount): (&MountKey, &Mount)| mount.on.map(|on| (on, *id));
-        self.mounts
-            .iter()
-            .filter_map(standing)
-            .filter(|(on, _)| on.mount == key)
-            .collect()
+        self.mounts.iter().filter_map(standing).filter(|(on, _)| on.mount == key).collect()
     }
 
     /// A mount and everything that stands on it, outermost first.
@@ -94,11 +66,7 @@ impl State {
         let mut all = vec![key];
         let mut next = 0;
         while let Some(key) = all.get(next) {
-            let children: Vec<MountKey> = self
-                .children_of(*key)
-                .into_iter()
-                .map(|(_, child)| child)
-                .collect();
+            let children: Vec<MountKey> = self.children_of(*key).into_iter().map(|(_, child)| child).collect();
             all.extend(children);
             next += 1;
         }
@@ -126,13 +94,7 @@ impl State {
     }
 
     /// Makes or accepts a mount point; true if it was made.
-    pub(super) fn mount_point(
-        &mut self,
-        into: At,
-        name: &OsStr,
-        folder: bool,
-        shown: &Path,
-    ) -> Result<bool> {
+    pub(super) fn mount_point(&mut self, into: At, name: &OsStr, folder: bool, shown: &Path) -> Result<bool> {
         self.step(Step::MakeMountPoint, shown)?;
         let path = text(shown);
         let at = match self.lower(into, name) {
@@ -153,42 +115,23 @@ impl State {
         if self.mounted_on.contains_key(&at) {
             return Err(KernelError::AlreadyMounted { path });
         }
-        if self.is_empty_point(at, folder, &path)? {
-            Ok(false)
-        } else {
-            Err(KernelError::NotEmpty { path })
-        }
+        if self.is_empty_point(at, folder, &path)? { Ok(false) } else { Err(KernelError::NotEmpty { path }) }
     }
 
     fn is_empty_point(&self, at: At, folder: bool, path: &str) -> Result<bool> {
-        let node = self
-            .node(at.node)
-            .map_err(|errno| KernelError::failed(Step::Inspect, path, errno))?;
+        let node = self.node(at.node).map_err(|errno| KernelError::failed(Step::Inspect, path, errno))?;
         let path = path.to_owned();
         match (&node.content, folder) {
             (Content::Symlink(_), _) => Err(KernelError::SymbolicLink { path }),
             (Content::Folder(children), true) => Ok(children.is_empty()),
             (Content::File(bytes), false) => Ok(bytes.is_empty()),
-            (content, true) => Err(KernelError::WrongType {
-                path,
-                expected: "a folder",
-                found: word(content),
-            }),
-            (content, false) => Err(KernelError::WrongType {
-                path,
-                expected: "an empty file",
-                found: word(content),
-            }),
+            (content, true) => Err(KernelError::WrongType { path, expected: "a folder", found: word(content) }),
+            (content, false) => Err(KernelError::WrongType { path, expected: "an empty file", found: word(content) }),
         }
     }
 
     /// Removes an empty folder or file where a mount stood.
-    pub(super) fn remove_mount_point(
-        &mut self,
-        from: At,
-        name: &OsStr,
-        shown: &Path,
-    ) -> Result<()> {
+    pub(super) fn remove_mount_point(&mut self, from: At, name: &OsStr, shown: &Path) -> Result<()> {
         let path = text(shown);
         let removed = match self.rmdir(from, name) {
             Err(Errno::NOTDIR) => {
@@ -211,9 +154,7 @@ impl State {
 
     pub(super) fn info(&self, key: MountKey, point: PathBuf) -> Option<MountInfo> {
         let mount = self.mounts.get(&key)?;
-        let file_system = self
-            .file_systems
-            .get(&self.nodes.get(&mount.root)?.file_system)?;
+        let file_system = self.file_systems.get(&self.nodes.get(&mount.root)?.file_system)?;
         let mut options = option_names(mount.attributes);
         options.extend(file_system.options.iter().cloned());
         Some(MountInfo {
@@ -231,10 +172,7 @@ impl State {
     fn path_in_file_system(&self, mut node: u64) -> PathBuf {
         let mut names = Vec::new();
         while let Some(parent) = self.nodes.get(&node).and_then(|node| node.parent) {
-            let named = self
-                .children(parent)
-                .ok()
-                .and_then(|all| all.iter().find(|(_, id)| **id == node));
+            let named = self.children(parent).ok().and_then(|all| all.iter().find(|(_, id)| **id == node));
             names.extend(named.map(|(name, _)| name.clone()));
             node = parent;
         }

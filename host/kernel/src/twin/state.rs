@@ -93,30 +93,12 @@ impl State {
             missing_options: HashSet::new(),
             next: 3,
         };
-        let disk = FileSystem {
-            fs_type: "ext4".to_owned(),
-            options: Vec::new(),
-            max_bytes: None,
-            max_inodes: None,
-        };
+        let disk = FileSystem { fs_type: "ext4".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
         state.file_systems.insert(0, disk);
         let content = Content::Folder(BTreeMap::new());
-        let root = Node {
-            content,
-            mode: 0o755,
-            group: 0,
-            file_system: 0,
-            parent: None,
-        };
+        let root = Node { content, mode: 0o755, group: 0, file_system: 0, parent: None };
         state.nodes.insert(ROOT.node, root);
-        state.mounts.insert(
-            ROOT.mount,
-            Mount {
-                root: ROOT.node,
-                on: None,
-                attributes: 0,
-            },
-        );
+        state.mounts.insert(ROOT.mount, Mount { root: ROOT.node, on: None, attributes: 0 });
         state
     }
 
@@ -154,23 +136,13 @@ impl State {
     /// An entry as it lies in its folder, under whatever is mounted on it.
     pub(super) fn lower(&self, folder: At, name: &OsStr) -> Sys<At> {
         let node = *self.children(folder.node)?.get(name).ok_or(Errno::NOENT)?;
-        Ok(At {
-            mount: folder.mount,
-            node,
-        })
+        Ok(At { mount: folder.mount, node })
     }
 
     /// What is seen at a place: the root of the topmost mount on it.
     pub(super) fn top(&self, mut at: At) -> At {
-        while let Some((key, mount)) = self
-            .mounted_on
-            .get(&at)
-            .and_then(|key| self.mounts.get_key_value(key))
-        {
-            at = At {
-                mount: *key,
-                node: mount.root,
-            };
+        while let Some((key, mount)) = self.mounted_on.get(&at).and_then(|key| self.mounts.get_key_value(key)) {
+            at = At { mount: *key, node: mount.root };
         }
         at
     }
@@ -181,9 +153,7 @@ impl State {
     }
 
     pub(super) fn is_mount_root(&self, at: At) -> bool {
-        self.mounts
-            .get(&at.mount)
-            .is_some_and(|mount| mount.root == at.node)
+        self.mounts.get(&at.mount).is_some_and(|mount| mount.root == at.node)
     }
 
     /// Walks plain names; a link on the way is `LOOP`.
@@ -268,30 +238,17 @@ impl State {
     /// Refuses writing through a read-only mount.
     pub(super) fn writable(&self, at: At) -> Sys<()> {
         let mount = self.mounts.get(&at.mount).ok_or(Errno::STALE)?;
-        if mount.attributes & libc::MOUNT_ATTR_RDONLY == 0 {
-            Ok(())
-        } else {
-            Err(Errno::ROFS)
-        }
+        if mount.attributes & libc::MOUNT_ATTR_RDONLY == 0 { Ok(()) } else { Err(Errno::ROFS) }
     }
 
     /// Makes an entry, as far as the file system has room.
-    pub(super) fn create(
-        &mut self,
-        folder: At,
-        name: &OsStr,
-        content: Content,
-        mode: u32,
-    ) -> Sys<At> {
+    pub(super) fn create(&mut self, folder: At, name: &OsStr, content: Content, mode: u32) -> Sys<At> {
         if self.children(folder.node)?.contains_key(name) {
             return Err(Errno::EXIST);
         }
         self.writable(folder)?;
         let file_system = self.node(folder.node)?.file_system;
-        let room = self
-            .file_systems
-            .get(&file_system)
-            .and_then(|fs| fs.max_inodes);
+        let room = self.file_systems.get(&file_system).and_then(|fs| fs.max_inodes);
         if room.is_some_and(|most| self.inodes(file_system) >= most) {
             return Err(Errno::NOSPC);
         }
@@ -299,19 +256,10 @@ impl State {
             self.check_room(file_system, 0, bytes.len())?;
         }
         let id = self.fresh();
-        let node = Node {
-            content,
-            mode,
-            group: 0,
-            file_system,
-            parent: Some(folder.node),
-        };
+        let node = Node { content, mode, group: 0, file_system, parent: Some(folder.node) };
         self.nodes.insert(id, node);
         self.children_mut(folder.node)?.insert(name.to_owned(), id);
-        Ok(At {
-            mount: folder.mount,
-            node: id,
-        })
+        Ok(At { mount: folder.mount, node: id })
     }
 
     fn inodes(&self, file_system: u64) -> u64 {
@@ -321,28 +269,14 @@ impl State {
 
     /// Refuses a file that grows beyond the file system's room.
     pub(super) fn check_room(&self, file_system: u64, old: usize, new: usize) -> Sys<()> {
-        let Some(most) = self
-            .file_systems
-            .get(&file_system)
-            .and_then(|fs| fs.max_bytes)
-        else {
+        let Some(most) = self.file_systems.get(&file_system).and_then(|fs| fs.max_bytes) else {
             return Ok(());
         };
         let used: usize = (self.nodes.values())
             .filter(|node| node.file_system == file_system)
-            .map(|node| {
-                if let Content::File(bytes) = &node.content {
-                    bytes.len()
-                } else {
-                    0
-                }
-            })
+            .map(|node| if let Content::File(bytes) = &node.content { bytes.len() } else { 0 })
             .sum();
-        if (used - old + new) as u64 > most {
-            Err(Errno::NOSPC)
-        } else {
-            Ok(())
-        }
+        if (used - old + new) as u64 > most { Err(Errno::NOSPC) } else { Ok(()) }
     }
 
     /// Takes an entry out of its folder, with all that is in it.
@@ -355,11 +289,7 @@ impl State {
         self.children_mut(folder.node)?.remove(name);
         let mut gone = vec![at.node];
         while let Some(id) = gone.pop() {
-            if let Some(Node {
-                content: Content::Folder(children),
-                ..
-            }) = self.nodes.remove(&id)
-            {
+            if let Some(Node { content: Content::Folder(children), .. }) = self.nodes.remove(&id) {
                 gone.extend(children.into_values());
             }
         }

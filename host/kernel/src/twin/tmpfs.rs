@@ -14,12 +14,8 @@ impl State {
     /// A new tmpfs, unattached.
     pub(super) fn new_tmpfs(&mut self, options: &[FsOption]) -> Result<MountKey> {
         let id = self.fresh();
-        let mut file_system = FileSystem {
-            fs_type: "tmpfs".to_owned(),
-            options: Vec::new(),
-            max_bytes: None,
-            max_inodes: None,
-        };
+        let mut file_system =
+            FileSystem { fs_type: "tmpfs".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
         let (mut mode, mut group) = (0o1777, 0);
         for option in options {
             if self.missing_options.contains(&option.key) {
@@ -62,16 +58,7 @@ impl State {
             }
         }
         let content = Content::Folder(BTreeMap::new());
-        self.nodes.insert(
-            id,
-            Node {
-                content,
-                mode,
-                group,
-                file_system: id,
-                parent: None,
-            },
-        );
+        self.nodes.insert(id, Node { content, mode, group, file_system: id, parent: None });
         self.file_systems.insert(id, file_system);
         Ok(self.add_mount(id, 0))
     }
@@ -88,10 +75,6 @@ impl State {
             "%" => self.memory.checked_mul(number)? / 100,
             _ => return None,
         };
-        if bytes < PAGE {
-            Some(bytes)
-        } else {
-            Some(bytes.div_ceil(PAGE) * PAGE)
-        }
+        if bytes < PAGE { Some(bytes) } else { Some(bytes.div_ceil(PAGE) * PAGE) }
     }
 }

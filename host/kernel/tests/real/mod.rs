@@ -27,23 +27,9 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
     let thread = std::thread::spawn(move || {
         unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
         // Nothing that is mounted here may appear outside.
-        mount(
-            None::<&str>,
-            "/",
-            None::<&str>,
-            MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-            None::<&str>,
-        )
-        .unwrap();
+        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let base = tempfile::tempdir().unwrap();
-        mount(
-            Some("test"),
-            base.path(),
-            Some("tmpfs"),
-            MsFlags::empty(),
-            Some("mode=755"),
-        )
-        .unwrap();
+        mount(Some("test"), base.path(), Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
         let world = RealWorld { kernel, base };
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&world)));
         let RealWorld { base, .. } = world;
@@ -59,10 +45,7 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
 }
 
 pub fn mount_lines() -> usize {
-    std::fs::read_to_string("/proc/thread-self/mountinfo")
-        .unwrap()
-        .lines()
-        .count()
+    std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap().lines().count()
 }
 
 fn errno(error: std::io::Error) -> Errno {
@@ -114,10 +97,7 @@ impl World for RealWorld {
     }
 
     fn list(&self, path: &Path) -> Vec<OsString> {
-        let mut names: Vec<_> = std::fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
+        let mut names: Vec<_> = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     }

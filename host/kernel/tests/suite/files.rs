@@ -1,17 +1,10 @@
 use std::path::Path;
 
-use volhost_kernel::{
-    Durability, Entry, ErrorKind, FsOption, Kernel, KernelError, Propagation, Step,
-};
+use volhost_kernel::{Durability, Entry, ErrorKind, FsOption, Kernel, KernelError, Propagation, Step};
 
 use super::{House, World, name};
 
-fn write(
-    kernel: &dyn Kernel,
-    house: &House<'_>,
-    file: &str,
-    bytes: &[u8],
-) -> Result<(), KernelError> {
+fn write(kernel: &dyn Kernel, house: &House<'_>, file: &str, bytes: &[u8]) -> Result<(), KernelError> {
     kernel.write_atomic(&house.root, name(file), bytes, 0o640, Durability::Process)
 }
 
@@ -19,32 +12,11 @@ pub fn a_written_file_is_read_back_with_its_mode(world: &dyn World) {
     let house = House::new(world);
     write(house.kernel, &house, "record", b"one").unwrap();
     assert_eq!(world.mode_and_group(&house.at("record")).0, 0o640);
-    house
-        .kernel
-        .write_atomic(
-            &house.root,
-            name("record"),
-            b"two",
-            0o666,
-            Durability::Machine,
-        )
-        .unwrap();
+    house.kernel.write_atomic(&house.root, name("record"), b"two", 0o666, Durability::Machine).unwrap();
     assert_eq!(world.read(&house.at("record")).unwrap(), b"two");
     assert_eq!(world.mode_and_group(&house.at("record")).0, 0o666);
-    assert_eq!(
-        house
-            .kernel
-            .read_file(&house.root, name("record"), 3)
-            .unwrap(),
-        Some(b"two".to_vec())
-    );
-    assert_eq!(
-        house
-            .kernel
-            .read_file(&house.root, name("absent"), 3)
-            .unwrap(),
-        None
-    );
+    assert_eq!(house.kernel.read_file(&house.root, name("record"), 3).unwrap(), Some(b"two".to_vec()));
+    assert_eq!(house.kernel.read_file(&house.root, name("absent"), 3).unwrap(), None);
     assert_eq!(world.list(&house.path), ["record"]);
 }
 
@@ -55,16 +27,8 @@ pub fn a_file_is_not_read_beyond_its_limit_or_through_a_link(world: &dyn World) 
     world.add_symlink(&house.at("link"), &outside.join("data"));
     world.add_folder(&house.at("folder"));
     world.add_node(&house.at("pipe"), volhost_kernel::SourceKind::Fifo);
-    let read = |file: &str| {
-        house
-            .kernel
-            .read_file(&house.root, name(file), 99)
-            .unwrap_err()
-    };
-    assert!(matches!(
-        read("large"),
-        KernelError::TooLarge { limit: 99, .. }
-    ));
+    let read = |file: &str| house.kernel.read_file(&house.root, name(file), 99).unwrap_err();
+    assert!(matches!(read("large"), KernelError::TooLarge { limit: 99, .. }));
     assert!(matches!(read("link"), KernelError::SymbolicLink { .. }));
     assert!(matches!(read("folder"), KernelError::WrongType { .. }));
     assert!(matches!(read("pipe"), KernelError::WrongType { .. }));
@@ -89,43 +53,22 @@ pub fn removing_a_file_leaves_folders_alone(world: &dyn World) {
         house.kernel.remove_file(&house.root, name(file)).unwrap();
         assert_eq!(house.entry(file), Entry::Absent);
     }
-    let error = house
-        .kernel
-        .remove_file(&house.root, name("folder"))
-        .unwrap_err();
+    let error = house.kernel.remove_file(&house.root, name("folder")).unwrap_err();
     assert!(matches!(error, KernelError::WrongType { .. }), "{error:?}");
     assert_eq!(world.read(&outside.join("data")).unwrap(), b"precious");
 }
 
 pub fn a_full_disk_is_named_and_leaves_nothing_behind(world: &dyn World) {
     let house = House::new(world);
-    house.attach(
-        house.kernel.tmpfs(&[FsOption::new("size", "1m")]).unwrap(),
-        "disk",
-    );
-    let disk = house
-        .kernel
-        .prepare_root(&house.at("disk"), Propagation::Private)
-        .unwrap();
-    house
-        .kernel
-        .write_atomic(&disk, name("record"), b"old", 0o600, Durability::Process)
-        .unwrap();
+    house.attach(house.kernel.tmpfs(&[FsOption::new("size", "1m")]).unwrap(), "disk");
+    let disk = house.kernel.prepare_root(&house.at("disk"), Propagation::Private).unwrap();
+    house.kernel.write_atomic(&disk, name("record"), b"old", 0o600, Durability::Process).unwrap();
     let large = vec![1; 2 << 20];
     for file in ["record", "other"] {
-        let error = house
-            .kernel
-            .write_atomic(&disk, name(file), &large, 0o600, Durability::Process)
-            .unwrap_err();
-        assert_eq!(
-            (error.kind(), error.step()),
-            (ErrorKind::NoSpace, Some(Step::WriteFile))
-        );
+        let error = house.kernel.write_atomic(&disk, name(file), &large, 0o600, Durability::Process).unwrap_err();
+        assert_eq!((error.kind(), error.step()), (ErrorKind::NoSpace, Some(Step::WriteFile)));
         let text = error.to_string();
-        assert!(
-            text.contains(file) && text.contains("ENOSPC") && text.contains("is full"),
-            "{text}"
-        );
+        assert!(text.contains(file) && text.contains("ENOSPC") && text.contains("is full"), "{text}");
     }
     assert_eq!(world.list(&house.at("disk")), ["record"]);
     assert_eq!(world.read(&house.at("disk/record")).unwrap(), b"old");
@@ -135,20 +78,11 @@ pub fn a_disk_without_inodes_leaves_nothing_behind(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("source");
     // One inode is the root folder's own.
-    house.attach(
-        house
-            .kernel
-            .tmpfs(&[FsOption::new("nr_inodes", "4")])
-            .unwrap(),
-        "disk",
-    );
+    house.attach(house.kernel.tmpfs(&[FsOption::new("nr_inodes", "4")]).unwrap(), "disk");
     let disk = house.kernel.walk(&house.root, Path::new("disk")).unwrap();
     let mut made = 0;
     let error = loop {
-        match house
-            .kernel
-            .make_folder(&disk, name(&format!("{made}")), 0o750, None)
-        {
+        match house.kernel.make_folder(&disk, name(&format!("{made}")), 0o750, None) {
             Ok(()) => made += 1,
             Err(error) => break error,
         }
@@ -157,14 +91,8 @@ pub fn a_disk_without_inodes_leaves_nothing_behind(world: &dyn World) {
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     assert!(error.to_string().contains("inodes"), "{error}");
     let mounts = world.mount_count();
-    let error = house
-        .kernel
-        .attach(house.bind(&source), &disk, name("volume"))
-        .unwrap_err();
-    assert_eq!(
-        (error.kind(), error.step()),
-        (ErrorKind::NoSpace, Some(Step::MakeMountPoint))
-    );
+    let error = house.kernel.attach(house.bind(&source), &disk, name("volume")).unwrap_err();
+    assert_eq!((error.kind(), error.step()), (ErrorKind::NoSpace, Some(Step::MakeMountPoint)));
     assert_eq!(world.mount_count(), mounts);
     assert_eq!(world.list(&house.at("disk")).len(), made);
 }

@@ -13,19 +13,10 @@ pub fn symbolic_links_are_never_followed_below_a_handle(world: &dyn World) {
     world.add_symlink(&house.at("self"), Path::new("."));
     for link in ["out", "self", "self/out"] {
         let error = house.kernel.walk(&house.root, Path::new(link)).unwrap_err();
-        assert!(
-            matches!(error, KernelError::SymbolicLink { .. }),
-            "{link}: {error:?}"
-        );
+        assert!(matches!(error, KernelError::SymbolicLink { .. }), "{link}: {error:?}");
         let inner = Path::new(link).join("new");
-        let error = house
-            .kernel
-            .make_dirs(&house.root, &inner, 0o750)
-            .unwrap_err();
-        assert!(
-            matches!(error, KernelError::SymbolicLink { .. }),
-            "{link}: {error:?}"
-        );
+        let error = house.kernel.make_dirs(&house.root, &inner, 0o750).unwrap_err();
+        assert!(matches!(error, KernelError::SymbolicLink { .. }), "{link}: {error:?}");
     }
     assert!(!world.exists(&elsewhere.join("new")));
 }
@@ -34,34 +25,19 @@ pub fn paths_that_lead_out_are_refused(world: &dyn World) {
     let house = House::new(world);
     for path in ["..", "a/../..", "/", "/etc"] {
         let error = house.kernel.walk(&house.root, Path::new(path)).unwrap_err();
-        assert!(
-            matches!(error, KernelError::InvalidPath { .. }),
-            "{path}: {error:?}"
-        );
+        assert!(matches!(error, KernelError::InvalidPath { .. }), "{path}: {error:?}");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
     let long = "x".repeat(10_000);
     for bad in ["", ".", "..", "a/b", "nul\0", &long] {
         let errors = [
             house.kernel.entry(&house.root, name(bad)).unwrap_err(),
-            house
-                .kernel
-                .make_folder(&house.root, name(bad), 0o750, None)
-                .unwrap_err(),
-            house
-                .kernel
-                .delete_folder(&house.root, name(bad))
-                .unwrap_err(),
-            house
-                .kernel
-                .detach(&house.root, name(bad), Detach::Normal)
-                .unwrap_err(),
+            house.kernel.make_folder(&house.root, name(bad), 0o750, None).unwrap_err(),
+            house.kernel.delete_folder(&house.root, name(bad)).unwrap_err(),
+            house.kernel.detach(&house.root, name(bad), Detach::Normal).unwrap_err(),
         ];
         for error in errors {
-            assert!(
-                matches!(error, KernelError::InvalidPath { .. }),
-                "{error:?}"
-            );
+            assert!(matches!(error, KernelError::InvalidPath { .. }), "{error:?}");
         }
     }
 }
@@ -69,29 +45,16 @@ pub fn paths_that_lead_out_are_refused(world: &dyn World) {
 pub fn missing_folders_are_made_with_the_exact_mode(world: &dyn World) {
     let house = House::new(world);
     world.add_folder(&house.at("there"));
-    let made = house
-        .kernel
-        .make_dirs(&house.root, Path::new("there/a/b"), 0o777)
-        .unwrap();
+    let made = house.kernel.make_dirs(&house.root, Path::new("there/a/b"), 0o777).unwrap();
     assert_eq!(made.label(), Path::new("there/a/b"));
-    assert_eq!(
-        world.mode_and_group(&house.at("there")).0,
-        0o755,
-        "what was there keeps its mode"
-    );
+    assert_eq!(world.mode_and_group(&house.at("there")).0, 0o755, "what was there keeps its mode");
     for folder in ["there/a", "there/a/b"] {
         assert_eq!(world.mode_and_group(&house.at(folder)).0, 0o777);
     }
-    house
-        .kernel
-        .make_dirs(&house.root, Path::new("there/a/b"), 0o700)
-        .unwrap();
+    house.kernel.make_dirs(&house.root, Path::new("there/a/b"), 0o700).unwrap();
     assert_eq!(world.mode_and_group(&house.at("there/a/b")).0, 0o777);
     world.write(&house.at("file"), b"").unwrap();
-    let error = house
-        .kernel
-        .make_dirs(&house.root, Path::new("file/a"), 0o750)
-        .unwrap_err();
+    let error = house.kernel.make_dirs(&house.root, Path::new("file/a"), 0o750).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
@@ -115,27 +78,12 @@ pub fn entries_are_told_apart(world: &dyn World) {
 
 pub fn names_of_any_bytes_work(world: &dyn World) {
     let house = House::new(world);
-    for bytes in [
-        &b"a b"[..],
-        b"new\nline",
-        b"\xff\xfe",
-        b"\\040",
-        b"...",
-        b"-rf",
-        b"(deleted)",
-        b"x (deleted)",
-    ] {
+    for bytes in [&b"a b"[..], b"new\nline", b"\xff\xfe", b"\\040", b"...", b"-rf", b"(deleted)", b"x (deleted)"] {
         let name = OsStr::from_bytes(bytes);
-        house
-            .kernel
-            .make_folder(&house.root, name, 0o750, None)
-            .unwrap();
+        house.kernel.make_folder(&house.root, name, 0o750, None).unwrap();
         assert_eq!(house.kernel.names(&house.root).unwrap(), [name]);
         let walked = house.kernel.walk(&house.root, Path::new(name)).unwrap();
-        house
-            .kernel
-            .attach(house.kernel.tmpfs(&[]).unwrap(), &walked, name)
-            .unwrap();
+        house.kernel.attach(house.kernel.tmpfs(&[]).unwrap(), &walked, name).unwrap();
         let told = house.kernel.mounts_below(&house.root).unwrap();
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].point, Path::new(name).join(name));
@@ -148,16 +96,10 @@ pub fn names_of_any_bytes_work(world: &dyn World) {
 
 pub fn a_plain_folder_gets_mode_and_group_and_keeps_its_content(world: &dyn World) {
     let house = House::new(world);
-    house
-        .kernel
-        .make_folder(&house.root, name("folder"), 0o2775, Some(4321))
-        .unwrap();
+    house.kernel.make_folder(&house.root, name("folder"), 0o2775, Some(4321)).unwrap();
     assert_eq!(world.mode_and_group(&house.at("folder")), (0o2775, 4321));
     world.write(&house.at("folder/data"), b"kept").unwrap();
-    house
-        .kernel
-        .make_folder(&house.root, name("folder"), 0o1700, None)
-        .unwrap();
+    house.kernel.make_folder(&house.root, name("folder"), 0o1700, None).unwrap();
     assert_eq!(world.mode_and_group(&house.at("folder")), (0o1700, 4321));
     assert_eq!(world.read(&house.at("folder/data")).unwrap(), b"kept");
 }
@@ -169,35 +111,12 @@ pub fn a_folder_is_not_made_over_something_else(world: &dyn World) {
     world.add_symlink(&house.at("link"), &elsewhere);
     world.write(&house.at("file"), b"kept").unwrap();
     house.attach(house.bind(&elsewhere), "mounted");
-    let make = |target: &str| {
-        house
-            .kernel
-            .make_folder(&house.root, name(target), 0o777, None)
-            .unwrap_err()
-    };
-    assert!(
-        matches!(make("link"), KernelError::SymbolicLink { .. }),
-        "{:?}",
-        make("link")
-    );
-    assert!(
-        matches!(make("file"), KernelError::WrongType { .. }),
-        "{:?}",
-        make("file")
-    );
-    assert!(matches!(
-        make("mounted"),
-        KernelError::AlreadyMounted { .. }
-    ));
-    assert_eq!(
-        world.mode_and_group(&elsewhere).0,
-        mode,
-        "nothing was changed through link or mount"
-    );
-    let error = house
-        .kernel
-        .make_folder(&house.root, name("new"), 0o10000, None)
-        .unwrap_err();
+    let make = |target: &str| house.kernel.make_folder(&house.root, name(target), 0o777, None).unwrap_err();
+    assert!(matches!(make("link"), KernelError::SymbolicLink { .. }), "{:?}", make("link"));
+    assert!(matches!(make("file"), KernelError::WrongType { .. }), "{:?}", make("file"));
+    assert!(matches!(make("mounted"), KernelError::AlreadyMounted { .. }));
+    assert_eq!(world.mode_and_group(&elsewhere).0, mode, "nothing was changed through link or mount");
+    let error = house.kernel.make_folder(&house.root, name("new"), 0o10000, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
@@ -214,9 +133,6 @@ pub fn only_empty_folders_are_removed(world: &dyn World) {
     assert_eq!(house.entry("empty"), Entry::Absent);
     assert!(matches!(remove("full"), Err(KernelError::NotEmpty { .. })));
     assert!(matches!(remove("file"), Err(KernelError::WrongType { .. })));
-    assert!(matches!(
-        remove("mounted"),
-        Err(KernelError::MountInside { .. })
-    ));
+    assert!(matches!(remove("mounted"), Err(KernelError::MountInside { .. })));
     assert_eq!(world.read(&house.at("full/data")).unwrap(), b"kept");
 }

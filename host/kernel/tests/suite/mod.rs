@@ -11,9 +11,7 @@ use std::any::Any;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use volhost_kernel::{
-    DetachedMount, Directory, Entry, Errno, Kernel, MountSource, Propagation, SourceKind,
-};
+use volhost_kernel::{DetachedMount, Directory, Entry, Errno, Kernel, MountSource, Propagation, SourceKind};
 
 /// A machine with a kernel to test, and what a process on it can do and see.
 pub trait World {
@@ -56,12 +54,7 @@ impl<'a> House<'a> {
         let path = world.base().join("root");
         let kernel = world.kernel();
         let root = kernel.prepare_root(&path, Propagation::Private).unwrap();
-        Self {
-            world,
-            kernel,
-            root,
-            path,
-        }
+        Self { world, kernel, root, path }
     }
 
     pub fn at(&self, rel: &str) -> PathBuf {
@@ -77,9 +70,7 @@ impl<'a> House<'a> {
     }
 
     pub fn open(&self, path: &Path) -> MountSource {
-        self.kernel
-            .open_host_path(path, &[self.world.base()])
-            .unwrap()
+        self.kernel.open_host_path(path, &[self.world.base()]).unwrap()
     }
 
     pub fn bind(&self, path: &Path) -> DetachedMount {
@@ -87,9 +78,7 @@ impl<'a> House<'a> {
     }
 
     pub fn attach(&self, mount: DetachedMount, name: &str) {
-        self.kernel
-            .attach(mount, &self.root, name.as_ref())
-            .unwrap();
+        self.kernel.attach(mount, &self.root, name.as_ref()).unwrap();
     }
 
     pub fn entry(&self, name: &str) -> Entry {

@@ -9,9 +9,7 @@ pub fn a_bound_folder_shows_its_source(world: &dyn World) {
     let source = house.outside("source");
     house.attach(house.bind(&source), "volume");
     assert_eq!(world.read(&house.at("volume/data")).unwrap(), b"precious");
-    world
-        .write(&house.at("volume/new"), b"from inside")
-        .unwrap();
+    world.write(&house.at("volume/new"), b"from inside").unwrap();
     assert_eq!(world.read(&source.join("new")).unwrap(), b"from inside");
 }
 
@@ -19,28 +17,15 @@ pub fn a_read_only_bind_refuses_writes_and_leaves_its_source_writable(world: &dy
     let house = House::new(world);
     let source = house.outside("source");
     let mount = house.bind(&source);
-    house
-        .kernel
-        .set_options(&mount, &["ro", "nosuid"], false)
-        .unwrap();
+    house.kernel.set_options(&mount, &["ro", "nosuid"], false).unwrap();
     house.attach(mount, "volume");
-    assert_eq!(
-        world.write(&house.at("volume/data"), b"x"),
-        Err(Errno::ROFS)
-    );
+    assert_eq!(world.write(&house.at("volume/data"), b"x"), Err(Errno::ROFS));
     assert_eq!(world.write(&house.at("volume/new"), b"x"), Err(Errno::ROFS));
     world.write(&source.join("data"), b"changed").unwrap();
-    let told = house
-        .kernel
-        .mount_at(&house.root, name("volume"))
-        .unwrap()
-        .unwrap();
+    let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
     assert!(told.read_only);
     assert!(told.options.iter().any(|option| option == "ro"), "{told:?}");
-    assert!(
-        told.options.iter().any(|option| option == "nosuid"),
-        "{told:?}"
-    );
+    assert!(told.options.iter().any(|option| option == "nosuid"), "{told:?}");
 }
 
 pub fn the_mount_point_comes_and_goes_with_the_mount(world: &dyn World) {
@@ -49,10 +34,7 @@ pub fn the_mount_point_comes_and_goes_with_the_mount(world: &dyn World) {
     assert_eq!(house.entry("volume"), Entry::Absent);
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");
     assert!(house.is_mount("volume"));
-    house
-        .kernel
-        .detach(&house.root, name("volume"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     assert_eq!(house.entry("volume"), Entry::Absent);
     assert_eq!(world.mount_count(), before);
 }
@@ -70,40 +52,15 @@ pub fn bad_targets_are_refused_and_left_alone(world: &dyn World) {
     house.attach(house.bind(&source), "mounted");
     let before = world.mount_count();
 
-    let attach = |path: &Path, target: &str| {
-        house
-            .kernel
-            .attach(house.bind(path), &house.root, name(target))
-            .unwrap_err()
-    };
-    assert!(matches!(
-        attach(&source, "mounted"),
-        KernelError::AlreadyMounted { .. }
-    ));
-    assert!(matches!(
-        attach(&source, "link"),
-        KernelError::SymbolicLink { .. }
-    ));
-    assert!(matches!(
-        attach(&source, "full"),
-        KernelError::NotEmpty { .. }
-    ));
-    assert!(matches!(
-        attach(&source, "file"),
-        KernelError::WrongType { .. }
-    ));
-    assert!(matches!(
-        attach(&source.join("data"), "folder"),
-        KernelError::WrongType { .. }
-    ));
-    assert!(matches!(
-        attach(&source.join("data"), "text"),
-        KernelError::NotEmpty { .. }
-    ));
-    assert!(matches!(
-        attach(&source.join("data"), "link"),
-        KernelError::SymbolicLink { .. }
-    ));
+    let attach =
+        |path: &Path, target: &str| house.kernel.attach(house.bind(path), &house.root, name(target)).unwrap_err();
+    assert!(matches!(attach(&source, "mounted"), KernelError::AlreadyMounted { .. }));
+    assert!(matches!(attach(&source, "link"), KernelError::SymbolicLink { .. }));
+    assert!(matches!(attach(&source, "full"), KernelError::NotEmpty { .. }));
+    assert!(matches!(attach(&source, "file"), KernelError::WrongType { .. }));
+    assert!(matches!(attach(&source.join("data"), "folder"), KernelError::WrongType { .. }));
+    assert!(matches!(attach(&source.join("data"), "text"), KernelError::NotEmpty { .. }));
+    assert!(matches!(attach(&source.join("data"), "link"), KernelError::SymbolicLink { .. }));
 
     assert_eq!(world.mount_count(), before);
     assert_eq!(world.read(&house.at("full/kept")).unwrap(), b"kept");
@@ -139,15 +96,8 @@ pub fn files_sockets_devices_and_pipes_are_bound_onto_files(world: &dyn World) {
         assert_eq!(opened.kind(), kind);
         assert_eq!(opened.kind().as_str(), file);
         house.attach(house.kernel.bind(&opened, false).unwrap(), file);
-        assert_eq!(
-            house.open(&house.at(file)).kind(),
-            kind,
-            "the mount shows what was bound"
-        );
-        house
-            .kernel
-            .detach(&house.root, name(file), Detach::Normal)
-            .unwrap();
+        assert_eq!(house.open(&house.at(file)).kind(), kind, "the mount shows what was bound");
+        house.kernel.detach(&house.root, name(file), Detach::Normal).unwrap();
         assert_eq!(house.entry(file), Entry::Absent);
         assert!(world.exists(&source.join(file)));
     }
@@ -157,48 +107,24 @@ pub fn an_unknown_mount_option_is_refused_by_name(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("source");
     let mount = house.bind(&source);
-    let error = house
-        .kernel
-        .set_options(&mount, &["ro", "frozen"], false)
-        .unwrap_err();
+    let error = house.kernel.set_options(&mount, &["ro", "frozen"], false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"frozen\""), "{error}");
     house.attach(mount, "volume");
-    world
-        .write(&house.at("volume/data"), b"still writable")
-        .unwrap();
+    world.write(&house.at("volume/data"), b"still writable").unwrap();
 }
 
 pub fn a_tmpfs_holds_no_more_than_its_size(world: &dyn World) {
     let house = House::new(world);
-    let options = [
-        FsOption::new("size", "1048576"),
-        FsOption::flag("noswap"),
-        FsOption::new("mode", "0750"),
-    ];
+    let options = [FsOption::new("size", "1048576"), FsOption::flag("noswap"), FsOption::new("mode", "0750")];
     house.attach(house.kernel.tmpfs(&options).unwrap(), "memory");
-    world
-        .write(&house.at("memory/fits"), &[1; 512 * 1024])
-        .unwrap();
-    assert_eq!(
-        world.write(&house.at("memory/too-much"), &[1; 768 * 1024]),
-        Err(Errno::NOSPC)
-    );
+    world.write(&house.at("memory/fits"), &[1; 512 * 1024]).unwrap();
+    assert_eq!(world.write(&house.at("memory/too-much"), &[1; 768 * 1024]), Err(Errno::NOSPC));
     assert_eq!(world.mode_and_group(&house.at("memory")).0, 0o750);
-    let told = house
-        .kernel
-        .mount_at(&house.root, name("memory"))
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (told.fs_type.as_str(), told.source.to_str()),
-        ("tmpfs", Some("tmpfs"))
-    );
+    let told = house.kernel.mount_at(&house.root, name("memory")).unwrap().unwrap();
+    assert_eq!((told.fs_type.as_str(), told.source.to_str()), ("tmpfs", Some("tmpfs")));
     for option in ["rw", "size=1024k", "noswap", "mode=750"] {
-        assert!(
-            told.options.iter().any(|told| told == option),
-            "{option} in {told:?}"
-        );
+        assert!(told.options.iter().any(|told| told == option), "{option} in {told:?}");
     }
 }
 
@@ -212,14 +138,8 @@ pub fn bad_tmpfs_options_are_named(world: &dyn World) {
     ];
     for option in bad {
         let error = kernel.tmpfs(std::slice::from_ref(&option)).unwrap_err();
-        assert!(
-            matches!(error, KernelError::InvalidOption { .. }),
-            "{option:?}: {error:?}"
-        );
-        assert!(
-            error.to_string().contains(&format!("{:?}", option.key)),
-            "{error}"
-        );
+        assert!(matches!(error, KernelError::InvalidOption { .. }), "{option:?}: {error:?}");
+        assert!(error.to_string().contains(&format!("{:?}", option.key)), "{error}");
     }
 }
 
@@ -228,21 +148,12 @@ pub fn a_mount_in_use_is_busy_and_loses_nothing(world: &dyn World) {
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "memory");
     world.write(&house.at("memory/file"), b"in use").unwrap();
     let held = world.hold(&house.at("memory/file"));
-    let error = house
-        .kernel
-        .detach(&house.root, name("memory"), Detach::Normal)
-        .unwrap_err();
-    assert_eq!(
-        (error.kind(), error.errno()),
-        (ErrorKind::Busy, Some(Errno::BUSY))
-    );
+    let error = house.kernel.detach(&house.root, name("memory"), Detach::Normal).unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, Some(Errno::BUSY)));
     assert!(error.to_string().contains("fuser"), "{error}");
     assert_eq!(world.read(&house.at("memory/file")).unwrap(), b"in use");
     drop(held);
-    house
-        .kernel
-        .detach(&house.root, name("memory"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("memory"), Detach::Normal).unwrap();
     assert_eq!(house.entry("memory"), Entry::Absent);
 }
 
@@ -251,10 +162,7 @@ pub fn a_lazy_detach_does_not_wait_for_users(world: &dyn World) {
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "memory");
     world.write(&house.at("memory/file"), b"in use").unwrap();
     let held = world.hold(&house.at("memory/file"));
-    house
-        .kernel
-        .detach(&house.root, name("memory"), Detach::Lazy)
-        .unwrap();
+    house.kernel.detach(&house.root, name("memory"), Detach::Lazy).unwrap();
     assert_eq!(house.entry("memory"), Entry::Absent);
     drop(held);
 }
@@ -265,36 +173,17 @@ pub fn stacked_mounts_all_go(world: &dyn World) {
     house.attach(house.bind(&source), "volume");
     let before = world.mount_count();
     // The root of one mount is the target of the next: only a second root folder lets a test stack them.
-    house
-        .kernel
-        .prepare_root(&house.at("volume"), volhost_kernel::Propagation::Private)
-        .unwrap();
-    assert_eq!(
-        world.mount_count(),
-        before,
-        "a mount is a root folder as it is"
-    );
+    house.kernel.prepare_root(&house.at("volume"), volhost_kernel::Propagation::Private).unwrap();
+    assert_eq!(world.mount_count(), before, "a mount is a root folder as it is");
     world.add_folder(&source.join("inner"));
     let inner = house.kernel.walk(&house.root, Path::new("volume")).unwrap();
-    house
-        .kernel
-        .attach(house.bind(&source), &inner, name("inner"))
-        .unwrap();
+    house.kernel.attach(house.bind(&source), &inner, name("inner")).unwrap();
     drop(inner);
-    let inner = house
-        .kernel
-        .walk(&house.root, Path::new("volume/inner"))
-        .unwrap();
-    house
-        .kernel
-        .attach(house.bind(&source), &inner, name("inner"))
-        .unwrap();
+    let inner = house.kernel.walk(&house.root, Path::new("volume/inner")).unwrap();
+    house.kernel.attach(house.bind(&source), &inner, name("inner")).unwrap();
     drop(inner);
     assert_eq!(world.mount_count(), before + 2);
-    house
-        .kernel
-        .detach(&house.root, name("volume"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     assert_eq!(world.mount_count(), before - 1);
     assert_eq!(world.read(&source.join("data")).unwrap(), b"precious");
 }
@@ -303,10 +192,7 @@ pub fn a_recursive_bind_brings_the_mounts_below_and_takes_them_away(world: &dyn 
     let house = House::new(world);
     world.add_folder(&house.at("tree"));
     let tree = house.kernel.walk(&house.root, Path::new("tree")).unwrap();
-    house
-        .kernel
-        .attach(house.kernel.tmpfs(&[]).unwrap(), &tree, name("below"))
-        .unwrap();
+    house.kernel.attach(house.kernel.tmpfs(&[]).unwrap(), &tree, name("below")).unwrap();
     world.write(&house.at("tree/below/file"), b"deep").unwrap();
     let source = house.kernel.source(&tree).unwrap();
 
@@ -316,23 +202,13 @@ pub fn a_recursive_bind_brings_the_mounts_below_and_takes_them_away(world: &dyn 
     house.kernel.set_options(&deep, &["ro"], true).unwrap();
     house.attach(deep, "deep");
     assert_eq!(world.read(&house.at("deep/below/file")).unwrap(), b"deep");
-    assert_eq!(
-        world.write(&house.at("deep/below/file"), b"x"),
-        Err(Errno::ROFS)
-    );
+    assert_eq!(world.write(&house.at("deep/below/file"), b"x"), Err(Errno::ROFS));
 
     for volume in ["deep", "flat"] {
-        house
-            .kernel
-            .detach(&house.root, name(volume), Detach::Normal)
-            .unwrap();
+        house.kernel.detach(&house.root, name(volume), Detach::Normal).unwrap();
         assert_eq!(house.entry(volume), Entry::Absent);
     }
-    assert_eq!(
-        world.read(&house.at("tree/below/file")).unwrap(),
-        b"deep",
-        "the source keeps its own"
-    );
+    assert_eq!(world.read(&house.at("tree/below/file")).unwrap(), b"deep", "the source keeps its own");
 }
 
 pub fn a_dropped_mount_leaves_nothing(world: &dyn World) {
@@ -348,50 +224,25 @@ pub fn a_dropped_mount_leaves_nothing(world: &dyn World) {
 pub fn mounts_are_told_as_they_stand(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("so urce");
-    house
-        .kernel
-        .make_dirs(&house.root, Path::new("pods/a b"), 0o750)
-        .unwrap();
-    let pod = house
-        .kernel
-        .walk(&house.root, Path::new("pods/a b"))
-        .unwrap();
-    house
-        .kernel
-        .attach(house.bind(&source), &pod, name("one\ntwo"))
-        .unwrap();
+    house.kernel.make_dirs(&house.root, Path::new("pods/a b"), 0o750).unwrap();
+    let pod = house.kernel.walk(&house.root, Path::new("pods/a b")).unwrap();
+    house.kernel.attach(house.bind(&source), &pod, name("one\ntwo")).unwrap();
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "memory");
 
     let told = house.kernel.mounts_below(&house.root).unwrap();
-    let points: Vec<_> = told
-        .iter()
-        .map(|mount| mount.point.to_str().unwrap())
-        .collect();
+    let points: Vec<_> = told.iter().map(|mount| mount.point.to_str().unwrap()).collect();
     assert_eq!(points, ["pods/a b/one\ntwo", "memory"]);
     assert!(told[0].root.ends_with("so urce"), "{told:?}");
     assert_eq!(told[1].root, Path::new("/"));
-    assert_eq!(
-        told[0].parent, told[1].parent,
-        "both stand on the root's mount"
-    );
+    assert_eq!(told[0].parent, told[1].parent, "both stand on the root's mount");
     assert_eq!(Entry::Mount(told[1].id), house.entry("memory"));
     let of_pod = house.kernel.mounts_below(&pod).unwrap();
     assert_eq!(of_pod.len(), 1);
     assert_eq!(of_pod[0].point, Path::new("one\ntwo"));
-    let alone = house
-        .kernel
-        .mount_at(&pod, name("one\ntwo"))
-        .unwrap()
-        .unwrap();
+    let alone = house.kernel.mount_at(&pod, name("one\ntwo")).unwrap().unwrap();
     assert_eq!(alone, of_pod[0]);
-    assert_eq!(
-        house.kernel.mount_at(&house.root, name("pods")).unwrap(),
-        None
-    );
-    assert_eq!(
-        house.kernel.mount_at(&house.root, name("absent")).unwrap(),
-        None
-    );
+    assert_eq!(house.kernel.mount_at(&house.root, name("pods")).unwrap(), None);
+    assert_eq!(house.kernel.mount_at(&house.root, name("absent")).unwrap(), None);
 }
 
 pub fn data_in_a_mount_point_survives_detach(world: &dyn World) {
@@ -401,16 +252,10 @@ pub fn data_in_a_mount_point_survives_detach(world: &dyn World) {
     world.write(&house.at("file"), b"kept").unwrap();
     world.add_symlink(&house.at("link"), &house.at("folder"));
     for target in ["folder", "file"] {
-        let error = house
-            .kernel
-            .detach(&house.root, name(target), Detach::Normal)
-            .unwrap_err();
+        let error = house.kernel.detach(&house.root, name(target), Detach::Normal).unwrap_err();
         assert!(matches!(error, KernelError::NotEmpty { .. }), "{error:?}");
     }
-    let error = house
-        .kernel
-        .detach(&house.root, name("link"), Detach::Normal)
-        .unwrap_err();
+    let error = house.kernel.detach(&house.root, name("link"), Detach::Normal).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert_eq!(world.read(&house.at("link/data")).unwrap(), b"kept");
     assert_eq!(world.read(&house.at("file")).unwrap(), b"kept");
@@ -418,28 +263,16 @@ pub fn data_in_a_mount_point_survives_detach(world: &dyn World) {
 
 pub fn detaching_nothing_is_done(world: &dyn World) {
     let house = House::new(world);
-    house
-        .kernel
-        .detach(&house.root, name("absent"), Detach::Normal)
-        .unwrap();
-    house
-        .kernel
-        .detach(&house.root, name("absent"), Detach::Lazy)
-        .unwrap();
+    house.kernel.detach(&house.root, name("absent"), Detach::Normal).unwrap();
+    house.kernel.detach(&house.root, name("absent"), Detach::Lazy).unwrap();
     world.add_folder(&house.at("empty"));
-    house
-        .kernel
-        .detach(&house.root, name("empty"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("empty"), Detach::Normal).unwrap();
     assert_eq!(house.entry("empty"), Entry::Absent);
 }
 
 pub fn a_folder_of_the_root_is_bound_elsewhere_in_it(world: &dyn World) {
     let house = House::new(world);
-    let folder = house
-        .kernel
-        .make_dirs(&house.root, Path::new("a/b"), 0o750)
-        .unwrap();
+    let folder = house.kernel.make_dirs(&house.root, Path::new("a/b"), 0o750).unwrap();
     let source = house.kernel.source(&folder).unwrap();
     assert_eq!(source.kind(), SourceKind::Directory);
     house.attach(house.kernel.bind(&source, false).unwrap(), "volume");

@@ -10,23 +10,11 @@ pub fn preparing_a_root_twice_changes_nothing(world: &dyn World) {
     assert_eq!(world.mount_count(), before + 1);
     assert_eq!(world.mode_and_group(&house.path).0, 0o750);
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");
-    let again = house
-        .kernel
-        .prepare_root(&house.path, Propagation::Shared)
-        .unwrap();
+    let again = house.kernel.prepare_root(&house.path, Propagation::Shared).unwrap();
     assert_eq!(world.mount_count(), before + 2);
-    assert_eq!(
-        house.kernel.mounts_below(&again).unwrap(),
-        house.kernel.mounts_below(&house.root).unwrap()
-    );
+    assert_eq!(house.kernel.mounts_below(&again).unwrap(), house.kernel.mounts_below(&house.root).unwrap());
     let copy = house.kernel.try_clone(&again).unwrap();
-    assert!(
-        house
-            .kernel
-            .mount_at(&copy, name("volume"))
-            .unwrap()
-            .is_some()
-    );
+    assert!(house.kernel.mount_at(&copy, name("volume")).unwrap().is_some());
 }
 
 pub fn a_root_is_released_only_when_nothing_is_mounted_below(world: &dyn World) {
@@ -34,15 +22,9 @@ pub fn a_root_is_released_only_when_nothing_is_mounted_below(world: &dyn World) 
     let house = House::new(world);
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");
     let error = house.kernel.release_root(&house.path).unwrap_err();
-    assert!(
-        matches!(error, KernelError::MountInside { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, KernelError::MountInside { .. }), "{error:?}");
     assert!(error.to_string().contains("volume"), "{error}");
-    house
-        .kernel
-        .detach(&house.root, name("volume"), Detach::Normal)
-        .unwrap();
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     world.write(&house.at("record"), b"kept").unwrap();
     house.kernel.release_root(&house.path).unwrap();
     assert_eq!(world.mount_count(), before);
@@ -58,13 +40,7 @@ pub fn a_root_that_is_no_folder_is_refused(world: &dyn World) {
     let before = world.mount_count();
     for path in [file.as_path(), Path::new("relative"), &file.join("below")] {
         let error = kernel.prepare_root(path, Propagation::Private).unwrap_err();
-        assert!(
-            matches!(
-                error.kind(),
-                ErrorKind::Conflict | ErrorKind::InvalidArgument
-            ),
-            "{error:?}"
-        );
+        assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::InvalidArgument), "{error:?}");
     }
     assert_eq!(world.mount_count(), before);
 }
@@ -72,18 +48,10 @@ pub fn a_root_that_is_no_folder_is_refused(world: &dyn World) {
 pub fn a_lock_admits_one(world: &dyn World) {
     let house = House::new(world);
     let lock = house.kernel.lock_root(&house.root, name("lock")).unwrap();
-    let error = house
-        .kernel
-        .lock_root(&house.root, name("lock"))
-        .unwrap_err();
-    let KernelError::InUse { pid, .. } = &error else {
-        panic!("{error:?}")
-    };
+    let error = house.kernel.lock_root(&house.root, name("lock")).unwrap_err();
+    let KernelError::InUse { pid, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*pid, Some(std::process::id()));
-    assert!(
-        error.to_string().contains("in use by another volhost"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("in use by another volhost"), "{error}");
     drop(lock);
     house.kernel.lock_root(&house.root, name("lock")).unwrap();
     world.add_symlink(&house.at("link"), Path::new("lock"));
@@ -93,14 +61,8 @@ pub fn a_lock_admits_one(world: &dyn World) {
 
 pub fn errors_say_what_where_and_why(world: &dyn World) {
     let house = House::new(world);
-    let error = house
-        .kernel
-        .walk(&house.root, Path::new("pods/gone"))
-        .unwrap_err();
+    let error = house.kernel.walk(&house.root, Path::new("pods/gone")).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text == "opening folder pods/gone: No such file or directory (ENOENT)",
-        "{text}"
-    );
+    assert!(text == "opening folder pods/gone: No such file or directory (ENOENT)", "{text}");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

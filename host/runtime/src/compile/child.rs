@@ -40,23 +40,13 @@ enum Failed {
 
 fn compile(limits: &Limits) -> Result<(), Failed> {
     let mut wasm = Vec::new();
-    io::stdin()
-        .lock()
-        .take(limits.file_bytes)
-        .read_to_end(&mut wasm)
-        .map_err(Failed::Pipe)?;
+    io::stdin().lock().take(limits.file_bytes).read_to_end(&mut wasm).map_err(Failed::Pipe)?;
     // The whole of it first: the validator is stricter with malformed bytes than the translator behind it.
-    wasmparser::Validator::new()
-        .validate_all(&wasm)
-        .map_err(|error| Failed::Refused(error.into()))?;
+    wasmparser::Validator::new().validate_all(&wasm).map_err(|error| Failed::Refused(error.into()))?;
     let engine = engine::compiling().map_err(Failed::Refused)?;
-    let code = engine
-        .precompile_component(&wasm)
-        .map_err(Failed::Refused)?;
+    let code = engine.precompile_component(&wasm).map_err(Failed::Refused)?;
     let mut out = io::stdout().lock();
-    out.write_all(&code)
-        .and_then(|()| out.flush())
-        .map_err(Failed::Pipe)
+    out.write_all(&code).and_then(|()| out.flush()).map_err(Failed::Pipe)
 }
 
 /// The parent may be gone; then nobody is there to be told.

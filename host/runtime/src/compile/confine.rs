@@ -51,9 +51,8 @@ pub(super) fn confine() -> Result<(), ConfineError> {
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).map_err(|errno| {
-        at("drop its capabilities")(nix::errno::Errno::from_raw(errno.raw_os_error()))
-    })?;
+    set_capabilities(None, none)
+        .map_err(|errno| at("drop its capabilities")(nix::errno::Errno::from_raw(errno.raw_os_error())))?;
     // Nothing of it, which may be a plugin's bytes, in a core dump; and no tracing by others of its user. Last, because
     // changing the user sets it anew.
     prctl::set_dumpable(false).map_err(at("forbid core dumps"))?;
@@ -78,9 +77,7 @@ fn is_mapped(id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);
         match (numbers.next(), numbers.nth(1)) {
-            (Some(Ok(first)), Some(Ok(count))) => {
-                (first..first.saturating_add(count)).contains(&u64::from(id))
-            }
+            (Some(Ok(first)), Some(Ok(count))) => (first..first.saturating_add(count)).contains(&u64::from(id)),
             _ => false,
         }
     })

@@ -68,12 +68,9 @@ impl Compiler {
     /// [`CompileError::Refused`] for a component that is not valid; the others when the child itself failed.
     pub(crate) fn compile(&self, wasm: &[u8], limits: &Limits) -> Result<Vec<u8>, CompileError> {
         let mut child = self.start()?;
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(CompileError::Pipe(io::Error::other(
-                "the child has no pipes",
-            )));
+            return Err(CompileError::Pipe(io::Error::other("the child has no pipes")));
         };
         let deadline = Instant::now() + limits.compile_time;
         let pid = Pid::from_child(&child);
@@ -86,13 +83,7 @@ impl Compiler {
             });
             let report = done.clone();
             scope.spawn(move || {
-                send(
-                    &report,
-                    Report::Code(read_bounded(
-                        stdout,
-                        limits.compiled_bytes.saturating_add(1),
-                    )),
-                )
+                send(&report, Report::Code(read_bounded(stdout, limits.compiled_bytes.saturating_add(1))))
             });
             let report = done.clone();
             scope.spawn(move || send(&report, Report::Said(said(stderr))));
@@ -117,10 +108,7 @@ impl Compiler {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|source| CompileError::Start {
-                program: self.program.clone(),
-                source,
-            })
+            .map_err(|source| CompileError::Start { program: self.program.clone(), source })
     }
 }
 
@@ -141,18 +129,12 @@ fn said(mut stderr: impl Read) -> String {
     let _ = stderr.by_ref().take(SAID_BYTES).read_to_end(&mut bytes);
     // The rest is drained, so that a chatty child does not block.
     let _ = io::copy(&mut stderr, &mut io::sink());
-    tame(
-        String::from_utf8_lossy(&bytes).trim(),
-        usize::try_from(SAID_BYTES).unwrap_or(usize::MAX),
-    )
+    tame(String::from_utf8_lossy(&bytes).trim(), usize::try_from(SAID_BYTES).unwrap_or(usize::MAX))
 }
 
 /// Waits for the end of the child, and leaves it for its owner to reap: until then its id cannot become another process's.
 fn wait(pid: Pid) {
-    while let Err(rustix::io::Errno::INTR) = waitid(
-        WaitId::Pid(pid),
-        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-    ) {}
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {}
 }
 
 /// Everything the child has to say; none when it had to be killed.
@@ -171,25 +153,14 @@ fn collect(reports: &Receiver<Report>, deadline: Instant, child: &mut Child) -> 
     Some(outcome)
 }
 
-fn judge(
-    outcome: Option<Outcome>,
-    status: ExitStatus,
-    limits: &Limits,
-) -> Result<Vec<u8>, CompileError> {
+fn judge(outcome: Option<Outcome>, status: ExitStatus, limits: &Limits) -> Result<Vec<u8>, CompileError> {
     let Some(outcome) = outcome else {
-        return Err(CompileError::TimedOut {
-            seconds: limits.compile_time.as_secs(),
-        });
+        return Err(CompileError::TimedOut { seconds: limits.compile_time.as_secs() });
     };
-    let code = outcome
-        .code
-        .unwrap_or_else(|| Ok(Vec::new()))
-        .map_err(CompileError::Pipe)?;
+    let code = outcome.code.unwrap_or_else(|| Ok(Vec::new())).map_err(CompileError::Pipe)?;
     let said = outcome.said.unwrap_or_default();
     if u64::try_from(code.len()).is_ok_and(|bytes| bytes > limits.compiled_bytes) {
-        return Err(CompileError::TooLarge {
-            limit: limits.compiled_bytes,
-        });
+        return Err(CompileError::TooLarge { limit: limits.compiled_bytes });
     }
     if status.success() {
         return Ok(code);
@@ -201,12 +172,5 @@ fn judge(
         Some(signal) => format!("killed by signal {signal}"),
         None => format!("{status}"),
     };
-    Err(CompileError::Died {
-        how,
-        said: if said.is_empty() {
-            "it said nothing".to_owned()
-        } else {
-            said
-        },
-    })
+    Err(CompileError::Died { how, said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
 }

@@ -59,17 +59,12 @@ fn kernel_error(error: &KernelError) -> types::Error {
         ErrorKind::PermissionDenied => types::Error::PermissionDenied(text),
         ErrorKind::Unsupported => types::Error::Unsupported(text),
         ErrorKind::NoSpace | ErrorKind::Exhausted => types::Error::Retryable(text),
-        _ => types::Error::Other(types::OtherError {
-            code: code(error),
-            message: text,
-        }),
+        _ => types::Error::Other(types::OtherError { code: code(error), message: text }),
     }
 }
 
 /// The errno's name, `EIO`, when a system call failed.
 fn code(error: &KernelError) -> String {
-    let known = error
-        .errno()
-        .map(|errno| nix::errno::Errno::from_raw(errno.raw_os_error()));
+    let known = error.errno().map(|errno| nix::errno::Errno::from_raw(errno.raw_os_error()));
     known.map_or_else(|| "EIO".to_owned(), |errno| format!("{errno:?}"))
 }

@@ -13,9 +13,7 @@ impl State {
     fn tell(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
         self.count()?;
         if self.may_tell() {
-            self.context
-                .sink
-                .event(kind, &reason(word), &tame(message, MESSAGE_BYTES));
+            self.context.sink.event(kind, &reason(word), &tame(message, MESSAGE_BYTES));
         }
         Ok(())
     }

@@ -17,12 +17,7 @@ type Open = fn(&dyn Kernel, &Path, &[PathBuf]) -> Result<volhost_kernel::MountSo
 
 impl State {
     /// Opens or creates `path` by `open`, and says so while it takes its time: a path may lie on a server that does not answer.
-    fn open_host_path(
-        &mut self,
-        what: &str,
-        path: &str,
-        open: Open,
-    ) -> Result<Resource<MountSource>, HostError> {
+    fn open_host_path(&mut self, what: &str, path: &str, open: Open) -> Result<Resource<MountSource>, HostError> {
         let shown = tame(path, SHOWN_BYTES);
         if self.host_paths.is_empty() {
             let text = format!(
@@ -39,24 +34,18 @@ impl State {
 
 impl Host for State {
     fn open(&mut self, path: String) -> Result<Resource<MountSource>, HostError> {
-        self.open_host_path("host-paths.open", &path, |kernel, path, roots| {
-            kernel.open_host_path(path, roots)
-        })
+        self.open_host_path("host-paths.open", &path, |kernel, path, roots| kernel.open_host_path(path, roots))
     }
 
     fn create_directory(&mut self, path: String) -> Result<Resource<MountSource>, HostError> {
         self.changed = true;
-        self.open_host_path(
-            "host-paths.create-directory",
-            &path,
-            |kernel, path, roots| kernel.create_host_directory(path, roots),
-        )
+        self.open_host_path("host-paths.create-directory", &path, |kernel, path, roots| {
+            kernel.create_host_directory(path, roots)
+        })
     }
 
     fn create_file(&mut self, path: String) -> Result<Resource<MountSource>, HostError> {
         self.changed = true;
-        self.open_host_path("host-paths.create-file", &path, |kernel, path, roots| {
-            kernel.create_host_file(path, roots)
-        })
+        self.open_host_path("host-paths.create-file", &path, |kernel, path, roots| kernel.create_host_file(path, roots))
     }
 }

@@ -23,11 +23,7 @@ impl HostMountSource for State {
         Ok(self.table.get(&source)?.0.kind().as_str().to_owned())
     }
 
-    fn bind(
-        &mut self,
-        source: Resource<MountSource>,
-        recursive: bool,
-    ) -> Result<Resource<DetachedMount>, HostError> {
+    fn bind(&mut self, source: Resource<MountSource>, recursive: bool) -> Result<Resource<DetachedMount>, HostError> {
         self.step("mount-source.bind", |state| {
             let mount = state.kernel.bind(&state.table.get(&source)?.0, recursive)?;
             Ok(state.push(DetachedMount(mount))?)
@@ -48,9 +44,7 @@ impl HostDetachedMount for State {
     ) -> Result<(), HostError> {
         self.step("detached-mount.set-options", |state| {
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
-            Ok(state
-                .kernel
-                .set_options(&state.table.get(&mount)?.0, &options, recursive)?)
+            Ok(state.kernel.set_options(&state.table.get(&mount)?.0, &options, recursive)?)
         })
     }
 
@@ -84,18 +78,11 @@ impl HostMountTarget for State {
     fn mounted_type(&mut self, target: Resource<MountTarget>) -> Result<Option<String>, HostError> {
         self.step("mount-target.mounted-type", |state| {
             let target = &state.table.get(&target)?.0;
-            Ok(state
-                .kernel
-                .mount_at(&target.parent, &target.name)?
-                .map(|mount| mount.fs_type))
+            Ok(state.kernel.mount_at(&target.parent, &target.name)?.map(|mount| mount.fs_type))
         })
     }
 
-    fn attach(
-        &mut self,
-        target: Resource<MountTarget>,
-        mount: Resource<DetachedMount>,
-    ) -> Result<(), HostError> {
+    fn attach(&mut self, target: Resource<MountTarget>, mount: Resource<DetachedMount>) -> Result<(), HostError> {
         self.change("mount-target.attach", |state| {
             // Taken first: whatever follows, the handle is used up, as the contract says.
             let mount = state.table.delete(mount)?.0;
@@ -104,26 +91,17 @@ impl HostMountTarget for State {
         })
     }
 
-    fn make_folder(
-        &mut self,
-        target: Resource<MountTarget>,
-        mode: u32,
-        group: Option<u32>,
-    ) -> Result<(), HostError> {
+    fn make_folder(&mut self, target: Resource<MountTarget>, mode: u32, group: Option<u32>) -> Result<(), HostError> {
         self.change("mount-target.make-folder", |state| {
             let target = &state.table.get(&target)?.0;
-            Ok(state
-                .kernel
-                .make_folder(&target.parent, &target.name, mode, group)?)
+            Ok(state.kernel.make_folder(&target.parent, &target.name, mode, group)?)
         })
     }
 
     fn detach(&mut self, target: Resource<MountTarget>) -> Result<(), HostError> {
         self.change("mount-target.detach", |state| {
             let target = &state.table.get(&target)?.0;
-            Ok(state
-                .kernel
-                .detach(&target.parent, &target.name, Detach::Normal)?)
+            Ok(state.kernel.detach(&target.parent, &target.name, Detach::Normal)?)
         })
     }
 

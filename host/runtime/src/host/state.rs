@@ -118,21 +118,13 @@ impl State {
     }
 
     /// Puts a host object into the table of handles.
-    pub(crate) fn push<T: Send + 'static>(
-        &mut self,
-        object: T,
-    ) -> Result<wasmtime::component::Resource<T>, Abort> {
-        self.table
-            .push(object)
-            .map_err(|error| handle_error(&error))
+    pub(crate) fn push<T: Send + 'static>(&mut self, object: T) -> Result<wasmtime::component::Resource<T>, Abort> {
+        self.table.push(object).map_err(|error| handle_error(&error))
     }
 
     /// Takes `bytes` of log line from the allowance; false when it is used up.
     pub(crate) fn may_log(&mut self, bytes: usize) -> bool {
-        match (
-            self.log_lines_left.checked_sub(1),
-            self.log_bytes_left.checked_sub(bytes),
-        ) {
+        match (self.log_lines_left.checked_sub(1), self.log_bytes_left.checked_sub(bytes)) {
             (Some(lines), Some(bytes)) => {
                 self.log_lines_left = lines;
                 self.log_bytes_left = bytes;
@@ -162,17 +154,13 @@ impl State {
     /// Says what was dropped, when the call has ended.
     pub(crate) fn end(&self) {
         if self.lines_dropped > 0 {
-            let line = format!(
-                "{} more log lines of the plugin were dropped: over the call's allowance",
-                self.lines_dropped
-            );
+            let line =
+                format!("{} more log lines of the plugin were dropped: over the call's allowance", self.lines_dropped);
             self.context.sink.log(LogLevel::Warn, &line);
         }
         if self.events_dropped > 0 {
-            let line = format!(
-                "{} more events of the plugin were dropped: over the call's allowance",
-                self.events_dropped
-            );
+            let line =
+                format!("{} more events of the plugin were dropped: over the call's allowance", self.events_dropped);
             self.context.sink.log(LogLevel::Warn, &line);
         }
     }

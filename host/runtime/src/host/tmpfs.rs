@@ -9,13 +9,8 @@ use crate::bindings::volhost::plugin::tmpfs::{FsOption as WitOption, Host};
 impl Host for State {
     fn create(&mut self, options: Vec<WitOption>) -> Result<Resource<DetachedMount>, HostError> {
         self.step("tmpfs.create", |state| {
-            let options: Vec<FsOption> = options
-                .into_iter()
-                .map(|option| FsOption {
-                    key: option.key,
-                    value: option.value,
-                })
-                .collect();
+            let options: Vec<FsOption> =
+                options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
             let mount = state.kernel.tmpfs(&options)?;
             Ok(state.push(DetachedMount(mount))?)
         })

@@ -5,9 +5,7 @@ use wasmtime::component::Resource;
 use super::{Description, HostError, Identity, PodHandle, State, VolumeHandle};
 use crate::abort::Abort;
 use crate::bindings::volhost::plugin::types::{Error, Host as TypesHost};
-use crate::bindings::volhost::plugin::volumes::{
-    Host, HostDescription, HostIdentity, HostPod, HostVolume,
-};
+use crate::bindings::volhost::plugin::volumes::{Host, HostDescription, HostIdentity, HostPod, HostVolume};
 
 /// Sources that one plugin may serve.
 const MAX_SOURCES: usize = 64;
@@ -29,10 +27,7 @@ fn bounded(what: &str, text: String) -> Result<String, Abort> {
     if text.len() <= DESCRIPTION_BYTES {
         return Ok(text);
     }
-    Err(Abort::contract(format!(
-        "a {what} of {} bytes, {DESCRIPTION_BYTES} at most",
-        text.len()
-    )))
+    Err(Abort::contract(format!("a {what} of {} bytes, {DESCRIPTION_BYTES} at most", text.len())))
 }
 
 impl HostDescription for State {
@@ -53,9 +48,7 @@ impl HostDescription for State {
         let source = bounded("source", source)?;
         let sources = &mut self.table.get_mut(&form)?.sources;
         if sources.len() >= MAX_SOURCES {
-            return Err(
-                Abort::contract(format!("it serves more than {MAX_SOURCES} sources")).into(),
-            );
+            return Err(Abort::contract(format!("it serves more than {MAX_SOURCES} sources")).into());
         }
         if !sources.contains(&source) {
             sources.push(source);
@@ -95,10 +88,7 @@ impl HostIdentity for State {
 }
 
 impl State {
-    fn volume(
-        &mut self,
-        volume: &Resource<VolumeHandle>,
-    ) -> wasmtime::Result<&volhost_model::VolumeSpec> {
+    fn volume(&mut self, volume: &Resource<VolumeHandle>) -> wasmtime::Result<&volhost_model::VolumeSpec> {
         self.count()?;
         Ok(&self.table.get(volume)?.0)
     }
@@ -125,11 +115,7 @@ impl HostVolume for State {
         Ok(self.volume(&volume)?.source.clone())
     }
 
-    fn parameter(
-        &mut self,
-        volume: Resource<VolumeHandle>,
-        path: String,
-    ) -> wasmtime::Result<Option<String>> {
+    fn parameter(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Option<String>> {
         Ok(self.volume(&volume)?.parameter(&path))
     }
 
@@ -143,10 +129,7 @@ impl HostVolume for State {
         Ok(self.volume(&volume)?.read_only)
     }
 
-    fn persistent_volume(
-        &mut self,
-        volume: Resource<VolumeHandle>,
-    ) -> wasmtime::Result<Option<String>> {
+    fn persistent_volume(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
         Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.name.clone()))
     }
 
@@ -159,15 +142,11 @@ impl HostVolume for State {
     }
 
     fn access_modes(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
-        Ok(State::persistent_volume(self, &volume)?
-            .map(|pv| pv.access_modes.clone())
-            .unwrap_or_default())
+        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.access_modes.clone()).unwrap_or_default())
     }
 
     fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
-        Ok(State::persistent_volume(self, &volume)?
-            .map(|pv| pv.mount_options.clone())
-            .unwrap_or_default())
+        Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.mount_options.clone()).unwrap_or_default())
     }
 
     fn drop(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<()> {
@@ -197,11 +176,7 @@ impl HostPod for State {
         Ok(self.pod(&pod)?.labels.get(&key).cloned())
     }
 
-    fn annotation(
-        &mut self,
-        pod: Resource<PodHandle>,
-        key: String,
-    ) -> wasmtime::Result<Option<String>> {
+    fn annotation(&mut self, pod: Resource<PodHandle>, key: String) -> wasmtime::Result<Option<String>> {
         Ok(self.pod(&pod)?.annotations.get(&key).cloned())
     }
 

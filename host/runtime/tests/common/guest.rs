@@ -31,21 +31,22 @@ pub struct Guest {
 pub const OK: &str = "(call $ok)";
 
 /// Host functions by the name that bodies call them by.
-pub const STATE: &str = r#"(import "volhost:plugin/mounts@V" "[method]mount-target.state" (func $state (param i32 i32)))"#;
-pub const ATTACH: &str = r#"(import "volhost:plugin/mounts@V" "[method]mount-target.attach" (func $attach (param i32 i32 i32)))"#;
-pub const DETACH: &str = r#"(import "volhost:plugin/mounts@V" "[method]mount-target.detach" (func $detach (param i32 i32)))"#;
+pub const STATE: &str =
+    r#"(import "volhost:plugin/mounts@V" "[method]mount-target.state" (func $state (param i32 i32)))"#;
+pub const ATTACH: &str =
+    r#"(import "volhost:plugin/mounts@V" "[method]mount-target.attach" (func $attach (param i32 i32 i32)))"#;
+pub const DETACH: &str =
+    r#"(import "volhost:plugin/mounts@V" "[method]mount-target.detach" (func $detach (param i32 i32)))"#;
 pub const MAKE_FOLDER: &str = r#"(import "volhost:plugin/mounts@V" "[method]mount-target.make-folder" (func $make_folder (param i32 i32 i32 i32 i32)))"#;
-pub const BIND: &str = r#"(import "volhost:plugin/mounts@V" "[method]mount-source.bind" (func $bind (param i32 i32 i32)))"#;
-pub const TMPFS: &str =
-    r#"(import "volhost:plugin/tmpfs@V" "create" (func $tmpfs (param i32 i32 i32)))"#;
+pub const BIND: &str =
+    r#"(import "volhost:plugin/mounts@V" "[method]mount-source.bind" (func $bind (param i32 i32 i32)))"#;
+pub const TMPFS: &str = r#"(import "volhost:plugin/tmpfs@V" "create" (func $tmpfs (param i32 i32 i32)))"#;
 pub const LOG: &str = r#"(import "volhost:plugin/log@V" "write" (func $log (param i32 i32 i32)))"#;
-pub const EVENT: &str =
-    r#"(import "volhost:plugin/events@V" "warning" (func $event (param i32 i32 i32 i32)))"#;
-pub const OPEN: &str =
-    r#"(import "volhost:plugin/host-paths@V" "open" (func $open (param i32 i32 i32)))"#;
-pub const MEMORY: &str =
-    r#"(import "volhost:plugin/node@V" "allocatable-memory" (func $memory (result i64)))"#;
-pub const IDENTITY_NAME: &str = r#"(import "volhost:plugin/volumes@V" "[method]identity.name" (func $identity_name (param i32 i32 i32)))"#;
+pub const EVENT: &str = r#"(import "volhost:plugin/events@V" "warning" (func $event (param i32 i32 i32 i32)))"#;
+pub const OPEN: &str = r#"(import "volhost:plugin/host-paths@V" "open" (func $open (param i32 i32 i32)))"#;
+pub const MEMORY: &str = r#"(import "volhost:plugin/node@V" "allocatable-memory" (func $memory (result i64)))"#;
+pub const IDENTITY_NAME: &str =
+    r#"(import "volhost:plugin/volumes@V" "[method]identity.name" (func $identity_name (param i32 i32 i32)))"#;
 
 /// Mounts a tmpfs, and answers as the host did.
 pub const MOUNT_TMPFS: &str = "
@@ -55,8 +56,7 @@ pub const MOUNT_TMPFS: &str = "
     (if (i32.load8_u (global.get $answer)) (then (return (global.get $answer))))
     (call $attach (local.get $target) (i32.load offset=4 (global.get $answer)) (global.get $answer))
     (global.get $answer)";
-pub const UNMOUNT: &str =
-    "(call $detach (local.get $target) (global.get $answer)) (global.get $answer)";
+pub const UNMOUNT: &str = "(call $detach (local.get $target) (global.get $answer)) (global.get $answer)";
 /// Runs for ever.
 pub const LOOP: &str = "(loop $for_ever (br $for_ever)) (unreachable)";
 
@@ -91,8 +91,7 @@ impl Texts {
         let at = BASE + self.next;
         self.next += text.len();
         let escaped: String = text.bytes().map(|b| format!("\\{b:02x}")).collect();
-        self.data
-            .push_str(&format!("(data (i32.const {at}) \"{escaped}\")\n"));
+        self.data.push_str(&format!("(data (i32.const {at}) \"{escaped}\")\n"));
         format!("(i32.const {at}) (i32.const {})", text.len())
     }
 }
@@ -100,10 +99,7 @@ impl Texts {
 impl Guest {
     /// With this set-up and these imports besides the usual ones.
     pub fn setting_up(set_up: &str, imports: &[&'static str]) -> Self {
-        let mut guest = Self {
-            set_up: set_up.into(),
-            ..Self::default()
-        };
+        let mut guest = Self { set_up: set_up.into(), ..Self::default() };
         guest.imports.extend(imports);
         guest
     }
@@ -117,15 +113,8 @@ impl Guest {
             .iter()
             .map(|source| format!("(call $serves (local.get $form) {})\n", texts.add(source)))
             .collect();
-        let bodies = [
-            &self.describe,
-            &self.identify,
-            &self.set_up,
-            &self.tear_down,
-            &self.functions,
-        ];
-        let [describe, identify, set_up, tear_down, functions] =
-            bodies.map(|body| texts.fill(body));
+        let bodies = [&self.describe, &self.identify, &self.set_up, &self.tear_down, &self.functions];
+        let [describe, identify, set_up, tear_down, functions] = bodies.map(|body| texts.fill(body));
         let text = format!(
             r#"(module
             (import "volhost:plugin/volumes@V" "[method]description.name" (func $name (param i32 i32 i32)))
@@ -193,9 +182,7 @@ impl Guest {
             let folder = rewritten_contract(self.version);
             resolve.push_dir(folder.path()).unwrap().0
         };
-        let world = resolve
-            .select_world(&[package], Some("volume-plugin"))
-            .unwrap();
+        let world = resolve.select_world(&[package], Some("volume-plugin")).unwrap();
         encode(self.core(), &resolve, world)
     }
 
@@ -223,12 +210,7 @@ impl Texts {
 /// Makes a component of a core module.
 pub fn encode(mut core: Vec<u8>, resolve: &Resolve, world: wit_parser::WorldId) -> Vec<u8> {
     embed_component_metadata(&mut core, resolve, world, StringEncoding::UTF8).unwrap();
-    ComponentEncoder::default()
-        .module(&core)
-        .unwrap()
-        .validate(true)
-        .encode()
-        .unwrap()
+    ComponentEncoder::default().module(&core).unwrap().validate(true).encode().unwrap()
 }
 
 /// The contract under another version.
@@ -249,9 +231,7 @@ fn rewritten_contract(version: &str) -> tempfile::TempDir {
 /// A component of an unrelated world.
 pub fn unrelated_component() -> Vec<u8> {
     let mut resolve = Resolve::default();
-    let package = resolve
-        .push_str("x.wit", "package a:b; world w { export run: func(); }")
-        .unwrap();
+    let package = resolve.push_str("x.wit", "package a:b; world w { export run: func(); }").unwrap();
     let world = resolve.select_world(&[package], Some("w")).unwrap();
     let core = wat::parse_str(r#"(module (func (export "run")))"#).unwrap();
     encode(core, &resolve, world)

@@ -10,8 +10,8 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LoadError, LogLevel, NodeFacts, Plugin,
-    Progress, Runtime, RuntimeConfig, Target,
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LoadError, LogLevel, NodeFacts, Plugin, Progress, Runtime,
+    RuntimeConfig, Target,
 };
 
 use super::guest::Guest;
@@ -29,10 +29,7 @@ impl CallSink for Said {
     }
 
     fn event(&self, kind: EventKind, reason: &str, message: &str) {
-        self.events
-            .lock()
-            .unwrap()
-            .push((kind, reason.to_owned(), message.to_owned()));
+        self.events.lock().unwrap().push((kind, reason.to_owned(), message.to_owned()));
     }
 }
 
@@ -47,18 +44,12 @@ pub struct Host {
 
 /// The compiler child of these tests.
 pub fn compiler() -> Compiler {
-    Compiler {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_volhost-compile-helper")),
-        args: Vec::new(),
-    }
+    Compiler { program: PathBuf::from(env!("CARGO_BIN_EXE_volhost-compile-helper")), args: Vec::new() }
 }
 
 /// A compiler that always fails: whoever needs it does not take from the cache.
 pub fn no_compiler() -> Compiler {
-    Compiler {
-        program: PathBuf::from("/bin/false"),
-        args: Vec::new(),
-    }
+    Compiler { program: PathBuf::from("/bin/false"), args: Vec::new() }
 }
 
 pub fn config(folder: &Path) -> RuntimeConfig {
@@ -81,17 +72,9 @@ impl Host {
         let mut config = config(folder.path());
         change(&mut config);
         let kernel = Arc::new(TwinKernel::new());
-        let root = kernel
-            .prepare_root(Path::new("/var/lib/volhost"), Propagation::Private)
-            .unwrap();
+        let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
-        Self {
-            folder,
-            kernel,
-            runtime,
-            root,
-            said: Arc::default(),
-        }
+        Self { folder, kernel, runtime, root, said: Arc::default() }
     }
 
     /// Puts a file into the folder.
@@ -102,32 +85,23 @@ impl Host {
     }
 
     pub fn load(&self, guest: &Guest) -> Arc<Plugin> {
-        self.try_load(guest)
-            .unwrap_or_else(|error| panic!("{}", error.message()))
+        self.try_load(guest).unwrap_or_else(|error| panic!("{}", error.message()))
     }
 
     pub fn try_load(&self, guest: &Guest) -> Result<Arc<Plugin>, LoadError> {
-        self.runtime
-            .load(&self.file("guest.wasm", &guest.component()))
+        self.runtime.load(&self.file("guest.wasm", &guest.component()))
     }
 
     /// Why this content is refused.
     pub fn refusal(&self, content: &[u8]) -> String {
-        let error = self
-            .runtime
-            .load(&self.file("bad.wasm", content))
-            .expect_err("it was loaded");
+        let error = self.runtime.load(&self.file("bad.wasm", content)).expect_err("it was loaded");
         let message = error.message();
         assert!(message.contains("bad.wasm"), "the file is named: {message}");
         message
     }
 
     pub fn call(&self) -> CallContext {
-        let node = NodeFacts {
-            name: "node-1".into(),
-            allocatable_memory: 1 << 30,
-            labels: [].into(),
-        };
+        let node = NodeFacts { name: "node-1".into(), allocatable_memory: 1 << 30, labels: [].into() };
         CallContext {
             node: Arc::new(node),
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
@@ -151,12 +125,7 @@ impl Host {
     }
 
     pub fn set_up(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
-        plugin.set_up(
-            &self.call(),
-            &spec(serde_json::json!({})),
-            &pod(),
-            self.target(name),
-        )
+        plugin.set_up(&self.call(), &spec(serde_json::json!({})), &pod(), self.target(name))
     }
 
     pub fn tear_down(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {

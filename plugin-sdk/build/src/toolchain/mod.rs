@@ -65,9 +65,7 @@ impl Toolchain {
         command.env("RUSTC", &self.rustc);
         if self.way == Way::Debian {
             // Set by rustup and cargo for the toolchain we run under, which is not the one we call.
-            command
-                .env_remove("RUSTUP_TOOLCHAIN")
-                .env_remove("LD_LIBRARY_PATH");
+            command.env_remove("RUSTUP_TOOLCHAIN").env_remove("LD_LIBRARY_PATH");
         }
     }
 }
@@ -91,9 +89,7 @@ pub struct Search {
 
 impl Default for Search {
     fn default() -> Self {
-        let tool = |name: &str, variable| {
-            environment::value_of(variable).map_or_else(|| name.into(), PathBuf::from)
-        };
+        let tool = |name: &str, variable| environment::value_of(variable).map_or_else(|| name.into(), PathBuf::from);
         Self {
             cargo: tool("cargo", "CARGO"),
             rustc: tool("rustc", "RUSTC"),
@@ -127,10 +123,7 @@ pub struct NoToolchain(
 );
 
 fn list(dead: &[Dead]) -> String {
-    dead.iter()
-        .enumerate()
-        .map(|(at, one)| format!("\n  {}. {}: {}", at + 1, one.way, one.reason))
-        .collect()
+    dead.iter().enumerate().map(|(at, one)| format!("\n  {}. {}: {}", at + 1, one.way, one.reason)).collect()
 }
 
 impl Search {
@@ -143,10 +136,7 @@ impl Search {
     pub fn find(&self) -> Result<Toolchain, NoToolchain> {
         let mut dead = Vec::new();
         for (way, attempt) in [
-            (
-                Way::Current,
-                Self::current as fn(&Self) -> Result<Toolchain, String>,
-            ),
+            (Way::Current, Self::current as fn(&Self) -> Result<Toolchain, String>),
             (Way::Debian, Self::debian),
             (Way::Rustup, Self::rustup),
         ] {
@@ -159,11 +149,7 @@ impl Search {
     }
 
     fn current(&self) -> Result<Toolchain, String> {
-        let toolchain = Toolchain {
-            way: Way::Current,
-            cargo: self.cargo.clone(),
-            rustc: self.rustc.clone(),
-        };
+        let toolchain = Toolchain { way: Way::Current, cargo: self.cargo.clone(), rustc: self.rustc.clone() };
         probe::compiles(&toolchain).map(|()| toolchain)
     }
 
@@ -173,11 +159,8 @@ impl Search {
                 return Err(format!("{} is not installed", tool.display()));
             }
         }
-        let toolchain = Toolchain {
-            way: Way::Debian,
-            cargo: self.debian_cargo.clone(),
-            rustc: self.debian_rustc.clone(),
-        };
+        let toolchain =
+            Toolchain { way: Way::Debian, cargo: self.debian_cargo.clone(), rustc: self.debian_rustc.clone() };
         probe::compiles(&toolchain).map(|()| toolchain)
     }
 
@@ -186,17 +169,10 @@ impl Search {
             return Err("not asked".to_owned());
         }
         rustup::add_target(&self.rustup, self.rustup_deadline)?;
-        let toolchain = Toolchain {
-            way: Way::Rustup,
-            cargo: self.cargo.clone(),
-            rustc: self.rustc.clone(),
-        };
+        let toolchain = Toolchain { way: Way::Rustup, cargo: self.cargo.clone(), rustc: self.rustc.clone() };
         match probe::compiles(&toolchain) {
             Ok(()) => Ok(toolchain),
-            Err(reason) => Err(format!(
-                "added the target, but {} is not rustup's: {reason}",
-                self.rustc.display()
-            )),
+            Err(reason) => Err(format!("added the target, but {} is not rustup's: {reason}", self.rustc.display())),
         }
     }
 }
@@ -206,18 +182,9 @@ fn last_words(output: &[u8]) -> String {
     /// In characters; a linker's complaint can fill pages.
     const LONGEST: usize = 300;
     let text = String::from_utf8_lossy(output);
-    let lines: Vec<_> = text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // Compilers put the cause first ("error: ..."), downloaders last.
-    let line = lines
-        .iter()
-        .find(|line| line.starts_with("error"))
-        .or(lines.last())
-        .copied()
-        .unwrap_or("no message");
+    let line = lines.iter().find(|line| line.starts_with("error")).or(lines.last()).copied().unwrap_or("no message");
     line.chars().take(LONGEST).collect()
 }
 
@@ -234,29 +201,21 @@ mod tests {
 
     #[test]
     fn the_report_names_every_way_and_the_way_out() {
-        let dead = |way, reason: &str| Dead {
-            way,
-            reason: reason.to_owned(),
-        };
-        let text = NoToolchain(vec![
-            dead(Way::Current, "no std"),
-            dead(Way::Debian, "absent"),
-            dead(Way::Rustup, "silent"),
-        ])
-        .to_string();
-        for words in [
-            "1. the rustc in use: no std",
-            "2. Debian's rustc: absent",
-            "3. rustup target add: silent",
-            "as root",
-        ] {
+        let dead = |way, reason: &str| Dead { way, reason: reason.to_owned() };
+        let text =
+            NoToolchain(vec![dead(Way::Current, "no std"), dead(Way::Debian, "absent"), dead(Way::Rustup, "silent")])
+                .to_string();
+        for words in
+            ["1. the rustc in use: no std", "2. Debian's rustc: absent", "3. rustup target add: silent", "as root"]
+        {
             assert!(text.contains(words), "'{words}' is missing in: {text}");
         }
     }
 
     #[test]
     fn a_compilers_cause_is_preferred_to_its_last_line() {
-        let said = b"error[E0463]: can't find crate for `std`\n  = note: the target may not be installed\n\nFor more, see\n";
+        let said =
+            b"error[E0463]: can't find crate for `std`\n  = note: the target may not be installed\n\nFor more, see\n";
         assert_eq!(last_words(said), "error[E0463]: can't find crate for `std`");
         assert_eq!(last_words(b"info: downloading\ntimed out\n"), "timed out");
         assert_eq!(last_words(b""), "no message");

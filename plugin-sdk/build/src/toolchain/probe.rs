@@ -8,28 +8,17 @@ use super::{Toolchain, last_words, start_failed};
 use crate::{TARGET, environment};
 
 /// Uses std (the allocator and a collection), so that a missing or foreign std is noticed.
-const SOURCE: &str =
-    "#[unsafe(no_mangle)] pub extern \"C\" fn f(n: usize) -> usize { vec![1u8; n].len() }";
+const SOURCE: &str = "#[unsafe(no_mangle)] pub extern \"C\" fn f(n: usize) -> usize { vec![1u8; n].len() }";
 
 /// `Ok` if `toolchain` compiles and links for the target; else why not, on one line.
 pub(super) fn compiles(toolchain: &Toolchain) -> Result<(), String> {
     let rustc = &toolchain.rustc;
-    let folder = tempfile::tempdir()
-        .map_err(|error| format!("could not make a temporary folder: {error}"))?;
+    let folder = tempfile::tempdir().map_err(|error| format!("could not make a temporary folder: {error}"))?;
     let mut command = Command::new(rustc);
     environment::scrub(&mut command);
     toolchain.apply(&mut command);
     let mut child = command
-        .args([
-            "--target",
-            TARGET,
-            "--edition",
-            "2024",
-            "--crate-type",
-            "cdylib",
-            "--crate-name",
-            "probe",
-        ])
+        .args(["--target", TARGET, "--edition", "2024", "--crate-type", "cdylib", "--crate-name", "probe"])
         .arg("-o")
         .arg(folder.path().join("probe.wasm"))
         .arg("-")
@@ -42,15 +31,9 @@ pub(super) fn compiles(toolchain: &Toolchain) -> Result<(), String> {
         // A rustc that fails before it reads closes the pipe; its own message says more than ours would.
         let _ = stdin.write_all(SOURCE.as_bytes());
     }
-    let output = child
-        .wait_with_output()
-        .map_err(|error| start_failed(rustc, &error))?;
+    let output = child.wait_with_output().map_err(|error| start_failed(rustc, &error))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!(
-        "{} can't compile for {TARGET}: {}",
-        rustc.display(),
-        last_words(&output.stderr)
-    ))
+    Err(format!("{} can't compile for {TARGET}: {}", rustc.display(), last_words(&output.stderr)))
 }
