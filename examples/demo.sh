@@ -81,10 +81,10 @@ done
 say
 "$volhost" get pods
 say
-"$volhost" get volumes -o wide
+"$volhost" get volumes
 say
 say "The kernel's view:"
-awk -v root="$scratch/root" 'index($5, root "/pods") == 1 { i = index($0, " - "); split(substr($0, i + 3), fs, " "); printf "  %-6s %-10s %s\n", fs[1], substr($6, 1, 10), $5 }' /proc/self/mountinfo
+awk -v root="$scratch/root" 'index($5, root "/pods") == 1 { i = index($0, " - "); split(substr($0, i + 3), fs, " "); printf "  %-6s %-12s %s\n", fs[1], $6, $5 }' /proc/self/mountinfo
 
 if [ -t 1 ] && [ -t 0 ] && [ "$stop" -eq 0 ]; then
     say

@@ -167,6 +167,27 @@ fn a_misbehaving_plugin_hurts_only_its_own_volume() {
 }
 
 #[test]
+fn a_plugin_that_fails_with_one_volume_after_another_is_set_aside_until_it_is_released() {
+    let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
+    for name in ["a", "b", "c"] {
+        let volume = "name: data, misbehaving: { at: set-up, how: panic }";
+        node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[volume]));
+    }
+    node.wait_event(&["PluginQuarantined", "fixture.volhost/misbehaving"]);
+    let listed = node.ok(&["get", "plugins"]);
+    assert!(listed.lines().any(|line| line.contains("misbehaving") && line.contains("Quarantined")), "{listed}");
+    node.manifest("good.yaml", &pod("good", "uid-good", &["name: data, misbehaving: {}", "name: fast, emptyDir: {}"]));
+    node.wait_event(&["FailedMount", "default/good", "is quarantined", "the volume asked for it"]);
+
+    for name in ["a", "b", "c"] {
+        node.remove_manifest(&format!("{name}.yaml"));
+        node.wait_unmounted(&format!("default/{name}"));
+    }
+    node.poke("-HUP");
+    node.wait_mounted("default/good");
+}
+
+#[test]
 fn a_tear_down_that_lies_is_found_out_and_told() {
     let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: tear-down-lie, misbehaving: {}"]));

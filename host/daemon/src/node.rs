@@ -164,6 +164,11 @@ impl Node {
             stop.clone(),
         ));
         let first_plugins = plugin_inputs.recv().await.ok_or(StartError::Ended)?;
+        if first_plugins.failed.is_empty() {
+            // A file that cannot be loaded now may be mended, and may have volumes.
+            let (registry, needed) = (registry.clone(), recovery.digests.clone());
+            tokio::task::spawn_blocking(move || registry.prune_cache(needed));
+        }
 
         let first_manifests = match &options.manifests {
             None => None,

@@ -130,7 +130,7 @@ pub struct PluginView {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// `Ready`, `Retired` (file gone, serves old volumes only), `Failed`.
+    /// `Ready`, `Retired` (file gone, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Failed`.
     pub state: String,
     /// The file it was loaded from.
     pub file: String,

@@ -15,7 +15,7 @@ use volhost_tests::artifacts;
 
 /// A running daemon.
 #[derive(Debug)]
-pub struct Daemon {
+pub(crate) struct Daemon {
     process: Child,
     /// The API.
     pub api: VolumeManagerClient<Channel>,
@@ -23,7 +23,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts the release binary on a fresh root folder.
-    pub async fn start(folder: &Path) -> Self {
+    pub(crate) async fn start(folder: &Path) -> Self {
         let plugins = folder.join("plugins");
         std::fs::create_dir(&plugins).expect("a folder");
         for name in ["empty-dir", "host-path", "local"] {
@@ -60,26 +60,26 @@ impl Daemon {
     }
 
     /// Adds the pods of a manifest.
-    pub async fn add(&mut self, manifest: String) -> Vec<String> {
+    pub(crate) async fn add(&mut self, manifest: String) -> Vec<String> {
         let added = self.api.add_pods(AddPodsRequest { manifest }).await.expect("the pods are taken").into_inner();
         added.pods.into_iter().map(|pod| pod.uid).collect()
     }
 
     /// Waits until the pod is mounted.
-    pub async fn wait_mounted(&mut self, uid: &str) {
+    pub(crate) async fn wait_mounted(&mut self, uid: &str) {
         let answer = self.api.wait_for_attach_and_mount(wait(uid)).await.expect("the wait is answered").into_inner();
         assert!(answer.failure.is_none(), "{answer:?}");
     }
 
     /// Removes the pod and waits until nothing of it is left.
-    pub async fn remove(&mut self, uid: &str) {
+    pub(crate) async fn remove(&mut self, uid: &str) {
         self.api.remove_pod(RemovePodRequest { pod: Some(selector(uid)) }).await.expect("the pod is removed");
         let answer = self.api.wait_for_unmount(wait(uid)).await.expect("the wait is answered").into_inner();
         assert!(answer.failure.is_none(), "{answer:?}");
     }
 
     /// Takes every volume away.
-    pub async fn drain(&mut self) {
+    pub(crate) async fn drain(&mut self) {
         let timeout_ms = u64::try_from(Duration::from_secs(600).as_millis()).expect("it fits");
         let mut updates = self.api.drain(DrainRequest { timeout_ms }).await.expect("draining begins").into_inner();
         while let Some(update) = updates.message().await.expect("draining goes on") {
@@ -88,7 +88,7 @@ impl Daemon {
     }
 
     /// Processor time used so far.
-    pub fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("the daemon lives");
         // The fields after the name, which is in parentheses: utime and stime are the 12th and 13th of them, in ticks of 1/100 s.
         let fields: Vec<&str> = stat.rsplit_once(')').expect("a stat line").1.split_whitespace().collect();
@@ -97,7 +97,7 @@ impl Daemon {
     }
 
     /// Resident memory in MiB.
-    pub fn memory_mib(&self) -> f64 {
+    pub(crate) fn memory_mib(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the daemon lives");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a VmRSS line");
         let kib: f64 = line.split_whitespace().nth(1).expect("a figure").parse().expect("a number");
@@ -105,7 +105,7 @@ impl Daemon {
     }
 
     /// Ends it.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         let told = Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs");
         assert!(told.success());
         self.process.wait().expect("it ends");

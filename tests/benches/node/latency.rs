@@ -17,7 +17,7 @@ fn manifest(pod: usize, source: &str) -> String {
     )
 }
 
-pub async fn measure(report: &mut Report) {
+pub(crate) async fn measure(report: &mut Report) {
     let pods = setting("VOLHOST_BENCH_PODS", 300);
     let folder = tempfile::tempdir().expect("a folder");
     let source = folder.path().join("source");
@@ -60,7 +60,7 @@ pub async fn measure(report: &mut Report) {
 }
 
 /// Makes a folder a mount of its own, as volhost does with its root folder.
-pub fn own_mount(folder: &std::path::Path) {
+pub(crate) fn own_mount(folder: &std::path::Path) {
     rustix::mount::mount_bind(folder, folder).expect("bind");
     let flags = rustix::mount::MountPropagationFlags::PRIVATE;
     rustix::mount::mount_change(folder, flags).expect("propagation");

@@ -56,7 +56,7 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
     Times::new((0..rounds).map(one).collect())
 }
 
-pub fn measure(report: &mut Report) {
+pub(crate) fn measure(report: &mut Report) {
     let folder = tempfile::tempdir().expect("a folder");
     let runtime = runtime(folder.path().join("cache"));
     let file = artifacts::fixture("fixture-well-behaved");

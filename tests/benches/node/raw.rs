@@ -28,7 +28,7 @@ fn attach(mount: &OwnedFd, parent: BorrowedFd<'_>, name: &str) {
 }
 
 /// Binds `source` below `root` this many times, ten to a folder, and says how long it took.
-pub fn binds(root: &Path, source: &Path, count: usize) -> Duration {
+pub(crate) fn binds(root: &Path, source: &Path, count: usize) -> Duration {
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).expect("openat");
     let begun = Instant::now();
     for pod in 0..count / 10 {
@@ -47,7 +47,7 @@ pub fn binds(root: &Path, source: &Path, count: usize) -> Duration {
 }
 
 /// What a pod with a folder, a tmpfs and a bind costs: the times of `count` such pods.
-pub fn pods(root: &Path, source: &Path, count: usize) -> Vec<Duration> {
+pub(crate) fn pods(root: &Path, source: &Path, count: usize) -> Vec<Duration> {
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).expect("openat");
     let one = |pod: usize| {
         let begun = Instant::now();
@@ -71,6 +71,6 @@ pub fn pods(root: &Path, source: &Path, count: usize) -> Vec<Duration> {
 }
 
 /// Unmounts everything below a folder that is a mount of its own, and that too.
-pub fn unmount_all(root: &Path) {
+pub(crate) fn unmount_all(root: &Path) {
     unmount(root, UnmountFlags::DETACH).expect("umount2");
 }

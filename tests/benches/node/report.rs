@@ -4,49 +4,49 @@ use std::time::Duration;
 
 /// Collects lines of a Markdown table.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     lines: Vec<[String; 3]>,
 }
 
 /// Many times of the same thing, sorted.
 #[derive(Debug)]
-pub struct Times(Vec<Duration>);
+pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
     /// Sorts the times.
-    pub fn new(mut times: Vec<Duration>) -> Self {
+    pub(crate) fn new(mut times: Vec<Duration>) -> Self {
         assert!(!times.is_empty(), "nothing was timed");
         times.sort_unstable();
         Self(times)
     }
 
     /// The time that this share of all is at most.
-    pub fn quantile(&self, share: f64) -> Duration {
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
         let last = self.0.len() - 1;
         self.0[((last as f64) * share).round() as usize]
     }
 
     /// The middle one.
-    pub fn median(&self) -> Duration {
+    pub(crate) fn median(&self) -> Duration {
         self.quantile(0.5)
     }
 }
 
 impl Report {
     /// An empty report.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { lines: Vec::new() }
     }
 
     /// Adds a figure; `beside` is what it is compared with.
-    pub fn add(&mut self, what: impl Into<String>, figure: impl Into<String>, beside: impl Into<String>) {
+    pub(crate) fn add(&mut self, what: impl Into<String>, figure: impl Into<String>, beside: impl Into<String>) {
         let line = [what.into(), figure.into(), beside.into()];
         eprintln!("{}: {} ({})", line[0], line[1], line[2]);
         self.lines.push(line);
     }
 
     /// Prints the table.
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("\n| what | figure | beside it |\n|---|---|---|");
         for [what, figure, beside] in &self.lines {
             println!("| {what} | {figure} | {beside} |");
@@ -55,7 +55,7 @@ impl Report {
 }
 
 /// Microseconds, for people.
-pub fn us(time: Duration) -> String {
+pub(crate) fn us(time: Duration) -> String {
     let us = time.as_secs_f64() * 1e6;
     if us < 10.0 {
         format!("{us:.2} us")

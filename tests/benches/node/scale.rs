@@ -30,7 +30,7 @@ fn manifest(first: usize, source: &str) -> String {
     (first..first + PODS_A_REQUEST).map(pod).collect::<Vec<_>>().join("\n---\n")
 }
 
-pub async fn measure(report: &mut Report) {
+pub(crate) async fn measure(report: &mut Report) {
     let most = setting("VOLHOST_BENCH_MOUNTS", 40_000);
     let idle_for = Duration::from_secs(setting("VOLHOST_BENCH_IDLE_SECONDS", 60) as u64);
     let folder = tempfile::tempdir().expect("a folder");

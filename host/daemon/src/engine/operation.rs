@@ -11,8 +11,9 @@ use tracing::warn;
 use volhost_core::{Operation, OperationKind, OperationReport};
 use volhost_kernel::{Detach, Directory, Entry, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid};
+use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, Plugin, Target};
+use volhost_runtime::{CallContext, CallError, Plugin, Target};
 
 use super::layout;
 use super::records::{Record, Records, Stands};
@@ -65,6 +66,9 @@ impl Workshop {
         };
         let plugin =
             self.plugins.ready(&operation.plugin).ok_or_else(|| not_loaded(&operation.plugin, "MountVolume"))?;
+        if let Some(fault) = self.plugins.quarantined(&operation.plugin) {
+            return Err(quarantined(&operation.plugin, &fault));
+        }
         let path = layout::plugin_folder(&pod.uid, &operation.plugin);
         let set_up = || {
             let parent = self
@@ -72,9 +76,9 @@ impl Workshop {
                 .make_dirs(&self.root, &path, layout::FOLDER_MODE)
                 .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Final, &error))?;
             let target = self.target(&parent, operation, &pod.uid)?;
-            plugin
-                .set_up(call, spec, pod, target)
-                .map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
+            let outcome = plugin.set_up(call, spec, pod, target);
+            self.note_conduct(operation, call, outcome.as_ref().map(|()| ()));
+            outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
             Ok(parent)
         };
         let parent = match set_up() {
@@ -114,7 +118,9 @@ impl Workshop {
             match self.tear_down_plugin(operation, pod) {
                 Some(plugin) => {
                     let target = self.target(&parent, operation, pod)?;
-                    plugin.tear_down(call, target).map_err(|error| {
+                    let outcome = plugin.tear_down(call, target);
+                    self.note_conduct(operation, call, outcome.as_ref().map(|()| ()));
+                    outcome.map_err(|error| {
                         Failure::new(FailureClass::Uncertain, "UnmountVolume.TearDown", error.message())
                     })?;
                 }
@@ -125,6 +131,16 @@ impl Workshop {
             warn!(volume = %operation.volume, %error, "the volume is gone, but its record could not be removed");
         }
         Ok(())
+    }
+
+    fn note_conduct(&self, operation: &Operation, call: &CallContext, outcome: Result<(), &CallError>) {
+        if self.plugins.note(&operation.plugin, &operation.volume, outcome) {
+            let message = format!(
+                "plugin {} misbehaves with one volume after another and sets nothing up any more; replace its file, or send SIGHUP to try it again",
+                operation.plugin
+            );
+            call.sink.event(EventKind::Warning, "PluginQuarantined", &message);
+        }
     }
 
     fn tear_down_plugin(&self, operation: &Operation, pod: &PodUid) -> Option<Arc<Plugin>> {
@@ -205,6 +221,16 @@ impl Workshop {
             Err(error) => Err(error),
         }
     }
+}
+
+fn quarantined(plugin: &PluginName, fault: &str) -> Failure {
+    Failure::new(
+        FailureClass::Transient,
+        "MountVolume",
+        format!(
+            "plugin {plugin} is quarantined: replace its file, or send SIGHUP to try it again; its last fault: {fault}"
+        ),
+    )
 }
 
 fn not_loaded(plugin: &PluginName, step: &str) -> Failure {

@@ -1,5 +1,6 @@
 //! What stands in the pods' folders when the process starts. The kernel's word counts; records only add what it cannot know.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use super::records::{Record, Stands};
 pub struct Recovery {
     /// Volumes that stand, or may stand.
     pub volumes: Vec<RecoveredVolume>,
+    /// The digests of the plugins that set them up: their compiled code is still needed.
+    pub digests: BTreeSet<String>,
     /// What could not be read or does not belong there, and stays as it is: `(what, why)`.
     pub problems: Vec<(String, String)>,
 }
@@ -61,7 +64,8 @@ impl Workshop {
     }
 
     fn recover_pod(&self, pod: &PodUid, folder: &Directory, path: &Path, found: &mut Recovery) {
-        let mut problem = |path: &Path, why: String| found.problems.push((path.display().to_string(), why));
+        let Recovery { volumes: standing, digests, problems } = found;
+        let mut problem = |path: &Path, why: String| problems.push((path.display().to_string(), why));
         let plugins = match self.kernel.names(folder) {
             Ok(plugins) => plugins,
             Err(error) => return problem(path, error.to_string()),
@@ -100,7 +104,8 @@ impl Workshop {
                         None
                     }
                 };
-                found.volumes.push(recovered(pod, plugin.clone(), spec_name, record, stands));
+                digests.extend(record.as_ref().map(|record| record.digest.clone()));
+                standing.push(recovered(pod, plugin.clone(), spec_name, record, stands));
             }
         }
     }

@@ -18,7 +18,8 @@ use super::registry::{PluginChanges, PluginRegistry};
 type Stamp = (u64, u64, Option<SystemTime>);
 
 /// Looks at the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
-/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing. `reload` asks for another look.
+/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing. `reload` asks for another look,
+/// and gives plugins that were set aside another chance.
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
@@ -44,6 +45,7 @@ pub async fn watch(
     let mut seen = BTreeMap::new();
     let mut watched = false;
     let mut first = true;
+    let mut released = Vec::new();
     loop {
         if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
             // The parent too: a folder that is removed and made again is seen there.
@@ -59,7 +61,7 @@ pub async fn watch(
             let (folder, registry, seen) = (folder.clone(), registry.clone(), std::mem::take(&mut seen));
             tokio::task::spawn_blocking(move || look(&folder, &registry, seen)).await
         };
-        let found = match look {
+        let mut found = match look {
             Ok((now_seen, found)) => {
                 seen = now_seen;
                 found
@@ -69,6 +71,7 @@ pub async fn watch(
                 PluginChanges::default()
             }
         };
+        found.ready.append(&mut released);
         let nothing = found.ready.is_empty() && found.retired.is_empty() && found.failed.is_empty();
         if (first || !nothing) && changes.send(found).await.is_err() {
             return;
@@ -77,7 +80,10 @@ pub async fn watch(
         tokio::select! {
             () = shutdown.cancelled() => return,
             Some(()) = poked.recv() => watched &= folder.is_dir(),
-            () = reload.notified() => watched = false,
+            () = reload.notified() => {
+                watched = false;
+                released = registry.release_all();
+            }
         }
     }
 }

@@ -10,10 +10,14 @@
 //!      Failed              Retired: serves tear-downs only, until its last volume is gone
 //! ```
 //!
+//! A plugin that misbehaves with one volume after another is *Quarantined*: it sets nothing up until its file is replaced, or an operator
+//! sends SIGHUP. It still takes volumes away.
+//!
 //! A file that cannot be loaded never takes away the version that was loaded before.
 
 mod catalog;
 mod folder;
+mod quarantine;
 mod registry;
 
 pub use folder::watch;

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use thiserror::Error;
-use volhost_model::names::PluginName;
+use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
-use volhost_runtime::{LoadError, Plugin, Runtime};
+use volhost_runtime::{CallError, LoadError, Plugin, Runtime};
+
+use super::quarantine::Quarantine;
 
 /// Why a file's plugin was not taken into service.
 #[derive(Debug, Error)]
@@ -61,6 +63,7 @@ struct State {
     /// Source to plugin, for those that are ready.
     sources: BTreeMap<String, PluginName>,
     failed: BTreeMap<PathBuf, String>,
+    quarantine: Quarantine,
 }
 
 impl PluginRegistry {
@@ -123,6 +126,7 @@ impl PluginRegistry {
             state.sources.insert(source.clone(), name.clone());
         }
         state.retired.remove(&name);
+        state.quarantine.release(&name);
         state.ready.insert(name.clone(), plugin);
         Ok(name)
     }
@@ -176,6 +180,41 @@ impl PluginRegistry {
         self.write().retired.retain(|name, _| in_use(name));
     }
 
+    /// Takes note of how a call of the plugin for this volume went. Whether the plugin is set aside now.
+    pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, outcome: Result<(), &CallError>) -> bool {
+        match outcome {
+            Err(error) if error.is_misbehaviour() => {
+                self.write().quarantine.misbehaved(plugin, volume, &error.message())
+            }
+            _ => {
+                // Nearly always there is nothing to forget, and no need to keep readers out.
+                if self.read().quarantine.has(plugin) {
+                    self.write().quarantine.behaved(plugin);
+                }
+                false
+            }
+        }
+    }
+
+    /// Why the plugin is set aside, if it is.
+    pub fn quarantined(&self, plugin: &PluginName) -> Option<String> {
+        self.read().quarantine.reason(plugin).map(str::to_owned)
+    }
+
+    /// Gives every plugin another chance. Returns those that were set aside.
+    pub fn release_all(&self) -> Vec<PluginName> {
+        self.write().quarantine.release_all()
+    }
+
+    /// Removes compiled plugins that nobody needs any more: neither loaded nor among `needed`, the digests of plugins with volumes.
+    pub fn prune_cache(&self, needed: impl IntoIterator<Item = String>) {
+        let state = self.read();
+        let loaded = state.ready.values().chain(state.retired.values()).map(|plugin| plugin.info().digest.clone());
+        let digests: Vec<String> = loaded.chain(needed).collect();
+        drop(state);
+        self.runtime.keep_only_cached(&digests);
+    }
+
     /// Every plugin, ready, retired or failed, for users. `volumes` counts the volumes of a plugin.
     pub fn views(&self, volumes: impl Fn(&PluginName) -> u32) -> Vec<PluginView> {
         let state = self.read();
@@ -195,7 +234,11 @@ impl PluginRegistry {
                 error: state.failed.get(&info.file).cloned().unwrap_or_default(),
             }
         };
-        let mut views: Vec<PluginView> = state.ready.values().map(|plugin| loaded(plugin, "Ready")).collect();
+        let ready = |plugin: &Arc<Plugin>| match state.quarantine.reason(&plugin.info().name) {
+            Some(fault) => PluginView { error: fault.to_owned(), ..loaded(plugin, "Quarantined") },
+            None => loaded(plugin, "Ready"),
+        };
+        let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
         views.extend(state.retired.values().map(|plugin| loaded(plugin, "Retired")));
         for (file, error) in &state.failed {
             if state.ready.values().any(|plugin| plugin.info().file == *file) {

@@ -1,0 +1,115 @@
+//! Which plugins have misbehaved too often (rule R8).
+//!
+//! A plugin that crashes, loops, lies or breaks a limit hurts the volume it was called for. One volume whose fields it cannot stand is no
+//! reason to refuse the others; so only faults with several volumes, and no success among them, set a plugin aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use volhost_model::names::{PluginName, UniqueVolumeName};
+
+/// Faults in a row that set a plugin aside: with back-off, some seconds of nothing but faults.
+const FAULTS: u32 = 8;
+/// Volumes that these faults concern, at the least.
+const VOLUMES: usize = 3;
+
+/// The record of each plugin's conduct.
+#[derive(Debug, Default)]
+pub(super) struct Quarantine {
+    conduct: BTreeMap<PluginName, Conduct>,
+}
+
+#[derive(Debug, Default)]
+struct Conduct {
+    faults: u32,
+    volumes: BTreeSet<UniqueVolumeName>,
+    /// The last fault, once the plugin is set aside.
+    set_aside: Option<String>,
+}
+
+impl Quarantine {
+    /// Whether there is anything against the plugin.
+    pub(super) fn has(&self, plugin: &PluginName) -> bool {
+        self.conduct.contains_key(plugin)
+    }
+
+    /// Takes note that the plugin has behaved: a success, or an honest error.
+    pub(super) fn behaved(&mut self, plugin: &PluginName) {
+        if self.conduct.get(plugin).is_some_and(|conduct| conduct.set_aside.is_none()) {
+            self.conduct.remove(plugin);
+        }
+    }
+
+    /// Takes note of a fault. Whether it is the one that sets the plugin aside.
+    pub(super) fn misbehaved(&mut self, plugin: &PluginName, volume: &UniqueVolumeName, fault: &str) -> bool {
+        let conduct = self.conduct.entry(plugin.clone()).or_default();
+        conduct.faults = conduct.faults.saturating_add(1);
+        if conduct.volumes.len() < VOLUMES {
+            conduct.volumes.insert(volume.clone());
+        }
+        let now = conduct.set_aside.is_none() && conduct.faults >= FAULTS && conduct.volumes.len() >= VOLUMES;
+        if now {
+            conduct.set_aside = Some(fault.to_owned());
+        }
+        now
+    }
+
+    /// The last fault of a plugin that is set aside.
+    pub(super) fn reason(&self, plugin: &PluginName) -> Option<&str> {
+        self.conduct.get(plugin)?.set_aside.as_deref()
+    }
+
+    /// Gives the plugin another chance.
+    pub(super) fn release(&mut self, plugin: &PluginName) {
+        self.conduct.remove(plugin);
+    }
+
+    /// Gives every plugin another chance. Returns those that were set aside.
+    pub(super) fn release_all(&mut self) -> Vec<PluginName> {
+        let conduct = std::mem::take(&mut self.conduct);
+        conduct.into_iter().filter(|(_, conduct)| conduct.set_aside.is_some()).map(|(name, _)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> (PluginName, Vec<UniqueVolumeName>) {
+        let plugin = PluginName::new("a/b").unwrap();
+        let volumes = (0..3).map(|n| UniqueVolumeName::shared(&plugin, &format!("v{n}")).unwrap()).collect();
+        (plugin, volumes)
+    }
+
+    #[test]
+    fn faults_with_one_volume_set_nothing_aside() {
+        let (plugin, volumes) = names();
+        let mut quarantine = Quarantine::default();
+        assert!((0..100).all(|_| !quarantine.misbehaved(&plugin, &volumes[0], "crash")));
+        assert_eq!(quarantine.reason(&plugin), None);
+    }
+
+    #[test]
+    fn faults_with_many_volumes_and_no_success_set_a_plugin_aside_once() {
+        let (plugin, volumes) = names();
+        let mut quarantine = Quarantine::default();
+        let told = (0..30).filter(|n| quarantine.misbehaved(&plugin, &volumes[n % 3], "crash")).count();
+        assert_eq!(told, 1);
+        assert_eq!(quarantine.reason(&plugin), Some("crash"));
+        quarantine.behaved(&plugin);
+        assert_eq!(quarantine.reason(&plugin), Some("crash"), "a tear-down that works releases nobody");
+        assert_eq!(quarantine.release_all(), [plugin.clone()]);
+        assert_eq!(quarantine.reason(&plugin), None);
+    }
+
+    #[test]
+    fn a_success_wipes_the_slate() {
+        let (plugin, volumes) = names();
+        let mut quarantine = Quarantine::default();
+        for n in 0..100 {
+            assert!(!quarantine.misbehaved(&plugin, &volumes[n % 3], "crash"));
+            if n % 5 == 0 {
+                quarantine.behaved(&plugin);
+            }
+        }
+    }
+}
