@@ -7,8 +7,11 @@ pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests' folder lies in the workspace").to_owned()
 }
 
-/// The daemon's binary, beside the tests' own.
+/// The daemon's binary: the one that `VOLHOST_BIN` names, or the one beside the tests' own.
 pub fn volhost() -> PathBuf {
+    if let Some(named) = std::env::var_os("VOLHOST_BIN") {
+        return PathBuf::from(named);
+    }
     let test = std::env::current_exe().expect("the test has a path");
     // target/PROFILE/deps/TEST, or target/PROFILE/BIN
     let found = test.ancestors().skip(1).take(2).map(|folder| folder.join("volhost")).find(|path| path.is_file());

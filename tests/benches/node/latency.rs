@@ -1,5 +1,6 @@
 //! From the API call to a pod's three volumes ready: emptyDir, tmpfs, hostPath.
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::daemon::Daemon;
@@ -8,18 +9,20 @@ use crate::report::{Report, Times, us};
 use crate::setting;
 
 fn manifest(pod: usize, source: &str) -> String {
-    format!(
+    // Without line breaks, as programs send it.
+    let text = format!(
         r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"latency-{pod}"}},"spec":{{
         "containers":[{{"name":"main","image":"none","volumeMounts":[
             {{"name":"scratch","mountPath":"/a"}},{{"name":"fast","mountPath":"/b"}},{{"name":"data","mountPath":"/c"}}]}}],
         "volumes":[{{"name":"scratch","emptyDir":{{}}}},{{"name":"fast","emptyDir":{{"medium":"Memory","sizeLimit":"1Mi"}}}},
             {{"name":"data","hostPath":{{"path":"{source}"}}}}]}}}}"#
-    )
+    );
+    text.replace('\n', "")
 }
 
-pub(crate) async fn measure(report: &mut Report) {
+pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let pods = setting("VOLHOST_BENCH_PODS", 300);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let source = folder.path().join("source");
     std::fs::create_dir(&source).expect("a folder");
 
@@ -60,7 +63,7 @@ pub(crate) async fn measure(report: &mut Report) {
 }
 
 /// Makes a folder a mount of its own, as volhost does with its root folder.
-pub(crate) fn own_mount(folder: &std::path::Path) {
+pub(crate) fn own_mount(folder: &Path) {
     rustix::mount::mount_bind(folder, folder).expect("bind");
     let flags = rustix::mount::MountPropagationFlags::PRIVATE;
     rustix::mount::mount_change(folder, flags).expect("propagation");

@@ -1,6 +1,6 @@
 //! volhost's benchmark: the daemon as users run it, with bare system calls beside it in the same run. `make bench`.
 //!
-//! Runs in a mount namespace of its own. What it prints is a Markdown table; docs/benchmarks.md says how to read it.
+//! Runs in a mount namespace of its own, on a tmpfs. What it prints is a Markdown table; docs/benchmarks.md says how to read it.
 //!
 //! | variable | default | |
 //! |---|---|---|
@@ -44,13 +44,20 @@ fn main() {
             Command::new("unshare").args(["--mount", "--propagation", "private"]).arg(own).env(INSIDE, "1").exec();
         panic!("unshare (util-linux, root) does not run: {error}");
     }
+    // In memory, so that the disk's own work is neither measured nor in the way.
+    let scratch = tempfile::tempdir().expect("a folder");
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "bench"]).arg(scratch.path()).status().expect("mount runs");
+    assert!(mounted.success(), "no tmpfs can be mounted");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut report = Report::new();
-    plugin_calls::measure(&mut report);
+    plugin_calls::measure(&mut report, scratch.path());
     runtime.block_on(async {
-        latency::measure(&mut report).await;
-        scale::measure(&mut report).await;
+        latency::measure(&mut report, scratch.path()).await;
+        scale::measure(&mut report, scratch.path()).await;
     });
+    let unmounted = Command::new("umount").arg("--lazy").arg(scratch.path()).status().expect("umount runs");
+    assert!(unmounted.success(), "the benchmark's tmpfs cannot be unmounted");
     report.print();
 }
 

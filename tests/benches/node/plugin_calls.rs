@@ -1,6 +1,6 @@
 //! What a plugin costs: loading it from the cache, a fresh sandbox with a call, one host call.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,8 +56,8 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
     Times::new((0..rounds).map(one).collect())
 }
 
-pub(crate) fn measure(report: &mut Report) {
-    let folder = tempfile::tempdir().expect("a folder");
+pub(crate) fn measure(report: &mut Report, scratch: &Path) {
+    let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let runtime = runtime(folder.path().join("cache"));
     let file = artifacts::fixture("fixture-well-behaved");
     let begun = Instant::now();

@@ -1,6 +1,7 @@
 //! Many volumes: ten bind mounts a pod, up to 40,000; the share of a bare loop's speed; the cost as their number grows; an idle
 //! daemon with all of them.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::daemon::Daemon;
@@ -27,13 +28,14 @@ fn manifest(first: usize, source: &str) -> String {
             volumes.join(",")
         )
     };
-    (first..first + PODS_A_REQUEST).map(pod).collect::<Vec<_>>().join("\n---\n")
+    let pods: Vec<String> = (first..first + PODS_A_REQUEST).map(pod).collect();
+    format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, pods.join(","))
 }
 
-pub(crate) async fn measure(report: &mut Report) {
+pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let most = setting("VOLHOST_BENCH_MOUNTS", 40_000);
     let idle_for = Duration::from_secs(setting("VOLHOST_BENCH_IDLE_SECONDS", 60) as u64);
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir_in(scratch).expect("a folder");
     let source = folder.path().join("source");
     std::fs::create_dir(&source).expect("a folder");
 

@@ -18,7 +18,7 @@ impl Engine {
     pub(super) fn answer(&mut self, request: Request) {
         match request {
             Request::AddObjects { manifest, answer } => {
-                let outcome = self.sources.add(&manifest);
+                let outcome = self.sources.add(manifest);
                 let added = outcome.map(|(added, effects)| {
                     self.carry_out(effects);
                     added

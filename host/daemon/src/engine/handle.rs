@@ -6,7 +6,11 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::EventView;
 
+use super::manifest_text::Manifest;
 use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
+
+/// A manifest of this size or more is read on a thread of its own: it takes longer than handing it over.
+const READ_ELSEWHERE_BYTES: usize = 16 << 10;
 
 /// A connection to the engine. Every call is cancel-safe: dropping it abandons the answer, not what was asked.
 #[derive(Debug, Clone)]
@@ -37,6 +41,11 @@ impl EngineHandle {
     /// # Errors
     /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object.
     pub async fn add_objects(&self, manifest: String) -> Result<Vec<AddedPod>, RequestError> {
+        let manifest = if manifest.len() < READ_ELSEWHERE_BYTES {
+            Manifest::read(manifest)
+        } else {
+            tokio::task::spawn_blocking(|| Manifest::read(manifest)).await.map_err(|_| RequestError::Stopping)?
+        };
         self.ask(|answer| Request::AddObjects { manifest, answer }).await?
     }
 

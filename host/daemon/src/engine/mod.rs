@@ -14,7 +14,7 @@
 //! | [`sources`] | objects to desired pods |
 //! | [`executor`], [`operation`], [`sink`] | operations on threads that may block |
 //! | [`records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
-//! | [`handle`], [`requests`] | how others ask |
+//! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
 mod answers;
 pub mod clock;
@@ -22,6 +22,7 @@ pub mod event_log;
 pub mod executor;
 pub mod handle;
 pub mod layout;
+pub mod manifest_text;
 pub mod operation;
 pub mod records;
 pub mod recovery;

@@ -8,6 +8,8 @@ use volhost_core::WaitFailure;
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
 
+use super::manifest_text::Manifest;
+
 /// A pod as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodSelector {
@@ -107,8 +109,8 @@ pub enum Change {
 pub enum Request {
     /// Add or replace the objects of a manifest (Pod, PersistentVolume, PersistentVolumeClaim).
     AddObjects {
-        /// YAML or JSON, perhaps several documents.
-        manifest: String,
+        /// YAML or JSON, perhaps several documents; read already, so that the engine has no text to work through.
+        manifest: Manifest,
         /// The pods among them.
         answer: oneshot::Sender<Result<Vec<AddedPod>, RequestError>>,
     },

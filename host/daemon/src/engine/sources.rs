@@ -8,7 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 use volhost_core::DesiredPod;
@@ -16,6 +15,7 @@ use volhost_kernel::{Directory, Durability, ErrorKind, KernelError};
 use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 
+use super::manifest_text::{Manifest, Objects, REQUEST};
 use super::operation::Workshop;
 use super::requests::{AddedPod, RequestError};
 use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
@@ -24,8 +24,6 @@ use crate::populate::{NodeIdentity, PodStanding, resolve, standing};
 
 /// The folder of objects that were added by request, below the state folder.
 const FOLDER: &str = "objects";
-/// What a request's manifest is called in messages.
-const REQUEST: &str = "request";
 /// An object as the API server stores it at the most, and then some.
 const MAX_OBJECT_BYTES: usize = 4 << 20;
 
@@ -103,27 +101,27 @@ impl Sources {
     ///
     /// # Errors
     /// [`RequestError::Invalid`], [`RequestError::Conflict`]; nothing was changed.
-    pub fn add(&mut self, text: &str) -> Result<(Vec<AddedPod>, Effects), RequestError> {
-        let invalid = |error: String| RequestError::Invalid(error);
-        let parsed = manifest::parse(REQUEST, text).map_err(|error| invalid(error.to_string()))?;
-        for object in &parsed.objects {
+    pub fn add(&mut self, manifest: Manifest) -> Result<(Vec<AddedPod>, Effects), RequestError> {
+        let Objects { objects, documents } = manifest.read.map_err(RequestError::Invalid)?;
+        for object in &objects {
             if !matches!(object.key.kind, Kind::Pod | Kind::PersistentVolume | Kind::PersistentVolumeClaim) {
-                return Err(invalid(format!(
+                return Err(RequestError::Invalid(format!(
                     "{}: {} cannot be added by request; put its manifest into the manifest folder",
                     object.origin, object.key
                 )));
             }
             self.store.check(Source::Api, object).map_err(|conflict| RequestError::Conflict(conflict.to_string()))?;
         }
-        if parsed.objects.is_empty() {
-            return Err(invalid(format!("{REQUEST}: there is no object in it")));
+        if objects.is_empty() {
+            return Err(RequestError::Invalid(format!("{REQUEST}: there is no object in it")));
         }
-        for document in documents(text).map_err(invalid)? {
-            self.keep(&document).map_err(|error| invalid(format!("the object cannot be kept: {error}")))?;
+        for (key, text) in documents {
+            self.keep(&key, &text)
+                .map_err(|error| RequestError::Invalid(format!("{key} cannot be kept for the next start: {error}")))?;
         }
-        let pods = parsed.objects.iter().filter_map(|object| object.pod());
+        let pods = objects.iter().filter_map(|object| object.pod());
         let added = pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect();
-        let applied = self.store.apply(Source::Api, parsed.objects, []);
+        let applied = self.store.apply(Source::Api, objects, []);
         Ok((added, self.effects(applied)))
     }
 
@@ -212,19 +210,10 @@ impl Sources {
         self.workshop.kernel.walk(self.workshop.records.state(), Path::new(FOLDER))
     }
 
-    fn keep(&self, document: &Value) -> Result<(), String> {
-        let text = document.to_string();
-        let parsed = manifest::parse(REQUEST, &text).map_err(|error| error.to_string())?;
+    fn keep(&self, key: &ObjectKey, text: &str) -> Result<(), KernelError> {
         let kernel = &self.workshop.kernel;
-        for object in parsed.objects {
-            let folder = kernel.make_dirs(self.workshop.records.state(), Path::new(FOLDER), 0o700);
-            folder
-                .and_then(|folder| {
-                    kernel.write_atomic(&folder, &file_name(&object.key), text.as_bytes(), 0o600, Durability::Process)
-                })
-                .map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let folder = kernel.make_dirs(self.workshop.records.state(), Path::new(FOLDER), 0o700)?;
+        kernel.write_atomic(&folder, &file_name(key), text.as_bytes(), 0o600, Durability::Process)
     }
 
     fn kept(
@@ -262,23 +251,4 @@ fn file_name(key: &ObjectKey) -> OsString {
     let digest = Sha256::digest(key.to_string());
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     OsString::from(format!("{hex}.json"))
-}
-
-/// The objects of a manifest, each by itself. The text has been checked.
-fn documents(text: &str) -> Result<Vec<Value>, String> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
-    let mut objects = Vec::new();
-    for mut document in documents {
-        let items = document.get_mut("items").map(Value::take);
-        match items {
-            Some(Value::Array(items))
-                if document.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List")) =>
-            {
-                objects.extend(items);
-            }
-            _ if document.is_null() => {}
-            _ => objects.push(document),
-        }
-    }
-    Ok(objects)
 }

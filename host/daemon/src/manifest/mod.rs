@@ -45,7 +45,7 @@ pub use changes::{Changes, Problem};
 pub use error::ManifestError;
 pub use folder::ManifestFolder;
 pub use object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
-pub use parse::{Parsed, parse};
+pub use parse::{DEFAULT_NAMESPACE, Parsed, parse};
 pub use persistent_volume::PersistentVolumeObject;
 pub use pod::{PodObject, PodVolume, VolumeUse};
 pub use store::{Applied, ObjectStore, Source};

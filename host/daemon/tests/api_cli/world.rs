@@ -73,7 +73,7 @@ impl Fake {
         };
         match request {
             Request::AddObjects { manifest, answer } => {
-                let result = match manifest.as_str() {
+                let result = match manifest.text.as_str() {
                     "bad" => Err(RequestError::Invalid("line 1: this is no object".into())),
                     "taken" => Err(RequestError::Conflict(
                         "pod default/web comes from the file web.yaml; change that file".into(),
@@ -81,7 +81,7 @@ impl Fake {
                     "volume" => Ok(vec![]),
                     _ => Ok(vec![AddedPod { uid: PodUid::new("u1").unwrap(), full_name: "default/web".into() }]),
                 };
-                world.manifests.push(manifest);
+                world.manifests.push(manifest.text);
                 let _ = answer.send(result);
             }
             Request::RemovePod { pod, answer } => drop(answer.send(known(&pod, &world))),
