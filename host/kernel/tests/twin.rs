@@ -104,7 +104,7 @@ fn a_second_host_finds_what_the_first_left() {
     let told = house.kernel.mounts_below(&house.root).unwrap();
     drop(house);
     let second = world.0.clone();
-    let root = second.open_directory(Path::new("/work/root")).unwrap();
+    let root = second.open_directory(Path::new("/srv/root")).unwrap();
     assert_eq!(second.mounts_below(&root).unwrap(), told);
 }
 

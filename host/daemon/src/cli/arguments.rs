@@ -106,7 +106,7 @@ pub(super) enum Command {
     Events(EventsArguments),
     /// Add pods, PersistentVolumes and PersistentVolumeClaims from a file
     #[command(
-        after_help = "What was applied is forgotten when the daemon ends; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
     /// Remove a pod that `apply` added; its volumes are taken away

@@ -68,8 +68,11 @@ mod tests {
 
     #[test]
     fn every_object_is_kept_under_the_key_it_was_read_with() {
-        let pod =
-            |name: &str| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{name: c, image: i}}]}}}}");
+        let pod = |name: &str| {
+            format!(
+                "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{name: c, image: i}}]}}}}"
+            )
+        };
         let list = format!("{{apiVersion: v1, kind: List, items: [{}, {}]}}", pod("b"), pod("c"));
         let manifest = Manifest::read(format!("{}\n---\n{list}\n---\n", pod("a")));
         let read = manifest.read.unwrap();
