@@ -77,7 +77,7 @@ impl Workshop {
                 .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Final, &error))?;
             let target = self.target(&parent, operation, &pod.uid)?;
             let outcome = plugin.set_up(call, spec, pod, target);
-            self.note_conduct(operation, call, outcome.as_ref().map(|()| ()));
+            self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
             Ok(parent)
         };
@@ -119,7 +119,7 @@ impl Workshop {
                 Some(plugin) => {
                     let target = self.target(&parent, operation, pod)?;
                     let outcome = plugin.tear_down(call, target);
-                    self.note_conduct(operation, call, outcome.as_ref().map(|()| ()));
+                    self.note_conduct(operation, call, outcome.as_ref().err());
                     outcome.map_err(|error| {
                         Failure::new(FailureClass::Uncertain, "UnmountVolume.TearDown", error.message())
                     })?;
@@ -133,8 +133,8 @@ impl Workshop {
         Ok(())
     }
 
-    fn note_conduct(&self, operation: &Operation, call: &CallContext, outcome: Result<(), &CallError>) {
-        if self.plugins.note(&operation.plugin, &operation.volume, outcome) {
+    fn note_conduct(&self, operation: &Operation, call: &CallContext, error: Option<&CallError>) {
+        if self.plugins.note(&operation.plugin, &operation.volume, error) {
             let message = format!(
                 "plugin {} misbehaves with one volume after another and sets nothing up any more; replace its file, or send SIGHUP to try it again",
                 operation.plugin

@@ -180,20 +180,16 @@ impl PluginRegistry {
         self.write().retired.retain(|name, _| in_use(name));
     }
 
-    /// Takes note of how a call of the plugin for this volume went. Whether the plugin is set aside now.
-    pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, outcome: Result<(), &CallError>) -> bool {
-        match outcome {
-            Err(error) if error.is_misbehaviour() => {
-                self.write().quarantine.misbehaved(plugin, volume, &error.message())
-            }
-            _ => {
-                // Nearly always there is nothing to forget, and no need to keep readers out.
-                if self.read().quarantine.has(plugin) {
-                    self.write().quarantine.behaved(plugin);
-                }
-                false
-            }
+    /// Takes note of how a call of the plugin for this volume went; `error` is none when it succeeded. Whether the plugin is set aside now.
+    pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, error: Option<&CallError>) -> bool {
+        if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
+            return self.write().quarantine.misbehaved(plugin, volume, &error.message());
         }
+        // Nearly always there is nothing to forget, and no need to keep readers out.
+        if self.read().quarantine.has(plugin) {
+            self.write().quarantine.behaved(plugin);
+        }
+        false
     }
 
     /// Why the plugin is set aside, if it is.

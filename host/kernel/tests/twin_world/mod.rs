@@ -13,7 +13,7 @@ pub struct TwinWorld(pub TwinKernel);
 impl TwinWorld {
     pub fn new() -> Self {
         let twin = TwinKernel::new();
-        twin.add_folder("/work").unwrap();
+        twin.add_folder("/srv").unwrap();
         Self(twin)
     }
 }
@@ -24,7 +24,7 @@ impl World for TwinWorld {
     }
 
     fn base(&self) -> PathBuf {
-        PathBuf::from("/work")
+        PathBuf::from("/srv")
     }
 
     fn add_folder(&self, path: &Path) {
