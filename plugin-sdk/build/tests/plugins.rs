@@ -25,15 +25,18 @@ pub static CONTRACT: [u8; include_bytes!("contract.bin").len()] = *include_bytes
 pub extern "C" fn answer() -> u32 { VALUE }
 "#;
 
-/// A crate named `tiny-plugin` in a folder of its own, without dependencies (so cargo needs no network).
-fn crate_with(source: &str) -> (tempfile::TempDir, Request) {
+/// A crate in a folder of its own, without dependencies (so cargo needs no network). Each test's has a name of its own: they may
+/// share a target folder that the environment names.
+fn crate_with(name: &str, source: &str) -> (tempfile::TempDir, Request) {
     let folder = tempfile::tempdir().unwrap();
     let source_folder = folder.path().join("src");
     fs::create_dir(&source_folder).unwrap();
     fs::write(
         folder.path().join("Cargo.toml"),
-        "[package]\nname = \"tiny-plugin\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
-         [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[workspace]\n",
+        format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+             [lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[workspace]\n"
+        ),
     )
     .unwrap();
     let mut resolve = Resolve::default();
@@ -52,7 +55,7 @@ fn crate_with(source: &str) -> (tempfile::TempDir, Request) {
 
 #[test]
 fn a_plugin_crate_becomes_a_component_and_only_changes_rewrite_it() {
-    let (folder, request) = crate_with(&format!("const VALUE: u32 = 1;{WITH_CONTRACT}"));
+    let (folder, request) = crate_with("tiny-plugin", &format!("const VALUE: u32 = 1;{WITH_CONTRACT}"));
     let built = build_plugins(&request).unwrap().remove(0);
     assert_eq!((built.name.as_str(), built.written), ("tiny-plugin", Written::Changed));
     assert_eq!(built.path, folder.path().join("out/tiny-plugin.wasm"));
@@ -68,15 +71,15 @@ fn a_plugin_crate_becomes_a_component_and_only_changes_rewrite_it() {
 
 #[test]
 fn a_crate_that_is_no_plugin_leaves_the_folder_alone() {
-    let (folder, request) = crate_with("pub fn f() {}");
+    let (folder, request) = crate_with("no-plugin", "pub fn f() {}");
     let error = build_plugins(&request).unwrap_err();
-    assert!(matches!(&error, Error::Encode { name, .. } if name == "tiny-plugin"), "{error}");
+    assert!(matches!(&error, Error::Encode { name, .. } if name == "no-plugin"), "{error}");
     assert!(!folder.path().join("out").exists());
 }
 
 #[test]
 fn an_unknown_crate_is_refused_before_anything_is_compiled() {
-    let (folder, mut request) = crate_with("this is not Rust");
+    let (folder, mut request) = crate_with("no-rust", "this is not Rust");
     request.crates = vec!["tiny_plugin".to_owned()];
     let error = build_plugins(&request).unwrap_err();
     assert!(matches!(error, Error::Workspace(WorkspaceError::NoSuchCrate { .. })), "{error}");
