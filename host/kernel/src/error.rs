@@ -5,6 +5,7 @@ use std::fmt;
 pub use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::block_devices::DeviceNumber;
 use crate::step::Step;
 
 /// What a caller can do about an error, coarse enough to map to a plugin's error cases.
@@ -154,6 +155,144 @@ pub enum KernelError {
         /// Who holds it, if the lock file says.
         pid: Option<u32>,
     },
+    /// It stands for another device than the one meant.
+    #[error("{path}: this is device {found}, not {wanted}; take that one away first")]
+    OtherDevice {
+        /// Where.
+        path: String,
+        /// The device that is there.
+        found: DeviceNumber,
+        /// The device that was meant.
+        wanted: DeviceNumber,
+    },
+    /// No block device is mapped there.
+    #[error("{path}: no block device is mapped here")]
+    NotMapped {
+        /// Where.
+        path: String,
+    },
+    /// The node at the device's path is no longer that device's: it was detached, or replaced.
+    #[error("{path}: no longer block device {wanted}; it was taken away meanwhile")]
+    DeviceGone {
+        /// The device's path.
+        path: String,
+        /// The device.
+        wanted: DeviceNumber,
+    },
+    /// The device refuses writes.
+    #[error("{path}: the block device is read-only; mount it read-only, or attach it for writing")]
+    ReadOnlyDevice {
+        /// The device's path, or its file.
+        path: String,
+    },
+    /// There is something on the device, and nothing is ever formatted over.
+    #[error(
+        "{path}: not formatted, for there is {found} on it; if nobody needs that, erase it by hand (wipefs --all {path})"
+    )]
+    NotBlank {
+        /// The device's path.
+        path: String,
+        /// What is on it.
+        found: String,
+    },
+    /// The device has a file system of another type.
+    #[error("{path}: has a file system of type {found}, not {wanted}; ask for {found}, or use another volume")]
+    FilesystemMismatch {
+        /// The device's path.
+        path: String,
+        /// The type it has.
+        found: String,
+        /// The type that was asked for.
+        wanted: String,
+    },
+    /// The file system is damaged beyond what may be repaired without asking.
+    #[error("{path}: the {fs_type} file system is damaged; save what is on it, then run {repair} {path}{}", said_suffix(.said))]
+    FilesystemDamaged {
+        /// The device's path.
+        path: String,
+        /// The type.
+        fs_type: String,
+        /// What the tool or the kernel said.
+        said: String,
+        /// The command that repairs it.
+        repair: &'static str,
+    },
+    /// Not a type that the host formats, mounts or grows.
+    #[error("{path}: no file system of type {fs_type:?} here; there are ext2, ext3, ext4, xfs and btrfs")]
+    UnsupportedFilesystem {
+        /// The device's path.
+        path: String,
+        /// The type.
+        fs_type: String,
+    },
+    /// A program that does the work is not installed.
+    #[error("{step} {path}: {tool} is not installed; install it (Debian: apt-get install {package})")]
+    ToolMissing {
+        /// The step that needs it.
+        step: Step,
+        /// What it was to be done to.
+        path: String,
+        /// The program.
+        tool: &'static str,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
+    /// A program that does the work failed.
+    #[error("{step} {path}: {tool} ended with {status}{}", said_suffix(.said))]
+    ToolFailed {
+        /// The step.
+        step: Step,
+        /// What it was done to.
+        path: String,
+        /// The program.
+        tool: &'static str,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        said: String,
+    },
+    /// A program that does the work did not end in time, and was ended.
+    #[error("{step} {path}: {tool} did not end within {seconds} seconds and was stopped; does the device answer?{}", said_suffix(.said))]
+    ToolTimedOut {
+        /// The step.
+        step: Step,
+        /// What it was done to.
+        path: String,
+        /// The program.
+        tool: &'static str,
+        /// How long it had, in seconds.
+        seconds: u64,
+        /// What it said.
+        said: String,
+    },
+    /// A sub-path leads out of its volume.
+    #[error(
+        "{path}: leads out of its volume, by an absolute link or one with `..`; link only to what lies in the volume"
+    )]
+    OutsideVolume {
+        /// The sub-path.
+        path: String,
+    },
+    /// Some of a volume's files could not be given to the group.
+    #[error("{path}: {failed} of its files kept their old group or mode: {}", listed(.first, *.failed))]
+    OwnershipIncomplete {
+        /// The volume.
+        path: String,
+        /// How many.
+        failed: u64,
+        /// The first of them.
+        first: Vec<KernelError>,
+    },
+    /// The file system lacks what was asked of it.
+    #[error("{path}: its file system does not support {feature}: {reason}")]
+    FilesystemLacks {
+        /// What lies on it.
+        path: String,
+        /// What it lacks.
+        feature: &'static str,
+        /// The kernel's words.
+        reason: String,
+    },
     /// A handle of another kernel implementation was given: a mistake of the calling program.
     #[error("{path}: the handle belongs to another kernel implementation; this is a defect of volhost")]
     ForeignHandle {
@@ -177,7 +316,10 @@ impl KernelError {
     #[must_use]
     pub fn step(&self) -> Option<Step> {
         match self {
-            Self::Failed { step, .. } => Some(*step),
+            Self::Failed { step, .. }
+            | Self::ToolMissing { step, .. }
+            | Self::ToolFailed { step, .. }
+            | Self::ToolTimedOut { step, .. } => Some(*step),
             Self::UndoFailed { cause, .. } => cause.step(),
             _ => None,
         }
@@ -192,16 +334,27 @@ impl KernelError {
             Self::InvalidPath { .. } | Self::InvalidOption { .. } | Self::ForeignHandle { .. } => {
                 ErrorKind::InvalidArgument
             }
-            Self::UnsupportedOption { .. } => ErrorKind::Unsupported,
+            Self::UnsupportedOption { .. }
+            | Self::UnsupportedFilesystem { .. }
+            | Self::FilesystemLacks { .. }
+            | Self::ToolMissing { .. } => ErrorKind::Unsupported,
+            Self::OwnershipIncomplete { first, .. } => first.first().map_or(ErrorKind::Io, Self::kind),
             Self::AlreadyMounted { .. }
             | Self::SymbolicLink { .. }
             | Self::WrongType { .. }
             | Self::NotEmpty { .. }
-            | Self::TooLarge { .. } => ErrorKind::Conflict,
+            | Self::TooLarge { .. }
+            | Self::OtherDevice { .. }
+            | Self::NotBlank { .. }
+            | Self::FilesystemMismatch { .. } => ErrorKind::Conflict,
+            Self::NotMapped { .. } | Self::DeviceGone { .. } => ErrorKind::NotFound,
+            Self::FilesystemDamaged { .. } | Self::ToolFailed { .. } | Self::ToolTimedOut { .. } => ErrorKind::Io,
             Self::MountInside { .. } | Self::Replaced { .. } | Self::StillWritten { .. } | Self::InUse { .. } => {
                 ErrorKind::Busy
             }
-            Self::OutsideGrant { .. } => ErrorKind::PermissionDenied,
+            Self::OutsideGrant { .. } | Self::OutsideVolume { .. } | Self::ReadOnlyDevice { .. } => {
+                ErrorKind::PermissionDenied
+            }
         }
     }
 
@@ -253,8 +406,21 @@ fn words(errno: Errno) -> String {
     format!("{} ({known:?})", known.desc())
 }
 
+/// The first failures, and that there are more.
+fn listed(first: &[KernelError], failed: u64) -> String {
+    let mut text = first.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if failed > first.len() as u64 {
+        text.push_str("; ...");
+    }
+    text
+}
+
 fn detail_suffix(detail: &str) -> String {
     if detail.is_empty() { String::new() } else { format!(": {detail}") }
+}
+
+fn said_suffix(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(". It said: {said}") }
 }
 
 fn pid_suffix(pid: &Option<u32>) -> String {
@@ -271,8 +437,19 @@ fn hint(step: Step, errno: Errno) -> &'static str {
         (_, Errno::NOSPC) => "; the file system is full or out of inodes",
         (_, Errno::DQUOT) => "; the disk quota is used up",
         (Step::Unmount | Step::UnmountRoot, Errno::BUSY) => "; a process uses it, fuser -vm names it",
+        (Step::AttachLoop, Errno::BUSY) => "; others take every free loop device first, try again",
+        (Step::DetachLoop, Errno::BUSY) => "; its device is mounted, pinned or opened, lsof or findmnt name by whom",
+        (Step::FormatDevice | Step::CheckFileSystem, Errno::BUSY) => "; it is mounted, or a program has it for itself",
         (_, Errno::BUSY) => "; something uses it, or a mount stands here",
+        (Step::GrowFileSystem, Errno::PERM) => {
+            "; a mounted ext file system grows only with CAP_SYS_RESOURCE, without it before it is mounted"
+        }
         (_, Errno::PERM) => "; volhost needs CAP_SYS_ADMIN (run it as root), and the file must not be immutable",
+        (Step::MountFileSystem, Errno::ACCESS) => "; the block device is read-only, so mount it read-only",
+        (Step::MountFileSystem, Errno::ROFS) => {
+            "; its journal must be replayed and the block device is read-only: mount it once on a device that can be written, \
+             or give up what is in the journal (option noload or norecovery)"
+        }
         (_, Errno::ACCESS) => "; volhost may not enter or change it",
         (_, Errno::ROFS) => "; the file system is mounted read-only",
         (_, Errno::XDEV) => "; it leads out of its folder or onto another mount",

@@ -19,6 +19,12 @@ pub(crate) enum DirectoryHandle {
     Twin(twin::Place),
 }
 
+/// The node of a [`crate::BlockDevice`].
+pub(crate) enum DeviceHandle {
+    Fd(OwnedFd),
+    Twin(twin::DeviceNode),
+}
+
 impl Directory {
     /// How messages name it: relative to the root folder, or the operator's own path. Not for opening anything.
     #[must_use]

@@ -4,9 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
+use crate::block_devices::BlockDevices;
 use crate::error::KernelError;
+use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::loop_devices::LoopDevices;
+use crate::ownership::Ownership;
+use crate::payload::Payloads;
+use crate::sub_paths::SubPaths;
 use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
+use crate::usage::Usages;
 
 /// What a call of a [`Kernel`] returns.
 pub type Result<T> = std::result::Result<T, KernelError>;
@@ -17,13 +24,16 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 /// - Every `name` is one path component and every `rel` a path of such components; anything else is `InvalidPath`.
 /// - Below a [`Directory`] no symbolic link is followed, and the path never leaves it.
 /// - A call that fails leaves nothing of its own behind; where taking it back failed too, the error says so.
-/// - Data is removed by [`Kernel::delete_folder`] alone, and never through a mount.
+/// - Data is removed by [`Kernel::delete_folder`] alone, and never through a mount; [`Payloads::publish_payload`] calls it for the
+///   sets that it published itself.
 ///
 /// # Assumptions
 /// - Calls block, on a disk or on a dead server; callers run them on a thread made for that.
 /// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either may fail.
 /// - A call that was started runs to its end; there is nothing to cancel.
-pub trait Kernel: Send + Sync + Debug {
+pub trait Kernel:
+    BlockDevices + LoopDevices + Filesystems + Payloads + Ownership + SubPaths + Usages + Send + Sync + Debug
+{
     /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a handle inside that mount.
     /// A missing folder is created with mode 0750, its missing parents with 0755. Repeating it changes nothing but the propagation.
     /// Messages name what lies in it relative to it.

@@ -6,6 +6,11 @@
 //! |---|---|
 //! | [`kernel`] | the trait, with what each call guarantees |
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
+//! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
+//! | [`payload`] | sets of files, published whole |
+//! | [`ownership`] | a volume's group, and mounts with other ids |
+//! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
+//! | [`usage`] | how full a volume is |
 //! | [`types`] | entries, mounts, options: plain values |
 //! | [`error`] | what went wrong, and the way out |
 //! | [`step`] | the steps that an error names, and at which the twin fails on order |
@@ -25,20 +30,36 @@
 //! Descriptors are named through `/proc/thread-self`, so every call also works on a thread in a mount namespace of its own.
 #![deny(unsafe_code)]
 
+pub mod block_devices;
 pub mod error;
+pub mod filesystems;
 pub mod handle;
 pub mod kernel;
 pub mod linux;
+pub mod loop_devices;
 mod names;
 mod options;
+pub mod ownership;
+pub mod payload;
 pub mod step;
+pub mod sub_paths;
 pub mod twin;
 pub mod types;
+pub mod usage;
 
+pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 pub use error::{Errno, ErrorKind, KernelError};
+pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use kernel::{Kernel, Result};
 pub use linux::LinuxKernel;
+pub use loop_devices::LoopDevices;
+pub use ownership::{
+    IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,
+};
+pub use payload::{Payload, PayloadFile, Payloads, Published};
 pub use step::Step;
+pub use sub_paths::{Missing, SubPaths};
 pub use twin::TwinKernel;
 pub use types::{Detach, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
+pub use usage::{DiskUsage, Usage, Usages};

@@ -67,6 +67,14 @@ pub(crate) fn check_mode(mode: u32) -> Result<()> {
     Err(KernelError::InvalidPath { path: format!("{mode:o}"), rule: "a mode is at most 7777 (octal)" })
 }
 
+/// Refuses the id that means "leave it as it is" to chown, for nobody has it.
+pub(crate) fn check_group(group: u32) -> Result<()> {
+    if group == u32::MAX {
+        return Err(KernelError::InvalidPath { path: group.to_string(), rule: "no group has this id" });
+    }
+    Ok(())
+}
+
 /// The name a file has while it is written. Always the same one, so what a crash leaves is cleared by the next write.
 pub(crate) fn temporary(name: &OsStr) -> OsString {
     let mut temporary = OsString::from(".");
@@ -85,7 +93,8 @@ pub(crate) fn text(path: &Path) -> String {
     if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
 }
 
-fn shown(given: &OsStr) -> String {
+/// The beginning of a name or path that was refused.
+pub(crate) fn shown(given: &OsStr) -> String {
     let text = given.to_string_lossy();
     if text.chars().count() <= SHOWN_CHARS {
         return text.into_owned();

@@ -70,6 +70,62 @@ pub enum Step {
     CloneHandle,
     /// Asking how much memory the machine has.
     ReadMemory,
+    /// Opening a block device.
+    OpenDevice,
+    /// Asking a block device for its size, or whether it is read-only.
+    InspectDevice,
+    /// Asking whether something has a block device for itself.
+    CheckUse,
+    /// Reading a block device.
+    ReadDevice,
+    /// Making a symbolic link to a block device.
+    LinkDevice,
+    /// Asking which loop devices there are.
+    FindLoop,
+    /// Giving a loop device its file.
+    AttachLoop,
+    /// Taking a loop device's file away.
+    DetachLoop,
+    /// Telling a loop device the size of its file.
+    ResizeLoop,
+    /// Making a file larger.
+    GrowFile,
+    /// Asking what is on a block device.
+    ProbeDevice,
+    /// Making a file system on a block device.
+    FormatDevice,
+    /// Erasing what a failed formatting left.
+    EraseDevice,
+    /// Checking a file system.
+    CheckFileSystem,
+    /// Mounting a file system that is on a device.
+    MountFileSystem,
+    /// Asking how large a file system is.
+    MeasureFileSystem,
+    /// Growing a file system.
+    GrowFileSystem,
+    /// Setting the owner and group of something.
+    SetOwner,
+    /// Making a symbolic link.
+    MakeLink,
+    /// Reading a symbolic link.
+    ReadLink,
+    /// Putting a new set of files in the place of the old one.
+    PublishPayload,
+    /// Removing a link or folder that an older set of files left.
+    ClearPayload,
+    /// Setting group and mode of a volume's files.
+    ApplyOwnership,
+    /// Making the user namespace that holds an id map.
+    MakeIdMap,
+    /// Giving a mount other ids.
+    MapIds,
+    /// Opening a sub-path of a volume.
+    OpenSubPath,
+    /// Asking a file system how full it is.
+    AskUsage,
+    /// Adding up what files take.
+    MeasureFiles,
 }
 
 impl fmt::Display for Step {
@@ -107,6 +163,34 @@ impl fmt::Display for Step {
             Self::CreateHostPath => "making host path",
             Self::CloneHandle => "duplicating the handle of",
             Self::ReadMemory => "reading the size of memory",
+            Self::OpenDevice => "opening block device",
+            Self::InspectDevice => "asking block device",
+            Self::CheckUse => "looking for users of block device",
+            Self::ReadDevice => "reading block device",
+            Self::LinkDevice => "linking to a block device at",
+            Self::FindLoop => "looking for the loop device of",
+            Self::AttachLoop => "making a loop device of",
+            Self::DetachLoop => "taking away the loop device of",
+            Self::ResizeLoop => "resizing loop device",
+            Self::GrowFile => "growing file",
+            Self::ProbeDevice => "looking for data on block device",
+            Self::FormatDevice => "formatting block device",
+            Self::EraseDevice => "erasing what a failed mkfs left on block device",
+            Self::MountFileSystem => "mounting the file system on",
+            Self::CheckFileSystem => "checking the file system on",
+            Self::MeasureFileSystem => "asking for the size of the file system on",
+            Self::GrowFileSystem => "growing the file system on",
+            Self::SetOwner => "setting the owner of",
+            Self::MakeLink => "making link",
+            Self::ReadLink => "reading link",
+            Self::PublishPayload => "publishing the files of",
+            Self::ClearPayload => "clearing left-over",
+            Self::ApplyOwnership => "setting group and mode of",
+            Self::MakeIdMap => "making the id map for",
+            Self::MapIds => "mapping the ids of",
+            Self::OpenSubPath => "opening sub-path",
+            Self::AskUsage => "asking how full is",
+            Self::MeasureFiles => "measuring",
         })
     }
 }

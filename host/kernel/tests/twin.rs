@@ -14,9 +14,13 @@ mod twin_world;
 
 use std::path::Path;
 
-use suite::{House, World, name};
+use suite::{House, MIB, World, name};
 use twin_world::TwinWorld;
-use volhost_kernel::{Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step, TwinKernel};
+use volhost_kernel::twin::Damage;
+use volhost_kernel::{
+    CheckOutcome, Contents, Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step,
+    TwinKernel,
+};
 
 fn run(case: impl FnOnce(&dyn World)) {
     case(&TwinWorld::new());
@@ -25,6 +29,7 @@ fn run(case: impl FnOnce(&dyn World)) {
 mod twin {
     use super::run;
     crate::all_cases!(run);
+    crate::device_cases!(run);
 }
 
 #[test]
@@ -94,6 +99,88 @@ fn a_missing_tmpfs_option_is_unsupported_by_name() {
     let error = twin.tmpfs(&[FsOption::flag("noswap")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("noswap"), "{error}");
+}
+
+#[test]
+fn a_pin_that_fails_at_any_step_leaves_nothing() {
+    let mut failures = 0;
+    for step in 0.. {
+        let world = TwinWorld::new();
+        let house = House::new(&world);
+        world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
+        let device = house.kernel.open_block_device(Path::new("/dev/disk")).unwrap();
+        house.kernel.map_device(&device, &house.root, name("block")).unwrap();
+        world.0.fail_at(step, Errno::IO);
+        let pinned = house.kernel.pin_device(&house.root, name("block"));
+        world.0.clear_faults();
+        if pinned.is_ok() {
+            assert_eq!(world.0.loops(), [Path::new("/dev/loop0")]);
+            break;
+        }
+        failures += 1;
+        assert!(world.0.loops().is_empty());
+        house.kernel.detach(&house.root, name("block"), Detach::Normal).unwrap();
+    }
+    assert_eq!(failures, 3, "looking, finding, making");
+}
+
+#[test]
+fn a_format_that_fails_leaves_the_disk_blank() {
+    let world = TwinWorld::new();
+    let kernel = world.kernel();
+    world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
+    let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
+    for step in [Step::ReadDevice, Step::ProbeDevice, Step::FormatDevice] {
+        world.0.fail_next(step, Errno::IO);
+        assert_eq!(kernel.format(&device, "xfs", &[]).unwrap_err().step(), Some(step));
+        assert_eq!(kernel.probe(&device).unwrap(), Contents::Blank);
+    }
+    kernel.format(&device, "xfs", &[]).unwrap();
+}
+
+#[test]
+fn what_a_stranger_put_on_a_disk_is_kept() {
+    let world = TwinWorld::new();
+    let kernel = world.kernel();
+    world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
+    let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
+    world.0.put_on_device("/dev/disk", Contents::Partitions).unwrap();
+    let error = kernel.format(&device, "ext4", &[]).unwrap_err();
+    assert!(error.to_string().contains("a partition table"), "{error}");
+    assert_eq!(kernel.probe(&device).unwrap(), Contents::Partitions);
+}
+
+#[test]
+fn a_damaged_file_system_is_repaired_if_it_can_be() {
+    let world = TwinWorld::new();
+    let kernel = world.kernel();
+    world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
+    let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
+    kernel.format(&device, "ext4", &[]).unwrap();
+    world.0.damage("/dev/disk", Damage::Repairable).unwrap();
+    assert_eq!(kernel.check(&device, "ext4").unwrap(), CheckOutcome::Repaired);
+    assert_eq!(kernel.check(&device, "ext4").unwrap(), CheckOutcome::Clean);
+    world.0.damage("/dev/disk", Damage::Lasting).unwrap();
+    for _ in 0..2 {
+        let error = kernel.check(&device, "ext4").unwrap_err();
+        assert!(matches!(error, KernelError::FilesystemDamaged { .. }), "{error:?}");
+    }
+    assert!(kernel.mount_filesystem(&device, "ext4", &[], false).is_err());
+}
+
+#[test]
+fn a_disk_that_is_unplugged_is_gone_and_a_changed_one_is_told() {
+    let world = TwinWorld::new();
+    let kernel = world.kernel();
+    world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
+    let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
+    world.0.change_disk("/dev/disk", 8 * MIB, true).unwrap();
+    assert_eq!(kernel.device_size(&device).unwrap(), 8 * MIB);
+    assert!(kernel.device_read_only(&device).unwrap());
+    world.0.unplug("/dev/disk").unwrap();
+    let error = kernel.device_size(&device).unwrap_err();
+    assert!(matches!(error, KernelError::DeviceGone { .. }), "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
 #[test]

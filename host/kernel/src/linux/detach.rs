@@ -99,7 +99,7 @@ impl LinuxKernel {
 }
 
 /// Unmounts the topmost mount at an entry of an open folder; a symbolic link there is not followed.
-fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
+pub(super) fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std::result::Result<(), Errno> {
     let flags = match how {
         Detach::Normal => UnmountFlags::NOFOLLOW,
         Detach::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,

@@ -19,7 +19,7 @@ use crate::names::{check_mode, check_name, label, temporary, text};
 use crate::step::Step;
 use crate::types::Durability;
 
-fn errno_of(error: &std::io::Error) -> Errno {
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 

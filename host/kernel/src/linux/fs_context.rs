@@ -45,7 +45,8 @@ fn filesystem(fs_type: &str, source: &str, options: &[FsOption]) -> Result<Detac
     Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: PathBuf::from(fs_type) })
 }
 
-fn configure(context: BorrowedFd<'_>, option: &FsOption) -> std::result::Result<(), Errno> {
+/// Sets one option of a new file system.
+pub(super) fn configure(context: BorrowedFd<'_>, option: &FsOption) -> std::result::Result<(), Errno> {
     match &option.value {
         Some(value) => rustix::mount::fsconfig_set_string(context, option.key.as_str(), value.as_str()),
         None => rustix::mount::fsconfig_set_flag(context, option.key.as_str()),
@@ -53,7 +54,7 @@ fn configure(context: BorrowedFd<'_>, option: &FsOption) -> std::result::Result<
 }
 
 /// Tells an option that the kernel does not have from one whose value it refuses.
-fn refused(fs_type: &str, option: &FsOption, errno: Errno, said: String) -> KernelError {
+pub(super) fn refused(fs_type: &str, option: &FsOption, errno: Errno, said: String) -> KernelError {
     if errno != Errno::INVAL {
         return KernelError::Failed {
             step: Step::ConfigureFileSystem,
@@ -73,7 +74,7 @@ fn refused(fs_type: &str, option: &FsOption, errno: Errno, said: String) -> Kern
 }
 
 /// The kernel's own words about what it refused, joined.
-fn log(context: BorrowedFd<'_>) -> String {
+pub(super) fn log(context: BorrowedFd<'_>) -> String {
     let mut messages = Vec::new();
     let mut buffer = vec![0_u8; MESSAGE_BYTES];
     for _ in 0..MAX_MESSAGES {

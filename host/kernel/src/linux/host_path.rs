@@ -52,6 +52,11 @@ impl LinuxKernel {
     }
 
     pub(super) fn create_granted_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
+        self.create_granted_file_with(path, roots, FILE_MODE)
+    }
+
+    /// The same, with another mode for a file that it makes.
+    pub(super) fn create_granted_file_with(&self, path: &Path, roots: &[PathBuf], mode: u32) -> Result<MountSource> {
         check_absolute(path)?;
         match self.open_granted(path, roots) {
             Ok(source) if source.kind == SourceKind::File => return Ok(source),
@@ -66,8 +71,8 @@ impl LinuxKernel {
         let parent = open_following(parent).map_err(failed)?;
         self.check_grant(parent.as_fd(), path, roots)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(FILE_MODE)) {
-            Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(FILE_MODE)).map_err(|errno| {
+        match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(mode)) {
+            Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|errno| {
                 failed(errno).undone(rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed))
             })?,
             // Somebody else made it first: that one is opened. A link that leads nowhere is refused below.
@@ -76,6 +81,22 @@ impl LinuxKernel {
         }
         let place = open_beneath(&parent, name, PLACE).map_err(failed)?;
         self.host_source_of(place, path, SourceKind::File)
+    }
+
+    /// Removes a file that was just made at a path, unless something else stands there by now.
+    pub(super) fn remove_new_file(&self, path: &Path, made: &MountSource) -> Result<()> {
+        let failed = |errno| KernelError::failed(Step::RemoveFile, text(path), errno);
+        let (Some(parent), Some(name), DirectoryHandle::Fd(fd)) = (path.parent(), path.file_name(), &made.handle)
+        else {
+            return Ok(());
+        };
+        let parent = open_following(parent).map_err(failed)?;
+        let ours = look_closer(fd, "", self.ids()).map_err(failed)?;
+        let there = look_closer(&parent, name, self.ids()).map_err(failed)?;
+        if ours.identity() != there.identity() {
+            return Ok(());
+        }
+        rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed)
     }
 
     /// The deepest folder of the path that exists, and the names that are missing below it.
@@ -109,11 +130,13 @@ impl LinuxKernel {
         {
             return Err(failed(Errno::NOENT));
         }
-        // The grant may be written with links too (/var/run); it means the folder that they lead to.
-        let granted = roots.iter().any(|root| {
-            let real = open_following(root).and_then(|fd| path_of(fd.as_fd()));
-            found.starts_with(real.as_deref().unwrap_or(root))
-        });
+        // What was found has no links left, so a grant that is its beginning as written holds. Otherwise the grant may be written with
+        // links (/var/run); it means the folder that they lead to.
+        let granted = roots.iter().any(|root| found.starts_with(root))
+            || roots.iter().any(|root| {
+                let real = open_following(root).and_then(|fd| path_of(fd.as_fd()));
+                found.starts_with(real.as_deref().unwrap_or(root))
+            });
         if granted {
             return Ok(());
         }

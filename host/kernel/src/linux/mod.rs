@@ -13,25 +13,57 @@
 //! | `folder` | plain folders: exact mode and group, removal of empty ones |
 //! | `removal` | the one recursive removal |
 //! | `files` | small records, written atomically |
+//! | `payload` | sets of files, published whole |
+//! | `sub_paths` | parts of volumes, opened and made |
+//! | `detach_tree` | unmounting all that stands in a folder |
+//! | `usage` | how full volumes are |
+//! | `tree` | walking whole trees on several threads |
+//! | `ownership` | a volume's group and modes |
+//! | `id_map` | mounts with other ids |
 //! | `host_path` | granted paths of the host |
 //! | `lock` | one volhost a root folder |
+//! | `block_device` | opening block devices, asking about them |
+//! | `device_map` | block devices shown to pods: mapped, linked, pinned |
+//! | `loop_device` | files as block devices |
+//! | `loop_table` | which loop devices there are; giving them files |
+//! | `filesystem` | what is on a device; formatting, checking |
+//! | `filesystem_mount` | mounting what is on a device |
+//! | `filesystem_size` | how large a mounted one is; growing it |
+//! | `tool` | running programs that make and check file systems |
+//! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
-//! | `syscall` | raw system calls, the only `unsafe` |
+//! | `syscall` | raw system calls; with `ioctl` the only `unsafe` |
 
+mod block_device;
 mod detach;
+mod detach_tree;
+mod device_map;
 mod files;
+mod filesystem;
+mod filesystem_mount;
+mod filesystem_size;
 mod folder;
 mod fs_context;
 mod host_path;
+mod id_map;
 mod inspect;
+mod ioctl;
 mod lock;
+mod loop_device;
+mod loop_table;
 mod mount;
 mod mount_point;
 mod mountinfo;
+mod ownership;
+mod payload;
 mod removal;
 mod root;
 mod stat;
+mod sub_paths;
 mod syscall;
+mod tool;
+mod tree;
+mod usage;
 mod walk;
 
 use std::ffi::{OsStr, OsString};

@@ -19,7 +19,7 @@ use crate::names::{check_name, label, text};
 use crate::options::attributes;
 use crate::step::Step;
 
-fn mount_fd(mount: &DetachedMount) -> Result<BorrowedFd<'_>> {
+pub(super) fn mount_fd(mount: &DetachedMount) -> Result<BorrowedFd<'_>> {
     match &mount.handle {
         DetachedHandle::Fd(fd) => Ok(fd.as_fd()),
         DetachedHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&mount.label) }),

@@ -47,6 +47,16 @@ impl Seen {
         (self.0.stx_dev_major, self.0.stx_dev_minor)
     }
 
+    /// The device that a node stands for, by its numbers.
+    pub(super) fn node_numbers(&self) -> (u32, u32) {
+        (self.0.stx_rdev_major, self.0.stx_rdev_minor)
+    }
+
+    /// Its number in its file system.
+    pub(super) fn inode(&self) -> u64 {
+        self.0.stx_ino
+    }
+
     /// Which folder this is: device, inode and mount.
     pub(super) fn identity(&self) -> Identity {
         Identity { device: self.device(), inode: self.0.stx_ino, mount: self.mount_id() }

@@ -1,10 +1,12 @@
 //! System calls that no safe wrapper has yet. One function a call; descriptors are borrowed, sizes are checked here.
-#![expect(unsafe_code, reason = "the only place of the workspace that makes raw system calls")]
+#![expect(unsafe_code, reason = "with `ioctl` the only place of the workspace that makes raw system calls")]
 
+use std::ffi::CStr;
 use std::mem::{size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 /// `struct mnt_id_req`, as far as version 0 knows it.
 #[repr(C)]
@@ -18,8 +20,9 @@ struct MountIdRequest {
 // Newer than the C library's tables on some architectures; the number is the same on all that volhost runs on.
 const SYS_STATMOUNT: libc::c_long = 457;
 const SYS_LISTMOUNT: libc::c_long = 458;
+const SYS_FCHMODAT2: libc::c_long = 452;
 
-fn last_errno() -> Errno {
+pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
@@ -65,6 +68,19 @@ fn request(mount: u64, param: u64) -> MountIdRequest {
     MountIdRequest { size: SIZE, spare: 0, mount, param }
 }
 
+/// Waits until one of the descriptors can be read, is closed at its other end, or the time is over. True for each that is ready.
+pub(super) fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
+    let mut polled: Vec<libc::pollfd> =
+        descriptors.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the pointer is to as many live `pollfd` as the count says.
+    let done = unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) };
+    if done < 0 {
+        return Err(last_errno());
+    }
+    Ok(polled.iter().map(|one| one.revents != 0).collect())
+}
+
 /// The machine's memory in bytes.
 pub(super) fn total_memory() -> Result<u64, Errno> {
     // SAFETY: `sysinfo` is plain numbers, for which zero is a value.
@@ -72,4 +88,77 @@ pub(super) fn total_memory() -> Result<u64, Errno> {
     // SAFETY: the pointer is to a live structure of the type the call fills.
     let done = unsafe { libc::sysinfo(&raw mut info) };
     if done == 0 { Ok(info.totalram.saturating_mul(u64::from(info.mem_unit))) } else { Err(last_errno()) }
+}
+
+/// Sets the mode of an entry of an open folder, or with `AT_EMPTY_PATH` of what is open. Linux 6.6.
+pub(super) fn fchmodat2(fd: BorrowedFd<'_>, name: &CStr, mode: u32, flags: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: the name is a NUL-terminated string that lives over the call.
+    let done = unsafe { libc::syscall(SYS_FCHMODAT2, fd.as_raw_fd(), name.as_ptr(), mode, flags) };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Gives the mount that `fd` is the root of the id map of a user namespace.
+pub(super) fn mount_set_ids(fd: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(), Errno> {
+    let userns_fd = u64::try_from(namespace.as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let attr = libc::mount_attr { attr_set: libc::MOUNT_ATTR_IDMAP, attr_clr: 0, propagation: 0, userns_fd };
+    // SAFETY: the path is a NUL-terminated literal, `attr` lives over the call and the size given is its own.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attr,
+            size_of_val(&attr),
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Makes a child in a user namespace of its own that waits to be killed. It dies with the thread that made it.
+pub(super) fn clone_idle_in_user_namespace() -> Result<Pid, Errno> {
+    const NONE: libc::c_long = 0;
+    let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
+    let parent = libc::c_long::from(rustix::process::getpid().as_raw_nonzero().get());
+    // SAFETY: as `fork`: without CLONE_VM, and with no stack given, the child goes on here with a copy of everything. Other threads do
+    // not exist in it, so it makes system calls only, which take no lock and allocate nothing.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, NONE, NONE, NONE, NONE) };
+    if pid == 0 {
+        idle(parent);
+    }
+    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(last_errno)
+}
+
+/// The child's whole life.
+fn idle(parent: libc::c_long) -> ! {
+    const NONE: libc::c_long = 0;
+    const LAST: libc::c_long = libc::c_uint::MAX as libc::c_long;
+    // SAFETY: system calls with numbers only. Every descriptor is closed, for a copy would keep mounts busy.
+    let made_by = unsafe {
+        libc::syscall(libc::SYS_close_range, NONE, LAST, NONE);
+        libc::syscall(
+            libc::SYS_prctl,
+            libc::c_long::from(libc::PR_SET_PDEATHSIG),
+            libc::c_long::from(libc::SIGKILL),
+            NONE,
+            NONE,
+            NONE,
+        );
+        libc::syscall(libc::SYS_getppid)
+    };
+    // If the parent ended before it could be asked to take the child along, somebody else is the parent by now.
+    if made_by == parent {
+        loop {
+            // SAFETY: waits for a signal; every pointer is null, which means nothing to wait for, for ever.
+            unsafe { libc::syscall(libc::SYS_ppoll, NONE, NONE, NONE, NONE, NONE) };
+        }
+    }
+    // SAFETY: ends this process, which is the child.
+    unsafe { libc::_exit(0) }
+}
+
+/// Ends a child at once.
+pub(super) fn kill(pid: Pid) {
+    // SAFETY: two numbers. It fails only if the child has ended, and then there is nothing to do.
+    unsafe { libc::kill(pid.as_raw_nonzero().get(), libc::SIGKILL) };
 }

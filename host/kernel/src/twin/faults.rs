@@ -10,6 +10,8 @@ pub(super) struct Faults {
     pub(super) named: Vec<(Step, Errno)>,
     /// Fails the step after this many others, once.
     pub(super) counted: Option<(usize, Errno)>,
+    /// Fails every step after this many others, as the end of the process does.
+    pub(super) crash: Option<(usize, Errno)>,
     /// Every step so far, in order.
     pub(super) taken: Vec<Step>,
 }
@@ -24,6 +26,12 @@ impl Faults {
                 return Err(errno);
             }
             self.counted = Some((left - 1, errno));
+        }
+        if let Some((left, errno)) = self.crash {
+            if left == 0 {
+                return Err(errno);
+            }
+            self.crash = Some((left - 1, errno));
         }
         match self.named.iter().position(|(named, _)| *named == step) {
             Some(at) => Err(self.named.remove(at).1),

@@ -79,7 +79,14 @@ impl TwinKernel {
             SourceKind::File => Content::File(Vec::new()),
             other => Content::Other(other),
         };
-        lock(&self.state).place(path.as_ref(), content, 0o644).map(drop)
+        let mut state = lock(&self.state);
+        let at = state.place(path.as_ref(), content, 0o644)?;
+        if kind == SourceKind::BlockDevice {
+            // A node without a device behind it; `TwinKernel::add_disk` makes one with.
+            let number = state.fresh_disk_number()?;
+            state.devices.nodes.insert(at.node, number);
+        }
+        Ok(())
     }
 
     /// The content of a file.
@@ -119,6 +126,39 @@ impl TwinKernel {
         let state = lock(&self.state);
         let node = state.node(state.resolve(path.as_ref())?.node)?;
         Ok((node.mode, node.group))
+    }
+
+    /// The user that owns what stands there, a link itself.
+    ///
+    /// # Errors
+    /// As `lstat`.
+    pub fn owner(&self, path: impl AsRef<Path>) -> Result<u32, Errno> {
+        let state = lock(&self.state);
+        Ok(state.node(state.resolve_link(path.as_ref())?.node)?.owner)
+    }
+
+    /// What a symbolic link holds.
+    ///
+    /// # Errors
+    /// As `readlink`.
+    pub fn link_target(&self, path: impl AsRef<Path>) -> Result<PathBuf, Errno> {
+        let state = lock(&self.state);
+        match &state.node(state.resolve_link(path.as_ref())?.node)?.content {
+            Content::Symlink(target) => Ok(target.clone()),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// Sets owner, group and mode.
+    ///
+    /// # Errors
+    /// As `chown` and `chmod`.
+    pub fn give(&self, path: impl AsRef<Path>, owner: u32, group: u32, mode: u32) -> Result<(), Errno> {
+        let mut state = lock(&self.state);
+        let at = state.resolve(path.as_ref())?;
+        let node = state.node_mut(at.node)?;
+        (node.owner, node.group, node.mode) = (owner, group, mode);
+        Ok(())
     }
 
     /// Removes a file or an empty folder, as a stranger to volhost would.
@@ -179,11 +219,18 @@ impl TwinKernel {
         lock(&self.state).faults.counted = Some((steps, errno));
     }
 
+    /// Fails every step after `steps` others until [`TwinKernel::clear_faults`]: what stands then is what a host leaves that was killed
+    /// there, for it can't clean up either.
+    pub fn crash_at(&self, steps: usize) {
+        lock(&self.state).faults.crash = Some((steps, Errno::INTR));
+    }
+
     /// Takes back every fault that was ordered and has not come.
     pub fn clear_faults(&self) {
         let faults = &mut lock(&self.state).faults;
         faults.named.clear();
         faults.counted = None;
+        faults.crash = None;
     }
 
     /// Every step taken so far, in order.
@@ -197,6 +244,11 @@ impl TwinKernel {
         lock(&self.state).memory = bytes;
     }
 
+    /// Takes id-mapped mounts away from a type of file system (`ext4`, `tmpfs`).
+    pub fn without_id_maps(&self, fs_type: &str) {
+        lock(&self.state).without_id_maps.insert(fs_type.to_owned());
+    }
+
     /// Takes a tmpfs option away, as on an older kernel.
     pub fn without_option(&self, option: &str) {
         lock(&self.state).missing_options.insert(option.to_owned());
@@ -204,6 +256,14 @@ impl TwinKernel {
 }
 
 impl State {
+    /// What stands at an absolute path; a link at its end is not followed.
+    fn resolve_link(&self, path: &Path) -> Sys<At> {
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => self.entry(self.resolve(parent)?, name),
+            _ => Ok(self.top(ROOT)),
+        }
+    }
+
     /// Makes an entry at an absolute path whose parent exists.
     fn place(&mut self, path: &Path, content: Content, mode: u32) -> Sys<At> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

@@ -8,25 +8,42 @@
 //! | `mounts` | copying, attaching, detaching, telling |
 //! | `tmpfs` | new memory file systems |
 //! | `folders` | folders and files of the host's own |
+//! | `payload` | sets of files, published whole |
+//! | `ownership` | a volume's group and modes, and id maps |
+//! | `sub_paths` | parts of volumes, and clearing them away |
+//! | `usage` | how full volumes are |
 //! | `host_path` | granted paths |
+//! | `devices` | block devices and what lies on them |
+//! | `block_devices`, `loop_devices`, `filesystems` | the parts of the trait about them |
+//! | `disks` | what a test does to devices |
 //! | `faults` | steps that fail on order |
 //! | `machine` | what a test does and sees on the machine |
 //!
-//! What it leaves out: ownership other than the group, permission checks, propagation between namespaces (there is one), and that
+//! What it leaves out: permission checks, hard links, propagation between namespaces (there is one), and that
 //! a [`Directory`] held inside a mount keeps it busy; [`machine::Hold`] does.
 
+mod block_devices;
+mod devices;
+pub mod disks;
 mod faults;
+mod filesystems;
 mod folders;
 mod host_path;
 mod kernel;
+mod loop_devices;
 pub mod machine;
 mod mounts;
+mod ownership;
+mod payload;
 mod state;
+mod sub_paths;
 mod tmpfs;
+mod usage;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::devices::Damage;
 use self::state::{At, Content, MountKey, NodeId, State};
 use crate::error::{Errno, KernelError};
 use crate::handle::{DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind};
@@ -43,6 +60,12 @@ pub struct TwinKernel {
 
 /// A folder or bind source of a twin.
 pub(crate) struct Place {
+    state: Arc<Mutex<State>>,
+    at: At,
+}
+
+/// The node of a block device of a twin.
+pub(crate) struct DeviceNode {
     state: Arc<Mutex<State>>,
     at: At,
 }

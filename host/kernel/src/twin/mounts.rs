@@ -154,7 +154,9 @@ impl State {
 
     pub(super) fn info(&self, key: MountKey, point: PathBuf) -> Option<MountInfo> {
         let mount = self.mounts.get(&key)?;
-        let file_system = self.file_systems.get(&self.nodes.get(&mount.root)?.file_system)?;
+        let id = self.nodes.get(&mount.root)?.file_system;
+        let file_system = self.file_systems.get(&id)?;
+        let device = self.devices.sources.get(&id).map(|path| path.clone().into_os_string());
         let mut options = option_names(mount.attributes);
         options.extend(file_system.options.iter().cloned());
         Some(MountInfo {
@@ -162,7 +164,7 @@ impl State {
             parent: MountId(mount.on.map_or(key, |on| on.mount)),
             point,
             fs_type: file_system.fs_type.clone(),
-            source: OsString::from(file_system.fs_type.clone()),
+            source: device.unwrap_or_else(|| OsString::from(file_system.fs_type.clone())),
             root: self.path_in_file_system(mount.root),
             options,
             read_only: mount.attributes & libc::MOUNT_ATTR_RDONLY != 0,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+use super::devices::Devices;
 use super::faults::Faults;
 use crate::error::Errno;
 use crate::handle::SourceKind;
@@ -35,6 +36,7 @@ pub(super) enum Content {
 pub(super) struct Node {
     pub(super) content: Content,
     pub(super) mode: u32,
+    pub(super) owner: u32,
     pub(super) group: u32,
     pub(super) file_system: u64,
     /// The folder it is in; none for the root of a file system, and for what was removed.
@@ -72,6 +74,9 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) memory: u64,
     pub(super) missing_options: HashSet<String>,
+    pub(super) devices: Devices,
+    /// Types of file systems whose mounts can't be id-mapped.
+    pub(super) without_id_maps: HashSet<String>,
     next: u64,
 }
 
@@ -91,12 +96,14 @@ impl State {
             faults: Faults::default(),
             memory: 8 << 30,
             missing_options: HashSet::new(),
+            devices: Devices::default(),
+            without_id_maps: HashSet::new(),
             next: 3,
         };
         let disk = FileSystem { fs_type: "ext4".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
         state.file_systems.insert(0, disk);
         let content = Content::Folder(BTreeMap::new());
-        let root = Node { content, mode: 0o755, group: 0, file_system: 0, parent: None };
+        let root = Node { content, mode: 0o755, owner: 0, group: 0, file_system: 0, parent: None };
         state.nodes.insert(ROOT.node, root);
         state.mounts.insert(ROOT.mount, Mount { root: ROOT.node, on: None, attributes: 0 });
         state
@@ -256,7 +263,7 @@ impl State {
             self.check_room(file_system, 0, bytes.len())?;
         }
         let id = self.fresh();
-        let node = Node { content, mode, group: 0, file_system, parent: Some(folder.node) };
+        let node = Node { content, mode, owner: 0, group: 0, file_system, parent: Some(folder.node) };
         self.nodes.insert(id, node);
         self.children_mut(folder.node)?.insert(name.to_owned(), id);
         Ok(At { mount: folder.mount, node: id })

@@ -16,7 +16,7 @@ impl State {
         let id = self.fresh();
         let mut file_system =
             FileSystem { fs_type: "tmpfs".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
-        let (mut mode, mut group) = (0o1777, 0);
+        let (mut mode, mut user, mut group) = (0o1777, 0, 0);
         for option in options {
             if self.missing_options.contains(&option.key) {
                 return Err(KernelError::UnsupportedOption {
@@ -47,8 +47,8 @@ impl State {
                     file_system.options.push(format!("mode={mode:o}"));
                 }
                 "uid" => {
-                    let owner: u32 = value.parse().map_err(|_| bad())?;
-                    file_system.options.push(format!("uid={owner}"));
+                    user = value.parse().map_err(|_| bad())?;
+                    file_system.options.push(format!("uid={user}"));
                 }
                 "gid" => {
                     group = value.parse().map_err(|_| bad())?;
@@ -58,7 +58,7 @@ impl State {
             }
         }
         let content = Content::Folder(BTreeMap::new());
-        self.nodes.insert(id, Node { content, mode, group, file_system: id, parent: None });
+        self.nodes.insert(id, Node { content, mode, owner: user, group, file_system: id, parent: None });
         self.file_systems.insert(id, file_system);
         Ok(self.add_mount(id, 0))
     }

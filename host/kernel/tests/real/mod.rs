@@ -1,10 +1,17 @@
 //! The suite's view of this machine: each case on a thread with a mount namespace of its own, on a fresh tmpfs.
 
+mod ownership;
+mod payloads;
+mod sub_paths;
+mod usage;
+
 use std::any::Any;
+use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -13,9 +20,17 @@ use volhost_kernel::{Errno, Kernel, LinuxKernel, SourceKind};
 
 use crate::suite::World;
 
+/// A program that one case starts holds copies of every case's descriptors until it runs, and a device counts as used for that moment.
+/// So one case at a time works with devices.
+static DEVICES: Mutex<()> = Mutex::new(());
+
+/// `CAP_SYS_RESOURCE`, by its number in <linux/capability.h>.
+const SYS_RESOURCE: u32 = 24;
+
 pub struct RealWorld {
     kernel: LinuxKernel,
     base: tempfile::TempDir,
+    devices: OnceCell<MutexGuard<'static, ()>>,
 }
 
 /// Runs a case where its mounts are nobody else's, and fails if it fails.
@@ -30,11 +45,18 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let base = tempfile::tempdir().unwrap();
         mount(Some("test"), base.path(), Some("tmpfs"), MsFlags::empty(), Some("mode=755")).unwrap();
-        let world = RealWorld { kernel, base };
+        let world = RealWorld { kernel, base, devices: OnceCell::new() };
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&world)));
-        let RealWorld { base, .. } = world;
+        let RealWorld { base, devices, .. } = world;
+        let loops = loops_over(base.path());
         // What is mounted ends with the thread; the folder beneath is removed here, so it must be no mount any more.
         nix::mount::umount2(base.path(), nix::mount::MntFlags::MNT_DETACH).unwrap();
+        // Loop devices belong to the machine, not to the namespace. One that a pin still keeps goes with the pin. Each once: freed,
+        // its number is another test's at once.
+        for device in &loops {
+            drop(std::process::Command::new("losetup").arg("-d").arg(device).output());
+        }
+        drop(devices);
         if let Err(panic) = ended {
             std::panic::resume_unwind(panic);
         }
@@ -42,6 +64,16 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// The loop devices over files below a folder, pins of devices mapped there included.
+pub fn loops_over(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir("/sys/block").unwrap().map(|entry| entry.unwrap().path());
+    let over = |path: &PathBuf| {
+        std::fs::read_to_string(path.join("loop/backing_file"))
+            .is_ok_and(|file| Path::new(file.trim_end_matches('\n')).starts_with(folder))
+    };
+    listed.filter(over).map(|path| Path::new("/dev").join(path.file_name().unwrap())).collect()
 }
 
 pub fn mount_lines() -> usize {
@@ -107,11 +139,38 @@ impl World for RealWorld {
         (seen.mode() & 0o7777, seen.gid())
     }
 
+    fn owner(&self, path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().uid()
+    }
+
+    fn link_target(&self, path: &Path) -> Option<PathBuf> {
+        std::fs::read_link(path).ok()
+    }
+
+    fn give(&self, path: &Path, owner: u32, group: u32, mode: u32) {
+        std::os::unix::fs::chown(path, Some(owner), Some(group)).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn remove(&self, path: &Path) {
+        std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path)).unwrap();
+    }
+
     fn hold(&self, path: &Path) -> Box<dyn Any> {
         Box::new(std::fs::File::open(path).unwrap())
     }
 
     fn mount_count(&self) -> usize {
         mount_lines()
+    }
+
+    fn claim_devices(&self) {
+        self.devices.get_or_init(|| DEVICES.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn grows_mounted_ext(&self) -> bool {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap() & (1 << SYS_RESOURCE) != 0
     }
 }

@@ -1,17 +1,29 @@
 //! One suite for every kernel: a case is a function of a [`World`], and asserts only what a user of the machine would notice.
 
+pub mod devices;
 pub mod files;
+pub mod filesystems;
 pub mod folders;
 pub mod host_paths;
+pub mod loops;
 pub mod mounts;
+pub mod ownership;
+pub mod payload_paths;
+pub mod payloads;
 pub mod removal;
 pub mod roots;
+pub mod sub_paths;
+pub mod usage;
 
 use std::any::Any;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use volhost_kernel::{DetachedMount, Directory, Entry, Errno, Kernel, MountSource, Propagation, SourceKind};
+use volhost_kernel::{
+    BlockDevice, DetachedMount, Directory, Entry, Errno, Kernel, MountSource, Propagation, SourceKind,
+};
+
+pub const MIB: u64 = 1 << 20;
 
 /// A machine with a kernel to test, and what a process on it can do and see.
 pub trait World {
@@ -35,10 +47,22 @@ pub trait World {
     fn list(&self, path: &Path) -> Vec<OsString>;
     /// Mode and group.
     fn mode_and_group(&self, path: &Path) -> (u32, u32);
+    /// The owner of what stands there, a link itself.
+    fn owner(&self, path: &Path) -> u32;
+    /// What a symbolic link holds; none if there is no link.
+    fn link_target(&self, path: &Path) -> Option<PathBuf>;
+    /// `chown` and `chmod`.
+    fn give(&self, path: &Path, owner: u32, group: u32, mode: u32);
+    /// Removes a file, link or empty folder.
+    fn remove(&self, path: &Path);
     /// Opens it until the value is dropped.
     fn hold(&self, path: &Path) -> Box<dyn Any>;
     /// How many mounts there are.
     fn mount_count(&self) -> usize;
+    /// Has the machine's block devices for this case alone, until it ends.
+    fn claim_devices(&self);
+    /// Whether the kernel lets this process grow a mounted ext file system (`CAP_SYS_RESOURCE`, which sandboxes take from root).
+    fn grows_mounted_ext(&self) -> bool;
 }
 
 /// A prepared root folder in a world, with shorthands.
@@ -71,6 +95,20 @@ impl<'a> House<'a> {
 
     pub fn open(&self, path: &Path) -> MountSource {
         self.kernel.open_host_path(path, &[self.world.base()]).unwrap()
+    }
+
+    /// A new file of this many bytes, all holes.
+    pub fn image(&self, name: &str, bytes: u64) -> MountSource {
+        self.world.claim_devices();
+        let base = self.world.base();
+        self.kernel.create_image(&base.join(name), &[base], bytes).unwrap()
+    }
+
+    /// A new, blank loop device. The world takes away what a case leaves.
+    pub fn disk(&self, name: &str, bytes: u64) -> (MountSource, BlockDevice) {
+        let image = self.image(name, bytes);
+        let device = self.kernel.attach_loop(&image, false).unwrap();
+        (image, device)
     }
 
     pub fn bind(&self, path: &Path) -> DetachedMount {
@@ -163,12 +201,93 @@ macro_rules! all_cases {
                 missing_folders_of_the_host_are_made_within_the_grant,
                 a_missing_file_of_the_host_is_made_within_the_grant,
             }
+            payload_paths {
+                a_payload_with_a_bad_path_is_refused_and_changes_nothing,
+                payload_paths_that_are_allowed_are_published,
+            }
+            payloads {
+                a_payload_is_published_with_content_modes_and_owners,
+                a_payload_is_updated_to_exactly_the_new_set,
+                many_updates_in_a_row_leave_one_set,
+                the_same_payload_again_writes_nothing,
+                a_mode_or_owner_alone_is_published,
+                missing_links_are_put_back,
+                what_a_crash_left_over_does_not_block,
+                what_a_pod_planted_is_not_followed,
+                a_pods_own_files_stay,
+                what_a_pod_changed_in_the_set_is_put_right,
+                a_folder_in_the_protocols_place_is_named,
+                a_mount_shows_a_payload,
+                a_full_volume_keeps_the_old_set,
+            }
+            ownership {
+                a_volume_is_given_to_a_group_as_the_kubelet_does_it,
+                a_root_that_matches_is_not_walked_unless_it_must_be,
+                links_and_mounts_are_not_followed_by_a_walk,
+                a_mounted_volume_is_given_and_its_mount_point_is_not,
+                what_a_walk_could_not_change_is_told,
+                a_group_that_nobody_has_is_refused,
+                a_walk_tells_how_far_it_is,
+                an_id_map_is_told_by_the_mount_and_set_once,
+                a_bad_id_map_is_refused,
+            }
+            sub_paths {
+                what_lies_in_the_volume_is_opened_and_bound,
+                what_leads_out_of_the_volume_is_refused,
+                missing_sub_paths_are_made_with_the_volumes_mode,
+                a_read_only_volume_makes_no_sub_path,
+                hundreds_of_sub_paths_go_at_once,
+                mounts_on_sub_paths_go_too,
+                empty_leftovers_of_sub_paths_are_removed,
+                data_among_sub_paths_stays_and_is_named,
+                a_busy_sub_path_is_told_and_the_others_go,
+                a_mounted_or_linked_tree_is_detached_or_refused,
+            }
+            usage {
+                a_file_system_tells_how_full_it_is,
+                files_are_added_up_on_one_file_system,
+            }
             roots {
                 preparing_a_root_twice_changes_nothing,
                 a_root_is_released_only_when_nothing_is_mounted_below,
                 a_root_that_is_no_folder_is_refused,
                 a_lock_admits_one,
                 errors_say_what_where_and_why,
+            }
+        }
+    };
+}
+
+/// The list of cases that work with block devices. They start programs, which hold copies of every open file of their process for
+/// a moment and so keep mounts busy: a process of their own runs them.
+#[macro_export]
+macro_rules! device_cases {
+    ($run:ident) => {
+        $crate::for_every_kernel! { $run:
+            loops {
+                a_file_has_one_loop_device_whoever_asks,
+                a_used_loop_device_is_busy_and_stays,
+                an_image_is_private_and_only_grows,
+                a_read_only_loop_device_is_never_written,
+                only_files_become_loop_devices,
+            }
+            devices {
+                a_mapped_device_is_the_device,
+                a_mapping_is_never_taken_for_another_device,
+                a_link_leads_to_the_device_and_is_replaced_whole,
+                a_pinned_device_can_not_go,
+                what_is_no_block_device_is_refused,
+            }
+            filesystems {
+                a_blank_device_is_formatted_and_never_again,
+                a_mounted_file_system_grows_with_its_device,
+                an_ext_file_system_grows_before_it_is_mounted,
+                only_the_devices_own_file_system_grows,
+                a_device_in_use_is_neither_formatted_nor_checked,
+                another_type_than_asked_for_is_told,
+                options_that_reach_beyond_the_device_are_refused,
+                a_device_without_storage_is_not_blank,
+                a_file_system_is_mounted_read_only_on_demand,
             }
         }
     };

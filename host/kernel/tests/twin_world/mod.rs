@@ -1,5 +1,9 @@
 //! The suite's view of the twin.
 
+mod ownership;
+mod payloads;
+mod sub_paths;
+
 use std::any::Any;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -59,11 +63,36 @@ impl World for TwinWorld {
         self.0.mode_and_group(path).unwrap()
     }
 
+    fn owner(&self, path: &Path) -> u32 {
+        self.0.owner(path).unwrap()
+    }
+
+    fn link_target(&self, path: &Path) -> Option<PathBuf> {
+        self.0.link_target(path).ok()
+    }
+
+    fn give(&self, path: &Path, owner: u32, group: u32, mode: u32) {
+        self.0.give(path, owner, group, mode).unwrap();
+    }
+
+    fn remove(&self, path: &Path) {
+        self.0.remove(path).unwrap();
+    }
+
     fn hold(&self, path: &Path) -> Box<dyn Any> {
-        Box::new(self.0.hold(path).unwrap())
+        match self.0.open_device(path) {
+            Ok(device) => Box::new(device),
+            Err(_) => Box::new(self.0.hold(path).unwrap()),
+        }
     }
 
     fn mount_count(&self) -> usize {
         self.0.mounts().len()
+    }
+
+    fn claim_devices(&self) {}
+
+    fn grows_mounted_ext(&self) -> bool {
+        true
     }
 }

@@ -1,0 +1,129 @@
+//! Opening block devices and asking about them. A handle is a place: the device itself is opened for one question and closed.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::ioctl::{device_bytes, device_is_read_only};
+use super::stat::{IdKind, Seen, look, look_closer, type_word};
+use super::walk::{PLACE, path_of, proc_path};
+use crate::block_devices::{BlockDevice, DeviceNumber};
+use crate::error::KernelError;
+use crate::handle::{DeviceHandle, DirectoryHandle, MountSource};
+use crate::kernel::Result;
+use crate::names::{check_absolute, text};
+use crate::step::Step;
+
+/// For questions: no right to write, and no waiting for a medium.
+const ASK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// The descriptor of a device's node; refuses a handle of the twin.
+pub(super) fn node_fd(device: &BlockDevice) -> Result<BorrowedFd<'_>> {
+    match &device.handle {
+        DeviceHandle::Fd(fd) => Ok(fd.as_fd()),
+        DeviceHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&device.path) }),
+    }
+}
+
+/// Opens the device behind a node.
+pub(super) fn open_node(node: BorrowedFd<'_>, flags: OFlags) -> std::result::Result<File, Errno> {
+    rustix::fs::open(proc_path(node, None), flags, Mode::empty()).map(File::from)
+}
+
+/// Opens a device for a step.
+pub(super) fn open_device(device: &BlockDevice, step: Step) -> Result<File> {
+    open_node(node_fd(device)?, ASK).map_err(|errno| asking(device, step, errno))
+}
+
+/// The error of a step on a device: that nothing answers to its node is told as such.
+pub(super) fn asking(device: &BlockDevice, step: Step, errno: Errno) -> KernelError {
+    match errno {
+        Errno::NXIO | Errno::NODEV | Errno::NOENT => {
+            KernelError::DeviceGone { path: text(&device.path), wanted: device.number }
+        }
+        errno => KernelError::failed(step, text(&device.path), errno),
+    }
+}
+
+/// Makes sure that the device's path names this device, before and after it is given to somebody who knows only paths.
+pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
+    match look(CWD, &device.path, IdKind::Reused) {
+        Ok(seen) if seen.file_type() == FileType::BlockDevice && seen.node() == device.number => Ok(()),
+        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {
+            Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number })
+        }
+        Err(errno) => Err(KernelError::failed(Step::InspectDevice, text(&device.path), errno)),
+    }
+}
+
+/// Whether somebody has the device for himself: then nobody else can.
+pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
+    match open_node(node_fd(device)?, ASK | OFlags::EXCL) {
+        Ok(_) => Ok(false),
+        Err(Errno::BUSY) => Ok(true),
+        Err(errno) => Err(asking(device, Step::CheckUse, errno)),
+    }
+}
+
+/// Takes the device's lock, which tools that write file systems and what watches devices (udev) agree upon, and makes sure that nobody
+/// has the device for himself. Waits for the lock: its holders are short.
+pub(super) fn lock(device: &BlockDevice, step: Step) -> Result<File> {
+    let opened = open_device(device, step)?;
+    rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(|errno| asking(device, step, errno))?;
+    if in_use(device)? { Err(KernelError::failed(step, text(&device.path), Errno::BUSY)) } else { Ok(opened) }
+}
+
+/// A device by its node, wherever that is.
+pub(super) fn device_of_node(node: OwnedFd, seen: &Seen, path: PathBuf) -> BlockDevice {
+    BlockDevice { handle: DeviceHandle::Fd(node), path, number: seen.node() }
+}
+
+impl LinuxKernel {
+    pub(super) fn open_device_at(&self, path: &Path) -> Result<BlockDevice> {
+        check_absolute(path)?;
+        let node = rustix::fs::openat2(CWD, path, PLACE, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+            .map_err(|errno| KernelError::walking(Step::OpenDevice, text(path), errno))?;
+        self.device_behind(node, path)
+    }
+
+    pub(super) fn device_of_source(&self, source: &MountSource) -> Result<BlockDevice> {
+        let DirectoryHandle::Fd(fd) = &source.handle else {
+            return Err(KernelError::ForeignHandle { path: text(&source.label) });
+        };
+        let node = fd.try_clone().map_err(|error| super::lost_handle(&source.label, &error))?;
+        self.device_behind(node, &source.label)
+    }
+
+    fn device_behind(&self, node: OwnedFd, shown: &Path) -> Result<BlockDevice> {
+        let failed = |errno| KernelError::failed(Step::OpenDevice, text(shown), errno);
+        let seen = look_closer(&node, "", self.ids()).map_err(failed)?;
+        if seen.file_type() != FileType::BlockDevice {
+            let found = type_word(seen.file_type());
+            return Err(KernelError::WrongType { path: text(shown), expected: "a block device", found });
+        }
+        let path = path_of(node.as_fd()).map_err(failed)?;
+        Ok(device_of_node(node, &seen, path))
+    }
+
+    pub(super) fn size_of_device(&self, device: &BlockDevice) -> Result<u64> {
+        device_bytes(open_device(device, Step::InspectDevice)?)
+            .map_err(|errno| asking(device, Step::InspectDevice, errno))
+    }
+
+    pub(super) fn is_device_read_only(&self, device: &BlockDevice) -> Result<bool> {
+        device_is_read_only(open_device(device, Step::InspectDevice)?)
+            .map_err(|errno| asking(device, Step::InspectDevice, errno))
+    }
+}
+
+impl Seen {
+    /// The device that a node stands for.
+    pub(super) fn node(&self) -> DeviceNumber {
+        let (major, minor) = self.node_numbers();
+        DeviceNumber { major, minor }
+    }
+}

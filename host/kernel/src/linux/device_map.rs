@@ -1,0 +1,154 @@
+//! Block devices shown to pods: the node bound onto a file, a link to it, and the pin that keeps it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::block_device::{check_path, node_fd};
+use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
+use super::loop_table::{Loop, attached, connect, note, open_backing, release};
+use super::stat::{Seen, look, look_closer};
+use super::walk::{PLACE, folder_fd, open_beneath};
+use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
+use crate::error::KernelError;
+use crate::handle::{Directory, DirectoryHandle, MountSource, SourceKind};
+use crate::kernel::{Kernel, Result};
+use crate::names::{check_name, label, temporary, text};
+use crate::step::Step;
+
+impl BlockDevices for LinuxKernel {
+    fn open_block_device(&self, path: &std::path::Path) -> Result<BlockDevice> {
+        self.open_device_at(path)
+    }
+
+    fn block_device_of(&self, source: &MountSource) -> Result<BlockDevice> {
+        self.device_of_source(source)
+    }
+
+    fn device_size(&self, device: &BlockDevice) -> Result<u64> {
+        self.size_of_device(device)
+    }
+
+    fn device_read_only(&self, device: &BlockDevice) -> Result<bool> {
+        self.is_device_read_only(device)
+    }
+
+    fn device_in_use(&self, device: &BlockDevice) -> Result<bool> {
+        super::block_device::in_use(device)
+    }
+
+    fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()> {
+        match self.mapped_device(directory, name)? {
+            Some(found) if found == device.number => return Ok(()),
+            Some(found) => {
+                let path = text(&label(&directory.label, name));
+                return Err(KernelError::OtherDevice { path, found, wanted: device.number });
+            }
+            None => {}
+        }
+        let node = node_fd(device)?.try_clone_to_owned().map_err(|error| super::lost_handle(&device.path, &error))?;
+        let (handle, kind) = (DirectoryHandle::Fd(node), SourceKind::BlockDevice);
+        let source = MountSource { handle, label: device.path.clone(), kind };
+        self.attach(self.bind(&source, false)?, directory, name)
+    }
+
+    fn mapped_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<DeviceNumber>> {
+        Ok(self.mapped_node(directory, name)?.map(|(_, seen)| seen.node()))
+    }
+
+    fn link_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let temporary = temporary(name);
+        check_name(&temporary)?;
+        let folder = folder_fd(directory)?;
+        let failed = |errno| KernelError::failed(Step::LinkDevice, text(&label(&directory.label, name)), errno);
+        check_path(device)?;
+        match self.linked_device(directory, name)? {
+            Some(path) if path == device.path => return Ok(()),
+            _ => {}
+        }
+        match rustix::fs::symlinkat(&device.path, folder, &temporary) {
+            Err(Errno::EXIST) => {
+                // Left by a crash between the two calls.
+                rustix::fs::unlinkat(folder, &temporary, AtFlags::empty()).map_err(failed)?;
+                rustix::fs::symlinkat(&device.path, folder, &temporary)
+            }
+            made => made,
+        }
+        .map_err(failed)?;
+        rustix::fs::renameat(folder, &temporary, folder, name).map_err(|errno| {
+            failed(errno).undone(rustix::fs::unlinkat(folder, &temporary, AtFlags::empty()).map_err(failed))
+        })
+    }
+
+    fn linked_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<PathBuf>> {
+        check_name(name)?;
+        match rustix::fs::readlinkat(folder_fd(directory)?, name, Vec::new()) {
+            Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target.into_bytes())))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::INVAL) => Err(self.wrong_type(directory, name, "a symbolic link")),
+            Err(errno) => Err(KernelError::failed(Step::Inspect, text(&label(&directory.label, name)), errno)),
+        }
+    }
+
+    fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice> {
+        let shown = label(&directory.label, name);
+        let Some((node, seen)) = self.mapped_node(directory, name)? else {
+            return Err(KernelError::NotMapped { path: text(&shown) });
+        };
+        if let Some(pin) = self.pin_of(&seen, &text(&shown))? {
+            return Ok(pin.device);
+        }
+        // For reading alone: the pin holds the device, and nobody can write past whoever uses it.
+        let backing = open_backing(node.as_fd(), true)
+            .map_err(|errno| KernelError::failed(Step::AttachLoop, text(&shown), errno))?;
+        self.open_device_at(&connect(&backing, LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen)), &text(&shown))?)
+    }
+
+    fn unpin_device(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        let shown = text(&label(&directory.label, name));
+        let Some((node, seen)) = self.mapped_node(directory, name)? else {
+            return Ok(());
+        };
+        drop(node);
+        match self.pin_of(&seen, &shown)? {
+            Some(pin) => release(&pin, &shown),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a pin is known by: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.
+fn pin_note(seen: &Seen) -> [u8; super::ioctl::NOTE_BYTES] {
+    note(&format!("volhost pin of mount {}", seen.mount_id()))
+}
+
+impl LinuxKernel {
+    /// The node that is mapped at a name: the root of a mount, and a block device.
+    fn mapped_node(&self, directory: &Directory, name: &OsStr) -> Result<Option<(OwnedFd, Seen)>> {
+        check_name(name)?;
+        let folder = folder_fd(directory)?;
+        let failed = |errno| KernelError::failed(Step::Inspect, text(&label(&directory.label, name)), errno);
+        let node = match look(folder, name, self.ids()) {
+            // Opened only when it is known to be no link and no folder of a dead server.
+            Ok(seen) if seen.is_mount_root() && seen.file_type() == FileType::BlockDevice => {
+                open_beneath(folder, name, PLACE).map_err(failed)?
+            }
+            Ok(_) | Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let seen = look_closer(&node, "", self.ids()).map_err(failed)?;
+        Ok(Some((node, seen)))
+    }
+
+    /// The pin of the device that is mapped by this mount.
+    fn pin_of(&self, mapped: &Seen, shown: &str) -> Result<Option<Loop>> {
+        let wanted = pin_note(mapped);
+        Ok(attached(shown)?.into_iter().find(|one| one.status.note == wanted && one.is_whole(mapped)))
+    }
+}

@@ -1,0 +1,252 @@
+//! File systems on devices, by the tools that everybody uses: `blkid` recognises, `mkfs` makes, `e2fsck` checks.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::block_device::{asking, check_path, lock, open_device};
+use super::filesystem_size::ext_size;
+use super::ioctl::device_bytes;
+use super::tool::{Ended, Purpose, Tool, run};
+use crate::block_devices::{BlockDevice, BlockDevices};
+use crate::error::KernelError;
+use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems};
+use crate::handle::{DetachedMount, Directory};
+use crate::kernel::Result;
+use crate::names::text;
+use crate::step::Step;
+use crate::types::FsOption;
+
+const BLKID: Tool = Tool { name: "blkid", package: "util-linux" };
+const WIPEFS: Tool = Tool { name: "wipefs", package: "util-linux" };
+const E2FSCK: Tool = Tool { name: "e2fsck", package: "e2fsprogs" };
+const RESIZE2FS: Tool = Tool { name: "resize2fs", package: "e2fsprogs" };
+const MKFS_EXT2: Tool = Tool { name: "mkfs.ext2", package: "e2fsprogs" };
+const MKFS_EXT3: Tool = Tool { name: "mkfs.ext3", package: "e2fsprogs" };
+const MKFS_EXT4: Tool = Tool { name: "mkfs.ext4", package: "e2fsprogs" };
+const MKFS_XFS: Tool = Tool { name: "mkfs.xfs", package: "xfsprogs" };
+const MKFS_BTRFS: Tool = Tool { name: "mkfs.btrfs", package: "btrfs-progs" };
+
+/// How long making or checking a file system may take: terabytes on a slow network need minutes.
+const LONG: Duration = Duration::from_secs(600);
+/// How long looking may take.
+const SHORT: Duration = Duration::from_secs(60);
+/// What is read at either end of a device to see whether it can be read, in bytes: blkid looks for nothing farther in.
+const END_BYTES: usize = 1 << 20;
+
+/// blkid's exit codes (blkid(8)): nothing was found; it can't decide.
+const BLKID_NOTHING: i32 = 2;
+const BLKID_AMBIVALENT: i32 = 8;
+/// Bits of e2fsck's exit code (e2fsck(8)): errors were corrected, and the machine should restart; errors were left.
+const FSCK_REPAIRED: i32 = 1 | 2;
+const FSCK_UNCORRECTED: i32 = 4;
+
+impl Filesystems for LinuxKernel {
+    fn probe(&self, device: &BlockDevice) -> Result<Contents> {
+        check_readable(device)?;
+        let path = text(&device.path);
+        let purpose = Purpose { step: Step::ProbeDevice, path: &path };
+        let arguments = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-s", "USAGE", "-s", "LABEL", "-o", "export"];
+        let ended = on_device(BLKID, &arguments, device, purpose, SHORT)?;
+        match ended.code() {
+            Some(0) => Ok(contents(&ended.out)),
+            Some(BLKID_NOTHING) => Ok(Contents::Blank),
+            Some(BLKID_AMBIVALENT) => Ok(Contents::Other("signatures of several things at once".to_owned())),
+            _ => Err(ended.failed(BLKID, purpose)),
+        }
+    }
+
+    fn format(&self, device: &BlockDevice, fs_type: &str, options: &[String]) -> Result<()> {
+        let family = Family::of(device, fs_type)?;
+        let path = text(&device.path);
+        for option in options {
+            if option.contains('\0') {
+                let (subject, option) = (format!("mkfs.{fs_type}"), option.replace('\0', "\u{fffd}"));
+                return Err(KernelError::InvalidOption { subject, option, reason: "it contains NUL".to_owned() });
+            }
+        }
+        // Held until the file system is made, so that what was seen stays true.
+        let _lock = lock(device, Step::FormatDevice)?;
+        if self.device_read_only(device)? {
+            return Err(KernelError::ReadOnlyDevice { path });
+        }
+        match self.probe(device)? {
+            Contents::Blank => {}
+            found => return Err(KernelError::NotBlank { path, found: found.to_string() }),
+        }
+        let (tool, fixed): (Tool, &[&str]) = match (family, fs_type) {
+            // Forced, for a whole disk makes it ask; nothing is held back for root, as the kubelet has it.
+            (Family::Ext, "ext2") => (MKFS_EXT2, &["-F"]),
+            (Family::Ext, "ext3") => (MKFS_EXT3, &["-F", "-m0"]),
+            (Family::Ext, _) => (MKFS_EXT4, &["-F", "-m0"]),
+            // Not forced: these two refuse by themselves what they recognise.
+            (Family::Xfs, _) => (MKFS_XFS, &[]),
+            (Family::Btrfs, _) => (MKFS_BTRFS, &[]),
+        };
+        let purpose = Purpose { step: Step::FormatDevice, path: &path };
+        let arguments: Vec<&str> = fixed.iter().copied().chain(options.iter().map(String::as_str)).collect();
+        let made = on_device(tool, &arguments, device, purpose, LONG).and_then(|ended| match ended.code() {
+            Some(0) => Ok(()),
+            _ => Err(ended.failed(tool, purpose)),
+        });
+        made.map_err(|cause| match cause {
+            KernelError::ToolMissing { .. } | KernelError::DeviceGone { .. } => cause,
+            cause => cause.undone(erase(device)),
+        })
+    }
+
+    fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome> {
+        let family = Family::of(device, fs_type)?;
+        if family != Family::Ext {
+            return Ok(CheckOutcome::AtMount);
+        }
+        let _lock = lock(device, Step::CheckFileSystem)?;
+        self.check_ext(device, fs_type, &["-p"])
+    }
+
+    fn mount_filesystem(
+        &self,
+        device: &BlockDevice,
+        fs_type: &str,
+        options: &[FsOption],
+        read_only: bool,
+    ) -> Result<DetachedMount> {
+        self.mount_from_device(device, fs_type, options, read_only)
+    }
+
+    fn needs_grow(&self, device: &BlockDevice, mounted: &Directory) -> Result<bool> {
+        self.is_smaller_than_device(device, mounted)
+    }
+
+    fn grow_filesystem(&self, device: &BlockDevice, mounted: &Directory) -> Result<u64> {
+        self.grow_to_device(device, mounted)
+    }
+
+    fn grow_unmounted(&self, device: &BlockDevice, fs_type: &str) -> Result<Option<u64>> {
+        if Family::of(device, fs_type)? != Family::Ext {
+            return Ok(None);
+        }
+        let lock = lock(device, Step::GrowFileSystem)?;
+        // resize2fs insists on it, unless the last check is newer than the last mount.
+        self.check_ext(device, fs_type, &["-f", "-p"])?;
+        let path = text(&device.path);
+        let purpose = Purpose { step: Step::GrowFileSystem, path: &path };
+        let ended = on_device(RESIZE2FS, &[], device, purpose, LONG)?;
+        if ended.code() != Some(0) {
+            return Err(ended.failed(RESIZE2FS, purpose));
+        }
+        let (bytes, _) = ext_size(&lock).map_err(|errno| asking(device, Step::MeasureFileSystem, errno))?;
+        Ok(Some(bytes))
+    }
+}
+
+impl LinuxKernel {
+    /// Runs e2fsck on a device whose lock is held.
+    fn check_ext(&self, device: &BlockDevice, fs_type: &str, how: &[&str]) -> Result<CheckOutcome> {
+        let path = text(&device.path);
+        if self.device_read_only(device)? {
+            return Err(KernelError::ReadOnlyDevice { path });
+        }
+        let purpose = Purpose { step: Step::CheckFileSystem, path: &path };
+        let ended = on_device(E2FSCK, how, device, purpose, LONG)?;
+        match ended.code() {
+            Some(0) => Ok(CheckOutcome::Clean),
+            Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::FilesystemDamaged {
+                path,
+                fs_type: fs_type.to_owned(),
+                said: ended.said(),
+                repair: Family::Ext.repair(),
+            }),
+            Some(code) if code & !FSCK_REPAIRED == 0 => Ok(CheckOutcome::Repaired),
+            _ => Err(self.other_type(device, fs_type).unwrap_or_else(|| ended.failed(E2FSCK, purpose))),
+        }
+    }
+
+    /// The error for a device that has a file system of another type than the one asked for, if that is so.
+    pub(super) fn other_type(&self, device: &BlockDevice, wanted: &str) -> Option<KernelError> {
+        match self.probe(device) {
+            Ok(Contents::Filesystem { fs_type: found, .. }) if found != wanted => {
+                Some(KernelError::FilesystemMismatch { path: text(&device.path), found, wanted: wanted.to_owned() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Runs a tool on a device, by its path.
+fn on_device(
+    tool: Tool,
+    arguments: &[&str],
+    device: &BlockDevice,
+    purpose: Purpose<'_>,
+    deadline: Duration,
+) -> Result<Ended> {
+    let mut all: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+    all.push(device.path.as_os_str());
+    check_path(device)?;
+    let ended = run(tool, &all, purpose, deadline)?;
+    check_path(device)?;
+    Ok(ended)
+}
+
+/// Makes sure that blkid finds nothing only where nothing is: it says the same of a device that it can't read.
+fn check_readable(device: &BlockDevice) -> Result<()> {
+    let opened = open_device(device, Step::ReadDevice)?;
+    let size = device_bytes(&opened).map_err(|errno| asking(device, Step::InspectDevice, errno))?;
+    if size == 0 {
+        let (step, path, detail) = (Step::ReadDevice, text(&device.path), "it has no storage".to_owned());
+        return Err(KernelError::Failed { step, path, errno: Errno::NOMEDIUM, detail });
+    }
+    let mut end = vec![0; END_BYTES.min(usize::try_from(size).unwrap_or(END_BYTES))];
+    let last = size.saturating_sub(end.len() as u64);
+    for place in [0, last] {
+        opened.read_exact_at(&mut end, place).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            asking(device, Step::ReadDevice, errno)
+        })?;
+    }
+    Ok(())
+}
+
+/// Takes away the signatures that a failed mkfs left on a device that had none: a half-made file system is never formatted again.
+fn erase(device: &BlockDevice) -> Result<()> {
+    let path = text(&device.path);
+    let purpose = Purpose { step: Step::EraseDevice, path: &path };
+    let ended = on_device(WIPEFS, &["--all", "--quiet"], device, purpose, SHORT)?;
+    if ended.code() == Some(0) { Ok(()) } else { Err(ended.failed(WIPEFS, purpose)) }
+}
+
+/// Reads `KEY=value` lines, as `blkid -o export` writes them.
+fn contents(out: &[u8]) -> Contents {
+    let out = String::from_utf8_lossy(out);
+    let value = |wanted: &str| {
+        let mut pairs = out.lines().filter_map(|line| line.split_once('='));
+        pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value.to_owned())
+    };
+    match (value("TYPE"), value("USAGE").as_deref()) {
+        (Some(fs_type), Some("filesystem") | None) => Contents::Filesystem { fs_type, label: value("LABEL") },
+        (Some(kind), Some(usage)) => Contents::Other(format!("{kind} ({usage})")),
+        (None, _) if value("PTTYPE").is_some() => Contents::Partitions,
+        (None, _) => Contents::Other("something that blkid has no name for".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_blkid_says_is_understood() {
+        let ext4 = Contents::Filesystem { fs_type: "ext4".to_owned(), label: Some("a b".to_owned()) };
+        assert_eq!(contents(b"DEVNAME=/dev/x\nLABEL=a b\nTYPE=ext4\nUSAGE=filesystem\n"), ext4);
+        assert_eq!(contents(b"DEVNAME=/dev/x\nPTTYPE=gpt\n"), Contents::Partitions);
+        let both = contents(b"TYPE=vfat\nUSAGE=filesystem\nPTTYPE=dos\n");
+        assert_eq!(both, Contents::Filesystem { fs_type: "vfat".to_owned(), label: None });
+        let crypt = contents(b"TYPE=crypto_LUKS\nUSAGE=crypto\n");
+        assert_eq!(crypt, Contents::Other("crypto_LUKS (crypto)".to_owned()));
+        assert!(matches!(contents(b""), Contents::Other(_)), "never blank by mistake");
+    }
+}

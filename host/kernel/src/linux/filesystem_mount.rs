@@ -1,0 +1,87 @@
+//! Mounting what is on a device: `fsopen` with the device as its source.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+use super::LinuxKernel;
+use super::block_device::check_path;
+use super::fs_context::{configure, log, refused};
+use super::stat::look;
+use crate::block_devices::{BlockDevice, DeviceNumber};
+use crate::error::KernelError;
+use crate::filesystems::{Family, check_device_options};
+use crate::handle::{DetachedHandle, DetachedMount};
+use crate::kernel::Result;
+use crate::names::text;
+use crate::step::Step;
+use crate::types::FsOption;
+
+impl LinuxKernel {
+    pub(super) fn mount_from_device(
+        &self,
+        device: &BlockDevice,
+        fs_type: &str,
+        options: &[FsOption],
+        read_only: bool,
+    ) -> Result<DetachedMount> {
+        let family = Family::of(device, fs_type)?;
+        check_device_options(fs_type, options)?;
+        check_path(device)?;
+        let failed = |errno, detail| {
+            let (step, path) = (Step::MountFileSystem, text(&device.path));
+            KernelError::Failed { step, path, errno, detail }
+        };
+        let context = rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| {
+            let known = if errno == Errno::NODEV { format!("this kernel knows no {fs_type}") } else { String::new() };
+            failed(errno, known)
+        })?;
+        let said = |errno| failed(errno, log(context.as_fd()));
+        rustix::mount::fsconfig_set_string(&context, "source", &device.path).map_err(said)?;
+        if read_only {
+            rustix::mount::fsconfig_set_flag(&context, "ro").map_err(said)?;
+        }
+        set_options(context.as_fd(), family, fs_type, options)?;
+        rustix::mount::fsconfig_create(&context)
+            .map_err(|errno| self.not_mounted(device, family, fs_type, errno, log(context.as_fd())))?;
+        let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+            .map_err(|errno| failed(errno, log(context.as_fd())))?;
+        // The kernel took the device by its path; make sure that it took this one. A btrfs has a number of its own.
+        let (major, minor) = look(&mount, "", self.ids()).map_err(|errno| failed(errno, String::new()))?.device();
+        if family != Family::Btrfs && (DeviceNumber { major, minor }) != device.number {
+            return Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number });
+        }
+        check_path(device)?;
+        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: device.path.clone() })
+    }
+
+    /// Why the kernel did not mount it, in the terms of who asked.
+    fn not_mounted(
+        &self,
+        device: &BlockDevice,
+        family: Family,
+        fs_type: &str,
+        errno: Errno,
+        said: String,
+    ) -> KernelError {
+        let path = text(&device.path);
+        // What ext4 and XFS call what they find damaged, and what they call a wrong checksum.
+        if matches!(errno, Errno::UCLEAN | Errno::BADMSG) {
+            return KernelError::FilesystemDamaged { path, fs_type: fs_type.to_owned(), said, repair: family.repair() };
+        }
+        let failed = KernelError::Failed { step: Step::MountFileSystem, path, errno, detail: said };
+        // Looked at only now: a kernel that can mount it as asked (an ext3 as ext4) knows better than a comparison of names.
+        self.other_type(device, fs_type).unwrap_or(failed)
+    }
+}
+
+fn set_options(context: BorrowedFd<'_>, family: Family, fs_type: &str, options: &[FsOption]) -> Result<()> {
+    // A damaged file system may say itself that the machine is to stop on its damage; a volume can't decide that.
+    let own = FsOption::new("errors", "remount-ro");
+    let own = (family == Family::Ext && !options.iter().any(|option| option.key == "errors")).then_some(&own);
+    for option in own.into_iter().chain(options) {
+        configure(context, option).map_err(|errno| refused(fs_type, option, errno, log(context)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! How large a mounted file system is, and growing it. Asked of the file system itself, by the folder it is mounted at: no program,
+//! and no path that could lead elsewhere.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::block_device::{asking, open_device};
+use super::ioctl::{btrfs_device, btrfs_max_id, device_bytes, grow_btrfs, grow_ext, grow_xfs, xfs_geometry};
+use super::stat::{IdKind, look};
+use super::walk::{FOLDER, folder_fd, open_on_same_mount};
+use crate::block_devices::{BlockDevice, DeviceNumber};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::text;
+use crate::step::Step;
+
+// <linux/magic.h>
+const EXT: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+const BTRFS: u64 = 0x9123_683E;
+
+/// Where an ext file system has its superblock, how much of it is read, and the places of fields in it (ext4(5)'s layout:
+/// Documentation/filesystems/ext4/super.rst).
+const EXT_SUPERBLOCK: u64 = 1024;
+const EXT_SUPERBLOCK_BYTES: usize = 1024;
+const EXT_BLOCKS_LOW: usize = 0x4;
+const EXT_LOG_BLOCK_SIZE: usize = 0x18;
+const EXT_INCOMPATIBLE: usize = 0x60;
+const EXT_BLOCKS_HIGH: usize = 0x150;
+const EXT_64BIT: u32 = 0x80;
+/// A block is this many bytes, shifted; the kernel has none beyond 64 KiB.
+const EXT_LEAST_BLOCK: u64 = 1024;
+const EXT_MOST_SHIFT: u32 = 6;
+/// What btrfs counts in on every machine that has 4 KiB pages, in bytes.
+const BTRFS_SECTOR: u64 = 4096;
+/// More devices than this one file system never has here.
+const BTRFS_MOST_DEVICES: u64 = 1024;
+
+/// A mounted file system.
+struct Mounted {
+    folder: OwnedFd,
+    kind: Kind,
+    /// Bytes it spans.
+    bytes: u64,
+    /// Bytes of its unit of growth.
+    unit: u64,
+}
+
+enum Kind {
+    Ext,
+    Xfs { inode_percent: u32 },
+    Btrfs { device: u64 },
+}
+
+impl LinuxKernel {
+    pub(super) fn is_smaller_than_device(&self, device: &BlockDevice, mounted: &Directory) -> Result<bool> {
+        let opened = open_device(device, Step::InspectDevice)?;
+        let size = device_bytes(&opened).map_err(|errno| asking(device, Step::InspectDevice, errno))?;
+        let mounted = measure(device, &opened, mounted)?;
+        Ok(mounted.bytes / mounted.unit < size / mounted.unit)
+    }
+
+    pub(super) fn grow_to_device(&self, device: &BlockDevice, folder: &Directory) -> Result<u64> {
+        let opened = open_device(device, Step::InspectDevice)?;
+        let size = device_bytes(&opened).map_err(|errno| asking(device, Step::InspectDevice, errno))?;
+        let mounted = measure(device, &opened, folder)?;
+        let blocks = size / mounted.unit;
+        if mounted.bytes / mounted.unit >= blocks {
+            return Ok(mounted.bytes);
+        }
+        let grown = match mounted.kind {
+            Kind::Ext => grow_ext(&mounted.folder, blocks),
+            Kind::Xfs { inode_percent } => grow_xfs(&mounted.folder, blocks, inode_percent),
+            Kind::Btrfs { device } => grow_btrfs(&mounted.folder, device),
+        };
+        grown.map_err(|errno| KernelError::failed(Step::GrowFileSystem, text(&device.path), errno))?;
+        Ok(measure(device, &opened, folder)?.bytes)
+    }
+}
+
+/// Asks the file system that is mounted at a folder, which must be that of the device.
+fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mounted> {
+    let failed = |errno| KernelError::failed(Step::MeasureFileSystem, text(&device.path), errno);
+    // A place can't be asked; its `.` can.
+    let fd = open_on_same_mount(folder_fd(folder)?, ".", FOLDER)
+        .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&folder.label), errno))?;
+    let magic = rustix::fs::fstatfs(&fd).map_err(failed)?.f_type;
+    // The type's width differs between machines; a magic number has 32 bits.
+    let magic = u64::try_from(magic).unwrap_or_default() & u64::from(u32::MAX);
+    let (major, minor) = look(&fd, "", IdKind::Reused).map_err(failed)?.device();
+    let found = DeviceNumber { major, minor };
+    if magic != BTRFS && found != device.number {
+        return Err(KernelError::OtherDevice { path: text(&folder.label), found, wanted: device.number });
+    }
+    match magic {
+        EXT => {
+            let (bytes, unit) = ext_size(opened).map_err(failed)?;
+            Ok(Mounted { folder: fd, kind: Kind::Ext, bytes, unit })
+        }
+        XFS => {
+            let told = xfs_geometry(&fd).map_err(failed)?;
+            let unit = u64::from(told.block_bytes.max(1));
+            let kind = Kind::Xfs { inode_percent: told.inode_percent };
+            Ok(Mounted { folder: fd, kind, bytes: told.data_blocks.saturating_mul(unit), unit })
+        }
+        BTRFS => {
+            let Some((id, bytes)) = btrfs_part(&fd, device.number).map_err(failed)? else {
+                return Err(KernelError::OtherDevice { path: text(&folder.label), found, wanted: device.number });
+            };
+            Ok(Mounted { folder: fd, kind: Kind::Btrfs { device: id }, bytes, unit: BTRFS_SECTOR })
+        }
+        other => {
+            let fs_type = format!("with magic number {other:#x}");
+            Err(KernelError::UnsupportedFilesystem { path: text(&device.path), fs_type })
+        }
+    }
+}
+
+/// The size of an ext file system and of its blocks, in bytes, from its superblock; the kernel keeps that one up to date in the
+/// device's own cache while it is mounted.
+pub(super) fn ext_size(device: &File) -> std::result::Result<(u64, u64), Errno> {
+    let mut superblock = vec![0; EXT_SUPERBLOCK_BYTES];
+    device
+        .read_exact_at(&mut superblock, EXT_SUPERBLOCK)
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let field = |at: usize| {
+        let bytes = superblock.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_le_bytes)
+    };
+    let high = if field(EXT_INCOMPATIBLE) & EXT_64BIT == 0 { 0 } else { field(EXT_BLOCKS_HIGH) };
+    let blocks = u64::from(field(EXT_BLOCKS_LOW)) | (u64::from(high) << 32);
+    let unit = EXT_LEAST_BLOCK << field(EXT_LOG_BLOCK_SIZE).min(EXT_MOST_SHIFT);
+    Ok((blocks.saturating_mul(unit), unit))
+}
+
+/// Which of a btrfs's devices this is, and how much of it the file system has, in bytes.
+fn btrfs_part(fd: impl AsFd, wanted: DeviceNumber) -> std::result::Result<Option<(u64, u64)>, Errno> {
+    let fd = fd.as_fd();
+    for id in 1..=btrfs_max_id(fd)?.min(BTRFS_MOST_DEVICES) {
+        let part = match btrfs_device(fd, id) {
+            // Taken out of it once.
+            Err(Errno::NODEV) => continue,
+            part => part?,
+        };
+        let path = part.path.split(|byte| *byte == 0).next().unwrap_or_default();
+        if look(CWD, Path::new(OsStr::from_bytes(path)), IdKind::Reused).is_ok_and(|seen| seen.node() == wanted) {
+            return Ok(Some((id, part.total_bytes)));
+        }
+    }
+    Ok(None)
+}

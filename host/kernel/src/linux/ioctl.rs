@@ -1,0 +1,240 @@
+//! The device calls (`ioctl`) for which there is no safe wrapper. One function a call; what the kernel reads or fills is owned here,
+//! and its layout is that of the kernel's headers, which never change it.
+#![expect(unsafe_code, reason = "an ioctl is only as safe as the pairing of its number and its argument")]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use rustix::io::{Errno, Result};
+use rustix::ioctl::{Getter, NoArg, Setter, Updater, ioctl, opcode};
+
+/// Bytes of a loop device's note and of the fields beside it (`LO_NAME_SIZE`, `LO_KEY_SIZE`).
+pub(super) const NOTE_BYTES: usize = 64;
+const KEY_BYTES: usize = 32;
+
+/// `LO_FLAGS_*`.
+pub(super) const LOOP_READ_ONLY: u32 = 1;
+pub(super) const LOOP_AUTOCLEAR: u32 = 4;
+pub(super) const LOOP_DIRECT_IO: u32 = 16;
+
+// <linux/loop.h>
+const LOOP_CLR_FD: u32 = 0x4C01;
+const LOOP_SET_STATUS64: u32 = 0x4C04;
+const LOOP_GET_STATUS64: u32 = 0x4C05;
+const LOOP_SET_CAPACITY: u32 = 0x4C07;
+const LOOP_CONFIGURE: u32 = 0x4C0A;
+const LOOP_CTL_GET_FREE: u32 = 0x4C82;
+
+/// What a loop device is made of (`struct loop_info64`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LoopStatus {
+    /// The file system of the file, as the kernel packs device numbers for users.
+    pub(super) device: u64,
+    /// The file in it.
+    pub(super) inode: u64,
+    rdevice: u64,
+    /// Where in the file the device begins, and how far it goes (0: to the end).
+    pub(super) offset: u64,
+    pub(super) size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    pub(super) flags: u32,
+    /// Text that the kernel keeps for whoever made the device.
+    pub(super) note: [u8; NOTE_BYTES],
+    crypt_name: [u8; NOTE_BYTES],
+    encrypt_key: [u8; KEY_BYTES],
+    init: [u64; 2],
+}
+
+impl LoopStatus {
+    pub(super) fn new(flags: u32, note: [u8; NOTE_BYTES]) -> Self {
+        Self {
+            device: 0,
+            inode: 0,
+            rdevice: 0,
+            offset: 0,
+            size_limit: 0,
+            number: 0,
+            encrypt_type: 0,
+            encrypt_key_size: 0,
+            flags,
+            note,
+            crypt_name: [0; NOTE_BYTES],
+            encrypt_key: [0; KEY_BYTES],
+            init: [0; 2],
+        }
+    }
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    status: LoopStatus,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopStatus>() == 232 && size_of::<LoopConfig>() == 304);
+
+/// The number of a loop device without a file, made if there is none. Another process may be given the same.
+pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
+    // The call returns its answer, which `NoArg` would drop; the C library's wrapper hands it on.
+    // SAFETY: this request takes no argument.
+    let number = unsafe { libc::ioctl(control.as_fd().as_raw_fd(), LOOP_CTL_GET_FREE.into()) };
+    u32::try_from(number).map_err(|_| super::syscall::last_errno())
+}
+
+/// Gives a free loop device its file and everything else at once. `BUSY` if another process was faster.
+pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, status: LoopStatus) -> Result<()> {
+    let fd = u32::try_from(file.as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let config = LoopConfig { fd, block_size: 0, status, reserved: [0; 8] };
+    // SAFETY: the request reads a `struct loop_config`, which `LoopConfig` is, byte for byte.
+    unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }
+}
+
+/// What a loop device is made of. `NXIO` if it has no file.
+pub(super) fn loop_status(device: impl AsFd) -> Result<LoopStatus> {
+    // SAFETY: the request fills a `struct loop_info64`, which `LoopStatus` is; any bytes are one.
+    unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }
+}
+
+/// Changes what may be changed of a loop device in use: of the flags, whether it goes with its last user.
+pub(super) fn set_loop_status(device: impl AsFd, status: LoopStatus) -> Result<()> {
+    // SAFETY: the request reads a `struct loop_info64`, which `LoopStatus` is.
+    unsafe { ioctl(device, Setter::<LOOP_SET_STATUS64, LoopStatus>::new(status)) }
+}
+
+/// Takes a loop device's file away: when the last one that has it open closes it.
+pub(super) fn clear_loop(device: impl AsFd) -> Result<()> {
+    // SAFETY: the request takes no argument.
+    unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }
+}
+
+/// Gives a loop device its file's present size.
+pub(super) fn refresh_loop(device: impl AsFd) -> Result<()> {
+    // SAFETY: the request takes no argument.
+    unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }
+}
+
+/// The size of a block device in bytes (`BLKGETSIZE64`, whose number is made with `size_t`).
+pub(super) fn device_bytes(device: impl AsFd) -> Result<u64> {
+    const REQUEST: u32 = opcode::read::<usize>(0x12, 114);
+    // SAFETY: the request fills a `u64`, whatever its number says.
+    unsafe { ioctl(device, Getter::<REQUEST, u64>::new()) }
+}
+
+/// Whether a block device refuses writes (`BLKROGET`).
+pub(super) fn device_is_read_only(device: impl AsFd) -> Result<bool> {
+    const REQUEST: u32 = opcode::none(0x12, 94);
+    // SAFETY: the request fills an `int`.
+    let value = unsafe { ioctl(device, Getter::<REQUEST, libc::c_int>::new()) }?;
+    Ok(value != 0)
+}
+
+/// Grows a mounted ext file system to this many of its blocks (`EXT4_IOC_RESIZE_FS`).
+pub(super) fn grow_ext(mounted: impl AsFd, blocks: u64) -> Result<()> {
+    const REQUEST: u32 = opcode::write::<u64>(b'f', 16);
+    // SAFETY: the request reads a `u64`.
+    unsafe { ioctl(mounted, Setter::<REQUEST, u64>::new(blocks)) }
+}
+
+/// The beginning of what a mounted XFS says of itself (`struct xfs_fsop_geom_v1`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct XfsGeometry {
+    /// Bytes of a block.
+    pub(super) block_bytes: u32,
+    before_percent: [u32; 6],
+    /// How much of it inodes may take, in per cent; growing sets it too.
+    pub(super) inode_percent: u32,
+    /// Blocks of the data section.
+    pub(super) data_blocks: u64,
+    rest: [u64; 9],
+}
+
+/// `struct xfs_growfs_data`.
+#[repr(C)]
+struct XfsGrow {
+    blocks: u64,
+    inode_percent: u32,
+}
+
+const _: () = assert!(size_of::<XfsGeometry>() == 112 && size_of::<XfsGrow>() == 16);
+
+/// `XFS_IOC_FSGEOMETRY_V1`.
+pub(super) fn xfs_geometry(mounted: impl AsFd) -> Result<XfsGeometry> {
+    const REQUEST: u32 = opcode::read::<XfsGeometry>(b'X', 100);
+    // SAFETY: the request fills a `struct xfs_fsop_geom_v1`, as large as `XfsGeometry`; any bytes are one.
+    unsafe { ioctl(mounted, Getter::<REQUEST, XfsGeometry>::new()) }
+}
+
+/// Grows a mounted XFS to this many of its blocks (`XFS_IOC_FSGROWFSDATA`).
+pub(super) fn grow_xfs(mounted: impl AsFd, blocks: u64, inode_percent: u32) -> Result<()> {
+    const REQUEST: u32 = opcode::write::<XfsGrow>(b'X', 110);
+    // SAFETY: the request reads a `struct xfs_growfs_data`, which `XfsGrow` is.
+    unsafe { ioctl(mounted, Setter::<REQUEST, XfsGrow>::new(XfsGrow { blocks, inode_percent })) }
+}
+
+/// A device of a mounted btrfs (`struct btrfs_ioctl_dev_info_args`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct BtrfsDevice {
+    id: u64,
+    uuid: [u8; 16],
+    bytes_used: u64,
+    /// As much of the device as the file system has, in bytes.
+    pub(super) total_bytes: u64,
+    unused: [u64; 379],
+    /// The path by which it was mounted, ended by a zero.
+    pub(super) path: [u8; 1024],
+}
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BtrfsInfo {
+    max_id: u64,
+    rest: [u64; 127],
+}
+
+/// `struct btrfs_ioctl_vol_args`.
+#[repr(C)]
+struct BtrfsResize {
+    fd: i64,
+    what: [u8; 4088],
+}
+
+const _: () =
+    assert!(size_of::<BtrfsDevice>() == 4096 && size_of::<BtrfsInfo>() == 1024 && size_of::<BtrfsResize>() == 4096);
+
+/// The highest id of a mounted btrfs's devices (`BTRFS_IOC_FS_INFO`).
+pub(super) fn btrfs_max_id(mounted: impl AsFd) -> Result<u64> {
+    const REQUEST: u32 = opcode::read::<BtrfsInfo>(0x94, 31);
+    // SAFETY: the request fills a `struct btrfs_ioctl_fs_info_args`, as large as `BtrfsInfo`; any bytes are one.
+    let info = unsafe { ioctl(mounted, Getter::<REQUEST, BtrfsInfo>::new()) }?;
+    Ok(info.max_id)
+}
+
+/// One of its devices (`BTRFS_IOC_DEV_INFO`). `NODEV` if none has this id.
+pub(super) fn btrfs_device(mounted: impl AsFd, id: u64) -> Result<BtrfsDevice> {
+    const REQUEST: u32 = opcode::read_write::<BtrfsDevice>(0x94, 30);
+    let mut device =
+        BtrfsDevice { id, uuid: [0; 16], bytes_used: 0, total_bytes: 0, unused: [0; 379], path: [0; 1024] };
+    // SAFETY: the request reads and fills a `struct btrfs_ioctl_dev_info_args`, as large as `BtrfsDevice`.
+    unsafe { ioctl(mounted, Updater::<REQUEST, BtrfsDevice>::new(&mut device)) }?;
+    Ok(device)
+}
+
+/// Grows a mounted btrfs on one of its devices as far as that goes (`BTRFS_IOC_RESIZE`).
+pub(super) fn grow_btrfs(mounted: impl AsFd, id: u64) -> Result<()> {
+    const REQUEST: u32 = opcode::write::<BtrfsResize>(0x94, 3);
+    let mut resize = BtrfsResize { fd: 0, what: [0; 4088] };
+    // The array is zeroed and far longer than a number and a word, so the text ends by a zero.
+    for (place, byte) in resize.what.iter_mut().zip(format!("{id}:max").bytes()) {
+        *place = byte;
+    }
+    // SAFETY: the request reads a `struct btrfs_ioctl_vol_args`, which `BtrfsResize` is.
+    unsafe { ioctl(mounted, Setter::<REQUEST, BtrfsResize>::new(resize)) }
+}

@@ -1,0 +1,125 @@
+//! Loop devices, found by what the kernel says of their files, so that no record of ours is needed and none can be wrong.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::block_device::{asking, open_device};
+use super::ioctl::{LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus, refresh_loop};
+use super::loop_table::{Loop, attached, connect, keep, note, open_backing, release};
+use super::stat::{look_closer, type_word};
+use super::walk::proc_path;
+use crate::block_devices::BlockDevice;
+use crate::error::KernelError;
+use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::kernel::Result;
+use crate::loop_devices::LoopDevices;
+use crate::names::text;
+use crate::step::Step;
+
+/// Mode of an image: what is in it belongs to the volume's users, not to everybody on the node.
+const IMAGE_MODE: u32 = 0o600;
+
+fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
+    let DirectoryHandle::Fd(fd) = &file.handle else {
+        return Err(KernelError::ForeignHandle { path: text(&file.label) });
+    };
+    if file.kind != SourceKind::File {
+        let (expected, found) = (SourceKind::File.as_str(), file.kind.as_str());
+        return Err(KernelError::WrongType { path: text(&file.label), expected, found });
+    }
+    Ok(fd.as_fd())
+}
+
+/// Takes the file's lock, so that of two hosts that look for its device and make one, one finds the other's.
+fn lock_file(file: &MountSource) -> Result<File> {
+    let failed = |errno| KernelError::failed(Step::FindLoop, text(&file.label), errno);
+    let opened = open_backing(file_fd(file)?, true).map_err(failed)?;
+    match rustix::fs::flock(&opened, FlockOperation::LockExclusive) {
+        // Some file systems of a network lock only what is open for writing, or nothing; two hosts there must know of each other.
+        Ok(()) | Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(opened),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+impl LinuxKernel {
+    fn loop_of(&self, file: &MountSource) -> Result<Option<Loop>> {
+        let shown = text(&file.label);
+        let seen = look_closer(file_fd(file)?, "", self.ids())
+            .map_err(|errno| KernelError::failed(Step::FindLoop, &shown, errno))?;
+        Ok(attached(&shown)?.into_iter().find(|one| one.is_whole(&seen)))
+    }
+}
+
+impl LoopDevices for LinuxKernel {
+    fn create_image(&self, path: &Path, roots: &[PathBuf], bytes: u64) -> Result<MountSource> {
+        let fresh = matches!(rustix::fs::stat(path), Err(Errno::NOENT));
+        let image = self.create_granted_file_with(path, roots, IMAGE_MODE)?;
+        match self.set_file_size(&image, bytes) {
+            Ok(_) => Ok(image),
+            Err(cause) if fresh => Err(cause.undone(self.remove_new_file(path, &image))),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    fn set_file_size(&self, file: &MountSource, bytes: u64) -> Result<u64> {
+        let shown = text(&file.label);
+        let failed = |errno| KernelError::failed(Step::GrowFile, &shown, errno);
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(proc_path(file_fd(file)?, None), flags, Mode::empty()).map_err(failed)?;
+        let seen = look_closer(&opened, "", self.ids()).map_err(failed)?;
+        if seen.file_type() != FileType::RegularFile {
+            let found = type_word(seen.file_type());
+            return Err(KernelError::WrongType { path: shown, expected: "a file", found });
+        }
+        if seen.size() >= bytes {
+            return Ok(seen.size());
+        }
+        rustix::fs::ftruncate(&opened, bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    fn attach_loop(&self, file: &MountSource, read_only: bool) -> Result<BlockDevice> {
+        let shown = text(&file.label);
+        let failed = |errno| KernelError::failed(Step::AttachLoop, &shown, errno);
+        let _lock = lock_file(file)?;
+        let found = match self.loop_of(file)? {
+            Some(found) => found,
+            None => {
+                let opened = open_backing(file_fd(file)?, read_only).map_err(failed)?;
+                // Direct I/O where it can be had: data cached twice is memory wasted. The kernel leaves it out elsewhere.
+                let access = if read_only { LOOP_READ_ONLY } else { 0 };
+                let path = connect(&opened, LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown)), &shown)?;
+                return self.open_device_at(&path);
+            }
+        };
+        if found.is_read_only() && !read_only {
+            return Err(KernelError::ReadOnlyDevice { path: text(&found.device.path) });
+        }
+        // Made by somebody to go with its last user: it is ours now, and goes when it is detached.
+        keep(&found).map_err(failed)?;
+        Ok(found.device)
+    }
+
+    fn find_loop(&self, file: &MountSource) -> Result<Option<BlockDevice>> {
+        Ok(self.loop_of(file)?.map(|found| found.device))
+    }
+
+    fn detach_loop(&self, file: &MountSource) -> Result<()> {
+        let shown = text(&file.label);
+        let _lock = lock_file(file)?;
+        // A second one can only be a stranger's; the file is free when none is left.
+        while let Some(found) = self.loop_of(file)? {
+            release(&found, &shown)?;
+        }
+        Ok(())
+    }
+
+    fn refresh_loop_size(&self, device: &BlockDevice) -> Result<()> {
+        refresh_loop(open_device(device, Step::ResizeLoop)?).map_err(|errno| asking(device, Step::ResizeLoop, errno))
+    }
+}

@@ -1,0 +1,249 @@
+//! The ground of the payload protocol: a volume's root folder by descriptor, and everything in it relative to that.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::files::errno_of;
+use super::stat::look;
+use super::walk::{FOLDER, directory, folder_fd, open_beneath, open_on_same_mount, read_names};
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::names::{check_name, label, text};
+use crate::payload::plan::{Branch, Plan, Tree};
+use crate::payload::protocol::{Found, Ground, publish};
+use crate::payload::stamp::stamp_now;
+use crate::payload::{Payload, PayloadFile, Payloads, Published};
+use crate::step::Step;
+
+/// Bytes compared at once with what a file holds.
+const COMPARED: usize = 64 * 1024;
+const MODE_BITS: u32 = 0o7777;
+/// A file that is read: nothing that a pod puts in its place may hold us.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+const CREATE: OFlags =
+    OFlags::CREATE.union(OFlags::EXCL).union(OFlags::WRONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Payloads for LinuxKernel {
+    fn publish_payload(&self, folder: &Directory, name: &OsStr, payload: &Payload) -> Result<Published> {
+        check_name(name)?;
+        let plan = Plan::of(payload)?;
+        let shown = label(&folder.label, name);
+        let fd = open_beneath(folder_fd(folder)?, name, FOLDER)
+            .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
+        let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        publish(&mut Volume { kernel: self, folder: directory(fd, shown), own }, &plan)
+    }
+}
+
+/// A volume that is being published.
+struct Volume<'a> {
+    kernel: &'a LinuxKernel,
+    folder: Directory,
+    /// The host's own user and group.
+    own: (u32, u32),
+}
+
+impl Volume<'_> {
+    fn fd(&self) -> Result<BorrowedFd<'_>> {
+        folder_fd(&self.folder)
+    }
+
+    fn failed(&self, step: Step, name: &OsStr) -> impl FnOnce(Errno) -> KernelError {
+        let path = self.shown(name);
+        move |errno| KernelError::failed(step, path, errno)
+    }
+
+    /// Whether an open folder holds exactly this tree; none where something could not be read.
+    fn same_tree(&self, fd: BorrowedFd<'_>, tree: &Tree<'_>, plan: &Plan<'_>) -> Option<bool> {
+        let seen = rustix::fs::fstat(fd).ok()?;
+        if !self.same_ownership(&seen, plan.payload.folder_mode, None, plan) {
+            return Some(false);
+        }
+        let names: BTreeSet<OsString> = read_names(fd).ok()?.into_iter().collect();
+        if !names.iter().map(OsString::as_os_str).eq(tree.keys().copied()) {
+            return Some(false);
+        }
+        for (name, branch) in tree {
+            let same = match branch {
+                Branch::Folder(inner) => {
+                    let fd = open_on_same_mount(fd, *name, FOLDER).ok()?;
+                    self.same_tree(fd.as_fd(), inner, plan)?
+                }
+                Branch::File(file) => self.same_file(open_on_same_mount(fd, *name, READ).ok()?, file, plan)?,
+            };
+            if !same {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    fn same_ownership(&self, seen: &Stat, mode: u32, file: Option<&PayloadFile>, plan: &Plan<'_>) -> bool {
+        seen.st_mode & MODE_BITS == mode
+            && seen.st_uid == plan.owner(file, self.own.0)
+            && seen.st_gid == plan.group(self.own.1)
+    }
+
+    fn same_file(&self, fd: OwnedFd, file: &PayloadFile, plan: &Plan<'_>) -> Option<bool> {
+        let seen = rustix::fs::fstat(&fd).ok()?;
+        if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile
+            || !self.same_ownership(&seen, file.mode, Some(file), plan)
+            || u64::try_from(seen.st_size).ok()? != file.bytes.len() as u64
+        {
+            return Some(false);
+        }
+        let mut opened = File::from(fd);
+        let mut buffer = vec![0; COMPARED.min(file.bytes.len())];
+        for chunk in file.bytes.chunks(COMPARED) {
+            let read = buffer.get_mut(..chunk.len())?;
+            opened.read_exact(read).ok()?;
+            if read != chunk {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    /// Fills a new folder, then opens it to others.
+    fn fill(&self, fd: BorrowedFd<'_>, shown: &Path, tree: &Tree<'_>, plan: &Plan<'_>) -> Result<()> {
+        for (name, branch) in tree {
+            let shown = shown.join(name);
+            match branch {
+                Branch::Folder(inner) => self.fill(make_closed(fd, name, &shown)?.as_fd(), &shown, inner, plan)?,
+                Branch::File(file) => self.write_file(fd, name, &shown, file, plan)?,
+            }
+        }
+        self.give(fd, shown, plan.payload.folder_mode, None, plan)
+    }
+
+    fn write_file(
+        &self,
+        fd: BorrowedFd<'_>,
+        name: &OsStr,
+        shown: &Path,
+        file: &PayloadFile,
+        plan: &Plan<'_>,
+    ) -> Result<()> {
+        let failed = |errno| KernelError::failed(Step::WriteFile, text(shown), errno);
+        let opened = rustix::fs::openat(fd, name, CREATE, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let mut opened = File::from(opened);
+        opened.write_all(&file.bytes).map_err(|error| failed(errno_of(&error)))?;
+        self.give(opened.as_fd(), shown, file.mode, Some(file), plan)
+    }
+
+    /// Sets owner, group and mode of something new.
+    fn give(
+        &self,
+        fd: BorrowedFd<'_>,
+        shown: &Path,
+        mode: u32,
+        file: Option<&PayloadFile>,
+        plan: &Plan<'_>,
+    ) -> Result<()> {
+        // Always said: a folder with setgid hands its group on.
+        let (owner, group) = (Uid::from_raw(plan.owner(file, self.own.0)), Gid::from_raw(plan.group(self.own.1)));
+        rustix::fs::fchown(fd, Some(owner), Some(group))
+            .map_err(|errno| KernelError::failed(Step::SetOwner, text(shown), errno))?;
+        // After the owner: changing that clears setuid and setgid.
+        rustix::fs::fchmod(fd, Mode::from_raw_mode(mode))
+            .map_err(|errno| KernelError::failed(Step::SetMode, text(shown), errno))
+    }
+}
+
+/// Makes a folder that nobody else may enter yet, and opens it.
+fn make_closed(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<OwnedFd> {
+    rustix::fs::mkdirat(parent, name, Mode::RWXU)
+        .map_err(|errno| KernelError::failed(Step::MakeFolder, text(shown), errno))?;
+    open_on_same_mount(parent, name, FOLDER).map_err(|errno| KernelError::walking(Step::OpenFolder, text(shown), errno))
+}
+
+impl Ground for Volume<'_> {
+    fn shown(&self, name: &OsStr) -> String {
+        text(&label(&self.folder.label, name))
+    }
+
+    fn stamp(&mut self) -> OsString {
+        stamp_now()
+    }
+
+    fn names(&mut self) -> Result<Vec<OsString>> {
+        self.kernel.list_names(&self.folder)
+    }
+
+    fn look(&mut self, name: &OsStr) -> Result<Found> {
+        // Mostly it is a link: then one call tells that and where it leads.
+        match rustix::fs::readlinkat(self.fd()?, name, Vec::new()) {
+            Ok(target) => return Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
+            Err(Errno::NOENT) => return Ok(Found::Absent),
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(self.failed(Step::ReadLink, name)(errno)),
+        }
+        match look(self.fd()?, name, self.kernel.ids()) {
+            Ok(seen) if seen.is_folder() => Ok(Found::Folder),
+            Ok(_) => Ok(Found::Other),
+            Err(Errno::NOENT) => Ok(Found::Absent),
+            Err(errno) => Err(self.failed(Step::Inspect, name)(errno)),
+        }
+    }
+
+    fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
+        let same = self.fd().ok().and_then(|fd| {
+            let fd = open_on_same_mount(fd, folder, FOLDER).ok()?;
+            self.same_tree(fd.as_fd(), &plan.tree, plan)
+        });
+        same.unwrap_or(false)
+    }
+
+    fn write(&mut self, folder: &OsStr, plan: &Plan<'_>) -> Result<()> {
+        let shown = label(&self.folder.label, folder);
+        let fd = make_closed(self.fd()?, folder, &shown)?;
+        self.fill(fd.as_fd(), &shown, &plan.tree, plan)
+    }
+
+    fn link(&mut self, name: &OsStr, target: &Path, plan: &Plan<'_>) -> Result<()> {
+        rustix::fs::symlinkat(target, self.fd()?, name).map_err(self.failed(Step::MakeLink, name))?;
+        let (owner, group) = (plan.payload.owner.map(Uid::from_raw), plan.payload.group.map(Gid::from_raw));
+        if owner.is_none() && group.is_none() {
+            return Ok(());
+        }
+        rustix::fs::chownat(self.fd()?, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(self.failed(Step::SetOwner, name))
+            .map_err(|cause| cause.undone(self.unlink(name)))
+    }
+
+    fn rename(&mut self, from: &OsStr, to: &OsStr, replace: bool) -> Result<bool> {
+        let fd = self.fd()?;
+        let renamed = if replace {
+            rustix::fs::renameat(fd, from, fd, to)
+        } else {
+            match rustix::fs::renameat_with(fd, from, fd, to, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => return Ok(false),
+                // A file system that knows only the plain call; what stands there was looked at before.
+                Err(Errno::INVAL) => rustix::fs::renameat(fd, from, fd, to),
+                renamed => renamed,
+            }
+        };
+        renamed.map(|()| true).map_err(self.failed(Step::PublishPayload, to))
+    }
+
+    fn unlink(&mut self, name: &OsStr) -> Result<()> {
+        match rustix::fs::unlinkat(self.fd()?, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.failed(Step::ClearPayload, name)(errno)),
+        }
+    }
+
+    fn remove(&mut self, folder: &OsStr) -> Result<()> {
+        self.kernel.delete_folder_at(&self.folder, folder)
+    }
+}

@@ -1,0 +1,122 @@
+//! Sub-paths: opened by one `openat2` that stays beneath the volume, made by handle.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::stat::{look, source_kind, type_word};
+use super::walk::{FOLDER_PLACE, folder_fd, make_exact, open_beneath};
+use crate::error::KernelError;
+use crate::handle::{Directory, DirectoryHandle, MountSource};
+use crate::kernel::Result;
+use crate::names::{check_mode, check_name, check_relative, label, text};
+use crate::step::Step;
+use crate::sub_paths::{Missing, SubPaths};
+use crate::types::Detach;
+
+/// How often a walk is tried again that the kernel gave up because something was renamed or mounted meanwhile.
+const TRIES: usize = 64;
+const MODE_BITS: u32 = 0o7777;
+
+impl SubPaths for LinuxKernel {
+    fn open_sub_path(&self, volume: &Directory, name: &OsStr, rel: &Path, missing: Missing) -> Result<MountSource> {
+        check_name(name)?;
+        let names = check_relative(rel)?;
+        if let Missing::MakeFoldersWithMode(mode) = missing {
+            check_mode(mode)?;
+        }
+        let shown = label(&volume.label, name);
+        let root = open_beneath(folder_fd(volume)?, name, FOLDER_PLACE)
+            .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
+        let shown = label(&shown, rel);
+        if names.is_empty() {
+            return self.sub_path_source(root, shown);
+        }
+        match open_staying(root.as_fd(), rel) {
+            Ok(fd) => return self.sub_path_source(fd, shown),
+            Err(Errno::NOENT) if missing != Missing::Refuse => {}
+            Err(errno) => return Err(refused(&shown, errno)),
+        }
+        let mode = match missing {
+            Missing::MakeFoldersWithMode(mode) => mode,
+            Missing::MakeFolders | Missing::Refuse => mode_of(root.as_fd(), &shown)?,
+        };
+        let made = make_below(root, &names, mode, &shown)?;
+        self.sub_path_source(made, shown)
+    }
+
+    fn detach_tree(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
+        self.detach_tree_at(folder, name, how)
+    }
+}
+
+impl LinuxKernel {
+    fn sub_path_source(&self, fd: OwnedFd, label: PathBuf) -> Result<MountSource> {
+        let seen =
+            look(&fd, "", self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, text(&label), errno))?;
+        let Some(kind) = source_kind(seen.file_type()) else {
+            let found = type_word(seen.file_type());
+            return Err(KernelError::WrongType {
+                path: text(&label),
+                expected: "something that can be mounted",
+                found,
+            });
+        };
+        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label, kind })
+    }
+}
+
+/// Opens a place, through links as long as no step leaves the root.
+fn open_staying(root: BorrowedFd<'_>, rel: &Path) -> std::result::Result<OwnedFd, Errno> {
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..TRIES {
+        match rustix::fs::openat2(root, rel, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
+            // A rename while the walk stood in a `..` of a link: it could have left the volume unseen.
+            Err(Errno::AGAIN) => {}
+            done => return done,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn refused(shown: &Path, errno: Errno) -> KernelError {
+    match errno {
+        Errno::XDEV => KernelError::OutsideVolume { path: text(shown) },
+        // Links are followed here, so this says that they go round in a circle, or that one is magic.
+        Errno::LOOP => KernelError::failed(Step::OpenSubPath, text(shown), errno),
+        errno => KernelError::walking(Step::OpenSubPath, text(shown), errno),
+    }
+}
+
+fn mode_of(root: BorrowedFd<'_>, shown: &Path) -> Result<u32> {
+    let seen = rustix::fs::fstat(root).map_err(|errno| KernelError::failed(Step::Inspect, text(shown), errno))?;
+    Ok(seen.st_mode & MODE_BITS)
+}
+
+/// Makes the folders that are missing below the deepest one that exists, and opens the last.
+fn make_below(root: OwnedFd, names: &[&OsStr], mode: u32, shown: &Path) -> Result<OwnedFd> {
+    let mut existing = names.len();
+    let mut here = loop {
+        existing -= 1;
+        if existing == 0 {
+            break root;
+        }
+        let rel: PathBuf = names.iter().take(existing).collect();
+        match open_staying(root.as_fd(), &rel) {
+            Ok(fd) => break fd,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(refused(shown, errno)),
+        }
+    };
+    for name in names.iter().skip(existing) {
+        // Never through a link: what is missing is made here and nowhere else.
+        make_exact(here.as_fd(), name, mode, shown)?;
+        here = open_beneath(&here, *name, FOLDER_PLACE)
+            .map_err(|errno| KernelError::walking(Step::OpenSubPath, text(shown), errno))?;
+    }
+    Ok(here)
+}

@@ -1,0 +1,316 @@
+//! Walking a whole tree by descriptor, on several threads, on one mount, through no link.
+//!
+//! Each thread works on a stack of its own, deepest folder first, and gives the older half away when another has nothing to do.
+//! A folder's descriptor is kept while folders in it wait; beyond a number of them it is opened anew from the nearest one that is kept,
+//! so the deepest tree needs no more descriptors than that.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
+
+use super::walk::{FOLDER, open_on_same_mount};
+
+/// Bytes of entries fetched by one call.
+const LIST_BUFFER: usize = 32 * 1024;
+/// Entries of one folder that are given to another thread together.
+const BATCH: usize = 256;
+/// Descriptors kept for folders in which others wait; far below the usual limit of 1024 a process.
+const KEPT_DESCRIPTORS: usize = 256;
+/// Bytes of a path given to one `openat2`; the kernel takes 4095.
+const PATH_CHUNK: usize = 2048;
+/// More threads than this only wait for the file system's locks.
+const MAX_THREADS: usize = 16;
+
+/// What is done with what a walk finds.
+pub(super) trait Visitor: Sync {
+    /// A folder that was entered, before what is in it. The first folder of the walk is left out.
+    fn folder(&self, folder: BorrowedFd<'_>) -> Result<(), Errno>;
+    /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the file system does not tell.
+    fn entry(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
+    /// A part that could not be done. What vanished meanwhile never comes here.
+    fn failed(&self, path: PathBuf, errno: Errno);
+}
+
+/// Visits everything below an open folder. `threads`: 0 for one a processor.
+pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        given => given,
+    };
+    let threads = threads.min(MAX_THREADS);
+    let walk = Walk {
+        visitor,
+        kept: AtomicUsize::new(0),
+        hungry: AtomicUsize::new(0),
+        queue: Mutex::new(Queue { jobs: Vec::new(), workers: threads, idle: 0, done: false }),
+        wake: Condvar::new(),
+    };
+    let fd = Arc::new(root);
+    // One more than any folder has: the root's descriptor is never let go.
+    let held = Held { fd: Some(Arc::clone(&fd)), waiting: 1 };
+    let root = Arc::new(Node { parent: None, name: OsString::new(), held: Mutex::new(held) });
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            let spawned = std::thread::Builder::new().name("volume-walk".to_owned()).spawn_scoped(scope, || {
+                walk.work(Vec::new());
+            });
+            if spawned.is_err() {
+                // The others do its part.
+                lock(&walk.queue).workers -= 1;
+            }
+        }
+        let mut first = Vec::new();
+        walk.list(&root, &fd, &mut first);
+        walk.work(first);
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A folder in which others wait to be entered.
+struct Node {
+    parent: Option<Arc<Node>>,
+    name: OsString,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    fd: Option<Arc<OwnedFd>>,
+    /// Folders in it that were not opened yet.
+    waiting: usize,
+}
+
+impl Drop for Node {
+    /// Not by recursion: a tree may be deeper than the stack.
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(mut last) = parent.and_then(Arc::into_inner) {
+            parent = last.parent.take();
+        }
+    }
+}
+
+impl Node {
+    /// Where it lies below the root of the walk.
+    fn path(&self) -> PathBuf {
+        let mut names = vec![&self.name];
+        let mut here = &self.parent;
+        while let Some(node) = here {
+            names.push(&node.name);
+            here = &node.parent;
+        }
+        names.iter().rev().collect()
+    }
+}
+
+enum Job {
+    /// A folder to enter.
+    Folder { parent: Arc<Node>, name: OsString },
+    /// Entries of a large folder.
+    Entries { node: Arc<Node>, fd: Arc<OwnedFd>, names: Vec<CString> },
+}
+
+struct Queue {
+    jobs: Vec<Job>,
+    workers: usize,
+    idle: usize,
+    done: bool,
+}
+
+struct Walk<'a, V> {
+    visitor: &'a V,
+    /// Descriptors kept for nodes.
+    kept: AtomicUsize,
+    /// Threads that have nothing to do.
+    hungry: AtomicUsize,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+impl<V: Visitor> Walk<'_, V> {
+    /// Works until no thread has anything left.
+    fn work(&self, mut jobs: Vec<Job>) {
+        loop {
+            self.share(&mut jobs);
+            let Some(job) = jobs.pop().or_else(|| self.take()) else {
+                return;
+            };
+            match job {
+                Job::Folder { parent, name } => self.enter(&parent, name, &mut jobs),
+                Job::Entries { node, fd, names } => {
+                    for name in &names {
+                        self.entry(&node, &fd, name, &mut jobs);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the older half of the work away if somebody has none. The last job is kept.
+    fn share(&self, jobs: &mut Vec<Job>) {
+        if jobs.len() < 2 || self.hungry.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let given = jobs.len() / 2;
+        lock(&self.queue).jobs.extend(jobs.drain(..given));
+        self.wake.notify_all();
+    }
+
+    /// Waits for work; none once all is done.
+    fn take(&self) -> Option<Job> {
+        let mut queue = lock(&self.queue);
+        if let Some(job) = queue.jobs.pop() {
+            return Some(job);
+        }
+        queue.idle += 1;
+        self.hungry.fetch_add(1, Ordering::Relaxed);
+        loop {
+            if queue.idle == queue.workers {
+                queue.done = true;
+                self.wake.notify_all();
+            }
+            if queue.done {
+                return None;
+            }
+            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            if let Some(job) = queue.jobs.pop() {
+                queue.idle -= 1;
+                self.hungry.fetch_sub(1, Ordering::Relaxed);
+                return Some(job);
+            }
+        }
+    }
+
+    fn enter(&self, parent: &Arc<Node>, name: OsString, jobs: &mut Vec<Job>) {
+        let opened = self.open_in(parent, &name);
+        self.opened_one(parent);
+        let fd = match opened {
+            Ok(fd) => fd,
+            // Vanished, replaced by something else that was made just now, or a mount.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return,
+            Err(errno) => return self.visitor.failed(parent.path().join(name), errno),
+        };
+        if let Err(errno) = self.visitor.folder(fd.as_fd())
+            && errno != Errno::NOENT
+        {
+            self.visitor.failed(parent.path().join(&name), errno);
+        }
+        let node = Node { parent: Some(Arc::clone(parent)), name, held: Mutex::new(Held { fd: None, waiting: 0 }) };
+        self.list(&Arc::new(node), &Arc::new(fd), jobs);
+    }
+
+    /// Visits the entries of an open folder, and adds the folders in it to the work.
+    fn list(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, jobs: &mut Vec<Job>) {
+        let before = jobs.len();
+        let mut given: Vec<CString> = Vec::new();
+        let (mut seen, mut giving) = (0_usize, false);
+        let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
+        let mut entries = RawDir::new(fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(Errno::NOENT) => break,
+                Err(errno) => {
+                    self.visitor.failed(node.path(), errno);
+                    break;
+                }
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            if entry.file_type() == FileType::Directory {
+                self.wait_in(node, fd, name, jobs);
+                continue;
+            }
+            if seen.is_multiple_of(BATCH) {
+                self.give(node, fd, &mut given);
+                giving = self.hungry.load(Ordering::Relaxed) > 0;
+            }
+            seen += 1;
+            if giving {
+                given.push(name.to_owned());
+            } else {
+                self.entry(node, fd, name, jobs);
+            }
+        }
+        for name in given {
+            self.entry(node, fd, &name, jobs);
+        }
+        // A folder of folders only: those who wait need not wait for the first of them.
+        if jobs.len() > before + 1 {
+            self.share(jobs);
+        }
+    }
+
+    fn give(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, names: &mut Vec<CString>) {
+        if names.is_empty() {
+            return;
+        }
+        let job = Job::Entries { node: Arc::clone(node), fd: Arc::clone(fd), names: std::mem::take(names) };
+        lock(&self.queue).jobs.push(job);
+        self.wake.notify_one();
+    }
+
+    fn entry(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<Job>) {
+        match self.visitor.entry(fd.as_fd(), name) {
+            Ok(true) | Err(Errno::NOENT) => {}
+            Ok(false) => self.wait_in(node, fd, name, jobs),
+            Err(errno) => self.visitor.failed(node.path().join(OsStr::from_bytes(name.to_bytes())), errno),
+        }
+    }
+
+    /// A folder that will be entered; its parent's descriptor is kept for that, if there are not too many.
+    fn wait_in(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<Job>) {
+        let mut held = lock(&node.held);
+        held.waiting += 1;
+        if held.waiting == 1 && held.fd.is_none() && self.kept.load(Ordering::Relaxed) < KEPT_DESCRIPTORS {
+            self.kept.fetch_add(1, Ordering::Relaxed);
+            held.fd = Some(Arc::clone(fd));
+        }
+        drop(held);
+        jobs.push(Job::Folder { parent: Arc::clone(node), name: OsStr::from_bytes(name.to_bytes()).to_owned() });
+    }
+
+    /// A folder in it waits no more.
+    fn opened_one(&self, node: &Node) {
+        let mut held = lock(&node.held);
+        held.waiting -= 1;
+        if held.waiting == 0 && held.fd.take().is_some() {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens a folder in a node, by the nearest descriptor that is kept.
+    fn open_in(&self, node: &Node, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let mut names = vec![name];
+        let mut here = node;
+        let kept = loop {
+            if let Some(fd) = lock(&here.held).fd.clone() {
+                break fd;
+            }
+            names.push(&here.name);
+            here = here.parent.as_deref().ok_or(Errno::NOENT)?;
+        };
+        let mut fd: Option<OwnedFd> = None;
+        let mut chunk = PathBuf::new();
+        while let Some(name) = names.pop() {
+            chunk.push(name);
+            if names.is_empty() || chunk.as_os_str().len() > PATH_CHUNK {
+                let from = fd.as_ref().map_or(kept.as_fd(), AsFd::as_fd);
+                fd = Some(open_on_same_mount(from, &chunk, FOLDER)?);
+                chunk = PathBuf::new();
+            }
+        }
+        fd.ok_or(Errno::NOENT)
+    }
+}

@@ -1,0 +1,130 @@
+//! Ownership of whole volumes: a pod's fsGroup, by a walk over the files, or at once by mapping the ids of a mount.
+
+use std::ffi::OsStr;
+
+use crate::error::KernelError;
+use crate::handle::{DetachedMount, Directory};
+use crate::kernel::Result;
+
+/// When a volume's files are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OwnershipPolicy {
+    /// Every time.
+    Always,
+    /// Not if the volume's root folder has the group and the mode already. It gets them last, so they tell of a finished walk.
+    OnRootMismatch,
+}
+
+/// What a volume's files shall have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnershipRequest {
+    /// The group of every file, folder and link.
+    pub group: u32,
+    /// When to walk.
+    pub policy: OwnershipPolicy,
+    /// The group may read; without, also write.
+    pub read_only: bool,
+    /// How many threads walk; 0: one a processor.
+    pub threads: usize,
+}
+
+/// How far a walk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnershipProgress {
+    /// Files, folders and links looked at so far.
+    pub visited: u64,
+    /// How many of them were changed.
+    pub changed: u64,
+}
+
+/// What a finished walk did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnershipReport {
+    /// Files, folders and links looked at.
+    pub visited: u64,
+    /// How many of them were changed.
+    pub changed: u64,
+    /// Nothing was looked at but the root folder: it matched, and the policy lets that do.
+    pub skipped: bool,
+}
+
+/// A range of ids of an id-mapped mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IdRange {
+    /// The first id in the file system.
+    pub stored: u32,
+    /// The id it is seen as through the mount.
+    pub seen: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// How an id-mapped mount shows the ids of its file system. What no range holds is shown as nobody, and can't be written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IdMap {
+    /// Of users.
+    pub users: Vec<IdRange>,
+    /// Of groups.
+    pub groups: Vec<IdRange>,
+}
+
+/// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs is silent.
+pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) + Sync);
+
+/// The ownership of volumes.
+pub trait Ownership {
+    /// Gives the volume at a name, a folder or a mount, to a group, as the kubelet applies an fsGroup: every file gets the group and the
+    /// mode bits 0660 (0440 if read-only) beside its own, a folder also 0110 and setgid, a symbolic link only the group.
+    ///
+    /// # Guarantees
+    /// - Only what differs is changed. No link is followed, no mount is crossed or touched.
+    /// - The root folder comes last, and only if all else is done: a walk that crashed or failed is not taken for finished.
+    /// - What vanishes during the walk is no error.
+    ///
+    /// # Errors
+    /// `OwnershipIncomplete` with the first failures and their number: everything else was done. `InvalidPath` for group 4294967295;
+    /// `SymbolicLink`, `WrongType` if no folder stands there; `Failed`.
+    fn apply_ownership(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        request: &OwnershipRequest,
+        progress: OnProgress<'_>,
+    ) -> Result<OwnershipReport>;
+
+    /// Makes a mount that nobody sees yet show its files under other ids, in constant time. Nothing is written.
+    ///
+    /// # Errors
+    /// `FilesystemLacks` if the file system can't be id-mapped, or this mount is already; `InvalidPath` for a map without
+    /// ranges, with an empty range or one that runs over the last id; `Failed`.
+    fn idmapped(&self, mount: &DetachedMount, map: &IdMap) -> Result<()>;
+}
+
+/// What the group may do with a file, with a folder, and what a folder gets besides: entering, and that new files get its group.
+const READ: u32 = 0o440;
+const READ_AND_WRITE: u32 = 0o660;
+const FOLDER: u32 = 0o2110;
+
+/// The mode that something has after it was given to the group.
+pub(crate) fn wanted_mode(mode: u32, folder: bool, read_only: bool) -> u32 {
+    let access = if read_only { READ } else { READ_AND_WRITE };
+    mode | access | if folder { FOLDER } else { 0 }
+}
+
+/// Refuses a map that the kernel would not take, naming the range.
+pub(crate) fn check_map(map: &IdMap) -> Result<()> {
+    let refused = |path, rule| Err(KernelError::InvalidPath { path, rule });
+    for (of, ranges) in [("users", &map.users), ("groups", &map.groups)] {
+        if ranges.is_empty() {
+            return refused(of.to_owned(), "an id map has a range of users and one of groups");
+        }
+        for range in ranges {
+            let fits = |first: u32| first.checked_add(range.count).is_some();
+            if range.count == 0 || !fits(range.stored) || !fits(range.seen) {
+                let text = format!("{of} {} {} {}", range.stored, range.seen, range.count);
+                return refused(text, "a range holds an id at least, and ends before 4294967295");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, SourceKind};
+
+use super::{House, MIB, World, name};
+
+pub fn a_mapped_device_is_the_device(world: &dyn World) {
+    let house = House::new(world);
+    let (_, device) = house.disk("disk", 4 * MIB);
+    assert_eq!(house.kernel.mapped_device(&house.root, name("block")).unwrap(), None);
+    for _ in 0..2 {
+        house.kernel.map_device(&device, &house.root, name("block")).unwrap();
+        assert_eq!(house.kernel.mapped_device(&house.root, name("block")).unwrap(), Some(device.number()));
+        assert!(house.is_mount("block"));
+    }
+    assert_eq!(house.kernel.mounts_below(&house.root).unwrap().len(), 1, "once");
+    let through = house.kernel.open_block_device(&house.at("block")).unwrap();
+    assert_eq!((through.number(), house.kernel.device_size(&through).unwrap()), (device.number(), 4 * MIB));
+    let granted = house.kernel.block_device_of(&house.open(&house.at("block"))).unwrap();
+    assert_eq!(granted.number(), device.number());
+    drop((through, granted));
+    house.kernel.detach(&house.root, name("block"), Detach::Normal).unwrap();
+    assert_eq!(house.entry("block"), Entry::Absent);
+}
+
+pub fn a_mapping_is_never_taken_for_another_device(world: &dyn World) {
+    let house = House::new(world);
+    let (_, one) = house.disk("one", MIB);
+    let (_, two) = house.disk("two", MIB);
+    house.kernel.map_device(&one, &house.root, name("block")).unwrap();
+    let error = house.kernel.map_device(&two, &house.root, name("block")).unwrap_err();
+    assert!(matches!(&error, KernelError::OtherDevice { found, .. } if *found == one.number()), "{error:?}");
+    assert_eq!(house.kernel.mapped_device(&house.root, name("block")).unwrap(), Some(one.number()));
+
+    house.attach(house.kernel.tmpfs(&[]).unwrap(), "mount");
+    world.write(&house.at("file"), b"data").unwrap();
+    for (target, kind) in [("mount", ErrorKind::Conflict), ("file", ErrorKind::Conflict)] {
+        assert_eq!(house.kernel.mapped_device(&house.root, name(target)).unwrap(), None);
+        let error = house.kernel.map_device(&one, &house.root, name(target)).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    assert_eq!(world.read(&house.at("file")).unwrap(), b"data");
+}
+
+pub fn a_link_leads_to_the_device_and_is_replaced_whole(world: &dyn World) {
+    let house = House::new(world);
+    let (_, one) = house.disk("one", MIB);
+    let (_, two) = house.disk("two", MIB);
+    assert_eq!(house.kernel.linked_device(&house.root, name("link")).unwrap(), None);
+    for device in [&one, &one, &two] {
+        house.kernel.link_device(device, &house.root, name("link")).unwrap();
+        assert_eq!(house.kernel.linked_device(&house.root, name("link")).unwrap().as_deref(), Some(device.path()));
+    }
+    assert_eq!(world.list(&house.path), ["link"]);
+    house.kernel.remove_file(&house.root, name("link")).unwrap();
+    assert_eq!(house.entry("link"), Entry::Absent);
+
+    world.write(&house.at("file"), b"data").unwrap();
+    world.add_folder(&house.at("folder"));
+    for target in ["file", "folder"] {
+        let error = house.kernel.link_device(&one, &house.root, name(target)).unwrap_err();
+        assert!(matches!(error, KernelError::WrongType { .. }), "{error:?}");
+    }
+    assert_eq!(world.read(&house.at("file")).unwrap(), b"data");
+}
+
+pub fn a_pinned_device_can_not_go(world: &dyn World) {
+    let house = House::new(world);
+    let (image, device) = house.disk("disk", 4 * MIB);
+    house.kernel.map_device(&device, &house.root, name("a")).unwrap();
+    house.kernel.map_device(&device, &house.root, name("b")).unwrap();
+    let pin = house.kernel.pin_device(&house.root, name("a")).unwrap();
+    assert_eq!(house.kernel.pin_device(&house.root, name("a")).unwrap().number(), pin.number(), "one pin a mapping");
+    let second = house.kernel.pin_device(&house.root, name("b")).unwrap();
+    assert_ne!(second.number(), pin.number(), "another mapping has a pin of its own");
+    assert_eq!(house.kernel.device_size(&pin).unwrap(), 4 * MIB);
+    assert!(house.kernel.device_read_only(&pin).unwrap(), "nobody writes through a pin");
+    assert!(!house.kernel.device_in_use(&device).unwrap(), "a pin leaves the device to its users");
+
+    house.kernel.unpin_device(&house.root, name("b")).unwrap();
+    house.kernel.detach(&house.root, name("b"), Detach::Normal).unwrap();
+    for refused in [house.kernel.detach(&house.root, name("a"), Detach::Normal), house.kernel.detach_loop(&image)] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);
+    }
+    for _ in 0..2 {
+        house.kernel.unpin_device(&house.root, name("a")).unwrap();
+    }
+    house.kernel.detach(&house.root, name("a"), Detach::Normal).unwrap();
+    house.kernel.unpin_device(&house.root, name("a")).unwrap();
+    house.kernel.detach_loop(&image).unwrap();
+    assert!(house.kernel.find_loop(&image).unwrap().is_none());
+    let error = house.kernel.pin_device(&house.root, name("a")).unwrap_err();
+    assert!(matches!(error, KernelError::NotMapped { .. }), "{error:?}");
+}
+
+pub fn what_is_no_block_device_is_refused(world: &dyn World) {
+    let house = House::new(world);
+    let folder = house.outside("folder");
+    for path in [folder.clone(), folder.join("data")] {
+        let error = house.kernel.open_block_device(&path).unwrap_err();
+        assert!(matches!(error, KernelError::WrongType { .. }), "{error:?}");
+    }
+    let error = house.kernel.open_block_device(&folder.join("absent")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(house.kernel.open_block_device("dev/loop0".as_ref()).is_err());
+    let node = world.base().join("node");
+    world.add_node(&node, SourceKind::BlockDevice);
+    let device = house.kernel.open_block_device(&node).unwrap();
+    let error = house.kernel.device_size(&device).unwrap_err();
+    assert!(matches!(error, KernelError::DeviceGone { .. }), "a node with nothing behind it: {error:?}");
+}
