@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
+use crate::config::Mutation;
 use crate::core::{Core, Turn, differs};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{Presence, Stage};
@@ -29,6 +30,7 @@ impl Core {
             Event::WaitCancelled { waiter } => self.waiters.remove(waiter),
             Event::SourceChanged { uid } => {
                 self.require_remount(&uid, turn);
+                self.try_again(&uid, turn);
             }
             Event::ReportedInUse(volumes) => {
                 let reported = volumes.into_iter().collect();
@@ -64,6 +66,7 @@ impl Core {
 
     /// Gives the pod's standing mounts the names it knows them by, and takes over what recovery found complete and as wanted.
     fn take_over(&mut self, uid: &PodUid) {
+        let broken_too = self.mutated(Mutation::TakeOverBroken);
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -78,7 +81,8 @@ impl Core {
             if mount.pod.is_none() {
                 mount.pod.clone_from(&entry.pod);
             }
-            if !(mount.stage.recovered && mount.intact && mount.spec.is_some() && !differs(mount, wanted)) {
+            let intact = mount.intact || broken_too;
+            if !(mount.stage.recovered && intact && mount.spec.is_some() && !differs(mount, wanted)) {
                 continue;
             }
             mount.stage = Stage::PRESENT;
@@ -95,8 +99,11 @@ impl Core {
     }
 
     fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
-        turn.dirty.extend(self.desired.set_gone(uid));
-        turn.dirty.extend(self.actual.volumes_of(uid).cloned());
+        let wanted = self.desired.set_gone(uid);
+        if !self.mutated(Mutation::IgnoreGone) {
+            turn.dirty.extend(wanted);
+            turn.dirty.extend(self.actual.volumes_of(uid).cloned());
+        }
         turn.touched.insert(uid.clone());
     }
 
@@ -107,6 +114,18 @@ impl Core {
             if let Some(mount) = self.actual.mount_mut(&name, uid) {
                 mount.remount_required = true;
                 turn.dirty.insert(name);
+            }
+        }
+    }
+
+    /// What kept a volume from being set up may be mended by the change of its source: it need not wait.
+    fn try_again(&mut self, uid: &PodUid, turn: &mut Turn) {
+        let Some(entry) = self.desired.pod(uid) else {
+            return;
+        };
+        for (name, _) in entry.volumes.iter().filter(|(_, wanted)| wanted.volume.follows_source) {
+            if self.pending.reset(name, uid, self.now) {
+                turn.dirty.insert(name.clone());
             }
         }
     }

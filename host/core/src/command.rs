@@ -45,8 +45,12 @@ pub struct Operation {
     pub pod: Option<Arc<Pod>>,
     /// The volume's spec; always there for mounts, perhaps unknown for unmounts.
     pub spec: Option<Arc<VolumeSpec>>,
-    /// The device's path, if it is attached.
+    /// What the volume is attached as, if it is: the device's path, or what leads to it.
     pub device_path: Option<String>,
+    /// The volume has to be attached to be used.
+    pub attachable: bool,
+    /// The volume is mounted once for the node.
+    pub device_mountable: bool,
 }
 
 /// What an operation does. Named as the kubelet's metrics name them.

@@ -17,20 +17,101 @@ pub struct Config {
     pub mutation: Option<Mutation>,
 }
 
+impl Config {
+    /// With the host attaching volumes itself, or not.
+    #[must_use]
+    pub const fn with_host_attaches(mut self, host_attaches: bool) -> Self {
+        self.host_attaches = host_attaches;
+        self
+    }
+}
+
 /// One broken rule.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     /// R1: an uncertain mount is taken for absent.
     ForgetUncertain,
+    /// R1: an uncertain device is taken for absent.
+    ForgetUncertainDevice,
+    /// R1: a failed tear-down is taken for a successful one.
+    ForgetFailedTearDown,
+    /// R1: what recovery found incomplete is taken over as if it were complete.
+    TakeOverBroken,
     /// R2: what recovery found is taken away before every source has spoken.
     UnmountBeforeSynced,
+    /// R2: what may be an unresolved volume is taken away.
+    UnmountUnresolved,
     /// R3: keys are not looked at.
     IgnoreKeys,
     /// R3: failed keys are tried again at once.
     IgnoreBackoff,
+    /// R3: every failure counts as the first.
+    NeverDoubles,
+    /// R3: pods of one volume are served by name, not by who waited longest.
+    Unfair,
+    /// R3: the end of a back-off starts nothing.
+    SleepThroughRetry,
+    /// R4: devices nobody uses stay.
+    LeaveDevice,
+    /// R4: volumes nobody uses are never forgotten.
+    LeaveVolume,
+    /// R4: what a pod leaves behind is not looked at when it goes.
+    IgnoreGone,
     /// A device is unmounted under its pods.
     DeviceBeforePod,
+    /// An attachment is given up under its device.
+    DetachBeforeDevice,
+    /// A volume is mounted before it is attached.
+    MountBeforeAttach,
+    /// A volume is mounted from the source it had before.
+    MountStrangers,
+    /// A second pod gets a volume for one pod alone.
+    ShareSinglePod,
+    /// Who waits for an unmount is told that it is done while it is uncertain.
+    AnswerTooEarly,
+    /// Who waits until the deadline is never answered.
+    LoseWaiter,
+    /// A failed unmount is told to nobody.
+    KeepQuiet,
+    /// A failure is told twice.
+    PublishTwice,
+    /// No timer is armed for a retry.
+    ForgetTimer,
+    /// The timer is armed again at every step.
+    Restless,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutation {
+    /// Every one.
+    pub const ALL: [Self; 25] = [
+        Self::ForgetUncertain,
+        Self::ForgetUncertainDevice,
+        Self::ForgetFailedTearDown,
+        Self::TakeOverBroken,
+        Self::UnmountBeforeSynced,
+        Self::UnmountUnresolved,
+        Self::IgnoreKeys,
+        Self::IgnoreBackoff,
+        Self::NeverDoubles,
+        Self::Unfair,
+        Self::SleepThroughRetry,
+        Self::LeaveDevice,
+        Self::LeaveVolume,
+        Self::IgnoreGone,
+        Self::DeviceBeforePod,
+        Self::DetachBeforeDevice,
+        Self::MountBeforeAttach,
+        Self::MountStrangers,
+        Self::ShareSinglePod,
+        Self::AnswerTooEarly,
+        Self::LoseWaiter,
+        Self::KeepQuiet,
+        Self::PublishTwice,
+        Self::ForgetTimer,
+        Self::Restless,
+    ];
 }
 
 impl crate::Core {

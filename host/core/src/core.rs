@@ -8,7 +8,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Actual, Mount};
 use crate::command::Command;
-use crate::config::Config;
+use crate::config::{Config, Mutation};
 use crate::desired::{Desired, Told, Wanted};
 use crate::event::{Event, Time};
 use crate::pending::Pending;
@@ -85,7 +85,9 @@ impl Core {
         }
         self.apply(event, &mut turn);
         while let Some(volume) = self.pending.pop_due(self.now) {
-            turn.dirty.insert(volume);
+            if !self.mutated(Mutation::SleepThroughRetry) {
+                turn.dirty.insert(volume);
+            }
         }
         while let Some(volume) = turn.dirty.pop_first() {
             self.reconcile(&volume, &mut turn);
@@ -101,9 +103,10 @@ impl Core {
 
     /// One timer for everything: armed again only for an earlier time than it is armed for.
     fn arm_timer(&mut self, turn: &mut Turn) {
-        let next = [self.pending.next_retry(), self.waiters.next_deadline()].into_iter().flatten().min();
+        let retry = self.pending.next_retry().filter(|_| !self.mutated(Mutation::ForgetTimer));
+        let next = [retry, self.waiters.next_deadline()].into_iter().flatten().min();
         if let Some(next) = next
-            && self.armed.is_none_or(|armed| next < armed)
+            && (self.armed.is_none_or(|armed| next < armed) || self.mutated(Mutation::Restless))
         {
             self.armed = Some(next);
             turn.commands.push(Command::ArmTimer(next));
@@ -169,7 +172,7 @@ impl Core {
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
     pub(crate) fn may_take_recovered(&self) -> bool {
-        self.sources_synced || self.draining || self.mutated(crate::config::Mutation::UnmountBeforeSynced)
+        self.sources_synced || self.draining || self.mutated(Mutation::UnmountBeforeSynced)
     }
 
     /// The pod's object.

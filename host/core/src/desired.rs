@@ -26,8 +26,8 @@ pub(crate) struct PodEntry {
     pub(crate) pod: Option<Arc<Pod>>,
     /// What sources say.
     pub(crate) told: Told,
-    /// What it wants; empty unless it exists.
-    pub(crate) volumes: BTreeMap<UniqueVolumeName, Wanted>,
+    /// What it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod has mostly few.
+    pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<Wanted>>,
     /// What it wants and could not be resolved, with the reason.
     pub(crate) unresolved: BTreeMap<OuterName, String>,
     /// When the host first heard of it.
@@ -94,12 +94,12 @@ impl Desired {
 
     /// What `uid` wants of `volume`.
     pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
-        self.pods.get(uid)?.volumes.get(volume)
+        self.pods.get(uid)?.volumes.get(volume).map(Box::as_ref)
     }
 
     /// What `uid` wants of `volume`, to be changed.
     pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut Wanted> {
-        self.pods.get_mut(uid)?.volumes.get_mut(volume)
+        self.pods.get_mut(uid)?.volumes.get_mut(volume).map(Box::as_mut)
     }
 
     /// The pods that want the volume.
@@ -157,7 +157,7 @@ impl Desired {
                 volume,
             };
             self.users.entry(name.clone()).or_default().insert(uid.clone());
-            entry.volumes.insert(name, wanted);
+            entry.volumes.insert(name, Box::new(wanted));
         }
         let mut unresolved = BTreeMap::new();
         for UnresolvedVolume { outer_name, reason } in desired.unresolved {

@@ -70,7 +70,8 @@ pub enum Event {
         /// Who.
         waiter: WaiterId,
     },
-    /// What the pod's volumes follow may have changed: volumes that follow their source are set up again.
+    /// What the pod's volumes follow may have changed: volumes that follow their source are set up again, at once even if that has just
+    /// failed.
     SourceChanged {
         /// The pod.
         uid: PodUid,

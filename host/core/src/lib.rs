@@ -68,6 +68,7 @@
 //! | `pending` | the operation table: keys and back-off |
 //! | `waiters` | callers that wait |
 //! | `standing`, `views` | what users are shown |
+//! | `census` | how many volumes there are, for metrics |
 //! | `notices` | what users are told |
 //!
 //! # Cost
@@ -78,6 +79,7 @@
 
 mod actual;
 mod apply;
+mod census;
 pub mod command;
 pub mod config;
 mod core;
@@ -86,6 +88,9 @@ pub mod event;
 mod notices;
 mod outcome;
 mod pending;
+#[cfg(feature = "mutants")]
+#[doc(hidden)]
+pub mod probe;
 mod reconcile;
 mod standing;
 mod start;
@@ -94,6 +99,7 @@ mod views;
 mod waiters;
 
 pub use self::core::Core;
+pub use census::{Census, ClaimedVolume, PluginCensus};
 pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
 pub use event::{

@@ -25,6 +25,7 @@ const fn failure_reason(kind: OperationKind) -> &'static str {
 const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
     match kind {
         OperationKind::Attach => Some(("SuccessfulAttachVolume", "AttachVolume.Attach")),
+        OperationKind::Detach => Some(("SuccessfulDetachVolume", "DetachVolume.Detach")),
         OperationKind::Mount { .. } => Some(("SuccessfulMountVolume", "MountVolume.SetUp")),
         OperationKind::Map { .. } => Some(("SuccessfulMountVolume", "MapVolume.MapPodDevice")),
         OperationKind::Unmount => Some(("SuccessfulUnmount", "UnmountVolume.TearDown")),

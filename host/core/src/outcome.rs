@@ -1,6 +1,6 @@
 //! What the end of an operation changes. The only way, beside recovery, that ACTUAL changes.
 
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
 
 use crate::command::{Operation, OperationKind};
@@ -19,7 +19,7 @@ impl Core {
         turn.dirty.insert(operation.volume.clone());
         turn.touched.extend(operation.pod_uid.clone());
         let first_time = match operation.kind {
-            OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report),
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report, turn),
             OperationKind::Unmount | OperationKind::Unmap => {
                 self.unmount_ended(&operation, Outcome::of(&report.result), turn);
                 true
@@ -39,7 +39,15 @@ impl Core {
             }
             Err(failure) => {
                 let slot = self.slot_of(&operation);
-                self.publish_failure(&operation, &failure, turn);
+                if !(self.mutated(Mutation::KeepQuiet) && operation.kind == OperationKind::Unmount) {
+                    self.publish_failure(&operation, &failure, turn);
+                }
+                if self.mutated(Mutation::PublishTwice) {
+                    self.publish_failure(&operation, &failure, turn);
+                }
+                if self.mutated(Mutation::NeverDoubles) {
+                    self.pending.succeed(&operation);
+                }
                 self.pending.fail(&operation, slot, failure, self.now);
             }
         }
@@ -65,8 +73,9 @@ impl Core {
     }
 
     /// Whether the mount is there for the first time.
-    fn mount_ended(&mut self, operation: &Operation, report: &OperationReport) -> bool {
+    fn mount_ended(&mut self, operation: &Operation, report: &OperationReport, turn: &mut Turn) -> bool {
         let (now, forget) = (self.now, self.mutated(Mutation::ForgetUncertain));
+        let forget_device = self.mutated(Mutation::ForgetUncertainDevice);
         let outcome = Outcome::of(&report.result);
         let Some(pod) = &operation.pod_uid else {
             return false;
@@ -76,6 +85,9 @@ impl Core {
         };
         if let Some(device) = device_report(report, outcome, volume.device_mountable) {
             volume.device = volume.device.after_report(device);
+            if forget_device && device == DeviceReport::Uncertain {
+                volume.device = Stage::ABSENT;
+            }
         }
         if outcome == Outcome::Done {
             // A mount brings the file system to the size its PersistentVolume asks for.
@@ -91,7 +103,14 @@ impl Core {
             return false;
         };
         let before = mount.stage;
-        mount.stage = before.after_set_up(outcome);
+        // Who fails at the device has not come to the pod's mount: that is as it was.
+        let at_device = volume.device_mountable
+            && match (outcome, report.device) {
+                (Outcome::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
+                (_, Some(DeviceReport::Unmounted | DeviceReport::Uncertain)) => true,
+                (_, None) => outcome == Outcome::Final && !volume.device.is_present(),
+            };
+        mount.stage = if at_device { before } else { before.after_set_up(outcome) };
         if forget && outcome == Outcome::Uncertain {
             mount.stage = before;
         }
@@ -105,6 +124,7 @@ impl Core {
         }
         if !mount.stage.may_be() {
             self.actual.remove_mount(&operation.volume, pod);
+            self.folder_is_free(pod, &operation.spec_name, turn);
         }
         !before.is_present()
     }
@@ -113,10 +133,11 @@ impl Core {
         let Some(pod) = &operation.pod_uid else {
             return;
         };
+        let forget = self.mutated(Mutation::ForgetFailedTearDown);
         let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
             return;
         };
-        mount.stage = mount.stage.after_tear_down(outcome);
+        mount.stage = mount.stage.after_tear_down(if forget { Outcome::Done } else { outcome });
         mount.leaving = false;
         if mount.stage.may_be() {
             if !mount.stage.is_present() {
@@ -125,9 +146,13 @@ impl Core {
             return;
         }
         self.actual.remove_mount(&operation.volume, pod);
-        // Another volume may have waited for the folder.
+        self.folder_is_free(pod, &operation.spec_name, turn);
+    }
+
+    /// Another volume of the pod may have waited for the folder.
+    fn folder_is_free(&self, pod: &PodUid, folder: &SpecName, turn: &mut Turn) {
         if let Some(entry) = self.desired.pod(pod) {
-            let waiting = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.spec.name == operation.spec_name);
+            let waiting = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.spec.name == *folder);
             turn.dirty.extend(waiting.map(|(name, _)| name.clone()));
         }
     }

@@ -122,6 +122,15 @@ impl Pending {
         self.volumes.get(volume).into_iter().flat_map(|of| &of.running).filter_map(|id| self.running.get(id))
     }
 
+    /// The volume's failed keys.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn failed_on<'a>(
+        &'a self,
+        volume: &UniqueVolumeName,
+    ) -> impl Iterator<Item = (&'a Slot, &'a Backoff)> + use<'a> {
+        self.volumes.get(volume).into_iter().flat_map(|of| &of.failed)
+    }
+
     /// Every operation that runs.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = (&OperationId, &Running)> {
         self.running.iter()
@@ -228,6 +237,18 @@ impl Pending {
             }
         }
         touched
+    }
+
+    /// Lets the pod's failed key of the volume be tried at once, as if for the first time. Says whether there is one.
+    pub(crate) fn reset(&mut self, volume: &UniqueVolumeName, pod: &PodUid, now: Time) -> bool {
+        let slot = Some(pod.clone());
+        let Some(failed) = self.volumes.get_mut(volume).and_then(|of| of.failed.get_mut(&slot)) else {
+            return false;
+        };
+        self.retries.remove(&(failed.retry_at, volume.clone(), slot));
+        failed.failures = 0;
+        failed.retry_at = now;
+        true
     }
 
     /// The time of the next retry.

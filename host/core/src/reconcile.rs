@@ -66,11 +66,12 @@ impl Core {
 
     /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
     pub(crate) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
-        self.desired.pod(pod).is_some_and(|entry| {
-            !entry.unresolved.is_empty()
-                && (mount.outer_names.is_empty()
-                    || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
-        })
+        !self.mutated(Mutation::UnmountUnresolved)
+            && self.desired.pod(pod).is_some_and(|entry| {
+                !entry.unresolved.is_empty()
+                    && (mount.outer_names.is_empty()
+                        || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
+            })
     }
 
     fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
@@ -79,7 +80,9 @@ impl Core {
         }
         let turn_of = |uid: &PodUid| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
         let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
-        users.sort_by_key(turn_of);
+        if !self.mutated(Mutation::Unfair) {
+            users.sort_by_key(turn_of);
+        }
         for pod in users {
             self.advance(name, &pod, needed, turn);
         }
@@ -91,7 +94,7 @@ impl Core {
             return;
         };
         let volume = self.actual.get(name);
-        let mount = volume.and_then(|volume| volume.mounts.get(pod));
+        let mount = volume.and_then(|volume| volume.mounts.get(pod)).map(Box::as_ref);
         let mut hindrance = None;
         let next = if mount.is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted)) {
             // The old mount goes first; unmounting has been started, or waits.
@@ -136,7 +139,9 @@ impl Core {
     }
 
     fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
-        let attached = !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
+        let attached = !wanted.volume.attachable
+            || volume.is_some_and(|volume| volume.attach.is_present())
+            || self.mutated(Mutation::MountBeforeAttach);
         let remount = mount
             .is_some_and(|mount| (mount.remount_required && wanted.volume.follows_source) || differs(mount, wanted));
         let size = volume.and_then(|volume| volume.size);
@@ -173,7 +178,8 @@ impl Core {
     ) -> Option<String> {
         let spec = &wanted.volume.spec;
         let elsewhere = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
-        if let (true, Some(other)) = (spec.is_single_pod(), elsewhere) {
+        let single_pod = spec.is_single_pod() && !self.mutated(Mutation::ShareSinglePod);
+        if let (true, Some(other)) = (single_pod, elsewhere) {
             let other = self.pod_name(other);
             return Some(format!(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
@@ -204,17 +210,17 @@ impl Core {
         };
         let in_use = !volume.mounts.is_empty() && !self.mutated(Mutation::DeviceBeforePod);
         let wanted = !self.draining && self.desired.users(name).next().is_some();
-        if in_use || wanted {
+        if in_use || wanted || (volume.device_mountable && self.mutated(Mutation::LeaveDevice)) {
             return;
         }
-        let (stage, kind) = if volume.device.may_be() {
+        let (stage, kind) = if volume.device.may_be() && !self.mutated(Mutation::DetachBeforeDevice) {
             let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
             (volume.device, if block { OperationKind::UnmapDevice } else { OperationKind::UnmountDevice })
         } else if self.config.host_attaches && volume.attach.may_be() {
             (volume.attach, OperationKind::Detach)
         } else {
             // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.
-            if !self.pending.is_taken(name, None) {
+            if !self.pending.is_taken(name, None) && !self.mutated(Mutation::LeaveVolume) {
                 self.actual.remove(name);
             }
             return;

@@ -100,6 +100,9 @@ impl Core {
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
+            (_, Some(mount), Some(_)) if self.mutated(Mutation::MountStrangers) => {
+                (mount.spec.clone(), mount.spec_name.clone())
+            }
             (_, _, Some(wanted)) => (Some(Arc::clone(&wanted.volume.spec)), wanted.volume.spec.name.clone()),
             _ => (volume.spec.clone(), volume.spec_name.clone()),
         };
@@ -117,6 +120,8 @@ impl Core {
             pod: object.filter(|_| !of_volume),
             spec,
             device_path: volume.device_path.clone(),
+            attachable: volume.attachable,
+            device_mountable: volume.device_mountable,
         };
         let key_pod = pod.as_ref().and_then(|pod| self.key_pod(name, kind, pod));
         self.pending.start(operation.clone(), key_pod, self.now);

@@ -125,18 +125,20 @@ impl Core {
             .collect()
     }
 
-    /// Operations that run, and those that failed and wait.
+    /// Operations that run, and those that failed and wait. At which step a running one stands only its thread knows.
     pub fn operations(&self) -> Vec<OperationView> {
         let running = self.pending.all_running().map(|(_, running)| {
             let operation = &running.operation;
             let mut failures = self.pending.failures_for(&operation.volume, operation.pod_uid.as_ref());
             let failed = failures.find(|failed| failed.name == operation.kind.name());
             OperationView {
+                id: operation.id,
                 name: operation.kind.name().to_owned(),
                 volume: operation.volume.to_string(),
                 pod: operation.pod_uid.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
                 plugin: operation.plugin.to_string(),
                 running: true,
+                step: String::new(),
                 since: running.since,
                 overdue: running.overdue.is_some(),
                 failures: failed.map_or(0, |failed| failed.failures),
@@ -151,11 +153,13 @@ impl Core {
         };
         let waiting = self.pending.all_failed().filter(|(volume, slot, failed)| !again(volume, slot, failed.name));
         let waiting = waiting.map(|(volume, slot, failed)| OperationView {
+            id: 0,
             name: failed.name.to_owned(),
             volume: volume.to_string(),
             pod: slot.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
             plugin: failed.plugin.to_string(),
             running: false,
+            step: String::new(),
             since: failed.failed_at,
             overdue: false,
             failures: failed.failures,

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`names`] | checked names: pods, volumes, plugins; the unique name of a volume |
 //! | [`pod`] | a pod, as far as volumes are concerned |
+//! | [`pod_fields`] | fields of a pod as text, as `downwardAPI` shows them |
+//! | [`pod_resources`] | what a container asks for and may use, as text |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
 //! | [`failure`] | what a failed operation says of the state it leaves |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
@@ -14,11 +16,13 @@
 pub mod failure;
 pub mod names;
 pub mod pod;
+pub mod pod_fields;
+pub mod pod_resources;
 pub mod quantity;
 pub mod spec;
 pub mod view;
 
 pub use failure::{Failure, FailureClass};
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
-pub use pod::Pod;
+pub use pod::{ContainerResources, FsGroupChangePolicy, Pod};
 pub use spec::VolumeSpec;

@@ -1,7 +1,10 @@
 //! Checked names. A value of these types is safe as one component of a path: it is not empty, not `.` or `..`,
 //! has no `/`, no NUL and no control character, and is short enough for a file name.
+//!
+//! A copy of a name shares its text: both worlds, the operation table and every record of a volume hold the same names.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -112,7 +115,7 @@ macro_rules! name_type {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks and takes the name.
@@ -123,7 +126,7 @@ macro_rules! name_type {
                 let text = text.into();
                 let check: fn(&'static str, &str) -> Result<(), NameError> = $check;
                 check($what, &text)?;
-                Ok(Self(text))
+                Ok(Self(text.into()))
             }
 
             /// The name as text.
@@ -147,7 +150,7 @@ macro_rules! name_type {
 
         impl From<$name> for String {
             fn from(name: $name) -> Self {
-                name.0
+                name.0.as_ref().to_owned()
             }
         }
     };
@@ -231,14 +234,14 @@ impl UniqueVolumeName {
     /// The name of a volume that belongs to one pod.
     pub fn of_pod(plugin: &PluginName, pod: &PodUid, spec_name: &SpecName) -> Self {
         // Made of checked parts: a plugin name, and components without control characters.
-        Self(format!("{plugin}/{pod}-{spec_name}"))
+        Self(format!("{plugin}/{pod}-{spec_name}").into())
     }
 
     /// The plugin's part of the name, `vendor/name`.
     pub fn plugin(&self) -> &str {
         let mut slashes = self.0.match_indices('/');
         let _vendor = slashes.next();
-        slashes.next().map_or(self.0.as_str(), |(at, _)| self.0.get(..at).unwrap_or(&self.0))
+        slashes.next().map_or(self.as_str(), |(at, _)| self.0.get(..at).unwrap_or(&self.0))
     }
 }
 

@@ -1,10 +1,20 @@
 //! A pod, as far as its volumes are concerned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::{OuterName, PodUid};
+
+/// When a volume's files are given to the pod's group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FsGroupChangePolicy {
+    /// Each time it is set up for the pod.
+    #[default]
+    Always,
+    /// Only when the volume's root folder does not have the group and its mode already.
+    OnRootMismatch,
+}
 
 /// What the host and the plugins need to know of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +33,9 @@ pub struct Pod {
     pub annotations: BTreeMap<String, String>,
     /// `spec.securityContext.fsGroup`.
     pub fs_group: Option<u32>,
+    /// `spec.securityContext.fsGroupChangePolicy`.
+    #[serde(default)]
+    pub fs_group_change_policy: FsGroupChangePolicy,
     /// `runAsUser`, when every container has the same.
     pub fs_user: Option<u32>,
     /// `spec.securityContext.supplementalGroups`.
@@ -32,6 +45,24 @@ pub struct Pod {
     /// The volumes that containers use, by outer name: what [`volumeMounts`](https://kubernetes.io/docs/concepts/storage/volumes/)
     /// or `volumeDevices` of any container name. A pod is mounted when all of these are.
     pub used_volumes: Vec<OuterName>,
+    /// What its containers and init containers ask for and may use.
+    #[serde(default)]
+    pub containers: Vec<ContainerResources>,
+    /// For a volume that a container mounts: the folders in it, as relative paths, on which containers mount other volumes.
+    /// Only the uppermost ones; what is nested deeper lies in another volume.
+    #[serde(default)]
+    pub nested_mounts: BTreeMap<OuterName, BTreeSet<String>>,
+}
+
+/// `resources` of one container, the quantities as they were written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerResources {
+    /// The container's name.
+    pub name: String,
+    /// `resources.limits`.
+    pub limits: BTreeMap<String, String>,
+    /// `resources.requests`.
+    pub requests: BTreeMap<String, String>,
 }
 
 impl Pod {

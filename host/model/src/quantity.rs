@@ -23,6 +23,20 @@ pub enum QuantityError {
 /// # Errors
 /// [`QuantityError`] says what is wrong with the text.
 pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
+    let whole = parse_scaled(text, 1)?;
+    u64::try_from(whole).map_err(|_| QuantityError::TooLarge(text.chars().take(64).collect()))
+}
+
+/// Reads a quantity in thousandths, rounding up: `1500` for `1.5`, as processors are counted.
+///
+/// # Errors
+/// [`QuantityError`] says what is wrong with the text.
+pub fn parse_thousandths(text: &str) -> Result<u128, QuantityError> {
+    parse_scaled(text, 1_000)
+}
+
+/// Reads a quantity times `scale`, rounding up.
+fn parse_scaled(text: &str, scale: u128) -> Result<u128, QuantityError> {
     let malformed = || QuantityError::Malformed(text.chars().take(64).collect());
     let unsigned = match text.as_bytes().first() {
         Some(b'-') => return Err(QuantityError::Negative(text.chars().take(64).collect())),
@@ -55,9 +69,9 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
         "Ei" => (1 << 60, 1),
         exponent => {
             let power: i32 = exponent.strip_prefix(['e', 'E']).and_then(|p| p.parse().ok()).ok_or_else(malformed)?;
-            let scale =
+            let power_of_ten =
                 10_u128.checked_pow(power.unsigned_abs()).ok_or_else(|| QuantityError::TooLarge(text.to_owned()))?;
-            if power < 0 { (1, scale) } else { (scale, 1) }
+            if power < 0 { (1, power_of_ten) } else { (power_of_ten, 1) }
         }
     };
     let too_large = || QuantityError::TooLarge(text.chars().take(64).collect());
@@ -69,8 +83,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     for _ in fraction.chars() {
         divisor = divisor.checked_mul(10).ok_or_else(too_large)?;
     }
-    let scaled = digits.checked_mul(multiplier).ok_or_else(too_large)?;
-    u64::try_from(scaled.div_ceil(divisor)).map_err(|_| too_large())
+    let scaled = digits.checked_mul(multiplier).and_then(|value| value.checked_mul(scale)).ok_or_else(too_large)?;
+    Ok(scaled.div_ceil(divisor))
 }
 
 #[cfg(test)]
@@ -92,6 +106,14 @@ mod tests {
             (".5Ki", 512),
         ] {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn processors_are_counted_in_thousandths() {
+        for (text, thousandths) in [("1", 1000), ("250m", 250), ("1.5", 1500), ("100u", 1), ("0", 0), ("2k", 2_000_000)]
+        {
+            assert_eq!(parse_thousandths(text), Ok(thousandths), "{text}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::names::SpecName;
 
@@ -24,7 +25,7 @@ pub struct VolumeSpec {
     /// The source's field name (`emptyDir`), which selects the plugin.
     pub source: String,
     /// The source's fields.
-    pub fields: serde_json::Map<String, serde_json::Value>,
+    pub fields: Map<String, Value>,
     /// The pod's claim says read-only, or the source does.
     pub read_only: bool,
     /// The PersistentVolume, if the volume comes from one.
@@ -126,20 +127,67 @@ impl VolumeSpec {
     /// One field of the source by its dotted path (`csi.driver`, `items.0.key`): a string as it is, a number or boolean in JSON's
     /// spelling, an object or list as JSON text; none when absent or null.
     pub fn parameter(&self, path: &str) -> Option<String> {
+        match self.value(path)? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+
+    /// What the source has at this path: `text`, `number`, `boolean`, `list` or `map`; none when absent or null.
+    pub fn kind(&self, path: &str) -> Option<&'static str> {
+        match self.value(path)? {
+            Value::Null => None,
+            Value::String(_) => Some("text"),
+            Value::Number(_) => Some("number"),
+            Value::Bool(_) => Some("boolean"),
+            Value::Array(_) => Some("list"),
+            Value::Object(_) => Some("map"),
+        }
+    }
+
+    /// The names of the fields of the map at this path, sorted, or the indices of the list; empty for anything else. The empty path is
+    /// the source itself.
+    pub fn fields_at(&self, path: &str) -> Vec<String> {
+        let of_map = |map: &Map<String, Value>| {
+            let mut names: Vec<String> = map.keys().cloned().collect();
+            names.sort();
+            names
+        };
+        if path.is_empty() {
+            return of_map(&self.fields);
+        }
+        match self.value(path) {
+            Some(Value::Object(map)) => of_map(map),
+            Some(Value::Array(list)) => (0..list.len()).map(|index| index.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether some text in the source, at any depth, is exactly this one: what a volume does not name, its plugin may not open.
+    pub fn names(&self, text: &str) -> bool {
+        fn holds(value: &Value, text: &str) -> bool {
+            match value {
+                Value::String(found) => found == text,
+                Value::Array(list) => list.iter().any(|value| holds(value, text)),
+                Value::Object(map) => map.values().any(|value| holds(value, text)),
+                Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            }
+        }
+        self.fields.values().any(|value| holds(value, text))
+    }
+
+    fn value(&self, path: &str) -> Option<&Value> {
         let (first, rest) = path.split_once('.').map_or((path, None), |(a, b)| (a, Some(b)));
         let mut value = self.fields.get(first)?;
         for part in rest.into_iter().flat_map(|rest| rest.split('.')) {
             value = match value {
-                serde_json::Value::Object(map) => map.get(part)?,
-                serde_json::Value::Array(list) => list.get(part.parse::<usize>().ok()?)?,
+                Value::Object(map) => map.get(part)?,
+                Value::Array(list) => list.get(part.parse::<usize>().ok()?)?,
                 _ => return None,
             };
         }
-        match value {
-            serde_json::Value::Null => None,
-            serde_json::Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
-        }
+        Some(value)
     }
 }
 
@@ -196,5 +244,21 @@ mod tests {
         assert_eq!(spec.parameter("a.b.x"), None);
         assert_eq!(spec.parameter("a.b.1.z"), None);
         assert_eq!(spec.parameter("a.b").as_deref(), Some("[1,\"two\",null]"));
+        for (path, kind) in [
+            ("a", Some("map")),
+            ("a.b", Some("list")),
+            ("a.b.0", Some("number")),
+            ("a.b.1", Some("text")),
+            ("a.b.2", None),
+            ("flag", Some("boolean")),
+            ("", None),
+        ] {
+            assert_eq!(spec.kind(path), kind, "{path}");
+        }
+        assert_eq!(spec.fields_at(""), ["a", "flag"]);
+        assert_eq!(spec.fields_at("a"), ["b"]);
+        assert_eq!(spec.fields_at("a.b"), ["0", "1", "2"]);
+        assert!(spec.fields_at("a.b.1").is_empty() && spec.fields_at("none").is_empty());
+        assert!(spec.names("two") && !spec.names("b") && !spec.names("tw"));
     }
 }

@@ -101,6 +101,8 @@ pub struct VolumeView {
 /// An operation that runs, or that failed and waits for its next try.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperationView {
+    /// Its number, as log lines and traces have it; 0 when it waits for its next try.
+    pub id: u64,
     /// What it does, as metrics name it: `volume_mount`.
     pub name: String,
     /// The volume's unique name.
@@ -111,6 +113,8 @@ pub struct OperationView {
     pub plugin: String,
     /// It runs now.
     pub running: bool,
+    /// What it is doing: `mount-target.attach`, `plugin code`; empty when it does not run.
+    pub step: String,
     /// When it began, or last failed.
     pub since: u64,
     /// It has passed its deadline: its thread is held by the kernel or by slow storage.

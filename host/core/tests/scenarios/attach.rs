@@ -98,3 +98,83 @@ fn a_single_pod_volume_moves_from_a_pod_that_is_gone_to_a_new_one() {
     assert_eq!(world.gone("a"), ["volume_unmount disk a"]);
     assert_eq!(world.done("volume_unmount disk a"), ["volume_mount disk b"]);
 }
+
+#[test]
+fn a_node_that_is_full_is_named_as_the_cause_to_those_who_wait() {
+    let mut world = World::new();
+    world.desire("a", vec![shared("disk")]);
+    let failure = volhost_model::Failure::new(FailureClass::Final, "AttachVolume.Attach", "no room for a 17th volume");
+    world.end("volume_attach disk", OperationReport::failed(failure));
+    let deadline = world.now;
+    world.step(Event::WaitMounted { waiter: 1, uid: uid("a"), deadline });
+    let told = world.answers[0].1.clone().unwrap_err();
+    assert_eq!(told.volumes[0].step, "AttachVolume.Attach");
+    assert_eq!(told.volumes[0].failure.as_ref().unwrap().message, "no room for a 17th volume");
+    assert_eq!(world.tick(), ["volume_attach disk"]);
+}
+
+#[test]
+fn a_report_that_leaves_out_a_mounted_volume_takes_nothing_away() {
+    let mut world = World::with(Config::default());
+    let name = shared("disk").unique_name;
+    world.desire("a", vec![shared("disk")]);
+    world.step(Event::ReportedInUse(vec![name.clone()]));
+    world.step(Event::NodeAttachments(vec![(name.clone(), "/dev/y".into())]));
+    world.settle();
+    assert!(world.step(Event::NodeAttachments(vec![])).is_empty());
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+    assert!(world.core.volume_is_attached(&name));
+}
+
+#[test]
+fn an_attachment_that_comes_and_goes_before_it_is_verified_holds_the_mount_up() {
+    let mut world = World::with(Config::default());
+    let name = shared("disk").unique_name;
+    world.desire("a", vec![shared("disk")]);
+    world.step(Event::ReportedInUse(vec![name.clone()]));
+    world.step(Event::NodeAttachments(vec![(name.clone(), "/dev/y".into())]));
+    world.step(Event::NodeAttachments(vec![]));
+    assert!(world.fails("verify_controller_attached_volume disk", FailureClass::Final).is_empty());
+    assert_eq!(world.state("a", "disk"), VolumeState::Attaching);
+    world.now += 1_000 * MS;
+    assert!(world.step(Event::Timer).is_empty(), "nothing is tried until it is reported again");
+    let again = Event::NodeAttachments(vec![(name, "/dev/y".into())]);
+    assert_eq!(world.step(again), ["verify_controller_attached_volume disk"]);
+}
+
+#[test]
+fn a_report_of_what_is_in_use_replaces_the_one_before() {
+    let mut world = World::with(Config::default());
+    let (one, two) = (shared("one").unique_name, shared("two").unique_name);
+    world.desire("a", vec![shared("one"), shared("two")]);
+    world.step(Event::NodeAttachments(vec![(one.clone(), "/dev/1".into()), (two.clone(), "/dev/2".into())]));
+    assert_eq!(world.step(Event::ReportedInUse(vec![one])), ["verify_controller_attached_volume one"]);
+    world.fails("verify_controller_attached_volume one", FailureClass::Final);
+    world.step(Event::ReportedInUse(vec![two]));
+    world.done("verify_controller_attached_volume two");
+    world.now += 1_000 * MS;
+    assert!(world.step(Event::Timer).is_empty(), "one is not reported any more");
+}
+
+#[test]
+fn a_volume_that_need_not_be_attached_any_more_is_mounted_and_its_attachment_given_up_at_the_end() {
+    let mut world = World::new();
+    world.desire("a", vec![shared("disk")]);
+    world.fails("volume_attach disk", FailureClass::Uncertain);
+    assert_eq!(world.desire("a", vec![staged("disk")]), ["volume_mount disk a"]);
+    world.settle();
+    world.gone("a");
+    world.done("volume_unmount disk a");
+    assert_eq!(world.done("unmount_device disk"), ["volume_detach disk"]);
+}
+
+#[test]
+fn a_second_pod_of_an_attached_volume_needs_no_second_attachment() {
+    let mut world = World::new();
+    world.desire("a", vec![shared("disk")]);
+    world.settle();
+    assert_eq!(world.desire("b", vec![shared("disk")]), ["volume_mount disk b"]);
+    world.settle();
+    world.gone("a");
+    assert!(world.done("volume_unmount disk a").is_empty(), "the other pod keeps the device and the attachment");
+}

@@ -163,10 +163,13 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
         labels: Default::default(),
         annotations: Default::default(),
         fs_group: None,
+        fs_group_change_policy: Default::default(),
         fs_user: None,
         supplemental_groups: vec![7],
         memory_limit: None,
         used_volumes,
+        containers: Vec::new(),
+        nested_mounts: [].into(),
     })
 }
 
@@ -228,4 +231,16 @@ pub fn changed(volume: &DesiredVolume, change: impl FnOnce(&mut VolumeSpec)) -> 
     let mut spec = VolumeSpec::clone(&volume.spec);
     change(&mut spec);
     DesiredVolume { spec: Arc::new(spec), ..volume.clone() }
+}
+
+/// A volume that pods share as a device, attached.
+pub fn raw(name: &str) -> DesiredVolume {
+    changed(&shared(name), |spec| {
+        spec.persistent_volume.as_mut().unwrap().volume_mode = volhost_model::spec::VolumeMode::Block;
+    })
+}
+
+/// The same, of another size.
+pub fn sized(volume: &DesiredVolume, capacity: u64) -> DesiredVolume {
+    changed(volume, |spec| spec.persistent_volume.as_mut().unwrap().capacity = Some(capacity))
 }

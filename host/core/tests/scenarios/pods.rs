@@ -98,6 +98,17 @@ fn a_volume_that_follows_its_source_is_refreshed_in_place() {
 }
 
 #[test]
+fn an_unresolved_volume_whose_source_changed_is_refreshed_once_it_is_resolved() {
+    let mut world = World::new();
+    let volume = volhost_core::DesiredVolume { follows_source: true, ..plain("a", "config") };
+    world.desire("a", vec![volume.clone()]);
+    world.settle();
+    world.desire_with("a", vec![], vec!["config"]);
+    assert!(world.step(Event::SourceChanged { uid: uid("a") }).is_empty());
+    assert_eq!(world.desire("a", vec![volume]), ["revolume_mount config a"]);
+}
+
+#[test]
 fn a_failed_refresh_keeps_the_mounted_content() {
     for class in [FailureClass::Final, FailureClass::Uncertain, FailureClass::Transient] {
         let mut world = World::new();
@@ -111,6 +122,32 @@ fn a_failed_refresh_keeps_the_mounted_content() {
         assert!(world.view("a", "config").failure.is_some());
         assert_eq!(world.tick(), ["revolume_mount config a"]);
     }
+}
+
+#[test]
+fn a_change_of_the_source_ends_the_wait_of_a_failed_refresh_and_of_a_failed_first_mount() {
+    let mut world = World::new();
+    let mut volume = plain("a", "config");
+    volume.follows_source = true;
+    world.desire("a", vec![volume]);
+    for _ in 0..5 {
+        world.fails("volume_mount config a", FailureClass::Final);
+        world.tick();
+    }
+    world.fails("volume_mount config a", FailureClass::Final);
+    assert_eq!(world.step(Event::SourceChanged { uid: uid("a") }), ["volume_mount config a"]);
+    world.done("volume_mount config a");
+    world.step(Event::SourceChanged { uid: uid("a") });
+    world.fails("revolume_mount config a", FailureClass::Final);
+    assert_eq!(world.step(Event::SourceChanged { uid: uid("a") }), ["revolume_mount config a"]);
+}
+
+#[test]
+fn a_change_of_the_source_does_not_hurry_volumes_that_do_not_follow_it() {
+    let mut world = World::new();
+    world.desire("a", vec![plain("a", "data")]);
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert!(world.step(Event::SourceChanged { uid: uid("a") }).is_empty());
 }
 
 #[test]
@@ -163,6 +200,18 @@ fn another_volume_in_the_same_folder_waits_until_the_first_is_gone() {
     assert_eq!(world.desire("a", vec![new]), ["volume_unmount disk a"]);
     let started = world.done("volume_unmount disk a");
     assert!(started.contains(&"volume_mount disk a".to_owned()), "{started:?}");
+}
+
+#[test]
+fn another_volume_in_the_same_folder_is_mounted_when_the_first_has_failed() {
+    for class in [FailureClass::Final, FailureClass::Transient] {
+        let mut new = staged("disk");
+        new.unique_name = volhost_model::UniqueVolumeName::shared(&plugin(), "other-handle").unwrap();
+        let mut world = World::new();
+        world.desire("a", vec![staged("disk")]);
+        assert!(world.desire("a", vec![new]).is_empty(), "the first still runs");
+        assert_eq!(world.fails("volume_mount disk a", class), ["volume_mount disk a"], "{class:?}");
+    }
 }
 
 #[test]

@@ -107,3 +107,13 @@ fn a_failed_unmount_of_what_was_complete_does_not_let_it_be_taken_over() {
     assert!(world.desire("a", vec![plain("a", "data")]).is_empty(), "the unmount runs");
     assert_eq!(world.fails("volume_unmount data a", FailureClass::Uncertain), ["volume_mount data a"]);
 }
+
+#[test]
+fn what_recovery_found_and_could_not_be_set_up_again_is_unmounted_when_unwanted() {
+    let mut world = World::new();
+    world.recovered("a", &plain("a", "data"), false);
+    world.desire("a", vec![plain("a", "data")]);
+    world.step(Event::SourcesSynced);
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert_eq!(world.gone("a"), ["volume_unmount data a"]);
+}

@@ -142,3 +142,48 @@ fn a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain() {
     world.settle();
     assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
 }
+
+#[test]
+fn a_device_that_fails_says_nothing_of_a_mount_that_may_stand() {
+    // The first try came as far as the pod's mount and heard nothing of either; the second fails at the device already.
+    for class in [FailureClass::Final, FailureClass::Uncertain] {
+        for device in [Some(DeviceReport::Unmounted), Some(DeviceReport::Uncertain), None] {
+            let mut world = with_disk();
+            device_fails(&mut world, FailureClass::Uncertain, None);
+            world.tick();
+            device_fails(&mut world, class, device);
+            assert_eq!(world.state("a", "disk"), VolumeState::Uncertain, "{class:?} {device:?}");
+            assert_eq!(world.gone("a"), ["volume_unmount disk a"], "{class:?} {device:?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_timed_out_has_not_come_to_the_pods_mount() {
+    let mut world = with_disk();
+    device_fails(&mut world, FailureClass::Uncertain, Some(DeviceReport::Uncertain));
+    assert!(world.core.possibly_mounted_volumes_of(&uid("a")).is_empty());
+    assert_eq!(world.gone("a"), ["unmount_device disk"]);
+}
+
+#[test]
+fn a_device_that_failed_is_not_there() {
+    let mut world = with_disk();
+    device_fails(&mut world, FailureClass::Final, Some(DeviceReport::Unmounted));
+    assert_eq!(world.state("a", "disk"), VolumeState::Pending);
+    assert!(world.gone("a").is_empty());
+    assert!(world.core.unused_volumes().is_empty());
+}
+
+#[test]
+fn a_tear_down_that_timed_out_is_repeated_or_the_volume_set_up_again() {
+    for (back, expected) in [(false, "volume_unmount data a"), (true, "volume_mount data a")] {
+        let mut world = World::new();
+        world.desire("a", vec![plain("a", "data")]);
+        world.settle();
+        world.gone("a");
+        world.fails("volume_unmount data a", FailureClass::Uncertain);
+        let started = if back { world.desire("a", vec![plain("a", "data")]) } else { world.tick() };
+        assert_eq!(started, [expected]);
+    }
+}

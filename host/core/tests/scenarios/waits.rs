@@ -162,3 +162,36 @@ fn draining_ends_the_wait_for_mounts() {
     assert!(!failure.timed_out && !failure.unknown_pod);
     assert!(failure.volumes[0].reason.contains("drain"));
 }
+
+#[test]
+fn twenty_pods_are_waited_for_each_by_itself() {
+    let mut world = World::new();
+    let pods: Vec<String> = (0..20).map(|n| format!("pod{n}")).collect();
+    for pod in &pods {
+        world.desire(pod, vec![plain(pod, "x")]);
+    }
+    world.settle();
+    for (waiter, pod) in pods.iter().enumerate() {
+        world.gone(pod);
+        let deadline = world.now + 1_000 * MS;
+        world.step(Event::WaitUnmounted { waiter: waiter as u64, uid: uid(pod), deadline });
+    }
+    for pod in pods.iter().step_by(2) {
+        world.done(&format!("volume_unmount x {pod}"));
+    }
+    assert_eq!(world.answers.len(), 10);
+    world.tick();
+    assert_eq!(world.answers.len(), 20, "the others at their deadline");
+    for (waiter, result) in &world.answers {
+        assert_eq!(result.is_ok(), waiter % 2 == 0, "{waiter}");
+    }
+}
+
+#[test]
+fn a_pod_without_volumes_is_unmounted_and_so_is_one_nobody_knows() {
+    let mut world = World::new();
+    world.desire("a", vec![]);
+    wait_unmounted(&mut world, "a", 60);
+    wait_unmounted(&mut world, "nobody", 60);
+    assert_eq!(world.answers, [(2, Ok(())), (2, Ok(()))]);
+}

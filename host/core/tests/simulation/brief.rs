@@ -2,33 +2,60 @@
 
 use volhost_core::Event;
 
-pub fn brief(event: &Event) -> String {
+use crate::sim::Sim;
+
+pub fn event(sim: &Sim<'_>, event: &Event) -> String {
     match event {
         Event::PodDesired(told) => {
             let volumes = told.volumes.iter().map(|volume| {
-                let capacity = volume.spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0);
-                format!("{}/{}/{capacity}", volume.outer_name, crate::volumes::variant_of(&volume.spec))
+                let (variant, capacity) =
+                    (crate::kinds::variant_of(&volume.spec), crate::kinds::capacity_of(&volume.spec));
+                format!("{}/{variant}/{capacity}", volume.outer_name)
             });
             let unresolved = told.unresolved.iter().map(|volume| format!("{}?", volume.outer_name));
-            format!("desired {} [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
+            format!("{} is wanted with [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
         }
+        Event::PodGone { uid } => format!("{uid} is gone"),
         Event::OperationDone { id, report } => {
-            let end =
-                report.result.as_ref().map_or_else(|failure| format!("{:?}", failure.class), |()| "Done".to_owned());
-            format!("end {id} {end} device={:?}", report.device)
+            let end = report
+                .result
+                .as_ref()
+                .map_or_else(|failure| format!("fails, {:?}", failure.class).to_lowercase(), |()| "is done".to_owned());
+            let device = report.device.map(|device| format!(", device {device:?}").to_lowercase()).unwrap_or_default();
+            format!("operation {id} {end}{device}")
         }
-        Event::Recovered(found) => {
+        Event::OperationOverdue { id, .. } => format!("operation {id} is overdue"),
+        Event::Recovered(found) => format!(
+            "found {} of {}, {}, {}",
+            found.unique_name,
+            found.pod,
+            if found.intact { "complete" } else { "not known to be complete" },
+            if found.spec.is_some() { "recorded" } else { "without a record" }
+        ),
+        Event::RecoveredDevice(found) => format!("found {} staged or attached", found.unique_name),
+        Event::NodeAttachments(list) => {
+            let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
+            format!("the controller reports attached: [{}]", names.join(" "))
+        }
+        Event::ReportedInUse(list) => {
+            let names: Vec<_> = list.iter().map(ToString::to_string).collect();
+            format!("the node's status says in use: [{}]", names.join(" "))
+        }
+        Event::WaitMounted { waiter, uid, deadline } => {
+            format!("waiter {waiter} waits {} s for {uid} to be mounted", deadline.saturating_sub(sim.now) / 1_000_000)
+        }
+        Event::WaitUnmounted { waiter, uid, deadline } => {
             format!(
-                "recovered {} {} intact={} spec={}",
-                found.pod,
-                found.unique_name,
-                found.intact,
-                found.spec.is_some()
+                "waiter {waiter} waits {} s for {uid} to be unmounted",
+                deadline.saturating_sub(sim.now) / 1_000_000
             )
         }
-        Event::RecoveredDevice(found) => format!("recovered device {}", found.unique_name),
-        Event::NodeAttachments(list) => format!("attachments {}", list.len()),
-        Event::ReportedInUse(list) => format!("reported in use {}", list.len()),
-        other => format!("{other:?}"),
+        Event::WaitCancelled { waiter: 0 } => "nothing".to_owned(),
+        Event::WaitCancelled { waiter } => format!("waiter {waiter} leaves"),
+        Event::Timer => "the timer goes off".to_owned(),
+        Event::SourcesSynced => "every source has spoken".to_owned(),
+        Event::SourceChanged { uid } => format!("the source of {uid} has changed"),
+        Event::PluginChanged { plugin } => format!("{plugin} is there anew"),
+        Event::Drain => "drain".to_owned(),
     }
 }

@@ -1,114 +1,149 @@
-//! The end of a run: no more faults, everything resolved, time goes on. The world has to become what is desired.
+//! The end of a run: no more faults, everything resolved, time goes on. The world has to become what is desired (rule R4).
 
-use std::collections::BTreeSet;
-
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::PodUid;
 use volhost_model::view::PodPhase;
 
+use crate::action::Fate;
+use crate::happen::everything;
+use crate::kinds::{Catalog, KINDS, PLUGINS, PODS, SMALLEST, VOLUMES, Wish};
+use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::Sim;
-use crate::truth::Fate;
-use crate::volumes::{KINDS, desired, kind_of, outer, variant_of};
 
 /// More turns than any run needs; without an end something spins.
 const TURNS: u32 = 20_000;
+/// What a crash at the end is made of.
+const LUCK: u64 = 1;
 
-impl Sim {
-    pub fn converge(&mut self) -> Result<(), String> {
-        self.note("*** no more faults".to_owned());
-        for mut told in self.live.clone().into_values() {
-            for volume in std::mem::take(&mut told.unresolved) {
-                let kind = KINDS.iter().find(|kind| outer(kind) == volume.outer_name).ok_or("no such kind")?;
-                told.volumes.push(desired(kind, &told.pod.uid, 0, 10));
+impl Sim<'_> {
+    pub fn converge(&mut self) -> Check {
+        self.note(|_| "*** no more faults".to_owned());
+        // A lie comes out when somebody looks at the kernel: at the next start.
+        if self.world.anything_lied() {
+            self.crash(LUCK)?;
+        }
+        self.world.elsewhere = [false; VOLUMES];
+        self.life.running.iter_mut().for_each(|running| running.hung = false);
+        for plugin in (0..PLUGINS).filter(|plugin| self.quarantined[*plugin]).collect::<Vec<_>>() {
+            self.quarantined[plugin] = false;
+            self.plugin_changed(plugin)?;
+        }
+        for pod in 0..PODS {
+            if let Some(mut told) = self.live[pod] {
+                for wish in told.wishes.iter_mut().filter(|wish| matches!(wish, Wish::Unresolved(_))) {
+                    *wish = Wish::Wanted { handle: 0, variant: 0, size: 0 };
+                }
+                self.live[pod] = Some(told);
+                self.tell(pod, told)?;
             }
-            self.live.insert(told.pod.uid.clone(), told.clone());
-            self.tell(told)?;
         }
         while !self.life.synced {
-            self.sources_go_on()?;
+            self.source_goes_on()?;
         }
-        let mut turns = 0;
-        loop {
-            turns += 1;
-            if turns > TURNS {
-                return Err("the machine does not come to rest".to_owned());
-            }
-            let in_use: BTreeSet<UniqueVolumeName> = self.life.core.volumes_in_use().into_iter().collect();
-            if !self.config.host_attaches && (in_use != self.truth.attached || turns < 10) {
-                self.controller_speaks()?;
-            } else if let Some(id) = self.life.running.keys().next().copied() {
-                self.end(id, Fate::Done)?;
-            } else if let Some(at) = self.life.armed {
-                self.now = self.now.max(at);
-                self.step(volhost_core::Event::Timer)?;
-            } else {
-                break;
-            }
-        }
-        self.check_end()
+        self.come_to_rest()?;
+        self.check_views()?;
+        self.check_after(&everything())?;
+        self.check_mounts()?;
+        self.check_shown()
     }
 
-    fn check_end(&self) -> Result<(), String> {
-        let none = std::collections::BTreeMap::new();
-        let live = if self.draining { &none } else { &self.live };
-        let mut wanted: BTreeSet<(PodUid, UniqueVolumeName)> = BTreeSet::new();
-        let mut blocked: BTreeSet<PodUid> = BTreeSet::new();
-        for (uid, told) in live {
-            for volume in &told.volumes {
-                let place = (uid.clone(), volume.unique_name.clone());
-                let Some(real) = self.truth.mounts.get(&place) else {
-                    let elsewhere =
-                        self.truth.mounts.keys().any(|(pod, other)| *other == volume.unique_name && pod != uid);
-                    if kind_of(&volume.unique_name).single_pod && elsewhere {
-                        blocked.insert(uid.clone());
-                        continue;
-                    }
-                    return Err(format!("{place:?} is wanted and not mounted"));
+    fn come_to_rest(&mut self) -> Check {
+        for _ in 0..TURNS {
+            if self.controller_is_due() {
+                self.write_status()?;
+                (0..VOLUMES).for_each(|volume| self.controller_acts(volume));
+                self.controller_reports()?;
+            }
+            if !self.life.running.is_empty() {
+                self.end(0, Fate::Done, 0)?;
+            } else if let Some(at) = self.life.armed {
+                self.now = self.now.max(at);
+                self.step(volhost_core::Event::Timer, everything())?;
+            } else if !self.controller_is_due() {
+                return Ok(());
+            }
+        }
+        broken(Rule::Convergence, "the machine does not come to rest")
+    }
+
+    /// The status, what is attached, or the report of it differs from what is in use.
+    fn controller_is_due(&self) -> bool {
+        if self.config.host_attaches {
+            return false;
+        }
+        let mut in_use = [false; VOLUMES];
+        for name in self.life.core.volumes_in_use() {
+            in_use[self.catalog.volume_id(&name)] = true;
+        }
+        let attached: [bool; VOLUMES] = std::array::from_fn(|volume| self.world.attached[volume].real);
+        in_use != attached || in_use != self.life.reported || self.life.attachments != Some(in_use)
+    }
+
+    fn check_mounts(&self) -> Check {
+        let (world, mut used) = (&self.world, [false; VOLUMES]);
+        for (volume, of) in self.catalog.volumes.iter().enumerate() {
+            for pod in 0..PODS {
+                let (real, wanted) = (world.mounts[volume][pod].real, self.life.wants(self.catalog, pod, volume));
+                used[volume] |= wanted.is_some();
+                let place = || format!("{} of pod{pod}", of.name);
+                let Some((variant, capacity)) = wanted else {
+                    hold(real.is_none(), Rule::Convergence, || format!("{} is left over", place()))?;
+                    continue;
                 };
-                if real.variant != variant_of(&volume.spec) {
-                    return Err(format!("{place:?} is mounted from the wrong source"));
-                }
-                if volume.follows_source && real.version != self.versions.get(uid).copied().unwrap_or(0) {
-                    return Err(format!("{place:?} shows stale content"));
-                }
-                let capacity = volume.spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0);
-                if volume.expandable && self.truth.sizes.get(&volume.unique_name).is_none_or(|size| *size < capacity) {
-                    return Err(format!("{place:?} is too small"));
-                }
-                wanted.insert(place);
+                let Some(real) = real else {
+                    hold(self.is_blocked(pod, volume), Rule::Convergence, || {
+                        format!("{} is wanted, and not mounted", place())
+                    })?;
+                    continue;
+                };
+                hold(real.variant == variant, Rule::Convergence, || format!("{} has the wrong source", place()))?;
+                let fresh = !of.kind.follows_source || real.version == self.versions[pod];
+                hold(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;
+                let large = !of.kind.expandable || world.sizes[volume].unwrap_or(SMALLEST) >= capacity;
+                hold(large, Rule::Convergence, || format!("{} is too small", place()))?;
             }
-        }
-        if let Some(place) = self.truth.mounts.keys().find(|place| !wanted.contains(*place)) {
-            return Err(format!("{place:?} is left over"));
-        }
-        let used = |volume: &UniqueVolumeName| wanted.iter().any(|(_, other)| other == volume);
-        if let Some(volume) = self.truth.devices.iter().find(|volume| !used(volume)) {
-            return Err(format!("the device of {volume} is left over"));
-        }
-        if let Some(volume) = self.truth.attached.iter().find(|volume| !used(volume)) {
-            return Err(format!("{volume} is left attached"));
-        }
-        let core = &self.life.core;
-        for pod in core.pods() {
-            let uid = PodUid::new(&*pod.uid).map_err(|error| error.to_string())?;
-            if pod.phase != PodPhase::Mounted && !blocked.contains(&uid) || !live.contains_key(&uid) {
-                return Err(format!("pod {uid} is shown as {:?}", pod.phase));
+            for (thing, how) in [(&world.devices[volume], "staged"), (&world.attached[volume], "attached")] {
+                hold(!thing.real || used[volume], Rule::Convergence, || format!("{} is left {how}", of.name))?;
             }
-        }
-        if core.pods().len() != live.len() {
-            return Err("a pod is not shown".to_owned());
-        }
-        // A failure of a pod that another pod keeps from the volume is remembered until its turn comes.
-        let blocked_at = |volume: &str| {
-            !blocked.is_empty() && KINDS.iter().any(|kind| kind.single_pod && volume.ends_with(kind.name))
-        };
-        let operations: Vec<_> =
-            core.operations().into_iter().filter(|view| view.running || !blocked_at(&view.volume)).collect();
-        if !core.unused_volumes().is_empty() || !operations.is_empty() {
-            return Err(format!("at rest, and yet: {:?} {operations:?}", core.unused_volumes()));
-        }
-        if !self.life.waiting.is_empty() {
-            return Err(format!("waiters {:?} were never answered", self.life.waiting));
         }
         Ok(())
+    }
+
+    /// Another pod has the volume, which is for one pod alone.
+    fn is_blocked(&self, pod: usize, volume: usize) -> bool {
+        let mounts = &self.world.mounts[volume];
+        self.catalog.volumes[volume].kind.single_pod
+            && (0..PODS).any(|other| other != pod && mounts[other].real.is_some())
+    }
+
+    fn is_any_blocked(&self, pod: usize) -> bool {
+        (0..VOLUMES).any(|volume| {
+            self.life.wants(self.catalog, pod, volume).is_some()
+                && self.world.mounts[volume][pod].real.is_none()
+                && self.is_blocked(pod, volume)
+        })
+    }
+
+    fn check_shown(&self) -> Check {
+        let core = &self.life.core;
+        let pods = core.pods();
+        let live = if self.life.draining { 0 } else { self.live.iter().flatten().count() };
+        hold(pods.len() == live, Rule::Convergence, || format!("{} pods are shown, not {live}", pods.len()))?;
+        for view in &pods {
+            let pod = Catalog::pod_id(&PodUid::new(&*view.uid).unwrap());
+            hold(view.phase == PodPhase::Mounted || self.is_any_blocked(pod), Rule::Convergence, || {
+                format!("pod{pod} is shown as {:?}", view.phase)
+            })?;
+        }
+        // A failure of a pod that another pod keeps from the volume is remembered until its turn comes.
+        let single = |volume: &str| {
+            KINDS.iter().any(|kind| kind.single_pod && volume.contains(kind.name))
+                && (0..PODS).any(|pod| self.is_any_blocked(pod))
+        };
+        let operations: Vec<_> =
+            core.operations().into_iter().filter(|view| view.running || !single(&view.volume)).collect();
+        hold(core.unused_volumes().is_empty() && operations.is_empty(), Rule::Convergence, || {
+            format!("at rest, and yet: {:?} {operations:?}", core.unused_volumes())
+        })?;
+        hold(self.life.waiting.is_empty(), Rule::Answers, || "somebody waits for ever".to_owned())
     }
 }

@@ -1,72 +1,105 @@
 //! The host dies at any moment, and another one finds what it left.
 
-use std::collections::BTreeSet;
-
 use volhost_core::{Event, RecoveredDevice, RecoveredVolume};
-use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
+use volhost_model::names::SpecName;
 
-use crate::sim::{Life, Sim};
-use crate::truth::{Fate, Place};
-use crate::volumes::{kind_of, plugin, pod, spec};
+use crate::action::Fate;
+use crate::happen::everything;
+use crate::kinds::{PODS, VOLUMES};
+use crate::life::Life;
+use crate::random::Random;
+use crate::rules::Check;
+use crate::sim::Sim;
 
-impl Sim {
-    /// The host dies; its operations come to some end without it. A new one finds what is there.
-    pub fn crash(&mut self) -> Result<(), String> {
-        self.note("*** crash".to_owned());
-        for (operation, version) in std::mem::take(&mut self.life.running).into_values() {
-            let fate = if self.random.chance(50) { Fate::Uncertain } else { Fate::Final };
-            self.truth.end(&operation, version, fate, &mut self.random);
+impl Sim<'_> {
+    /// The host dies; its operations come to some end without it. A new one finds what is there, with or without a record of it.
+    pub fn crash(&mut self, luck: u64) -> Check {
+        let mut random = Random::new(luck);
+        self.note(|_| "*** the host dies, and starts again".to_owned());
+        for running in std::mem::take(&mut self.life.running) {
+            self.met.insert((running.operation.kind.name(), "crash"));
+            let fate = match random.below(4) {
+                0 => Fate::Final,
+                1 => Fate::Done,
+                2 => Fate::UncertainAtDevice,
+                _ => Fate::Uncertain,
+            };
+            let place = (running.volume, running.pod);
+            let luck = u8::try_from(random.below(256)).unwrap();
+            self.world.end(self.catalog, &running.operation, place, running.version, fate, luck);
         }
-        let gone: Vec<PodUid> = self.live.keys().filter(|_| self.random.chance(20)).cloned().collect();
-        gone.iter().for_each(|uid| drop(self.live.remove(uid)));
-        self.life = Life::new(self.config);
-        self.life.recovering = true;
-        self.draining = false;
-        self.truth.old_mounts = self.truth.mounts.keys().cloned().collect();
-        self.truth.old_devices = self.truth.devices.clone();
-        self.truth.old_attached = self.truth.attached.clone();
-        let mounts: Vec<(Place, u64)> =
-            self.truth.mounts.iter().map(|(place, real)| (place.clone(), real.variant)).collect();
-        for ((uid, volume), variant) in mounts {
-            let kind = kind_of(&volume);
-            let recorded = self.random.chance(80);
-            // Complete is what has its device, and was brought to its size.
-            let complete = (!kind.device_mountable || self.truth.devices.contains(&volume))
-                && (!kind.expandable || self.truth.sizes.contains_key(&volume));
-            let intact = complete && self.random.chance(70);
-            let place = (uid.clone(), volume.clone());
-            self.life.unsettled.insert(place.clone());
-            if intact && recorded {
-                self.life.intact.insert(place, variant);
+        for live in &mut self.live {
+            if random.chance(20) {
+                *live = None;
             }
-            let found = RecoveredVolume {
-                pod: uid.clone(),
-                known_pod: recorded.then(|| pod(&uid, vec![])),
-                plugin: plugin(),
-                spec_name: SpecName::new(kind.name).unwrap(),
-                unique_name: volume,
-                // A block volume is found in a folder of its own, so its mode is always known: by its spec.
-                spec: (recorded || kind.block).then(|| spec(kind, variant, 10)),
-                intact: intact && recorded,
-                attachable: kind.attachable,
-                device_mountable: kind.device_mountable,
-            };
-            self.step(Event::Recovered(found))?;
         }
-        let staged: BTreeSet<UniqueVolumeName> = self.truth.devices.union(&self.truth.attached).cloned().collect();
-        for volume in staged {
-            let kind = kind_of(&volume);
-            let found = RecoveredDevice {
-                plugin: plugin(),
-                spec_name: SpecName::new(kind.name).unwrap(),
-                unique_name: volume,
-                spec: kind.block.then(|| spec(kind, 0, 10)),
-                attachable: kind.attachable,
-                device_mountable: kind.device_mountable,
-            };
-            self.step(Event::RecoveredDevice(found))?;
+        self.life = Life::new(self.config);
+        self.life.now = self.now;
+        self.life.recovering = true;
+        self.settle_the_world();
+        for volume in 0..VOLUMES {
+            for pod in 0..PODS {
+                self.recover(volume, pod, &mut random)?;
+            }
+            self.recover_device(volume)?;
         }
         self.life.recovering = false;
-        self.check_world()
+        self.check_after(&everything())
+    }
+
+    /// What was open is decided now: nobody is left who could say that it was.
+    fn settle_the_world(&mut self) {
+        for mount in self.world.mounts.iter_mut().flatten() {
+            (mount.late, mount.lied, mount.old) = (None, false, mount.real.is_some());
+        }
+        for thing in self.world.devices.iter_mut().chain(&mut self.world.attached) {
+            (thing.late, thing.lied, thing.old) = (None, false, thing.real);
+        }
+    }
+
+    fn recover(&mut self, volume: usize, pod: usize, random: &mut Random) -> Check {
+        let Some(real) = self.world.mounts[volume][pod].real else {
+            return Ok(());
+        };
+        let of = &self.catalog.volumes[volume];
+        let recorded = random.chance(80);
+        // Complete is what has its device and its attachment, and was brought to its size.
+        let complete = real.complete
+            && (!of.kind.device_mountable || self.world.devices[volume].real)
+            && (!of.kind.attachable || self.world.attached[volume].real)
+            && (!of.kind.expandable || self.world.sizes[volume].is_some());
+        let found = RecoveredVolume {
+            pod: self.catalog.uids[pod].clone(),
+            known_pod: recorded.then(|| self.catalog.pod(pod, 0, vec![])),
+            plugin: self.catalog.plugin_of(volume).clone(),
+            spec_name: SpecName::new(of.kind.name).unwrap(),
+            unique_name: of.name.clone(),
+            // A block volume is found in a folder of its own, so its mode is always known: by its spec.
+            spec: (recorded || of.kind.block).then(|| self.catalog.spec(of.kind_id, real.variant, 0).clone()),
+            intact: complete && recorded && random.chance(80),
+            attachable: of.kind.attachable,
+            device_mountable: of.kind.device_mountable,
+        };
+        self.met.insert(("recovered", if found.intact { "complete" } else { "broken" }));
+        self.met.insert(("recovered", if recorded { "recorded" } else { "unrecorded" }));
+        self.step(Event::Recovered(found), everything())
+    }
+
+    fn recover_device(&mut self, volume: usize) -> Check {
+        let of = &self.catalog.volumes[volume];
+        let attached = self.world.attached[volume].real && self.config.host_attaches;
+        if !self.world.devices[volume].real && !attached {
+            return Ok(());
+        }
+        self.met.insert(("recovered", if self.world.devices[volume].real { "staged" } else { "attached" }));
+        let found = RecoveredDevice {
+            plugin: self.catalog.plugin_of(volume).clone(),
+            spec_name: SpecName::new(of.kind.name).unwrap(),
+            unique_name: of.name.clone(),
+            spec: of.kind.block.then(|| self.catalog.spec(of.kind_id, 0, 0).clone()),
+            attachable: of.kind.attachable,
+            device_mountable: of.kind.device_mountable,
+        };
+        self.step(Event::RecoveredDevice(found), everything())
     }
 }

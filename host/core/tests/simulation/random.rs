@@ -27,9 +27,4 @@ impl Random {
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
-
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        let at = usize::try_from(self.below(items.len() as u64)).unwrap();
-        items.get(at)
-    }
 }

@@ -1,385 +1,245 @@
-//! The driver: chooses what happens next, hands it to the machine, and carries out what the machine answers.
+//! The driver: hands the machine what happens, and carries out what it answers.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use volhost_core::config::Mutation;
 use volhost_core::{
-    BACKOFF_INITIAL, Command, Config, Core, DesiredPod, Event, Operation, OperationId, OperationReport, Time, WaiterId,
+    Command, Config, DesiredPod, DesiredVolume, Event, Operation, OperationKind, Time, UnresolvedVolume,
 };
-use volhost_model::names::{PodUid, UniqueVolumeName};
 
-use crate::brief::brief;
+use crate::action::Timed;
+use crate::brief;
+use crate::kinds::{Catalog, KINDS, PODS, PodId, Told, VOLUMES, VolumeId, Wish};
+use crate::life::{Ended, Life, Running};
 use crate::random::Random;
-use crate::truth::{Fate, Place, Truth, any_fate};
-use crate::volumes::{KINDS, desired, outer, plugin, pod, uid, unresolved};
+use crate::rules::{Broken, Check, Rule, broken};
+use crate::speech::Said;
+use crate::world::World;
 
-const PODS: u64 = 6;
-const TRACE_LINES: usize = 80;
-const SECOND: Time = 1_000_000;
+pub const SECOND: Time = 1_000_000;
+const TRACE_LINES: usize = 400;
+/// All volumes are looked at again after this many steps, the others only when an event concerns them.
+const STEPS_TO_LOOK: u64 = 64;
 
+/// What makes a run; with the actions it is always the same.
 #[derive(Clone, Copy)]
 pub struct Settings {
-    pub seed: u64,
-    pub steps: u64,
+    pub host_attaches: bool,
     pub mutation: Option<Mutation>,
+    /// Keep a trace.
+    pub traced: bool,
 }
 
-/// One run. Everything that a crash of the host destroys is in `life`.
-pub struct Sim {
+/// One run.
+pub struct Sim<'a> {
+    pub catalog: &'a Catalog,
     pub settings: Settings,
-    pub random: Random,
     pub config: Config,
     pub now: Time,
-    pub truth: Truth,
+    pub world: World,
     /// What sources would say now.
-    pub live: BTreeMap<PodUid, DesiredPod>,
+    pub live: [Option<Told>; PODS],
     /// How often each pod's source has changed.
-    pub versions: BTreeMap<PodUid, u64>,
-    pub draining: bool,
-    pub next_waiter: WaiterId,
+    pub versions: [u32; PODS],
+    pub quarantined: [bool; crate::kinds::PLUGINS],
+    /// The volumes the node's status says are in use; it outlives the host.
+    pub status: [bool; VOLUMES],
+    pub next_waiter: u64,
+    pub steps: u64,
+    /// What has happened: operations with their ends, and what else a run should meet.
+    pub met: BTreeSet<(&'static str, &'static str)>,
     pub life: Life,
     trace: VecDeque<String>,
 }
 
-/// The machine, and what it was told and asked since it began.
-pub struct Life {
-    pub core: Core,
-    pub running: BTreeMap<OperationId, (Operation, u64)>,
-    pub last_id: OperationId,
-    pub told: BTreeMap<PodUid, DesiredPod>,
-    pub synced: bool,
-    /// Recovery is feeding in what it finds.
-    pub recovering: bool,
+/// What one step is about, and what came of it.
+#[derive(Default)]
+pub struct Turn {
+    pub ended: Option<Ended>,
+    pub plugin_changed: Option<usize>,
+    /// The pod whose source has changed: what follows it need not wait any more.
+    pub source_changed: Option<PodId>,
+    /// An overdue operation's pod and volume.
+    pub overdue: Option<(VolumeId, Option<PodId>)>,
+    /// What was unresolved, and why, before its source spoke again.
+    pub new_reasons: u32,
+    pub started: Vec<(VolumeId, Option<PodId>, &'static str)>,
+    pub said: Said,
     pub armed: Option<Time>,
-    /// Whom each waits for, and whether until it is mounted.
-    pub waiting: BTreeMap<WaiterId, (PodUid, bool)>,
-    /// Places recovery found and nothing has settled: not to be taken away before every source has spoken.
-    pub unsettled: BTreeSet<Place>,
-    /// Of those, the ones that may be taken over, with the spec's variant.
-    pub intact: BTreeMap<Place, u64>,
-    pub failed_at: BTreeMap<(UniqueVolumeName, Option<PodUid>, &'static str), Time>,
+    /// Volumes and pods that may have changed, as bits.
+    pub volumes: u32,
+    pub pods: u8,
 }
 
-impl Life {
-    pub fn new(config: Config) -> Self {
-        Self {
-            core: Core::new(config),
-            running: BTreeMap::new(),
-            last_id: 0,
-            told: BTreeMap::new(),
-            synced: false,
-            recovering: false,
-            armed: None,
-            waiting: BTreeMap::new(),
-            unsettled: BTreeSet::new(),
-            intact: BTreeMap::new(),
-            failed_at: BTreeMap::new(),
-        }
-    }
+pub const ALL_VOLUMES: u32 = (1 << VOLUMES) - 1;
+pub const ALL_PODS: u8 = (1 << PODS) - 1;
 
-    /// Whatever failed on the volume may be tried at once again.
-    pub fn forgive(&mut self, concerned: impl Fn(&UniqueVolumeName) -> bool) {
-        self.failed_at.retain(|(volume, _, _), _| !concerned(volume));
-    }
-}
-
-impl Sim {
-    pub fn new(settings: Settings) -> Self {
-        let mut random = Random::new(settings.seed);
-        let config = Config { host_attaches: random.chance(50), mutation: settings.mutation };
+impl<'a> Sim<'a> {
+    pub fn new(catalog: &'a Catalog, settings: Settings) -> Self {
+        let config = Config { host_attaches: settings.host_attaches, mutation: settings.mutation };
         Self {
+            catalog,
             settings,
-            random,
             config,
             now: 1_700_000_000 * SECOND,
-            truth: Truth::default(),
-            live: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            draining: false,
+            world: World::new(),
+            live: [None; PODS],
+            versions: [0; PODS],
+            quarantined: [false; crate::kinds::PLUGINS],
+            status: [false; VOLUMES],
             next_waiter: 1,
+            steps: 0,
+            met: BTreeSet::new(),
             life: Life::new(config),
             trace: VecDeque::new(),
         }
     }
 
-    /// Runs to the end.
-    ///
-    /// # Errors
-    /// The rule that was broken, with the last lines of the trace.
-    pub fn run(&mut self) -> Result<(), String> {
-        let result = (0..self.settings.steps).try_for_each(|_| self.act()).and_then(|()| self.converge());
-        result.map_err(|failure| {
-            let trace: Vec<String> = self.trace.drain(..).collect();
-            format!("seed {} ({:?}):\n{}\n=> {failure}", self.settings.seed, self.config, trace.join("\n"))
-        })
+    /// Lets all of it happen, then lets it come to rest.
+    pub fn run(&mut self, actions: &[Timed]) -> Result<(), Broken> {
+        actions.iter().try_for_each(|timed| self.act(timed))?;
+        self.converge()
     }
 
-    pub fn note(&mut self, line: String) {
+    /// The trace of the run, if one was kept.
+    pub fn trace(&self) -> String {
+        self.trace.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    pub fn note(&mut self, line: impl FnOnce(&Self) -> String) {
+        if !self.settings.traced {
+            return;
+        }
         if self.trace.len() == TRACE_LINES {
             self.trace.pop_front();
         }
         let at = self.now % (100_000 * SECOND);
-        self.trace.push_back(format!("{:>12.3} {line}", at as f64 / 1e6));
+        let line = format!("{:>12.3} {}", at as f64 / 1e6, line(self));
+        self.trace.push_back(line);
     }
 
-    fn act(&mut self) -> Result<(), String> {
-        self.now += self.random.below(50_000);
-        let number = self.random.below(PODS);
-        let uid = uid(number);
-        match self.random.below(100) {
-            0..=13 => self.tell_pod(&uid),
-            14..=19 => self.pod_gone(&uid),
-            20..=54 => self.end_any(),
-            55..=57 => self.overdue(),
-            58..=69 => self.advance(),
-            70..=73 => self.source_changed(&uid),
-            74 => self.plugin_changed(),
-            75..=80 => self.wait(uid),
-            81..=82 => self.cancel(),
-            83..=89 => self.controller_speaks(),
-            90..=95 => self.sources_go_on(),
-            96..=97 => self.crash(),
-            98 if self.random.chance(3) => self.drain(),
-            _ => self.nonsense(),
-        }
+    /// Lets one thing happen.
+    pub fn act(&mut self, timed: &Timed) -> Check {
+        self.now += Time::from(timed.after);
+        self.happen(timed.action)
     }
 
-    /// A pod with any volumes; much of it as before, so that things also stay.
-    fn tell_pod(&mut self, uid: &PodUid) -> Result<(), String> {
-        let before = self.live.get(uid).cloned();
-        let mut told = DesiredPod { pod: pod(uid, vec![]), volumes: vec![], unresolved: vec![] };
-        let mut used = vec![];
-        for kind in &KINDS {
-            let name = outer(kind);
-            let old = before.as_ref().and_then(|pod| pod.volumes.iter().find(|volume| volume.outer_name == name));
-            match (old, self.random.below(100)) {
-                (_, 0..=9) => told.unresolved.push(unresolved(kind, self.random.below(2))),
-                (Some(old), 10..=69) => told.volumes.push(old.clone()),
-                (_, 10..=49) => {
-                    let (variant, capacity) = (self.random.below(2), 10 + self.random.below(3));
-                    told.volumes.push(desired(kind, uid, variant, capacity));
+    /// The source's present word on the pod, as the machine is told.
+    pub fn desired_pod(&self, pod: PodId, told: &Told) -> DesiredPod {
+        let mut volumes = Vec::new();
+        let mut unresolved = Vec::new();
+        let mut used = Vec::new();
+        for (kind_id, kind) in KINDS.iter().enumerate() {
+            let outer_name = self.catalog.outer(kind_id).clone();
+            match told.wishes[kind_id] {
+                Wish::Nothing => continue,
+                Wish::Unresolved(reason) => unresolved.push(UnresolvedVolume {
+                    outer_name: outer_name.clone(),
+                    reason: if reason == 0 { "claim not bound" } else { "claim not found" }.to_owned(),
+                }),
+                Wish::Wanted { handle, variant, size } => {
+                    let volume = self.catalog.volume_of(pod, kind_id, handle);
+                    volumes.push(DesiredVolume {
+                        outer_name: outer_name.clone(),
+                        unique_name: self.catalog.volumes[volume].name.clone(),
+                        plugin: self.catalog.plugin_of(volume).clone(),
+                        spec: self.catalog.spec(kind_id, variant, size).clone(),
+                        attachable: kind.attachable,
+                        device_mountable: kind.device_mountable,
+                        follows_source: kind.follows_source,
+                        expandable: kind.expandable,
+                    });
                 }
-                _ => continue,
             }
-            used.push(name);
+            used.push(outer_name);
         }
-        told.pod = pod(uid, used);
-        self.live.insert(uid.clone(), told.clone());
-        self.tell(told)
+        DesiredPod { pod: self.catalog.pod(pod, told.label, used), volumes, unresolved }
     }
 
-    pub fn tell(&mut self, told: DesiredPod) -> Result<(), String> {
-        let uid = told.pod.uid.clone();
-        self.forgive_pod(&uid);
-        for volume in &told.volumes {
-            let place = (uid.clone(), volume.unique_name.clone());
-            if self.life.intact.get(&place).is_some_and(|variant| *variant == crate::volumes::variant_of(&volume.spec))
-                && !self.draining
-            {
-                self.life.unsettled.remove(&place);
-            }
+    /// The volumes that an event about the pod may concern, as bits.
+    pub fn volumes_of(&self, pod: PodId) -> u32 {
+        let mut bits = 0;
+        for volume in 0..VOLUMES {
+            let concerned =
+                self.life.said(self.catalog, pod, volume).is_some() || self.life.known[volume].mounts[pod].is_some();
+            bits |= u32::from(concerned) << volume;
         }
-        self.life.told.insert(uid.clone(), told.clone());
-        self.forgive_pod(&uid);
-        self.step(Event::PodDesired(told))
+        bits
     }
 
-    fn pod_gone(&mut self, uid: &PodUid) -> Result<(), String> {
-        self.forgive_pod(uid);
-        self.live.remove(uid);
-        self.life.told.remove(uid);
-        self.step(Event::PodGone { uid: uid.clone() })
-    }
-
-    fn forgive_pod(&mut self, uid: &PodUid) {
-        let mounts = self.truth.mounts.keys().filter(|(pod, _)| pod == uid).map(|(_, volume)| volume.clone());
-        let mut volumes: BTreeSet<UniqueVolumeName> = mounts.collect();
-        volumes.extend(
-            self.life.told.get(uid).into_iter().flat_map(|told| &told.volumes).map(|volume| volume.unique_name.clone()),
-        );
-        volumes.extend(
-            self.life
-                .core
-                .possibly_mounted_volumes_of(uid)
-                .iter()
-                .map(|v| UniqueVolumeName::new(&*v.unique_name).unwrap()),
-        );
-        self.life.forgive(|volume| volumes.contains(volume));
-    }
-
-    fn end_any(&mut self) -> Result<(), String> {
-        let ids: Vec<OperationId> = self.life.running.keys().copied().collect();
-        let Some(id) = self.random.pick(&ids).copied() else {
-            return self.advance();
-        };
-        let fate = any_fate(&mut self.random);
-        self.end(id, fate)
-    }
-
-    pub fn end(&mut self, id: OperationId, fate: Fate) -> Result<(), String> {
-        let (operation, version) = self.life.running.remove(&id).unwrap();
-        let report = self.truth.end(&operation, version, fate, &mut self.random);
-        let key = (operation.volume.clone(), operation.pod_uid.clone(), operation.kind.name());
-        if report.result.is_ok() {
-            self.life.forgive(|volume| *volume == operation.volume);
-            if let Some(pod) = &operation.pod_uid {
-                self.life.unsettled.remove(&(pod.clone(), operation.volume.clone()));
-            }
-        } else {
-            self.life.failed_at.insert(key, self.now);
-        }
-        self.step(Event::OperationDone { id, report })
-    }
-
-    fn overdue(&mut self) -> Result<(), String> {
-        let ids: Vec<OperationId> = self.life.running.keys().copied().collect();
-        let Some(id) = self.random.pick(&ids).copied() else {
-            return Ok(());
-        };
-        self.step(Event::OperationOverdue { id, message: "it hangs".to_owned() })
-    }
-
-    fn advance(&mut self) -> Result<(), String> {
-        match self.life.armed.take() {
-            Some(at) => {
-                self.now = self.now.max(at);
-                self.step(Event::Timer)
-            }
-            None => {
-                self.now += self.random.below(SECOND);
-                Ok(())
-            }
-        }
-    }
-
-    fn source_changed(&mut self, uid: &PodUid) -> Result<(), String> {
-        *self.versions.entry(uid.clone()).or_default() += 1;
-        self.step(Event::SourceChanged { uid: uid.clone() })
-    }
-
-    fn plugin_changed(&mut self) -> Result<(), String> {
-        self.life.forgive(|_| true);
-        self.step(Event::PluginChanged { plugin: plugin() })
-    }
-
-    fn wait(&mut self, uid: PodUid) -> Result<(), String> {
-        let waiter = self.next_waiter;
-        self.next_waiter += 1;
-        let deadline = self.now + self.random.below(123 * SECOND);
-        let mounted = self.random.chance(60);
-        self.life.waiting.insert(waiter, (uid.clone(), mounted));
-        if mounted {
-            self.step(Event::WaitMounted { waiter, uid, deadline })
-        } else {
-            self.step(Event::WaitUnmounted { waiter, uid, deadline })
-        }
-    }
-
-    fn cancel(&mut self) -> Result<(), String> {
-        let waiting: Vec<WaiterId> = self.life.waiting.keys().copied().collect();
-        let Some(waiter) = self.random.pick(&waiting).copied() else {
-            return Ok(());
-        };
-        self.life.waiting.remove(&waiter);
-        self.step(Event::WaitCancelled { waiter })
-    }
-
-    /// The node's status is written, or the controller reports; it attaches what is in use, and detaches the rest.
-    pub fn controller_speaks(&mut self) -> Result<(), String> {
-        let in_use = self.life.core.volumes_in_use();
-        self.life.forgive(|_| true);
-        self.step(Event::ReportedInUse(in_use.clone()))?;
-        if self.config.host_attaches || self.random.chance(30) {
-            return Ok(());
-        }
-        self.truth.attached = in_use.into_iter().collect();
-        let report = self.truth.attached.iter().map(|name| (name.clone(), "/dev/sim".to_owned())).collect();
-        self.life.forgive(|_| true);
-        self.step(Event::NodeAttachments(report))
-    }
-
-    /// After a start, sources tell of one pod after the other, and then that they have told all.
-    pub fn sources_go_on(&mut self) -> Result<(), String> {
-        let untold = self.live.iter().find(|(uid, _)| !self.life.told.contains_key(*uid)).map(|(_, told)| told.clone());
-        if let Some(told) = untold {
-            return self.tell(told);
-        }
-        self.life.synced = true;
-        self.life.forgive(|_| true);
-        self.step(Event::SourcesSynced)
-    }
-
-    fn drain(&mut self) -> Result<(), String> {
-        self.draining = true;
-        self.life.forgive(|_| true);
-        self.step(Event::Drain)
-    }
-
-    /// Answers and timers that nobody asked for change nothing; a clock that runs backwards is not believed.
-    fn nonsense(&mut self) -> Result<(), String> {
-        // What has come due meanwhile is not to be blamed on the nonsense.
-        self.step(Event::WaitCancelled { waiter: 0 })?;
-        let id = self.life.last_id + self.random.below(5) + 1;
-        let ended = self.random.below(self.life.last_id + 1);
-        let id = if self.life.running.contains_key(&ended) { id } else { ended };
-        let before = (self.life.core.pods(), self.life.core.operations());
-        self.step(Event::OperationDone { id, report: OperationReport::done() })?;
-        self.step(Event::OperationOverdue { id, message: String::new() })?;
-        if before != (self.life.core.pods(), self.life.core.operations()) {
-            return Err(format!("an answer for operation {id}, which does not run, changed something"));
-        }
-        let (now, past) = (self.now, self.now - 3 * SECOND);
-        self.now = past;
-        let result = self.step(Event::WaitCancelled { waiter: 0 });
-        self.now = now;
-        result
-    }
-
-    /// Hands the machine one event, checks its answers one by one, then the whole.
-    pub fn step(&mut self, event: Event) -> Result<(), String> {
-        self.note(format!("  {}", brief(&event)));
-        let timer = event == Event::Timer;
-        if timer {
+    /// Hands the machine one event, checks its answers one by one, then what it holds.
+    pub fn step(&mut self, event: Event, mut turn: Turn) -> Check {
+        self.steps += 1;
+        self.note(|sim| brief::event(sim, &event));
+        if event == Event::Timer {
             self.life.armed = None;
         }
+        self.life.now = self.life.now.max(self.now);
+        self.touch_what_is_due(&mut turn);
         for command in self.life.core.step(self.now, event) {
             match command {
-                Command::Start(operation) => {
-                    let pod = operation.pod_uid.as_ref().map(ToString::to_string).unwrap_or_default();
-                    self.note(format!("      start {} {:?} {} {pod}", operation.id, operation.kind, operation.volume));
-                    self.check_start(&operation)?;
-                    self.life.last_id = operation.id;
-                    let slot = (operation.volume.clone(), operation.pod_uid.clone());
-                    self.life.failed_at.retain(|(volume, pod, name), _| {
-                        (volume, pod) != (&slot.0, &slot.1) || *name == operation.kind.name()
-                    });
-                    let version =
-                        operation.pod_uid.as_ref().and_then(|pod| self.versions.get(pod)).copied().unwrap_or(0);
-                    self.life.running.insert(operation.id, (operation, version));
-                }
+                Command::Start(operation) => self.started(operation, &mut turn)?,
                 Command::ArmTimer(at) => {
+                    self.note(|_| format!("      arm the timer for {:.3}", (at % (100_000 * SECOND)) as f64 / 1e6));
                     if self.life.armed.is_some_and(|armed| armed <= at) {
-                        return Err(format!("the timer was armed again for {at}, which is not earlier"));
+                        return broken(Rule::Timer, format!("it was armed again for {at}, which is not earlier"));
                     }
                     self.life.armed = Some(at);
+                    turn.armed = Some(at);
                 }
-                Command::Answer { waiter, result } => {
-                    self.note(format!("      answer {waiter} {}", if result.is_ok() { "ok" } else { "failed" }));
-                    let Some((uid, mounted)) = self.life.waiting.remove(&waiter) else {
-                        return Err(format!("waiter {waiter} was answered though it does not wait"));
-                    };
-                    if result.is_ok() {
-                        self.check_answer(&uid, mounted)?;
-                    }
-                }
-                Command::Publish(_) => {}
+                Command::Answer { waiter, result } => self.answered(waiter, &result)?,
+                Command::Publish(notice) => self.published(notice, &mut turn)?,
             }
         }
-        self.check_world()
+        if self.steps.is_multiple_of(STEPS_TO_LOOK) {
+            (turn.volumes, turn.pods) = (ALL_VOLUMES, ALL_PODS);
+        }
+        self.check_after(&turn)
     }
 
-    /// The wait that a failed key has at least.
-    pub fn shortest_wait() -> Time {
-        BACKOFF_INITIAL
+    /// A retry that is due may be taken up whatever the event is about.
+    fn touch_what_is_due(&self, turn: &mut Turn) {
+        for (volume, known) in self.life.known.iter().enumerate() {
+            let due = known.failures.iter().flatten().any(|failed| failed.retry_at <= self.life.now);
+            turn.volumes |= u32::from(due) << volume;
+        }
     }
+
+    fn started(&mut self, operation: Operation, turn: &mut Turn) -> Check {
+        let volume = self.catalog.volume_id(&operation.volume);
+        let pod = operation.pod_uid.as_ref().map(Catalog::pod_id);
+        self.note(|_| {
+            let pod = operation.pod_uid.as_ref().map(|uid| format!(" of {uid}")).unwrap_or_default();
+            format!("      start {}: {:?} {}{pod}", operation.id, operation.kind, operation.volume)
+        });
+        let kind = self.catalog.volumes[volume].kind;
+        let alone = match operation.kind {
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => kind.attachable || kind.device_mountable,
+            OperationKind::Unmount | OperationKind::Unmap => false,
+            _ => true,
+        };
+        let starting = Running {
+            volume,
+            pod,
+            key_pod: pod.filter(|_| !alone),
+            version: pod.map_or(0, |pod| self.versions[pod]),
+            hung: false,
+            operation,
+        };
+        self.check_start(&starting, turn)?;
+        self.life.last_id = starting.operation.id;
+        turn.started.push((volume, pod, starting.operation.kind.name()));
+        turn.volumes |= 1 << volume;
+        self.life.running.push(starting);
+        Ok(())
+    }
+}
+
+/// The actions of a seed, and how its run is set up.
+pub fn script(seed: u64, length: usize, mutation: Option<Mutation>) -> (Settings, Vec<Timed>) {
+    let mut random = Random::new(seed);
+    let host_attaches = random.chance(50);
+    let lies = random.chance(25);
+    let actions = (0..length).map(|_| Timed::any(&mut random, lies)).collect();
+    (Settings { host_attaches, mutation, traced: false }, actions)
 }

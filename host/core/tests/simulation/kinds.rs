@@ -1,0 +1,215 @@
+//! The volumes the simulation knows: every kind that the machine treats differently. Pods and volumes are numbers here; a catalog
+//! holds the names and specs that the machine is told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::spec::{PersistentVolume, VolumeMode};
+use volhost_model::{Pod, VolumeSpec};
+
+pub const PODS: usize = 4;
+pub const PLUGINS: usize = 3;
+/// Sources a volume may have; another one is another mount.
+pub const VARIANTS: u8 = 2;
+/// Sizes a volume may be wanted in; a larger one is the same mount.
+pub const SIZES: u8 = 3;
+/// The smallest size.
+pub const SMALLEST: u64 = 10;
+
+pub type PodId = usize;
+pub type VolumeId = usize;
+
+/// One kind of volume; its name is its outer name in every pod.
+pub struct Kind {
+    pub name: &'static str,
+    pub plugin: usize,
+    /// How many volumes of this kind pods share; none: each pod has its own.
+    pub handles: usize,
+    pub attachable: bool,
+    pub device_mountable: bool,
+    pub follows_source: bool,
+    pub expandable: bool,
+    pub block: bool,
+    pub single_pod: bool,
+}
+
+const PLAIN: Kind = Kind {
+    name: "",
+    plugin: 0,
+    handles: 0,
+    attachable: false,
+    device_mountable: false,
+    follows_source: false,
+    expandable: false,
+    block: false,
+    single_pod: false,
+};
+const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, device_mountable: true, ..PLAIN };
+
+pub const KINDS: [Kind; 9] = [
+    Kind { name: "scratch", ..PLAIN },
+    Kind { name: "host", ..PLAIN },
+    Kind { name: "config", follows_source: true, ..PLAIN },
+    Kind { name: "disk", expandable: true, ..DISK },
+    Kind { name: "staged", attachable: false, plugin: 2, ..DISK },
+    Kind { name: "attached", device_mountable: false, plugin: 2, ..DISK },
+    Kind { name: "once", single_pod: true, ..DISK },
+    Kind { name: "raw", block: true, plugin: 2, ..DISK },
+    // Its claim may be bound to another volume, which uses the same folder of the pod.
+    Kind { name: "rebound", attachable: false, handles: 2, ..DISK },
+];
+pub const VOLUMES: usize = 3 * PODS + 7;
+
+/// What a pod wants of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    Nothing,
+    /// It cannot be resolved, for this reason.
+    Unresolved(u8),
+    Wanted {
+        handle: u8,
+        variant: u8,
+        size: u8,
+    },
+}
+
+/// What a source says of a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    pub wishes: [Wish; KINDS.len()],
+    /// The pod's labels: content of what follows them.
+    pub label: u8,
+}
+
+impl Told {
+    pub const EMPTY: Self = Self { wishes: [Wish::Nothing; KINDS.len()], label: 0 };
+
+    pub fn any_unresolved(&self) -> bool {
+        self.wishes.iter().any(|wish| matches!(wish, Wish::Unresolved(_)))
+    }
+}
+
+pub struct Volume {
+    pub name: UniqueVolumeName,
+    pub kind: &'static Kind,
+    pub kind_id: usize,
+    pub handle: u8,
+    /// The one pod it belongs to.
+    pub pod: Option<PodId>,
+}
+
+pub struct Catalog {
+    pub uids: Vec<PodUid>,
+    pub plugins: Vec<PluginName>,
+    pub volumes: Vec<Volume>,
+    outers: Vec<OuterName>,
+    specs: Vec<Arc<VolumeSpec>>,
+    by_name: HashMap<UniqueVolumeName, VolumeId>,
+    first_of_kind: [VolumeId; KINDS.len()],
+}
+
+impl Catalog {
+    pub fn new() -> Self {
+        let uids: Vec<PodUid> = (0..PODS).map(|pod| PodUid::new(format!("pod{pod}")).unwrap()).collect();
+        let plugins: Vec<PluginName> =
+            (0..PLUGINS).map(|plugin| PluginName::new(format!("sim.example/plugin{plugin}")).unwrap()).collect();
+        let mut volumes = Vec::new();
+        let mut first_of_kind = [0; KINDS.len()];
+        for (kind_id, kind) in KINDS.iter().enumerate() {
+            first_of_kind[kind_id] = volumes.len();
+            let plugin = &plugins[kind.plugin];
+            let spec_name = SpecName::new(kind.name).unwrap();
+            for (pod, uid) in uids.iter().enumerate().filter(|_| kind.handles == 0) {
+                let name = UniqueVolumeName::of_pod(plugin, uid, &spec_name);
+                volumes.push(Volume { name, kind, kind_id, handle: 0, pod: Some(pod) });
+            }
+            for handle in 0..u8::try_from(kind.handles).unwrap() {
+                let name = UniqueVolumeName::shared(plugin, &format!("{}{handle}", kind.name)).unwrap();
+                volumes.push(Volume { name, kind, kind_id, handle, pod: None });
+            }
+        }
+        assert_eq!(volumes.len(), VOLUMES);
+        let outers = KINDS.iter().map(|kind| OuterName::new(kind.name).unwrap()).collect();
+        let by_name = volumes.iter().enumerate().map(|(id, volume)| (volume.name.clone(), id)).collect();
+        let specs = KINDS
+            .iter()
+            .flat_map(|kind| {
+                (0..VARIANTS).flat_map(move |variant| (0..SIZES).map(move |size| spec(kind, variant, size)))
+            })
+            .collect();
+        Self { uids, plugins, volumes, outers, specs, by_name, first_of_kind }
+    }
+
+    pub fn volume_id(&self, name: &UniqueVolumeName) -> VolumeId {
+        self.by_name[name]
+    }
+
+    pub fn pod_id(uid: &PodUid) -> PodId {
+        usize::from(uid.as_str().as_bytes()[3] - b'0')
+    }
+
+    /// The volume that a pod's wish for a kind means.
+    pub fn volume_of(&self, pod: PodId, kind: usize, handle: u8) -> VolumeId {
+        self.first_of_kind[kind] + if KINDS[kind].handles == 0 { pod } else { usize::from(handle) }
+    }
+
+    pub fn spec(&self, kind: usize, variant: u8, size: u8) -> &Arc<VolumeSpec> {
+        &self.specs[(kind * usize::from(VARIANTS) + usize::from(variant)) * usize::from(SIZES) + usize::from(size)]
+    }
+
+    pub fn outer(&self, kind: usize) -> &OuterName {
+        &self.outers[kind]
+    }
+
+    pub fn plugin_of(&self, volume: VolumeId) -> &PluginName {
+        &self.plugins[self.volumes[volume].kind.plugin]
+    }
+
+    pub fn pod(&self, pod: PodId, label: u8, used_volumes: Vec<OuterName>) -> Arc<Pod> {
+        Arc::new(Pod {
+            uid: self.uids[pod].clone(),
+            namespace: "ns".to_owned(),
+            name: self.uids[pod].to_string(),
+            service_account: String::new(),
+            labels: [("label".to_owned(), label.to_string())].into(),
+            annotations: Default::default(),
+            fs_group: None,
+            fs_group_change_policy: Default::default(),
+            fs_user: None,
+            supplemental_groups: vec![],
+            memory_limit: None,
+            used_volumes,
+            containers: Vec::new(),
+            nested_mounts: [].into(),
+        })
+    }
+}
+
+fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {
+    let persistent_volume = (kind.handles > 0).then(|| PersistentVolume {
+        name: kind.name.to_owned(),
+        claim: format!("ns/{}", kind.name),
+        capacity: Some(SMALLEST + u64::from(size)),
+        access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],
+        mount_options: vec![],
+        volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },
+        node_affinity: None,
+        gid: None,
+    });
+    Arc::new(VolumeSpec {
+        name: SpecName::new(kind.name).unwrap(),
+        source: format!("sim{variant}"),
+        fields: serde_json::Map::new(),
+        read_only: false,
+        persistent_volume,
+    })
+}
+
+pub fn variant_of(spec: &VolumeSpec) -> u8 {
+    spec.source.as_bytes()[3] - b'0'
+}
+
+pub fn capacity_of(spec: &VolumeSpec) -> u64 {
+    spec.persistent_volume.as_ref().and_then(|pv| pv.capacity).unwrap_or(0)
+}

@@ -1,0 +1,207 @@
+//! What a crash of the host destroys: the machine, and what it was told, asked and seen to hold since it began.
+
+use volhost_core::probe::{FailureProbe, Probe};
+use volhost_core::{Config, Core, Operation, Time, WaiterId};
+use volhost_model::FailureClass;
+
+use crate::kinds::{Catalog, KINDS, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, variant_of};
+
+/// An operation that runs.
+pub struct Running {
+    pub operation: Operation,
+    pub volume: VolumeId,
+    pub pod: Option<PodId>,
+    /// The pod of its key, worked out from the kubelet's table.
+    pub key_pod: Option<PodId>,
+    /// What it saw of its source.
+    pub version: u32,
+    pub hung: bool,
+}
+
+/// A caller that waits.
+#[derive(Clone, Copy)]
+pub struct Waiter {
+    pub id: WaiterId,
+    pub pod: PodId,
+    /// Until it is mounted; otherwise until nothing is.
+    pub mounted: bool,
+    pub deadline: Time,
+}
+
+/// What the machine holds of a pod's mount.
+#[derive(Clone, Copy)]
+pub struct KnownMount {
+    pub stage: Probe,
+    pub leaving: bool,
+    pub stale: bool,
+    pub named: bool,
+    pub variant: Option<u8>,
+}
+
+/// What the machine holds of a volume.
+#[derive(Clone, Copy)]
+pub struct Known {
+    pub there: bool,
+    pub attach: Probe,
+    pub device: Probe,
+    pub size: Option<u64>,
+    pub mounts: [Option<KnownMount>; PODS],
+    /// By pod; the last is the volume's own.
+    pub failures: [Option<FailureProbe>; PODS + 1],
+}
+
+impl Known {
+    pub const NOTHING: Self = Self {
+        there: false,
+        attach: Probe::ABSENT,
+        device: Probe::ABSENT,
+        size: None,
+        mounts: [None; PODS],
+        failures: [None; PODS + 1],
+    };
+
+    pub fn has_mounts(&self) -> bool {
+        self.mounts.iter().any(Option::is_some)
+    }
+
+    /// Whether the operation, on its pod's slot or the volume's, has to wait still.
+    pub fn is_waiting(&self, pod: Option<PodId>, name: &str, now: Time) -> bool {
+        let waits =
+            |slot: usize| self.failures[slot].is_some_and(|failed| failed.name == name && failed.retry_at > now);
+        waits(PODS) || pod.is_some_and(waits)
+    }
+}
+
+/// An operation that ended in the step at hand.
+#[derive(Clone, Copy)]
+pub struct Ended {
+    pub volume: VolumeId,
+    pub pod: Option<PodId>,
+    pub name: &'static str,
+    /// How it failed, if it did.
+    pub failed: Option<FailureClass>,
+}
+
+pub struct Life {
+    pub core: Core,
+    /// The latest time the machine was told.
+    pub now: Time,
+    pub running: Vec<Running>,
+    pub last_id: u64,
+    pub told: [Option<Told>; PODS],
+    pub reported: [bool; VOLUMES],
+    pub attachments: Option<[bool; VOLUMES]>,
+    pub synced: bool,
+    pub draining: bool,
+    /// Recovery is feeding in what it finds.
+    pub recovering: bool,
+    pub armed: Option<Time>,
+    pub waiting: Vec<Waiter>,
+    pub known: [Known; VOLUMES],
+    /// Why a pod was told that it cannot have a volume now; as long as that lasts it is not told again.
+    pub hindered: [[Option<String>; PODS]; VOLUMES],
+    /// For each pod that waits for a volume's mount, the pods that were served since, as bits.
+    pub overtaken_by: [[u8; PODS]; VOLUMES],
+    /// Whether it does wait, as bits.
+    pub in_turn: [u8; VOLUMES],
+}
+
+impl Life {
+    pub fn new(config: Config) -> Self {
+        Self {
+            core: Core::new(config),
+            now: 0,
+            running: Vec::new(),
+            last_id: 0,
+            told: [None; PODS],
+            reported: [false; VOLUMES],
+            attachments: None,
+            synced: false,
+            draining: false,
+            recovering: false,
+            armed: None,
+            waiting: Vec::new(),
+            known: [Known::NOTHING; VOLUMES],
+            hindered: std::array::from_fn(|_| std::array::from_fn(|_| None)),
+            overtaken_by: [[0; PODS]; VOLUMES],
+            in_turn: [0; VOLUMES],
+        }
+    }
+
+    /// What the pod was last said to want of the volume: variant and capacity. Draining changes nothing here.
+    pub fn said(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> Option<(u8, u64)> {
+        let of = &catalog.volumes[volume];
+        match self.told[pod]?.wishes[of.kind_id] {
+            Wish::Wanted { handle, variant, size }
+                if of.pod.is_none_or(|owner| owner == pod) && (of.kind.handles == 0 || handle == of.handle) =>
+            {
+                Some((variant, SMALLEST + u64::from(size)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the pod wants of the volume now.
+    pub fn wants(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> Option<(u8, u64)> {
+        if self.draining { None } else { self.said(catalog, pod, volume) }
+    }
+
+    /// Every source has spoken, or everything goes whatever they say.
+    pub fn may_take_recovered(&self) -> bool {
+        self.synced || self.draining
+    }
+
+    /// The mount must go before another is made in its place.
+    pub fn is_replaced(&self, volume: &crate::kinds::Volume, mount: &KnownMount, variant: u8) -> bool {
+        !volume.kind.follows_source && mount.variant.is_some_and(|made_with| made_with != variant)
+    }
+
+    /// The mount may be a volume of the pod that cannot be resolved.
+    pub fn is_kept(&self, volume: &crate::kinds::Volume, pod: PodId, mount: &KnownMount) -> bool {
+        self.told[pod].is_some_and(|told| {
+            if mount.named { matches!(told.wishes[volume.kind_id], Wish::Unresolved(_)) } else { told.any_unresolved() }
+        })
+    }
+
+    /// The pod's volumes are as its source last said, as far as the machine knows.
+    pub fn is_ready(&self, catalog: &Catalog, pod: PodId) -> bool {
+        let Some(told) = self.told[pod].filter(|_| !self.draining) else {
+            return false;
+        };
+        (0..KINDS.len()).all(|kind| match told.wishes[kind] {
+            Wish::Nothing => true,
+            Wish::Unresolved(_) => false,
+            Wish::Wanted { handle, variant, .. } => {
+                let volume = catalog.volume_of(pod, kind, handle);
+                self.known[volume].mounts[pod].is_some_and(|mount| {
+                    mount.stage.is_certain() && !mount.leaving && mount.variant.is_none_or(|made| made == variant)
+                })
+            }
+        })
+    }
+
+    /// Looks at what the machine holds of the volume.
+    pub fn look(&self, catalog: &Catalog, volume: VolumeId) -> Known {
+        let name = &catalog.volumes[volume].name;
+        let mut known = Known::NOTHING;
+        let found = self.core.probe_volume(name, |uid, mount| {
+            known.mounts[Catalog::pod_id(uid)] = Some(KnownMount {
+                stage: mount.stage,
+                leaving: mount.leaving,
+                stale: mount.stale,
+                named: mount.named,
+                variant: mount.spec.map(variant_of),
+            });
+        });
+        if let Some(found) = found {
+            known.there = true;
+            known.attach = found.attach;
+            known.device = found.device;
+            known.size = found.size;
+        }
+        for (pod, failed) in self.core.probe_failures(name) {
+            known.failures[pod.map_or(PODS, Catalog::pod_id)] = Some(failed);
+        }
+        known
+    }
+}

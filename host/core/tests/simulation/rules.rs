@@ -1,0 +1,78 @@
+//! The rules, by name, and what it means that one is broken.
+
+/// Each is checked after every step, or at the start of every operation; the last at the end of a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Rule {
+    /// R1: what stands, or may, is known.
+    NothingForgotten,
+    /// R1: what is taken for certain stands.
+    NothingImagined,
+    /// R2: half knowledge takes nothing away.
+    HalfKnowledge,
+    /// R3: one operation at a time on a key.
+    OneAtATime,
+    /// R3: a failed key waits exactly as long as it should, and its failures are counted while it is needed.
+    BackOff,
+    /// R3: no pod is served twice while another waits for the same volume.
+    FairTurns,
+    /// What is due is started.
+    Progress,
+    /// R4: when nothing disturbs any more, the world becomes what is desired.
+    Convergence,
+    /// A device goes after the last pod's mount, and while no pod wants it.
+    DeviceInUse,
+    /// An attachment goes after the device.
+    AttachmentInUse,
+    /// Nothing is mounted before it is attached.
+    AttachFirst,
+    /// A volume for one pod alone has one pod, and a folder one volume.
+    OnePodOneFolder,
+    /// Nothing is mounted that nobody wants.
+    OnlyWanted,
+    /// Who waits is answered when it is true, at the deadline at the latest, and once.
+    Answers,
+    /// Every failure is told once to everybody it concerns, and nothing else is.
+    Notices,
+    /// A timer is armed exactly when something will be due.
+    Timer,
+    /// An event that changes nothing is answered with nothing.
+    Quiet,
+}
+
+pub const RULES: [Rule; 17] = [
+    Rule::NothingForgotten,
+    Rule::NothingImagined,
+    Rule::HalfKnowledge,
+    Rule::OneAtATime,
+    Rule::BackOff,
+    Rule::FairTurns,
+    Rule::Progress,
+    Rule::Convergence,
+    Rule::DeviceInUse,
+    Rule::AttachmentInUse,
+    Rule::AttachFirst,
+    Rule::OnePodOneFolder,
+    Rule::OnlyWanted,
+    Rule::Answers,
+    Rule::Notices,
+    Rule::Timer,
+    Rule::Quiet,
+];
+
+/// A broken rule, and how.
+#[derive(Debug, Clone)]
+pub struct Broken {
+    pub rule: Rule,
+    pub what: String,
+}
+
+pub type Check<T = ()> = Result<T, Broken>;
+
+pub fn broken<T>(rule: Rule, what: impl Into<String>) -> Check<T> {
+    Err(Broken { rule, what: what.into() })
+}
+
+/// The rule is broken unless `holds`; the words are only made then.
+pub fn hold(holds: bool, rule: Rule, what: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { broken(rule, what()) }
+}

@@ -1,0 +1,289 @@
+//! What is really mounted, staged and attached, and what the end of each operation does to it.
+
+use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
+use volhost_model::{Failure, FailureClass};
+
+use crate::action::Fate;
+use crate::kinds::{Catalog, PODS, PodId, SMALLEST, VOLUMES, VolumeId, capacity_of, variant_of};
+
+/// One pod's mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Real {
+    pub variant: u8,
+    /// The version of the source that it shows.
+    pub version: u32,
+    /// Every step of its set-up was taken.
+    pub complete: bool,
+}
+
+/// Something that may stand, and what is open about it.
+#[derive(Clone, Copy, Default)]
+pub struct Thing<T> {
+    pub real: T,
+    /// An operation of uncertain end may yet bring it to this.
+    pub late: Option<T>,
+    /// It stood before this life of the host, and no operation on it has ended since: a failed set-up may leave it.
+    pub old: bool,
+    /// The last report on it was a lie: what the host holds of it proves nothing about the host.
+    pub lied: bool,
+}
+
+impl<T: Copy> Thing<T> {
+    /// An operation has brought it to this, for certain.
+    fn settle(&mut self, real: T) {
+        *self = Self { real, late: None, old: false, lied: false };
+    }
+
+    /// An operation may have brought it to this, or may yet.
+    fn perhaps(&mut self, real: T, now: bool, later: bool) {
+        if now {
+            self.real = real;
+        }
+        self.late = later.then_some(real);
+        self.lied = false;
+    }
+}
+
+#[derive(Clone)]
+pub struct World {
+    pub mounts: [[Thing<Option<Real>>; PODS]; VOLUMES],
+    pub devices: [Thing<bool>; VOLUMES],
+    pub attached: [Thing<bool>; VOLUMES],
+    pub sizes: [Option<u64>; VOLUMES],
+    /// Another node has it.
+    pub elsewhere: [bool; VOLUMES],
+}
+
+/// Chance decides by these bits of an action's luck.
+const DEVICE_NOW: u8 = 1;
+const DEVICE_LATER: u8 = 2;
+const NOW: u8 = 4;
+const LATER: u8 = 8;
+const SAYS: u8 = 16;
+const COMPLETE: u8 = 32;
+
+pub const CAUSE: &str = "as fate would have it";
+
+fn failed(class: FailureClass) -> OperationReport {
+    OperationReport::failed(Failure::new(class, "sim", CAUSE))
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            mounts: [[Thing::default(); PODS]; VOLUMES],
+            devices: [Thing::default(); VOLUMES],
+            attached: [Thing::default(); VOLUMES],
+            sizes: [None; VOLUMES],
+            elsewhere: [false; VOLUMES],
+        }
+    }
+
+    pub fn is_mounted(&self, volume: VolumeId) -> bool {
+        self.mounts[volume].iter().any(|mount| mount.real.is_some())
+    }
+
+    pub fn any_mount_lied(&self, volume: VolumeId) -> bool {
+        self.mounts[volume].iter().any(|mount| mount.lied)
+    }
+
+    pub fn anything_lied(&self) -> bool {
+        (0..VOLUMES)
+            .any(|volume| self.any_mount_lied(volume) || self.devices[volume].lied || self.attached[volume].lied)
+    }
+
+    /// Ends the operation, in the world and in the report of it. `version` is what the operation saw of the source.
+    pub fn end(
+        &mut self,
+        catalog: &Catalog,
+        operation: &Operation,
+        (volume, pod): (VolumeId, Option<PodId>),
+        version: u32,
+        fate: Fate,
+        luck: u8,
+    ) -> OperationReport {
+        match operation.kind {
+            OperationKind::Mount { device_mounted, remount } => {
+                let needs_device = catalog.volumes[volume].kind.device_mountable && !device_mounted;
+                self.end_mount(operation, (volume, pod.unwrap()), needs_device, remount, version, fate, luck)
+            }
+            OperationKind::Map { device_mounted } => {
+                self.end_mount(operation, (volume, pod.unwrap()), !device_mounted, false, version, fate, luck)
+            }
+            OperationKind::Unmount | OperationKind::Unmap => {
+                let mount = &mut self.mounts[volume][pod.unwrap()];
+                let report = end_removal(mount, None, fate, luck);
+                if let (Some(real), true, true) = (&mut mount.real, report.result.is_err(), luck & COMPLETE == 0) {
+                    real.complete &= fate == Fate::Transient;
+                }
+                report
+            }
+            // The kernel, and the plugin, refuse what is in use.
+            OperationKind::UnmountDevice | OperationKind::UnmapDevice if self.is_mounted(volume) => {
+                self.devices[volume].old = false;
+                failed(FailureClass::Final)
+            }
+            OperationKind::Detach if self.devices[volume].real => {
+                self.attached[volume].old = false;
+                failed(FailureClass::Final)
+            }
+            OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
+                end_removal(&mut self.devices[volume], false, fate, luck)
+            }
+            OperationKind::Detach => end_removal(&mut self.attached[volume], false, fate, luck),
+            OperationKind::Attach => self.end_attach(volume, fate, luck),
+            OperationKind::VerifyControllerAttached => match fate {
+                Fate::Done if self.attached[volume].real => OperationReport::done(),
+                Fate::Lie => {
+                    self.attached[volume].lied = !self.attached[volume].real;
+                    OperationReport::done()
+                }
+                Fate::Transient => failed(FailureClass::Transient),
+                Fate::Uncertain => failed(FailureClass::Uncertain),
+                _ => failed(FailureClass::Final),
+            },
+            OperationKind::Expand { to, .. } => match fate {
+                Fate::Done | Fate::Lie => {
+                    self.sizes[volume] = Some(to);
+                    let size = (luck & SAYS != 0).then_some(to);
+                    OperationReport { size, ..OperationReport::done() }
+                }
+                Fate::Uncertain | Fate::UncertainAtDevice => {
+                    if luck & NOW != 0 {
+                        self.sizes[volume] = Some(to);
+                    }
+                    failed(FailureClass::Uncertain)
+                }
+                Fate::Transient => failed(FailureClass::Transient),
+                _ => failed(FailureClass::Final),
+            },
+        }
+    }
+
+    fn end_attach(&mut self, volume: VolumeId, fate: Fate, luck: u8) -> OperationReport {
+        let elsewhere = self.elsewhere[volume];
+        let attached = &mut self.attached[volume];
+        match fate {
+            Fate::Done if !elsewhere => {
+                attached.settle(true);
+                OperationReport { device_path: Some("/dev/sim".to_owned()), ..OperationReport::done() }
+            }
+            Fate::Uncertain | Fate::UncertainAtDevice => {
+                attached.perhaps(true, luck & NOW != 0, luck & LATER != 0);
+                failed(FailureClass::Uncertain)
+            }
+            Fate::Transient => failed(FailureClass::Transient),
+            Fate::Lie => {
+                attached.lied = !attached.real || attached.late.is_some();
+                OperationReport::done()
+            }
+            _ => {
+                if !attached.old {
+                    attached.settle(false);
+                }
+                failed(FailureClass::Final)
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of them decide how it ends")]
+    fn end_mount(
+        &mut self,
+        operation: &Operation,
+        (volume, pod): (VolumeId, PodId),
+        needs_device: bool,
+        remount: bool,
+        version: u32,
+        fate: Fate,
+        luck: u8,
+    ) -> OperationReport {
+        let spec = operation.spec.as_ref().unwrap();
+        let variant = variant_of(spec);
+        let (device, mount) = (&mut self.devices[volume], &mut self.mounts[volume][pod]);
+        match fate {
+            Fate::Transient => failed(FailureClass::Transient),
+            Fate::Done => {
+                if needs_device {
+                    device.settle(true);
+                }
+                let size = self.sizes[volume].unwrap_or(SMALLEST).max(capacity_of(spec));
+                self.sizes[volume] = Some(size);
+                mount.settle(Some(Real { variant, version, complete: true }));
+                let device = (needs_device && luck & SAYS != 0).then_some(DeviceReport::Mounted);
+                OperationReport { device, ..OperationReport::done() }
+            }
+            Fate::FinalAtDevice if needs_device => {
+                if !device.old {
+                    device.settle(false);
+                }
+                let device = (luck & SAYS != 0).then_some(DeviceReport::Unmounted);
+                OperationReport { device, ..failed(FailureClass::Final) }
+            }
+            Fate::UncertainAtDevice if needs_device => {
+                device.perhaps(true, luck & DEVICE_NOW != 0, luck & DEVICE_LATER != 0);
+                OperationReport { device: Some(DeviceReport::Uncertain), ..failed(FailureClass::Uncertain) }
+            }
+            Fate::Final | Fate::FinalAtDevice => {
+                // A set-up that ended without success has left nothing, unless it only refreshed what was there, or never saw it.
+                if !remount && !mount.old {
+                    mount.settle(None);
+                }
+                if !needs_device {
+                    return failed(FailureClass::Final);
+                }
+                device.settle(true);
+                OperationReport { device: Some(DeviceReport::Mounted), ..failed(FailureClass::Final) }
+            }
+            Fate::Uncertain | Fate::UncertainAtDevice => {
+                let complete = mount.real.map_or(luck & COMPLETE != 0, |real| real.complete);
+                let real = Some(Real { variant, version, complete });
+                if needs_device {
+                    device.perhaps(true, luck & DEVICE_NOW != 0, luck & DEVICE_LATER != 0);
+                }
+                let there = device.real;
+                let reaches = !needs_device || there;
+                if remount {
+                    // It stands; only what it shows is open.
+                    if luck & NOW != 0 {
+                        mount.real = mount.real.and(real);
+                    }
+                } else {
+                    mount.perhaps(real, reaches && luck & NOW != 0, reaches && luck & LATER != 0);
+                }
+                let device = (needs_device && there && luck & SAYS != 0).then_some(DeviceReport::Mounted);
+                OperationReport { device, ..failed(FailureClass::Uncertain) }
+            }
+            Fate::Lie => {
+                let as_told = |real: Real| real.complete && real.variant == variant && real.version == version;
+                mount.lied |= !mount.real.is_some_and(as_told) || mount.late.is_some();
+                device.lied |= needs_device && (!device.real || device.late.is_some());
+                OperationReport::done()
+            }
+        }
+    }
+}
+
+fn end_removal<T: Copy + PartialEq>(thing: &mut Thing<T>, gone: T, fate: Fate, luck: u8) -> OperationReport {
+    match fate {
+        Fate::Done => {
+            thing.settle(gone);
+            OperationReport::done()
+        }
+        Fate::Transient => failed(FailureClass::Transient),
+        Fate::Lie => {
+            thing.lied = thing.real != gone || thing.late.is_some();
+            thing.old = false;
+            OperationReport::done()
+        }
+        Fate::Final | Fate::FinalAtDevice => {
+            thing.perhaps(gone, luck & NOW != 0, false);
+            thing.old = false;
+            failed(FailureClass::Final)
+        }
+        Fate::Uncertain | Fate::UncertainAtDevice => {
+            thing.perhaps(gone, luck & NOW != 0, luck & LATER != 0);
+            thing.old = false;
+            failed(FailureClass::Uncertain)
+        }
+    }
+}
