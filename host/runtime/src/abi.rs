@@ -10,9 +10,18 @@ pub const VERSION: Version = Version { major: 0, minor: 1, patch: 0 };
 pub(crate) const SDK_SECTION: &str = "volhost:abi";
 
 /// Interfaces that every plugin may import.
-pub(crate) const OPEN_INTERFACES: [&str; 7] = ["types", "volumes", "mounts", "tmpfs", "log", "events", "node"];
+pub(crate) const OPEN_INTERFACES: &[&str] =
+    &["types", "volumes", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
 /// Interfaces that the operator must grant.
-pub(crate) const GRANTABLE_INTERFACES: [&str; 1] = ["host-paths"];
+pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
+    "host-paths",
+    "loop-devices",
+    "files",
+    "config-maps",
+    "secrets",
+    "service-account-tokens",
+    "cluster-trust-bundles",
+];
 /// Interfaces that every plugin must export.
 pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "mounter"];
 

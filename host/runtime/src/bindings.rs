@@ -1,10 +1,11 @@
-//! The contract in Rust, generated from `wit/`: a trait for every imported interface, and typed calls for every export.
+//! The contract in Rust, generated from `wit/`: a trait for every imported interface, and typed calls for every export, those that a
+//! plugin need not have included. See [`crate::exports`] for which it has.
 //!
 //! Every host function may end the call (`trappable`); a WIT `error` is returned as [`HostError`], which says which of both it is.
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "volume-plugin",
+    world: "every-capability",
     imports: { default: trappable },
     trappable_error_type: { "volhost:plugin/types.error" => crate::host::HostError },
     with: {
@@ -15,5 +16,11 @@ wasmtime::component::bindgen!({
         "volhost:plugin/mounts.mount-source": crate::host::MountSource,
         "volhost:plugin/mounts.detached-mount": crate::host::DetachedMount,
         "volhost:plugin/mounts.mount-target": crate::host::MountTarget,
+        "volhost:plugin/files.content": crate::host::Content,
+        "volhost:plugin/files.payload": crate::host::Payload,
+        "volhost:plugin/config-maps.config-map": crate::host::ConfigMap,
+        "volhost:plugin/secrets.secret": crate::host::Secret,
+        "volhost:plugin/devices.block-device": crate::host::BlockDevice,
+        "volhost:plugin/devices.attachment": crate::host::AttachmentHandle,
     },
 });

@@ -21,6 +21,28 @@ pub enum Function {
     SetUp,
     /// `mounter.tear-down`.
     TearDown,
+    /// `attacher.attach`.
+    Attach,
+    /// `attacher.detach`.
+    Detach,
+    /// `attacher.wait-for-attach`.
+    WaitForAttach,
+    /// `attacher.are-attached`.
+    AreAttached,
+    /// `device-mounter.mount-device`.
+    MountDevice,
+    /// `device-mounter.unmount-device`.
+    UnmountDevice,
+    /// `block-mapper.set-up-device`.
+    SetUpDevice,
+    /// `block-mapper.map-pod-device`.
+    MapPodDevice,
+    /// `block-mapper.unmap-pod-device`.
+    UnmapPodDevice,
+    /// `block-mapper.tear-down-device`.
+    TearDownDevice,
+    /// `expander.expand`.
+    Expand,
 }
 
 impl Function {
@@ -32,6 +54,17 @@ impl Function {
             Self::Identify => "identify",
             Self::SetUp => "set-up",
             Self::TearDown => "tear-down",
+            Self::Attach => "attach",
+            Self::Detach => "detach",
+            Self::WaitForAttach => "wait-for-attach",
+            Self::AreAttached => "are-attached",
+            Self::MountDevice => "mount-device",
+            Self::UnmountDevice => "unmount-device",
+            Self::SetUpDevice => "set-up-device",
+            Self::MapPodDevice => "map-pod-device",
+            Self::UnmapPodDevice => "unmap-pod-device",
+            Self::TearDownDevice => "tear-down-device",
+            Self::Expand => "expand",
         }
     }
 }
@@ -167,8 +200,21 @@ pub enum CallError {
         #[source]
         source: KernelError,
     },
+    /// The plugin has no such function.
+    #[error(
+        "the plugin does not export {interface}, so it cannot {}; use another plugin for this volume, or a version that can",
+        .function.name()
+    )]
+    Lacks {
+        /// What was wanted of it.
+        function: Function,
+        /// The interface that has it.
+        interface: &'static str,
+    },
     /// The sandbox could not be made. The plugin did not run.
-    #[error("no sandbox could be made for the plugin: {reason}")]
+    #[error(
+        "no sandbox could be made for the plugin: {reason}; calls that hang hold theirs, see `volhost get operations`"
+    )]
     Sandbox {
         /// Why.
         reason: String,
@@ -191,8 +237,8 @@ impl CallError {
                 FailureClass::Uncertain
             }
             // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away.
-            Self::Lied { function: Function::TearDown, .. } => FailureClass::Uncertain,
-            Self::Plugin(_) | Self::Lied { .. } => FailureClass::Final,
+            Self::Lied { function: Function::TearDown | Function::UnmountDevice, .. } => FailureClass::Uncertain,
+            Self::Plugin(_) | Self::Lied { .. } | Self::Lacks { .. } => FailureClass::Final,
             Self::Trap { changed, .. }
             | Self::Deadline { changed, .. }
             | Self::LimitExceeded { changed, .. }
@@ -212,7 +258,7 @@ impl CallError {
             | Self::OversizedAnswer { .. }
             | Self::BrokeContract { .. }
             | Self::Lied { .. } => true,
-            Self::Plugin(_) | Self::Check { .. } | Self::Sandbox { .. } => false,
+            Self::Plugin(_) | Self::Check { .. } | Self::Lacks { .. } | Self::Sandbox { .. } => false,
         }
     }
 

@@ -61,12 +61,23 @@ fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Res
     Err(LoadProblem::UnknownImport { import: list(&unknown), hint: hint.to_owned() })
 }
 
-/// The functions that every plugin exports, with their parameters. What lies deeper in the types, linking compares.
-const FUNCTIONS: [(&str, &str, &[&str]); 4] = [
+/// The functions of every interface that a plugin may export, with their parameters. What lies deeper in the types, linking compares.
+const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("plugin", "describe", &["into"]),
     ("plugin", "identify", &["volume", "into"]),
     ("mounter", "set-up", &["volume", "pod", "target"]),
     ("mounter", "tear-down", &["target"]),
+    ("attacher", "attach", &["volume"]),
+    ("attacher", "detach", &["volume-name"]),
+    ("attacher", "wait-for-attach", &["volume", "attached"]),
+    ("attacher", "are-attached", &["volume-names"]),
+    ("device-mounter", "mount-device", &["volume", "attached", "target"]),
+    ("device-mounter", "unmount-device", &["volume-name", "target"]),
+    ("block-mapper", "set-up-device", &["volume", "attached"]),
+    ("block-mapper", "map-pod-device", &["volume", "pod", "device"]),
+    ("block-mapper", "unmap-pod-device", &["volume-name", "pod-uid"]),
+    ("block-mapper", "tear-down-device", &["volume-name"]),
+    ("expander", "expand", &["volume", "attached", "target", "to"]),
 ];
 
 /// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but
@@ -167,9 +178,10 @@ mod tests {
 
     #[test]
     fn an_interface_of_a_newer_host_is_named() {
-        let text =
-            check_names(&names(&["volhost:plugin/loop-devices@0.1.9"]), &names(&PLUGIN), None).unwrap_err().to_string();
-        assert!(text.contains("loop-devices") && text.contains("newer volhost"), "{text}");
+        let text = check_names(&names(&["volhost:plugin/block-devices@0.1.9"]), &names(&PLUGIN), None)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("block-devices") && text.contains("newer volhost"), "{text}");
     }
 
     #[test]

@@ -6,10 +6,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use volhost_kernel::Directory;
+use volhost_kernel::{BlockDevice, Directory};
+use volhost_model::pod_resources::Allocatable;
 use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
 
+use crate::objects::{NoObjects, Objects};
 use crate::progress::Progress;
 
 /// Facts of this node that plugins may ask for.
@@ -19,8 +21,23 @@ pub struct NodeFacts {
     pub name: String,
     /// Memory that pods may use, in bytes.
     pub allocatable_memory: u64,
+    /// Processors that pods may use, in thousandths.
+    pub allocatable_cpu_thousandths: u64,
+    /// Disk that pods may use for data of their own, in bytes.
+    pub allocatable_ephemeral_storage: u64,
     /// The node's labels.
     pub labels: BTreeMap<String, String>,
+}
+
+impl NodeFacts {
+    /// What the node gives to pods.
+    pub(crate) fn allocatable(&self) -> Allocatable {
+        Allocatable {
+            cpu_thousandths: self.allocatable_cpu_thousandths,
+            memory: self.allocatable_memory,
+            ephemeral_storage: self.allocatable_ephemeral_storage,
+        }
+    }
 }
 
 /// How grave a line of a plugin is.
@@ -50,6 +67,8 @@ pub trait CallSink: Send + Sync + Debug {
 pub struct CallContext {
     /// The node.
     pub node: Arc<NodeFacts>,
+    /// The objects that volumes name.
+    pub objects: Arc<dyn Objects>,
     /// Where log lines and events go.
     pub sink: Arc<dyn CallSink>,
     /// How long the plugin's own code may run. Time inside host calls is not counted: a slow disk is not the plugin's fault.
@@ -58,17 +77,51 @@ pub struct CallContext {
     pub progress: Arc<Progress>,
 }
 
-/// The one place where a volume stands for a pod: a name in a folder that the host holds open.
+impl CallContext {
+    /// The surroundings of a call about no operation: lines go to the host's own log, and of the node nothing is told.
+    #[must_use]
+    pub fn quiet(deadline: Duration) -> Self {
+        Self {
+            node: Arc::new(NodeFacts::default()),
+            objects: Arc::new(NoObjects),
+            sink: Arc::new(HostLog),
+            deadline,
+            progress: Arc::new(Progress::default()),
+        }
+    }
+}
+
+/// A name in a folder that the host holds open.
+#[derive(Debug)]
+pub struct Place {
+    /// The folder.
+    pub parent: Directory,
+    /// The name in it.
+    pub name: OsString,
+}
+
+/// The one place where a volume stands, for a pod or for the node.
 #[derive(Debug)]
 pub struct Target {
     /// The folder.
     pub parent: Directory,
     /// The name in it.
     pub name: OsString,
-    /// The pod.
-    pub pod_uid: PodUid,
-    /// The volume's name in the pod's folder.
+    /// The pod; none for the node's own mount.
+    pub pod_uid: Option<PodUid>,
+    /// The volume's name in pods' folders.
     pub spec_name: SpecName,
+    /// Where the node's own mount of the volume stands, for a pod's target of a volume that has one.
+    pub device_mount: Option<Place>,
+}
+
+/// What is known of an attached volume.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    /// What the plugin answered when it attached the volume, or what the controller reported that did.
+    pub attached_as: String,
+    /// Its device, once it was found.
+    pub device: Option<Arc<BlockDevice>>,
 }
 
 /// For calls about no volume, such as `describe`: lines go to the host's own log.

@@ -2,7 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use wasmtime::{Config, Engine};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use crate::limits::Limits;
 
 /// Address space reserved for a plugin's memory, in bytes: the whole of what it may use, so that it never moves.
 const MEMORY_RESERVATION: u64 = 64 << 20;
@@ -10,6 +12,44 @@ const MEMORY_RESERVATION: u64 = 64 << 20;
 const MEMORY_GUARD: u64 = 64 << 10;
 /// A plugin's own stack, in bytes. It runs on the calling thread's, which has at least 2 MiB.
 const WASM_STACK: usize = 512 << 10;
+
+/// What wasmtime itself keeps for one instance, in bytes: far more than any plugin's imports and tables need.
+const MAX_INSTANCE_BYTES: usize = 4 << 20;
+/// Sandboxes that can exist at once, of all plugins together: sixteen plugins, each with as many hung operations as may run by default.
+/// A call that finds no place left fails before it begins, and is tried again. Address space, not memory.
+const SANDBOXES: u32 = 1024;
+/// Core instances and tables of a component: one of its own, two small ones that its canonical functions need, and some more in
+/// languages with a runtime.
+const PARTS: u32 = 8;
+/// The pages of a memory that were written are put back to what they were at the start, up to this many bytes, and stay in place for
+/// the next sandbox: it then starts without a page fault. Beyond it they are given back to the kernel.
+const KEPT_MEMORY: usize = 256 << 10;
+/// Likewise for a table.
+const KEPT_TABLE: usize = 16 << 10;
+/// Places that keep their pages although nobody uses them now: what that costs is this many times [`KEPT_MEMORY`], at the most.
+const KEPT_PLACES: u32 = 16;
+
+/// Where sandboxes live: places made once and used again, each put back to its first state in between. Making and discarding a
+/// mapping for each call costs more than the call.
+fn places() -> InstanceAllocationStrategy {
+    let limits = Limits::default();
+    let mut places = PoolingAllocationConfig::new();
+    places
+        .total_component_instances(SANDBOXES)
+        .total_core_instances(SANDBOXES * PARTS)
+        .total_memories(SANDBOXES)
+        .total_tables(SANDBOXES * PARTS)
+        .max_memory_size(limits.memory_bytes)
+        .table_elements(limits.table_elements)
+        .max_component_instance_size(MAX_INSTANCE_BYTES)
+        .max_core_instance_size(MAX_INSTANCE_BYTES)
+        .max_unused_warm_slots(KEPT_PLACES)
+        .linear_memory_keep_resident(KEPT_MEMORY)
+        .table_keep_resident(KEPT_TABLE)
+        // Only what was written is put back, where the kernel can tell (6.7 on).
+        .pagemap_scan(Enabled::Auto);
+    InstanceAllocationStrategy::Pooling(places)
+}
 
 /// What both sides must agree on. Everything that a volume plugin does not need is off: each feature has had its advisories.
 fn config() -> Config {
@@ -30,7 +70,7 @@ fn config() -> Config {
 
 /// The engine of the host: it cannot compile.
 pub(crate) fn running() -> wasmtime::Result<Engine> {
-    Engine::new(config().enable_compiler(false))
+    Engine::new(config().enable_compiler(false).allocation_strategy(places()))
 }
 
 /// The engine of the compiler child.

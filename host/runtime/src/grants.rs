@@ -9,12 +9,17 @@ use volhost_model::PluginName;
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::digest::is_digest;
 
+/// Where the plugin `loop` keeps images unless the operator says otherwise.
+const LOOP_FILES: &str = "/var/lib/volhost-loop";
+
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///
 /// ```toml
 /// [grants."example.com/archive"]
 /// interfaces = ["host-paths"]
 /// host-paths = ["/srv/archive"]
+/// # Folders for image files and loop devices over them; imply the interface `loop-devices`.
+/// loop-files = ["/srv/images"]
 /// # Optional: only the plugin with this content may use the grant.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
@@ -30,7 +35,17 @@ pub struct GrantPolicy {
 pub struct Grant {
     interfaces: BTreeSet<Interface>,
     host_paths: Vec<Root>,
+    loop_files: Vec<Root>,
     sha256: Vec<Digest>,
+}
+
+/// The places of the host that one plugin may reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Folders within which it may open paths.
+    pub(crate) host_paths: Vec<PathBuf>,
+    /// Folders within which it may keep image files and make loop devices over them.
+    pub(crate) loop_files: Vec<PathBuf>,
 }
 
 /// An interface that needs a grant; any other word is refused when the configuration is read.
@@ -81,12 +96,30 @@ impl TryFrom<String> for Digest {
 
 impl GrantPolicy {
     /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
-    /// may name any path of the host. Restrict them with grants of your own under the same names.
+    /// may name any path of the host, the kinds that show objects may open those that
+    /// a volume names; the plugin `loop` keeps its images in `/var/lib/volhost-loop`. Restrict them with grants of your own under the
+    /// same names.
     #[must_use]
     pub fn builtin() -> Self {
         let whole_host = Grant { host_paths: vec![Root(PathBuf::from("/"))], ..Grant::default() };
-        let names = ["kubernetes.io/host-path", "kubernetes.io/local-volume"];
-        let grants = names.into_iter().filter_map(|name| Some((PluginName::new(name).ok()?, whole_host.clone())));
+        let images = Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], ..Grant::default() };
+        let interfaces = |names: &[&str]| Grant {
+            interfaces: names.iter().map(|name| Interface((*name).to_owned())).collect(),
+            ..Grant::default()
+        };
+        let grants = [
+            ("kubernetes.io/host-path", whole_host.clone()),
+            ("kubernetes.io/local-volume", whole_host),
+            ("volhost.io/loop", images),
+            ("kubernetes.io/configmap", interfaces(&["files", "config-maps"])),
+            ("kubernetes.io/secret", interfaces(&["files", "secrets"])),
+            ("kubernetes.io/downward-api", interfaces(&["files"])),
+            (
+                "kubernetes.io/projected",
+                interfaces(&["files", "config-maps", "secrets", "service-account-tokens", "cluster-trust-bundles"]),
+            ),
+        ];
+        let grants = grants.into_iter().filter_map(|(name, grant)| Some((PluginName::new(name).ok()?, grant)));
         Self { grants: grants.collect() }
     }
 
@@ -121,14 +154,25 @@ pub(crate) enum Granted<'a> {
 impl Grant {
     /// Whether the interface is granted. Folders imply the interface that opens them.
     pub(crate) fn covers(&self, interface: &str) -> bool {
-        (interface == "host-paths" && !self.host_paths.is_empty()) || self.interfaces.iter().any(|i| i.0 == interface)
+        (interface == "host-paths" && !self.host_paths.is_empty())
+            || (interface == "loop-devices" && !self.loop_files.is_empty())
+            || self.interfaces.iter().any(|i| i.0 == interface)
+    }
+
+    /// The places of the host that the plugin may reach.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach { host_paths: self.host_paths(), loop_files: paths(&self.loop_files) }
     }
 
     /// The folders within which the plugin may open paths of the host.
     #[must_use]
     pub fn host_paths(&self) -> Vec<PathBuf> {
-        self.host_paths.iter().map(|root| Path::to_path_buf(&root.0)).collect()
+        paths(&self.host_paths)
     }
+}
+
+fn paths(roots: &[Root]) -> Vec<PathBuf> {
+    roots.iter().map(|root| Path::to_path_buf(&root.0)).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +189,11 @@ mod tests {
         let Granted::To(grant) = policy.of(&name("a.b/c"), "") else { panic!("not granted") };
         assert!(grant.covers("host-paths"));
         assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
+        assert!(!grant.covers("loop-devices"));
         assert_eq!(policy.of(&name("a.b/d"), ""), Granted::Nothing);
+        let policy: GrantPolicy = toml::from_str("[\"a.b/c\"]\nloop-files = [\"/srv\"]").unwrap();
+        let Granted::To(grant) = policy.of(&name("a.b/c"), "") else { panic!("not granted") };
+        assert!(grant.covers("loop-devices") && !grant.covers("host-paths"));
     }
 
     #[test]

@@ -17,7 +17,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `runtime` | [`Runtime`]: the load path |
-//! | `plugin` | [`Plugin`], its calls, and the checks after them |
+//! | `plugin`, `capabilities` | [`Plugin`], its calls, and the checks after them |
+//! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
@@ -26,7 +27,8 @@
 //! | `file`, `cache`, `digest` | plugin files, and their compiled form on disk |
 //! | `compile` | the compiler child, both sides of it |
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
-//! | `context`, `progress` | what surrounds a call, and where it stands |
+//! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
+//! | `objects` | what a call may ask of the objects that its volume names |
 //! | `error`, `call_error`, `abort`, `text` | failures, and the text of them |
 #![deny(unsafe_code)]
 
@@ -35,31 +37,36 @@ mod abort;
 mod bindings;
 mod cache;
 mod call_error;
+mod capabilities;
 mod check;
 mod compile;
 mod context;
 mod digest;
 mod engine;
 mod error;
+mod exports;
 mod file;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
 mod limits;
+mod objects;
 mod plugin;
 mod progress;
 mod runtime;
 mod sandbox;
 mod text;
 mod ticker;
+mod trace;
 
 pub use abi::{PACKAGE, VERSION, Version};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use compile::{Compiler, compile_stdin_to_stdout};
-pub use context::{CallContext, CallSink, LogLevel, NodeFacts, Target};
+pub use context::{Attachment, CallContext, CallSink, LogLevel, NodeFacts, Place, Target};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
 pub use limits::Limits;
-pub use plugin::{Capability, Plugin, PluginInfo};
+pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
+pub use plugin::{Capability, Identified, Plugin, PluginInfo};
 pub use progress::{Progress, Step};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};

@@ -35,6 +35,11 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Events of one call, likewise.
     pub events: u32,
+    /// Bytes of all files that one volume is to show. An object of Kubernetes holds 1 MiB at the most; a projected volume can
+    /// show several.
+    pub payload_bytes: usize,
+    /// Files that one volume is to show.
+    pub payload_files: usize,
 }
 
 impl Default for Limits {
@@ -53,6 +58,8 @@ impl Default for Limits {
             log_lines: 200,
             log_bytes: 64 << 10,
             events: 20,
+            payload_bytes: 16 * MIB,
+            payload_files: 20_000,
         }
     }
 }

@@ -9,10 +9,11 @@ use volhost_model::{PluginName, Pod, VolumeSpec};
 use wasmtime::component::Resource;
 
 use crate::abort::Abort;
-use crate::bindings::VolumePluginPre;
 use crate::call_error::{CallError, Function, PluginError};
 use crate::context::{CallContext, Target};
-use crate::host::{Description, Identity, MountTarget, PodHandle, State, VolumeHandle};
+use crate::exports::Exports;
+use crate::grants::Reach;
+use crate::host::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
 use crate::sandbox::{Sandbox, Shared};
 
 /// What a plugin can do: the interfaces it exports, nothing it says.
@@ -66,6 +67,8 @@ pub struct PluginInfo {
     pub accepts_mount_options: bool,
     /// Its volumes' content follows their source: set-up is called again when that may have changed.
     pub follows_its_source: bool,
+    /// Pods can only read its volumes' content.
+    pub read_only: bool,
     /// SHA-256 of the file, in hex.
     pub digest: String,
     /// The version of the contract that it was built for.
@@ -80,11 +83,22 @@ pub struct PluginInfo {
     pub file: PathBuf,
 }
 
+/// What a plugin says of one volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identified {
+    /// The volume's own name; none for a volume that is named by its pod.
+    pub name: Option<String>,
+    /// Whether it must be attached, if the plugin says so; else what it exports tells.
+    pub attachable: Option<bool>,
+    /// Whether it is mounted for the node first, likewise.
+    pub device_mountable: Option<bool>,
+}
+
 /// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its own and blocks its thread.
 pub struct Plugin {
     pub(crate) info: PluginInfo,
-    pub(crate) pre: VolumePluginPre<State>,
-    pub(crate) host_paths: Arc<[PathBuf]>,
+    pub(crate) exports: Exports,
+    pub(crate) reach: Arc<Reach>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -107,27 +121,25 @@ impl Plugin {
         self.info.exports.iter().any(|name| name == capability.interface())
     }
 
-    /// Asks the plugin to check the volume and name it. None when it gives no name: such volumes are named by their pod. Changes nothing.
+    /// Asks the plugin to check the volume and name it. Changes nothing.
     ///
     /// # Errors
     /// [`CallError`]; a volume that the plugin refuses is [`CallError::Plugin`].
-    pub fn identify(&self, call: &CallContext, spec: &Arc<VolumeSpec>) -> Result<Option<String>, CallError> {
+    pub fn identify(&self, call: &CallContext, spec: &Arc<VolumeSpec>) -> Result<Identified, CallError> {
         let mut sandbox = self.sandbox(Function::Identify, call)?;
+        let plugin = sandbox.load(|store, instance| self.exports.plugin.load(store, instance))?;
         let volume = put(&mut sandbox, Function::Identify, VolumeHandle(Arc::clone(spec)))?;
         let form = put(&mut sandbox, Function::Identify, Identity::default())?;
-        let (answer, mut state) = sandbox.call(|plugin, store| {
-            plugin.volhost_plugin_plugin().call_identify(
-                store,
-                Resource::new_borrow(volume.rep()),
-                Resource::new_borrow(form.rep()),
-            )
+        let (answer, mut state) = sandbox.call(|store| {
+            plugin.call_identify(store, Resource::new_borrow(volume.rep()), Resource::new_borrow(form.rep()))
         })?;
         answer.map_err(PluginError::from)?;
-        let name = state.table.get_mut(&form).ok().and_then(|identity| identity.name.take());
+        let Identity { name, attachable, device_mountable } =
+            state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
-        Ok(name)
+        Ok(Identified { name, attachable, device_mountable })
     }
 
     /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.
@@ -144,11 +156,12 @@ impl Plugin {
         const FUNCTION: Function = Function::SetUp;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
-        let (answer, _state) = sandbox.call(|plugin, store| {
-            plugin.volhost_plugin_mounter().call_set_up(
+        let (answer, _state) = sandbox.call(|store| {
+            mounter.call_set_up(
                 store,
                 Resource::new_borrow(volume.rep()),
                 Resource::new_borrow(pod.rep()),
@@ -174,26 +187,31 @@ impl Plugin {
         const FUNCTION: Function = Function::TearDown;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
-        let (answer, _state) = sandbox.call(|plugin, store| {
-            plugin.volhost_plugin_mounter().call_tear_down(store, Resource::new_borrow(place.rep()))
-        })?;
+        let (answer, _state) =
+            sandbox.call(|store| mounter.call_tear_down(store, Resource::new_borrow(place.rep())))?;
         answer.map_err(PluginError::from)?;
-        let found = match self.look(call, FUNCTION, &target)? {
+        self.check_gone(call, FUNCTION, &target)
+    }
+
+    pub(crate) fn sandbox(&self, function: Function, call: &CallContext) -> Result<Sandbox<'_>, CallError> {
+        self.shared.sandbox(&self.exports, function, call, &self.reach)
+    }
+
+    /// Nothing may stand at the target after what the plugin says is a tear-down.
+    pub(crate) fn check_gone(&self, call: &CallContext, function: Function, target: &Target) -> Result<(), CallError> {
+        let found = match self.look(call, function, target)? {
             Entry::Absent => return Ok(()),
             Entry::Mount(_) => "a mount still stands at the target",
             Entry::Folder => "a folder still stands at the target",
             Entry::File | Entry::Symlink | Entry::Other => "something still stands at the target",
         };
-        Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
-    }
-
-    fn sandbox(&self, function: Function, call: &CallContext) -> Result<Sandbox<'_>, CallError> {
-        self.shared.sandbox(&self.pre, function, call, &self.host_paths)
+        Err(CallError::Lied { function, found: found.to_owned() })
     }
 
     /// What stands at the target after the call: the kernel's word against the plugin's.
-    fn look(&self, call: &CallContext, function: Function, target: &Target) -> Result<Entry, CallError> {
+    pub(crate) fn look(&self, call: &CallContext, function: Function, target: &Target) -> Result<Entry, CallError> {
         call.progress.enter("checking the target");
         let found = self.shared.kernel.entry(&target.parent, &target.name);
         found.map_err(|source| CallError::Check { function, source })
@@ -201,20 +219,23 @@ impl Plugin {
 }
 
 /// Asks a plugin what it is, without any grant: its name, which decides on grants, is not known yet.
-pub(crate) fn describe(
-    shared: &Shared,
-    pre: &VolumePluginPre<State>,
-    call: &CallContext,
-) -> Result<Description, CallError> {
-    let mut sandbox = shared.sandbox(pre, Function::Describe, call, &Arc::from([]))?;
+pub(crate) fn describe(shared: &Shared, exports: &Exports, call: &CallContext) -> Result<Description, CallError> {
+    let mut sandbox = shared.sandbox(exports, Function::Describe, call, &Arc::default())?;
+    let plugin = sandbox.load(|store, instance| {
+        exports.check(store, instance)?;
+        exports.plugin.load(store, instance)
+    })?;
     let form = put(&mut sandbox, Function::Describe, Description::default())?;
-    let ((), mut state) = sandbox
-        .call(|plugin, store| plugin.volhost_plugin_plugin().call_describe(store, Resource::new_borrow(form.rep())))?;
+    let ((), mut state) = sandbox.call(|store| plugin.call_describe(store, Resource::new_borrow(form.rep())))?;
     state.table.delete(form).map_err(|error| CallError::Sandbox { reason: error.to_string() })
 }
 
 /// Puts an argument into a sandbox's table.
-fn put<T: Send + 'static>(sandbox: &mut Sandbox<'_>, function: Function, object: T) -> Result<Resource<T>, CallError> {
+pub(crate) fn put<T: Send + 'static>(
+    sandbox: &mut Sandbox<'_>,
+    function: Function,
+    object: T,
+) -> Result<Resource<T>, CallError> {
     sandbox.state().push(object).map_err(|abort: Abort| CallError::LimitExceeded {
         function,
         what: abort.to_string(),

@@ -8,21 +8,21 @@ use volhost_model::PluginName;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::abi::{self, GRANTABLE_INTERFACES};
-use crate::bindings::{VolumePlugin, VolumePluginPre};
+use crate::bindings::EveryCapability;
 use crate::cache::{Cache, Note};
 use crate::call_error::CallError;
 use crate::check::{Surface, built_by, check};
 use crate::compile::Compiler;
-use crate::context::{CallContext, HostLog, NodeFacts};
+use crate::context::CallContext;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
 use crate::error::{CompileError, LoadError, LoadProblem, RuntimeError};
+use crate::exports::Exports;
 use crate::file::PluginFile;
-use crate::grants::{GrantPolicy, Granted};
+use crate::grants::{GrantPolicy, Granted, Reach};
 use crate::host::{Description, State};
 use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
-use crate::progress::Progress;
 use crate::sandbox::Shared;
 use crate::ticker::Ticker;
 
@@ -73,7 +73,8 @@ impl Runtime {
         let cache = Cache::open(config.cache_dir, compatibility)?;
         let engine = engine::running().map_err(RuntimeError::Engine)?;
         let mut linker = Linker::new(&engine);
-        VolumePlugin::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state).map_err(RuntimeError::Link)?;
+        EveryCapability::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
+            .map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
         Ok(Self { shared, linker, cache, compiler: config.compiler, grants: config.grants })
@@ -171,13 +172,17 @@ impl Runtime {
 
     /// From a component to a plugin: every check but those on the file itself.
     fn admit(&self, component: &Component, digest: &str, note: Note) -> Result<Arc<Plugin>, LoadProblem> {
-        let (info, pre) = self.examine(component, digest, note)?;
+        let (info, exports) = self.examine(component, digest, note)?;
         let granted = self.grants.of(&info.name, &info.digest);
         if let Some(interface) = ungranted(&info, granted).next() {
             return Err(LoadProblem::NotGranted {
                 plugin: info.name.clone(),
                 interface: interface.clone(),
-                extra: if interface == "host-paths" { "\nhost-paths = [\"/folder/it/may/open\"]" } else { "" },
+                extra: match interface.as_str() {
+                    "host-paths" => "\nhost-paths = [\"/folder/it/may/open\"]",
+                    "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
+                    _ => "",
+                },
                 pinned: match granted {
                     Granted::ToAnotherContent => {
                         format!(" with the content {digest}: the grant's sha256 names another")
@@ -186,44 +191,30 @@ impl Runtime {
                 },
             });
         }
-        let host_paths = match granted {
-            Granted::To(grant) => grant.host_paths(),
-            Granted::Nothing | Granted::ToAnotherContent => Vec::new(),
+        let reach = match granted {
+            Granted::To(grant) => grant.reach(),
+            Granted::Nothing | Granted::ToAnotherContent => Reach::default(),
         };
-        Ok(Arc::new(Plugin { info, pre, host_paths: host_paths.into(), shared: Arc::clone(&self.shared) }))
+        Ok(Arc::new(Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) }))
     }
 
     /// Links a component and lets it describe itself.
-    fn examine(
-        &self,
-        component: &Component,
-        digest: &str,
-        note: Note,
-    ) -> Result<(PluginInfo, VolumePluginPre<State>), LoadProblem> {
+    fn examine(&self, component: &Component, digest: &str, note: Note) -> Result<(PluginInfo, Exports), LoadProblem> {
         let sdk = note.sdk.as_deref();
         let surface = check(component, &self.shared.engine, sdk)?;
         let misfit =
             |error: wasmtime::Error| LoadProblem::WrongShape { sdk: built_by(sdk), reason: format!("{error:#}") };
         let pre = self.linker.instantiate_pre(component).map_err(misfit)?;
-        let pre = VolumePluginPre::new(pre).map_err(misfit)?;
-        let description = describe(&self.shared, &pre, &self.quiet_call()).map_err(|error| match error {
+        let exports = Exports::find(pre, |name| surface.exports.iter().any(|export| export == name)).map_err(misfit)?;
+        let quiet = CallContext::quiet(self.shared.limits.describe_time);
+        let description = describe(&self.shared, &exports, &quiet).map_err(|error| match error {
             // Types of exports are compared when the plugin is first instantiated.
             CallError::Sandbox { reason } => LoadProblem::WrongShape { sdk: built_by(sdk), reason },
             other => LoadProblem::Describe(other),
         })?;
         let name = PluginName::new(description.name.clone()).map_err(LoadProblem::Name)?;
         check_description(&description)?;
-        Ok((info(name, description, surface, digest, note), pre))
-    }
-
-    /// The surroundings of a call about no volume.
-    fn quiet_call(&self) -> CallContext {
-        CallContext {
-            node: Arc::new(NodeFacts::default()),
-            sink: Arc::new(HostLog),
-            deadline: self.shared.limits.describe_time,
-            progress: Arc::new(Progress::default()),
-        }
+        Ok((info(name, description, surface, digest, note), exports))
     }
 }
 
@@ -242,6 +233,7 @@ fn info(name: PluginName, description: Description, surface: Surface, digest: &s
         sources: description.sources,
         accepts_mount_options: description.accepts_mount_options,
         follows_its_source: description.follows_its_source,
+        read_only: description.read_only,
         digest: digest.to_owned(),
         abi: surface.abi.unwrap_or(abi::VERSION).to_string(),
         sdk: note.sdk,

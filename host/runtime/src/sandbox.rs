@@ -1,19 +1,23 @@
-//! One call in one sandbox: a fresh store, its limits, the call, and what its end means. Nothing of a sandbox is used twice.
+//! One call in one sandbox: a fresh store, its limits, the call, and what its end means. Only the place of a sandbox is used again, put
+//! back to its first state: nothing that a call wrote is there for the next.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Span;
 use volhost_kernel::Kernel;
+use wasmtime::component::Instance;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
 use crate::abort::Abort;
-use crate::bindings::{VolumePlugin, VolumePluginPre};
 use crate::call_error::{CallError, Function};
 use crate::context::CallContext;
+use crate::exports::Exports;
+use crate::grants::Reach;
 use crate::host::State;
 use crate::limits::Limits;
 use crate::ticker::{TICK, Ticker};
+use crate::trace;
 
 /// What a sandbox is made of, shared by all calls.
 #[derive(Debug)]
@@ -28,20 +32,22 @@ pub(crate) struct Shared {
 pub(crate) struct Sandbox<'a> {
     shared: &'a Shared,
     function: Function,
+    /// The call in the operation's trace, its start included.
+    span: Span,
     store: Store<State>,
-    instance: VolumePlugin,
+    instance: Instance,
 }
 
 impl Shared {
     /// A fresh sandbox for one call of `function`.
     pub(crate) fn sandbox(
         &self,
-        plugin: &VolumePluginPre<State>,
+        plugin: &Exports,
         function: Function,
         context: &CallContext,
-        host_paths: &Arc<[PathBuf]>,
+        reach: &Arc<Reach>,
     ) -> Result<Sandbox<'_>, CallError> {
-        let state = State::new(Arc::clone(&self.kernel), &self.limits, context.clone(), Arc::clone(host_paths));
+        let state = State::new(Arc::clone(&self.kernel), &self.limits, context.clone(), Arc::clone(reach));
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);
@@ -54,13 +60,14 @@ impl Shared {
                 _ => Err(Abort::Deadline.into()),
             }
         });
+        let span = trace::call(function);
         // A start function is the plugin's code already.
         let running = self.ticker.run();
         store.data_mut().begin();
-        let made = plugin.instantiate(&mut store);
+        let made = span.in_scope(|| plugin.pre.instantiate(&mut store));
         drop(running);
         match made {
-            Ok(instance) => Ok(Sandbox { shared: self, function, store, instance }),
+            Ok(instance) => Ok(Sandbox { shared: self, function, span, store, instance }),
             Err(error) if caused_by_plugin(&error) => Err(self.judge(function, &store, &error)),
             Err(error) => Err(CallError::Sandbox { reason: format!("{error:#}") }),
         }
@@ -102,15 +109,23 @@ impl Sandbox<'_> {
         self.store.data_mut()
     }
 
+    /// Finds functions of the instance before the call.
+    pub(crate) fn load<G>(
+        &mut self,
+        load: impl FnOnce(&mut Store<State>, &Instance) -> wasmtime::Result<G>,
+    ) -> Result<G, CallError> {
+        load(&mut self.store, &self.instance).map_err(|error| CallError::Sandbox { reason: format!("{error:#}") })
+    }
+
     /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is returned.
     pub(crate) fn call<T>(
         mut self,
-        call: impl FnOnce(&VolumePlugin, &mut Store<State>) -> wasmtime::Result<T>,
+        call: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<(T, State), CallError> {
         let running = self.shared.ticker.run();
         self.store.set_epoch_deadline(ticks(self.store.data().context.deadline));
         self.store.data_mut().begin();
-        let result = call(&self.instance, &mut self.store);
+        let result = self.span.in_scope(|| call(&mut self.store));
         drop(running);
         self.store.data().end();
         match result {

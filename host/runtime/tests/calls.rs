@@ -17,7 +17,7 @@ use common::guest::{self, Guest, LOOP, MOUNT_TMPFS};
 use common::host::{Host, pod, spec};
 use volhost_kernel::{Entry, Errno, Step};
 use volhost_model::FailureClass;
-use volhost_runtime::{CallError, ErrorCase, Function, LogLevel};
+use volhost_runtime::{CallError, ErrorCase, Function, Identified, LogLevel};
 
 #[test]
 fn a_volume_is_set_up_and_torn_down_and_repeating_either_changes_nothing() {
@@ -272,8 +272,8 @@ fn a_volume_is_identified_or_refused() {
         ..Guest::default()
     };
     let volume = spec(serde_json::json!({}));
-    assert_eq!(host.load(&naming).identify(&host.call(), &volume).unwrap().as_deref(), Some("disk-7"));
-    assert_eq!(host.load(&Guest::default()).identify(&host.call(), &volume).unwrap(), None);
+    assert_eq!(host.load(&naming).identify(&host.call(), &volume).unwrap().name.as_deref(), Some("disk-7"));
+    assert_eq!(host.load(&Guest::default()).identify(&host.call(), &volume).unwrap(), Identified::default());
     let bad = Guest { identify: naming.identify.replace("disk-7", "disk\n7"), ..naming };
     let error = host.load(&bad).identify(&host.call(), &volume).unwrap_err();
     assert!(matches!(error, CallError::BrokeContract { .. }), "{error}");

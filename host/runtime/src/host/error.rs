@@ -51,6 +51,9 @@ fn kernel_error(error: &KernelError) -> types::Error {
     if let KernelError::UndoFailed { .. } = error {
         return types::Error::Uncertain(text);
     }
+    if let KernelError::FilesystemDamaged { .. } = error {
+        return types::Error::Corrupt(text);
+    }
     match error.kind() {
         ErrorKind::InvalidArgument => types::Error::InvalidArgument(text),
         ErrorKind::NotFound => types::Error::NotFound(text),

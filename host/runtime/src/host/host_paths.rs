@@ -19,14 +19,14 @@ impl State {
     /// Opens or creates `path` by `open`, and says so while it takes its time: a path may lie on a server that does not answer.
     fn open_host_path(&mut self, what: &str, path: &str, open: Open) -> Result<Resource<MountSource>, HostError> {
         let shown = tame(path, SHOWN_BYTES);
-        if self.host_paths.is_empty() {
+        if self.reach.host_paths.is_empty() {
             let text = format!(
                 "{shown}: no folder of the host is granted to this plugin; see `host-paths` under [grants] in the configuration"
             );
             return Err(HostError::Plugin(types::Error::PermissionDenied(text)));
         }
         self.step(format!("{what} {shown}"), |state| {
-            let source = open(&*state.kernel, Path::new(path), &state.host_paths)?;
+            let source = open(&*state.kernel, Path::new(path), &state.reach.host_paths)?;
             Ok(state.push(MountSource(source))?)
         })
     }

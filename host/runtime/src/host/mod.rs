@@ -3,12 +3,18 @@
 //! A function here trusts nothing it is given. It answers with the contract's `error` what a plugin may run into, and ends
 //! the call only where a limit is passed or the contract broken.
 
+mod devices;
 mod error;
 mod events;
+mod files;
+mod filesystems;
 mod host_paths;
 mod log;
+mod loop_devices;
 mod mounts;
 mod node;
+mod objects;
+mod slow_walk;
 mod state;
 mod tmpfs;
 mod volumes;
@@ -16,11 +22,13 @@ mod volumes;
 pub use error::HostError;
 pub(crate) use state::State;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::context::Target;
+use crate::context::{Attachment, Target};
+use crate::objects::KeyedObject;
 
 /// What a plugin says of itself, as `describe` fills it in.
 #[derive(Debug, Default)]
@@ -30,12 +38,15 @@ pub struct Description {
     pub(crate) sources: Vec<String>,
     pub(crate) accepts_mount_options: bool,
     pub(crate) follows_its_source: bool,
+    pub(crate) read_only: bool,
 }
 
 /// What a plugin says of a volume, as `identify` fills it in.
 #[derive(Debug, Default)]
 pub struct Identity {
     pub(crate) name: Option<String>,
+    pub(crate) attachable: Option<bool>,
+    pub(crate) device_mountable: Option<bool>,
 }
 
 /// A volume, as a plugin sees it.
@@ -50,6 +61,37 @@ pub struct PodHandle(pub(crate) Arc<Pod>);
 #[derive(Debug)]
 pub struct MountTarget(pub(crate) Arc<Target>);
 
+/// What a file is to hold; a plugin never sees it.
+pub struct Content(pub(crate) Arc<[u8]>);
+
+impl std::fmt::Debug for Content {
+    /// Its size alone: it may be a secret (rule R10).
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Content({} bytes)", self.0.len())
+    }
+}
+
+/// Files that a volume is to show.
+#[derive(Debug)]
+pub struct Payload {
+    pub(crate) files: BTreeMap<String, volhost_kernel::PayloadFile>,
+    pub(crate) bytes: usize,
+    pub(crate) owner: Option<u32>,
+    pub(crate) group: Option<u32>,
+    pub(crate) folder_mode: u32,
+}
+
+/// A config map.
+#[derive(Debug)]
+pub struct ConfigMap(pub(crate) KeyedObject);
+
+/// A secret, and its name for the log.
+#[derive(Debug)]
+pub struct Secret {
+    pub(crate) name: String,
+    pub(crate) object: KeyedObject,
+}
+
 /// Something that can be bind-mounted.
 #[derive(Debug)]
 pub struct MountSource(pub(crate) volhost_kernel::MountSource);
@@ -57,3 +99,11 @@ pub struct MountSource(pub(crate) volhost_kernel::MountSource);
 /// A mount that nobody sees yet.
 #[derive(Debug)]
 pub struct DetachedMount(pub(crate) volhost_kernel::DetachedMount);
+
+/// A block device, as a plugin sees it.
+#[derive(Debug)]
+pub struct BlockDevice(pub(crate) Arc<volhost_kernel::BlockDevice>);
+
+/// An attached volume, as a plugin sees it.
+#[derive(Debug)]
+pub struct AttachmentHandle(pub(crate) Attachment);

@@ -1,16 +1,24 @@
 //! `mounts`: handles over what the kernel holds. A detached mount that is dropped is discarded by the kernel, so that whatever ends
 //! a call, nothing stays but what was attached.
 
-use volhost_kernel::{Detach, Entry};
+use std::path::Path;
+use std::sync::Arc;
+
+use volhost_kernel::{Detach, Entry, OwnershipPolicy, OwnershipRequest};
+use volhost_model::FsGroupChangePolicy;
 use wasmtime::component::Resource;
 
-use super::{DetachedMount, HostError, MountSource, MountTarget, State};
+use super::slow_walk::SlowWalk;
+use super::{DetachedMount, HostError, MountSource, MountTarget, PodHandle, State};
 use crate::bindings::volhost::plugin::mounts::{
     Host, HostDetachedMount, HostMountSource, HostMountTarget, TargetState,
 };
 
+/// Threads of one walk over a volume's files; more wait for one another on one disk.
+const WALKERS: usize = 4;
+
 /// What dropping a handle means: the object behind it goes, and with it what the kernel holds for it.
-fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> wasmtime::Result<()> {
+pub(super) fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> wasmtime::Result<()> {
     drop(state.table.delete(handle)?);
     Ok(())
 }
@@ -56,7 +64,8 @@ impl HostDetachedMount for State {
 impl HostMountTarget for State {
     fn pod_uid(&mut self, target: Resource<MountTarget>) -> wasmtime::Result<String> {
         self.count()?;
-        Ok(self.table.get(&target)?.0.pod_uid.as_str().to_owned())
+        let pod = self.table.get(&target)?.0.pod_uid.as_ref();
+        Ok(pod.map(|uid| uid.as_str().to_owned()).unwrap_or_default())
     }
 
     fn spec_name(&mut self, target: Resource<MountTarget>) -> wasmtime::Result<String> {
@@ -82,6 +91,22 @@ impl HostMountTarget for State {
         })
     }
 
+    fn device_mount(&mut self, target: Resource<MountTarget>) -> Result<Option<Resource<MountSource>>, HostError> {
+        self.step("mount-target.device-mount", |state| {
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            let Some(place) = &target.device_mount else {
+                return Ok(None);
+            };
+            // A folder without a mount must never be taken for the volume.
+            if !matches!(state.kernel.entry(&place.parent, &place.name)?, Entry::Mount(_)) {
+                return Ok(None);
+            }
+            let root = state.kernel.walk(&place.parent, Path::new(&place.name))?;
+            let source = state.kernel.source(&root)?;
+            Ok(Some(state.push(MountSource(source))?))
+        })
+    }
+
     fn attach(&mut self, target: Resource<MountTarget>, mount: Resource<DetachedMount>) -> Result<(), HostError> {
         self.change("mount-target.attach", |state| {
             // Taken first: whatever follows, the handle is used up, as the contract says.
@@ -95,6 +120,37 @@ impl HostMountTarget for State {
         self.change("mount-target.make-folder", |state| {
             let target = &state.table.get(&target)?.0;
             Ok(state.kernel.make_folder(&target.parent, &target.name, mode, group)?)
+        })
+    }
+
+    fn make_inner_folder(&mut self, target: Resource<MountTarget>, path: String, mode: u32) -> Result<(), HostError> {
+        self.change("mount-target.make-inner-folder", |state| {
+            let target = &state.table.get(&target)?.0;
+            let volume = state.kernel.walk(&target.parent, Path::new(&target.name))?;
+            state.kernel.make_dirs(&volume, Path::new(&path), mode)?;
+            Ok(())
+        })
+    }
+
+    fn apply_fs_group(
+        &mut self,
+        target: Resource<MountTarget>,
+        pod: Resource<PodHandle>,
+        read_only: bool,
+    ) -> Result<(), HostError> {
+        self.change("mount-target.apply-fs-group", |state| {
+            let (pod, target) = (Arc::clone(&state.table.get(&pod)?.0), Arc::clone(&state.table.get(&target)?.0));
+            let Some(group) = pod.fs_group else { return Ok(()) };
+            let policy = match pod.fs_group_change_policy {
+                FsGroupChangePolicy::Always => OwnershipPolicy::Always,
+                FsGroupChangePolicy::OnRootMismatch => OwnershipPolicy::OnRootMismatch,
+            };
+            let request = OwnershipRequest { group, policy, read_only, threads: WALKERS };
+            let teller = SlowWalk::new(Arc::clone(&state.context.sink), &target);
+            state
+                .kernel
+                .apply_ownership(&target.parent, &target.name, &request, &|progress| teller.hear(progress.visited))?;
+            Ok(())
         })
     }
 

@@ -1,7 +1,7 @@
 //! What the host knows of one call while it runs.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,9 @@ use wasmtime::component::ResourceTable;
 use super::error::handle_error;
 use crate::abort::Abort;
 use crate::context::{CallContext, LogLevel};
+use crate::grants::Reach;
 use crate::limits::{Limits, MemoryMeter};
+use crate::trace;
 
 /// The step of a call while none of the host's is running.
 pub(crate) const PLUGIN_CODE: &str = "plugin code";
@@ -22,9 +24,15 @@ pub(crate) struct State {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) table: ResourceTable,
     pub(crate) context: CallContext,
-    /// Folders within which the plugin may open paths of the host.
-    pub(crate) host_paths: Arc<[PathBuf]>,
+    /// The places of the host that the plugin may reach.
+    pub(crate) reach: Arc<Reach>,
     pub(crate) meter: MemoryMeter,
+    /// The most that a volume's files may be together.
+    pub(crate) payload_bytes: usize,
+    /// The most files that a volume may show.
+    pub(crate) payload_files: usize,
+    /// Of which secret how many keys were used, for the log.
+    pub(crate) secrets_used: BTreeMap<String, usize>,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
@@ -40,20 +48,18 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(
-        kernel: Arc<dyn Kernel>,
-        limits: &Limits,
-        context: CallContext,
-        host_paths: Arc<[PathBuf]>,
-    ) -> Self {
+    pub(crate) fn new(kernel: Arc<dyn Kernel>, limits: &Limits, context: CallContext, reach: Arc<Reach>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
         Self {
             kernel,
             table,
             context,
-            host_paths,
+            reach,
             meter: MemoryMeter::new(limits),
+            payload_bytes: limits.payload_bytes,
+            payload_files: limits.payload_files,
+            secrets_used: BTreeMap::new(),
             changed: false,
             last_words: None,
             started: Instant::now(),
@@ -97,9 +103,11 @@ impl State {
         run: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         self.count()?;
+        let what = what.into();
+        let span = trace::primitive(&what);
         self.context.progress.enter(what);
         let begun = Instant::now();
-        let result = run(self);
+        let result = span.in_scope(|| run(self));
         self.in_host += begun.elapsed();
         self.context.progress.enter(PLUGIN_CODE);
         result
@@ -151,8 +159,12 @@ impl State {
         }
     }
 
-    /// Says what was dropped, when the call has ended.
+    /// Says, when the call has ended, which secrets it used and what was dropped.
     pub(crate) fn end(&self) {
+        for (name, keys) in &self.secrets_used {
+            let line = format!("audit: secret {name} was used, {keys} of its keys");
+            self.context.sink.log(LogLevel::Info, &line);
+        }
         if self.lines_dropped > 0 {
             let line =
                 format!("{} more log lines of the plugin were dropped: over the call's allowance", self.lines_dropped);

@@ -68,6 +68,12 @@ impl HostDescription for State {
         Ok(())
     }
 
+    fn read_only(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.read_only = true;
+        Ok(())
+    }
+
     fn drop(&mut self, form: Resource<Description>) -> wasmtime::Result<()> {
         self.table.delete(form)?;
         Ok(())
@@ -78,6 +84,18 @@ impl HostIdentity for State {
     fn name(&mut self, form: Resource<Identity>, name: String) -> wasmtime::Result<()> {
         self.count()?;
         self.table.get_mut(&form)?.name = Some(name);
+        Ok(())
+    }
+
+    fn attachable(&mut self, form: Resource<Identity>, attachable: bool) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.attachable = Some(attachable);
+        Ok(())
+    }
+
+    fn device_mountable(&mut self, form: Resource<Identity>, device_mountable: bool) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.device_mountable = Some(device_mountable);
         Ok(())
     }
 
@@ -123,6 +141,14 @@ impl HostVolume for State {
         let mut names: Vec<String> = self.volume(&volume)?.fields.keys().cloned().collect();
         names.sort();
         Ok(names)
+    }
+
+    fn kind(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.volume(&volume)?.kind(&path).map(str::to_owned))
+    }
+
+    fn fields(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Vec<String>> {
+        Ok(self.volume(&volume)?.fields_at(&path))
     }
 
     fn read_only(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<bool> {
@@ -190,6 +216,29 @@ impl HostPod for State {
 
     fn fs_user(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u32>> {
         Ok(self.pod(&pod)?.fs_user)
+    }
+
+    fn field(&mut self, pod: Resource<PodHandle>, path: String) -> Result<String, HostError> {
+        self.pod(&pod)?.field(&path).map_err(|error| HostError::Plugin(Error::InvalidArgument(error.to_string())))
+    }
+
+    fn resource_value(
+        &mut self,
+        pod: Resource<PodHandle>,
+        container: String,
+        name: String,
+        divisor: Option<String>,
+    ) -> Result<String, HostError> {
+        let node = self.context.node.allocatable();
+        self.pod(&pod)?
+            .resource_value(&container, &name, divisor.as_deref(), &node)
+            .map_err(|error| HostError::Plugin(Error::InvalidArgument(error.to_string())))
+    }
+
+    fn nested_mounts(&mut self, pod: Resource<PodHandle>, volume: String) -> wasmtime::Result<Vec<String>> {
+        let nested = &self.pod(&pod)?.nested_mounts;
+        let found = nested.iter().find(|(name, _)| name.as_str() == volume);
+        Ok(found.map(|(_, folders)| folders.iter().cloned().collect()).unwrap_or_default())
     }
 
     fn drop(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<()> {

@@ -1,5 +1,6 @@
 //! A host in memory: a runtime over a twin kernel, a folder of plugins, and a log to look at.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,8 +11,8 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LoadError, LogLevel, NodeFacts, Plugin, Progress, Runtime,
-    RuntimeConfig, Target,
+    Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoObjects,
+    NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target, TokenRequest,
 };
 
 use super::guest::Guest;
@@ -33,8 +34,43 @@ impl CallSink for Said {
     }
 }
 
+/// Objects to open.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    pub config_maps: Mutex<BTreeMap<String, KeyedObject>>,
+    pub secrets: Mutex<BTreeMap<String, KeyedObject>>,
+}
+
+fn on_shelf(shelf: &Mutex<BTreeMap<String, KeyedObject>>, ns: &str, name: &str) -> Result<KeyedObject, ObjectError> {
+    let found = shelf.lock().unwrap().get(&format!("{ns}/{name}")).cloned();
+    found.ok_or_else(|| ObjectError::NotFound(format!("there is no {ns}/{name}")))
+}
+
+impl Objects for Shelf {
+    fn config_map(&self, namespace: &str, name: &str) -> Result<KeyedObject, ObjectError> {
+        on_shelf(&self.config_maps, namespace, name)
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Result<KeyedObject, ObjectError> {
+        on_shelf(&self.secrets, namespace, name)
+    }
+
+    fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Bytes, ObjectError> {
+        NoObjects.token(pod, request)
+    }
+
+    fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError> {
+        NoObjects.trust_bundle(name)
+    }
+
+    fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
+        NoObjects.trust_bundles(signer, label_selector)
+    }
+}
+
 /// The host.
 pub struct Host {
+    pub objects: Arc<Shelf>,
     pub folder: TempDir,
     pub kernel: Arc<TwinKernel>,
     pub runtime: Runtime,
@@ -74,7 +110,7 @@ impl Host {
         let kernel = Arc::new(TwinKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
-        Self { folder, kernel, runtime, root, said: Arc::default() }
+        Self { objects: Arc::default(), folder, kernel, runtime, root, said: Arc::default() }
     }
 
     /// Puts a file into the folder.
@@ -101,9 +137,10 @@ impl Host {
     }
 
     pub fn call(&self) -> CallContext {
-        let node = NodeFacts { name: "node-1".into(), allocatable_memory: 1 << 30, labels: [].into() };
+        let node = NodeFacts { name: "node-1".into(), allocatable_memory: 1 << 30, ..NodeFacts::default() };
         CallContext {
             node: Arc::new(node),
+            objects: Arc::clone(&self.objects) as Arc<dyn Objects>,
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),
@@ -114,8 +151,9 @@ impl Host {
         Target {
             parent: self.kernel.try_clone(&self.root).unwrap(),
             name: OsString::from(name),
-            pod_uid: PodUid::new("uid-1").unwrap(),
+            pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),
+            device_mount: None,
         }
     }
 
@@ -156,9 +194,12 @@ pub fn pod() -> Arc<Pod> {
         labels: [].into(),
         annotations: [].into(),
         fs_group: None,
+        fs_group_change_policy: Default::default(),
         fs_user: None,
         supplemental_groups: Vec::new(),
         memory_limit: None,
         used_volumes: Vec::new(),
+        containers: Vec::new(),
+        nested_mounts: [].into(),
     })
 }

@@ -1,0 +1,58 @@
+//! What one component exports, found by name once when it is loaded: the required interfaces, and those it has besides. A call loads
+//! the functions of its own interface and no others.
+
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+use crate::bindings::exports::volhost::plugin as contract;
+use crate::host::State;
+
+/// A component that is linked, with the places of its exports.
+pub(crate) struct Exports {
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) plugin: contract::plugin::GuestIndices,
+    pub(crate) mounter: contract::mounter::GuestIndices,
+    pub(crate) attacher: Option<contract::attacher::GuestIndices>,
+    pub(crate) device_mounter: Option<contract::device_mounter::GuestIndices>,
+    pub(crate) block_mapper: Option<contract::block_mapper::GuestIndices>,
+    pub(crate) expander: Option<contract::expander::GuestIndices>,
+}
+
+impl Exports {
+    /// Finds what the component exports; `has` says whether it has an interface.
+    pub(crate) fn find(pre: InstancePre<State>, has: impl Fn(&str) -> bool) -> wasmtime::Result<Self> {
+        let attacher = has("attacher").then(|| contract::attacher::GuestIndices::new(&pre)).transpose()?;
+        let device_mounter =
+            has("device-mounter").then(|| contract::device_mounter::GuestIndices::new(&pre)).transpose()?;
+        let block_mapper = has("block-mapper").then(|| contract::block_mapper::GuestIndices::new(&pre)).transpose()?;
+        let expander = has("expander").then(|| contract::expander::GuestIndices::new(&pre)).transpose()?;
+        Ok(Self {
+            plugin: contract::plugin::GuestIndices::new(&pre)?,
+            mounter: contract::mounter::GuestIndices::new(&pre)?,
+            attacher,
+            device_mounter,
+            block_mapper,
+            expander,
+            pre,
+        })
+    }
+
+    /// Holds the type of every exported function against the contract.
+    pub(crate) fn check(&self, store: &mut Store<State>, instance: &Instance) -> wasmtime::Result<()> {
+        self.plugin.load(&mut *store, instance)?;
+        self.mounter.load(&mut *store, instance)?;
+        if let Some(attacher) = &self.attacher {
+            attacher.load(&mut *store, instance)?;
+        }
+        if let Some(device_mounter) = &self.device_mounter {
+            device_mounter.load(&mut *store, instance)?;
+        }
+        if let Some(block_mapper) = &self.block_mapper {
+            block_mapper.load(&mut *store, instance)?;
+        }
+        if let Some(expander) = &self.expander {
+            expander.load(&mut *store, instance)?;
+        }
+        Ok(())
+    }
+}

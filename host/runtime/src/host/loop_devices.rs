@@ -1,0 +1,83 @@
+//! `loop-devices`: image files within the operator's grant, and loop devices over them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use volhost_kernel::{ErrorKind, MountSource};
+use wasmtime::component::Resource;
+
+use super::{BlockDevice, HostError, State};
+use crate::bindings::volhost::plugin::loop_devices::Host;
+use crate::bindings::volhost::plugin::types;
+use crate::text::tame;
+
+/// How much of a path a message shows, in bytes.
+const SHOWN_BYTES: usize = 256;
+
+impl State {
+    fn image(&self, path: &str) -> Result<MountSource, HostError> {
+        Ok(self.kernel.open_host_path(Path::new(path), &self.reach.loop_files)?)
+    }
+
+    fn push_device(&mut self, device: volhost_kernel::BlockDevice) -> Result<Resource<BlockDevice>, HostError> {
+        Ok(self.push(BlockDevice(Arc::new(device)))?)
+    }
+}
+
+/// What the progress shows of a call.
+fn at(what: &str, path: &str) -> String {
+    format!("{what} {}", tame(path, SHOWN_BYTES))
+}
+
+impl Host for State {
+    fn folders(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.count()?;
+        Ok(self.reach.loop_files.iter().map(|folder| folder.to_string_lossy().into_owned()).collect())
+    }
+
+    fn ensure_image(&mut self, path: String, size: u64) -> Result<u64, HostError> {
+        self.change(at("loop-devices.ensure-image", &path), |state| {
+            let file = state.kernel.create_image(Path::new(&path), &state.reach.loop_files, size)?;
+            let size = state.kernel.set_file_size(&file, size)?;
+            if let Some(device) = state.kernel.find_loop(&file)? {
+                state.kernel.refresh_loop_size(&device)?;
+            }
+            Ok(size)
+        })
+    }
+
+    fn create(&mut self, path: String, read_only: bool) -> Result<Resource<BlockDevice>, HostError> {
+        self.change(at("loop-devices.create", &path), |state| {
+            let file = state.image(&path)?;
+            let device = state.kernel.attach_loop(&file, read_only)?;
+            if read_only && !state.kernel.device_read_only(&device)? {
+                let text = format!(
+                    "{}: {} over it is writable, and a read-only device is asked for; whoever made it has to remove it first",
+                    tame(&path, SHOWN_BYTES),
+                    device.path().display()
+                );
+                return Err(HostError::Plugin(types::Error::Conflict(text)));
+            }
+            state.push_device(device)
+        })
+    }
+
+    fn find(&mut self, path: String) -> Result<Option<Resource<BlockDevice>>, HostError> {
+        self.step(at("loop-devices.find", &path), |state| {
+            let file = state.image(&path)?;
+            let device = state.kernel.find_loop(&file)?;
+            device.map(|device| state.push_device(device)).transpose()
+        })
+    }
+
+    fn remove(&mut self, path: String) -> Result<(), HostError> {
+        self.change(at("loop-devices.remove", &path), |state| {
+            let file = match state.kernel.open_host_path(Path::new(&path), &state.reach.loop_files) {
+                // Nothing is over a file that is gone, as far as anyone can name it.
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                file => file?,
+            };
+            Ok(state.kernel.detach_loop(&file)?)
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! `config-maps`, `secrets`, `service-account-tokens` and `cluster-trust-bundles`: objects that the volume names, as contents that the
+//! plugin cannot see.
+
+use std::sync::Arc;
+
+use volhost_model::VolumeSpec;
+use wasmtime::component::Resource;
+
+use super::{ConfigMap, Content, HostError, PodHandle, Secret, State, VolumeHandle};
+use crate::bindings::volhost::plugin::{cluster_trust_bundles, config_maps, secrets, service_account_tokens, types};
+use crate::objects::{Bytes, KeyedObject, ObjectError, TokenRequest};
+use crate::text::tame;
+
+/// How much of a name a message shows, in bytes.
+const SHOWN_BYTES: usize = 256;
+
+impl From<ObjectError> for HostError {
+    fn from(error: ObjectError) -> Self {
+        Self::Plugin(match error {
+            ObjectError::NotFound(text) => types::Error::NotFound(text),
+            ObjectError::Unknown(text) => types::Error::Retryable(text),
+            ObjectError::Unusable(text) => types::Error::Precondition(text),
+            ObjectError::Invalid(text) => types::Error::InvalidArgument(text),
+        })
+    }
+}
+
+/// What a volume does not name, its plugin may not open: whoever wrote the pod decided what it shows.
+fn check_named(spec: &VolumeSpec, kind: &str, name: &str) -> Result<(), HostError> {
+    if spec.names(name) {
+        return Ok(());
+    }
+    let text =
+        format!("{kind} {}: the volume does not name it, so its plugin may not open it", tame(name, SHOWN_BYTES));
+    Err(HostError::Plugin(types::Error::PermissionDenied(text)))
+}
+
+impl State {
+    /// The volume and the pod's namespace, for an object that the volume names.
+    fn object(
+        &mut self,
+        volume: &Resource<VolumeHandle>,
+        pod: &Resource<PodHandle>,
+        kind: &str,
+        name: &str,
+    ) -> Result<String, HostError> {
+        self.count()?;
+        check_named(&self.table.get(volume)?.0, kind, name)?;
+        Ok(self.table.get(pod)?.0.namespace.clone())
+    }
+
+    fn keys(&mut self, object: KeyedObject) -> wasmtime::Result<Vec<String>> {
+        self.count()?;
+        Ok(object.keys().cloned().collect())
+    }
+
+    fn content(&mut self, bytes: Option<Bytes>) -> wasmtime::Result<Option<Resource<Content>>> {
+        self.count()?;
+        Ok(bytes.map(|bytes| self.push(Content(bytes))).transpose()?)
+    }
+}
+
+impl config_maps::Host for State {
+    fn open(
+        &mut self,
+        volume: Resource<VolumeHandle>,
+        pod: Resource<PodHandle>,
+        name: String,
+    ) -> Result<Resource<ConfigMap>, HostError> {
+        let namespace = self.object(&volume, &pod, "config map", &name)?;
+        let object = self.context.objects.config_map(&namespace, &name)?;
+        Ok(self.push(ConfigMap(object))?)
+    }
+}
+
+impl config_maps::HostConfigMap for State {
+    fn keys(&mut self, map: Resource<ConfigMap>) -> wasmtime::Result<Vec<String>> {
+        let object = self.table.get(&map)?.0.clone();
+        State::keys(self, object)
+    }
+
+    fn content(&mut self, map: Resource<ConfigMap>, key: String) -> wasmtime::Result<Option<Resource<Content>>> {
+        let bytes = self.table.get(&map)?.0.get(&key).cloned();
+        State::content(self, bytes)
+    }
+
+    fn drop(&mut self, map: Resource<ConfigMap>) -> wasmtime::Result<()> {
+        self.table.delete(map)?;
+        Ok(())
+    }
+}
+
+impl secrets::Host for State {
+    fn open(
+        &mut self,
+        volume: Resource<VolumeHandle>,
+        pod: Resource<PodHandle>,
+        name: String,
+    ) -> Result<Resource<Secret>, HostError> {
+        let namespace = self.object(&volume, &pod, "secret", &name)?;
+        let object = self.context.objects.secret(&namespace, &name)?;
+        Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
+    }
+}
+
+impl secrets::HostSecret for State {
+    fn keys(&mut self, secret: Resource<Secret>) -> wasmtime::Result<Vec<String>> {
+        let object = self.table.get(&secret)?.object.clone();
+        State::keys(self, object)
+    }
+
+    fn content(&mut self, secret: Resource<Secret>, key: String) -> wasmtime::Result<Option<Resource<Content>>> {
+        let secret = self.table.get(&secret)?;
+        let (name, bytes) = (secret.name.clone(), secret.object.get(&key).cloned());
+        if bytes.is_some() {
+            *self.secrets_used.entry(name).or_default() += 1;
+        }
+        State::content(self, bytes)
+    }
+
+    fn drop(&mut self, secret: Resource<Secret>) -> wasmtime::Result<()> {
+        self.table.delete(secret)?;
+        Ok(())
+    }
+}
+
+impl service_account_tokens::Host for State {
+    fn request(
+        &mut self,
+        pod: Resource<PodHandle>,
+        audience: Option<String>,
+        expiration_seconds: u64,
+    ) -> Result<Resource<Content>, HostError> {
+        self.step("service-account-tokens.request", |state| {
+            let pod = Arc::clone(&state.table.get(&pod)?.0);
+            let token = state.context.objects.token(&pod, &TokenRequest { audience, expiration_seconds })?;
+            Ok(state.push(Content(token))?)
+        })
+    }
+}
+
+impl cluster_trust_bundles::Host for State {
+    fn named(&mut self, volume: Resource<VolumeHandle>, name: String) -> Result<Resource<Content>, HostError> {
+        self.count()?;
+        check_named(&self.table.get(&volume)?.0, "ClusterTrustBundle", &name)?;
+        let bundle = self.context.objects.trust_bundle(&name)?;
+        Ok(self.push(Content(bundle))?)
+    }
+
+    fn signed_by(
+        &mut self,
+        volume: Resource<VolumeHandle>,
+        signer: String,
+        label_selector: Option<String>,
+    ) -> Result<Resource<Content>, HostError> {
+        self.count()?;
+        check_named(&self.table.get(&volume)?.0, "signer", &signer)?;
+        let bundle = self.context.objects.trust_bundles(&signer, label_selector.as_deref())?;
+        Ok(self.push(Content(bundle))?)
+    }
+}
