@@ -51,6 +51,12 @@ impl<'call> Description<'call> {
         self.0.follows_its_source();
         self
     }
+
+    /// Pods can only read the content: each volume counts as read-only, and whoever starts the containers is told so.
+    pub fn read_only(&mut self) -> &mut Self {
+        self.0.read_only();
+        self
+    }
 }
 
 impl fmt::Debug for Description<'_> {
@@ -71,6 +77,17 @@ impl<'call> Identity<'call> {
     /// bytes, no control characters. Volumes without a name are named by their pod.
     pub fn name(&mut self, name: &str) {
         self.0.name(name);
+    }
+
+    /// Whether this volume must be attached. Without this, it must if the plugin is an [`Attacher`](crate::Attacher).
+    pub fn attachable(&mut self, attachable: bool) {
+        self.0.attachable(attachable);
+    }
+
+    /// Whether this volume is mounted for the node first. Without this, it is if the plugin is a
+    /// [`DeviceMounter`](crate::DeviceMounter).
+    pub fn device_mountable(&mut self, device_mountable: bool) {
+        self.0.device_mountable(device_mountable);
     }
 }
 

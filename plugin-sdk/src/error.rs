@@ -124,7 +124,22 @@ impl Error {
     /// Puts `what: ` before the text. The case stays, so that what the host does stays too.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
-        let text = match &mut self {
+        let text = self.text_mut();
+        *text = format!("{what}: {text}");
+        self
+    }
+}
+
+impl Error {
+    /// Puts the words of another failure after this one's. The case stays: this one decides what the host does.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.text_mut().push_str(&format!("; {}", other.message()));
+        self
+    }
+
+    fn text_mut(&mut self) -> &mut String {
+        match self {
             Self::InvalidArgument(text)
             | Self::NotFound(text)
             | Self::Conflict(text)
@@ -136,9 +151,7 @@ impl Error {
             | Self::Uncertain(text)
             | Self::Corrupt(text) => text,
             Self::Other(other) => &mut other.message,
-        };
-        *text = format!("{what}: {text}");
-        self
+        }
     }
 }
 
@@ -189,6 +202,8 @@ mod tests {
             let wrapped = Err::<(), _>(error).context("mounting").unwrap_err();
             assert_eq!(wrapped.case(), case);
             assert!(wrapped.message().starts_with("mounting: "), "{wrapped}");
+            let both = wrapped.and(&Error::conflict("there"));
+            assert!(both.case() == case && both.message().ends_with("; there"), "{both}");
         }
     }
 

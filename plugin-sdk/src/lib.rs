@@ -69,10 +69,17 @@
 //!
 //! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
 //! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes the component
-//!    `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of [`tmpfs`], [`host_paths`], [`node`],
-//!    [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
+//!    `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of [`tmpfs`], [`host_paths`], [`files`],
+//!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
-//!    operator granted is what it gets. Of the interfaces here only [`host_paths`] needs a grant.
+//!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
+//!    [`files`] and those of [`objects`] need a grant.
+//!
+//! # Capabilities
+//!
+//! A volume that must be attached, mounted once for the node, handed over as a device, or can grow: each is a trait ([`Attacher`],
+//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]), and `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
+//! The plugin `loop` has all of them.
 //!
 //! # Rules
 //!
@@ -86,15 +93,24 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+mod capabilities;
 mod describe;
+mod devices;
 mod error;
 pub mod events;
+pub mod file_set;
+pub mod files;
+pub mod filesystems;
 pub mod host_paths;
+mod key_selection;
 pub mod log;
+pub mod loop_devices;
 mod mounts;
 pub mod node;
+pub mod objects;
 mod plugin;
 mod pod;
+mod pod_items;
 pub mod quantity;
 mod quote;
 mod suggest;
@@ -112,11 +128,16 @@ use testing::double as backend;
 #[cfg(target_family = "wasm")]
 use wasm as backend;
 
+pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
 pub use describe::{Description, Identity};
+pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
+pub use file_set::FileSet;
+pub use key_selection::KeySelection;
 pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState};
 pub use plugin::VolumePlugin;
 pub use pod::Pod;
+pub use pod_items::PodItems;
 pub use quote::quoted;
 pub use volume::Volume;
 
@@ -124,7 +145,8 @@ pub use volume::Volume;
 pub mod prelude {
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
-        Context, Description, DetachedMount, Error, Identity, MountSource, MountTarget, Pod, Result, SourceKind,
-        TargetState, Volume, VolumePlugin, events, export_plugin, host_paths, log, node, quoted,
+        Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
+        Expander, Identity, LentDevice, MountSource, MountTarget, Pod, Result, SourceKind, TargetState, Volume,
+        VolumePlugin, events, export_plugin, filesystems, host_paths, log, loop_devices, node, quoted,
     };
 }

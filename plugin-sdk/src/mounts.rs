@@ -124,15 +124,15 @@ pub enum TargetState {
     Mounted,
 }
 
-/// The one place where the host wants this volume, for this pod.
-pub struct MountTarget<'call>(&'call backend::MountTarget);
+/// The one place where the host wants this volume: for this pod, or, for a [`DeviceMounter`](crate::DeviceMounter), for the node.
+pub struct MountTarget<'call>(pub(crate) &'call backend::MountTarget);
 
 impl<'call> MountTarget<'call> {
     pub(crate) fn new(handle: &'call backend::MountTarget) -> Self {
         Self(handle)
     }
 
-    /// The pod's uid.
+    /// The pod's uid; empty at the node's own place.
     #[must_use]
     pub fn pod_uid(&self) -> String {
         self.0.pod_uid()
@@ -168,6 +168,15 @@ impl<'call> MountTarget<'call> {
         self.0.mounted_type().map_err(backend::error_in)
     }
 
+    /// The node's own mount of this volume, as [`DeviceMounter::mount_device`](crate::DeviceMounter::mount_device) made it, to be
+    /// bound for the pod. None if the volume has no such mount.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn device_mount(&self) -> Result<Option<MountSource>> {
+        Ok(self.0.device_mount().map_err(backend::error_in)?.map(MountSource::new))
+    }
+
     /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's root is one. All or
     /// nothing.
     ///
@@ -184,6 +193,31 @@ impl<'call> MountTarget<'call> {
     /// [`Conflict`](crate::Error::Conflict) if a mount stands here; else as the kernel says.
     pub fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
         self.0.make_folder(mode, group).map_err(backend::error_in)
+    }
+
+    /// Makes a folder inside the volume that stands here, with its missing parents, each with this mode. Existing ones stay as they
+    /// are. No symbolic link is followed.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when nothing stands here, [`Conflict`](crate::Error::Conflict) for a file or a link on the way.
+    pub fn make_inner_folder(&self, path: &str, mode: u32) -> Result<()> {
+        self.0.make_inner_folder(path, mode).map_err(backend::error_in)
+    }
+
+    pub(crate) fn handle(&self) -> &'call backend::MountTarget {
+        self.0
+    }
+
+    /// Gives what stands here to the pod's [`fs_group`](crate::Pod::fs_group), every file of it, as the pod's change policy says: the
+    /// group gets to read it and, unless `read_only`, to write it. Without a group nothing is done. Repeating it finishes what was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// [`Uncertain`](crate::Error::Uncertain), since some of it may be done: the first files that kept their group are named.
+    pub fn apply_fs_group(&self, pod: &crate::Pod<'_>, read_only: bool) -> Result<()> {
+        self.0
+            .apply_fs_group(pod.0, read_only)
+            .map_err(|error| crate::Error::uncertain(backend::error_in(error).to_string()))
     }
 
     /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never removes data.

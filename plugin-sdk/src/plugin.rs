@@ -52,7 +52,8 @@ pub trait VolumePlugin {
 /// Makes a type that implements [`VolumePlugin`] the plugin of this crate. Called once, at the crate's top level.
 ///
 /// When the crate is built for WebAssembly this writes the component's exports; natively, for `cargo test`, it only
-/// checks that the trait is there.
+/// checks that the traits are there. After the type come the capabilities it has, by the names of their traits:
+/// `export_plugin!(MyPlugin, Attacher, Expander)`.
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -68,12 +69,16 @@ pub trait VolumePlugin {
 /// ```
 #[macro_export]
 macro_rules! export_plugin {
-    ($plugin:ty) => {
+    ($plugin:ty $(, $capability:ident)* $(,)?) => {
         const _: fn() = || {
             fn is_a_volume_plugin<T: $crate::VolumePlugin>() {}
             is_a_volume_plugin::<$plugin>();
+            $({
+                fn has_the_capability<T: $crate::$capability>() {}
+                has_the_capability::<$plugin>();
+            })*
         };
-        $crate::__export_on_wasm!($plugin);
+        $crate::__export_on_wasm!($plugin $(, $capability)*);
     };
 }
 
@@ -82,15 +87,47 @@ macro_rules! export_plugin {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_on_wasm {
-    ($plugin:ty) => {
+    ($plugin:ty $(, $capability:ident)*) => {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
-    $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
+            $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
 
             /// Which contract and which SDK this was built with; the host shows it and trusts it for nothing.
             #[used]
             #[unsafe(link_section = "volhost:abi")]
             static ABI: [u8; $crate::abi::STAMP.len()] = $crate::abi::BYTES;
+        };
+        $($crate::__export_capability!($capability, $plugin);)*
+    };
+}
+
+/// Writes the exports of one capability.
+#[cfg(target_family = "wasm")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_capability {
+    (Attacher, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::attacher::export_attacher!(Exports with_types_in $crate::wasm::attacher);
+        };
+    };
+    (DeviceMounter, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::device_mounter::export_device_mounter!(Exports with_types_in $crate::wasm::device_mounter);
+        };
+    };
+    (BlockMapper, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::block_mapper::export_block_mapper!(Exports with_types_in $crate::wasm::block_mapper);
+        };
+    };
+    (Expander, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::expander::export_expander!(Exports with_types_in $crate::wasm::expander);
         };
     };
 }
@@ -100,5 +137,5 @@ macro_rules! __export_on_wasm {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __export_on_wasm {
-    ($plugin:ty) => {};
+    ($plugin:ty $(, $capability:ident)*) => {};
 }

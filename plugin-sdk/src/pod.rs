@@ -3,9 +3,10 @@
 use std::fmt;
 
 use crate::backend;
+use crate::error::Result;
 
 /// The pod that wants the volume. Each getter asks the host; a call's handle can't be kept after the call.
-pub struct Pod<'call>(&'call backend::Pod);
+pub struct Pod<'call>(pub(crate) &'call backend::Pod);
 
 impl<'call> Pod<'call> {
     pub(crate) fn new(handle: &'call backend::Pod) -> Self {
@@ -71,6 +72,32 @@ impl<'call> Pod<'call> {
     #[must_use]
     pub fn fs_user(&self) -> Option<u32> {
         self.0.fs_user()
+    }
+
+    /// A field as text, by the paths that `downwardAPI` volumes use, such as `metadata.name` or `metadata.labels['KEY']`.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a path that there is none of.
+    pub fn field(&self, path: &str) -> Result<String> {
+        self.0.field(path).map_err(backend::error_in)
+    }
+
+    /// A container's `limits.NAME` or `requests.NAME` divided by `divisor`, rounded up. A missing limit is what the node gives to pods.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a container, a name or a divisor that there is none of.
+    pub fn resource_value(&self, container: &str, name: &str, divisor: Option<&str>) -> Result<String> {
+        self.0.resource_value(container, name, divisor).map_err(backend::error_in)
+    }
+
+    /// The folders in the pod's volume of this name on which its containers mount other volumes, as relative paths.
+    #[must_use]
+    pub fn nested_mounts(&self, volume: &str) -> Vec<String> {
+        self.0.nested_mounts(volume)
+    }
+
+    pub(crate) fn handle(&self) -> &'call backend::Pod {
+        self.0
     }
 }
 

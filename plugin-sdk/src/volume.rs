@@ -103,6 +103,87 @@ impl<'call> Volume<'call> {
         self.0.parameters()
     }
 
+    /// What the source has at this path: `text`, `number`, `boolean`, `list` or `map`; none when absent or null.
+    #[must_use]
+    pub fn kind(&self, path: &str) -> Option<String> {
+        self.0.kind(path)
+    }
+
+    /// The names of the fields of the map at this path, or the indices of the list; empty for anything else.
+    #[must_use]
+    pub fn fields_at(&self, path: &str) -> Vec<String> {
+        self.0.fields(path)
+    }
+
+    /// The paths of the entries of a list (`items.0`, `items.1` ...); none when it is absent. Each entry must be a map.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
+    pub fn list(&self, path: &str) -> Result<Vec<String>> {
+        match self.kind(path).as_deref() {
+            None => return Ok(Vec::new()),
+            Some("list") => {}
+            Some(other) => return Err(self.invalid(path, format_args!("is a {other}, and must be a list"))),
+        }
+        let entries = self.fields_at(path).into_iter().map(|index| join(path, &index));
+        entries
+            .map(|at| match self.kind(&at).as_deref() {
+                Some("map") => Ok(at),
+                other => Err(self.invalid(&at, format_args!("is {}, and must be a map", other.unwrap_or("nothing")))),
+            })
+            .collect()
+    }
+
+    /// A field that holds a file's mode: permission bits, 0 to 0777. None when absent.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
+    pub fn mode(&self, path: &str) -> Result<Option<u32>> {
+        let Some(number) = self.integer(path)? else {
+            return Ok(None);
+        };
+        match u32::try_from(number) {
+            Ok(mode) if mode <= 0o777 => Ok(Some(mode)),
+            _ => Err(self.invalid(
+                path,
+                format_args!("{number} is no mode; write 0 to 0777 (in JSON, which has no octal numbers, 0 to 511)"),
+            )),
+        }
+    }
+
+    /// A required field that holds the path of a file in the volume: relative, without `..`, not beginning with `..`. It comes without
+    /// needless slashes and dots.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
+    pub fn file_path(&self, path: &str) -> Result<String> {
+        /// The kernel's limits, in bytes.
+        const LONGEST_NAME: usize = 255;
+        const LONGEST_PATH: usize = 4096;
+        let text = self.required(path)?;
+        let refuse = |why: &str| Err(self.invalid(path, format_args!("{} {why}", quoted(&text))));
+        if text.starts_with('/') {
+            return refuse("must be a relative path");
+        }
+        if text.contains('\0') {
+            return refuse("must not contain a NUL character");
+        }
+        let names: Vec<&str> = text.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        if names.contains(&"..") {
+            return refuse("must not contain \"..\"");
+        }
+        if names.first().is_some_and(|name| name.starts_with("..")) {
+            return refuse("must not begin with \"..\": such names are the host's own");
+        }
+        if names.iter().any(|name| name.len() > LONGEST_NAME) || text.len() > LONGEST_PATH {
+            return refuse("is too long; a name has at most 255 bytes, a path 4096");
+        }
+        if names.is_empty() {
+            return refuse("names no file");
+        }
+        Ok(names.join("/"))
+    }
+
     /// One field of the source as text, by its path (`sizeLimit`, `items.0.key`): a string as it is, a number or
     /// boolean in JSON's spelling, an object or list as JSON text. None when absent or null; an empty string is `""`.
     #[must_use]
@@ -196,6 +277,33 @@ impl<'call> Volume<'call> {
         Err(self.invalid(unknown, suggest::unknown("no such field", unknown, known, str::to_owned)))
     }
 
+    /// As [`Volume::known_fields`], for the map at this path.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field; also when there is something else than a map.
+    pub fn known_fields_at(&self, path: &str, known: &[&str]) -> Result<()> {
+        match self.kind(path).as_deref() {
+            Some("map") => {}
+            other => {
+                return Err(self.invalid(path, format_args!("is {}, and must be a map", other.unwrap_or("missing"))));
+            }
+        }
+        let fields = self.fields_at(path);
+        let Some(unknown) = fields.iter().find(|field| !known.contains(&field.as_str())) else {
+            return Ok(());
+        };
+        Err(self.invalid(&join(path, unknown), suggest::unknown("no such field", unknown, known, str::to_owned)))
+    }
+
+    /// A field as messages name it: `SOURCE.PATH`.
+    #[must_use]
+    pub fn place(&self, path: &str) -> String {
+        let source = self.source();
+        // `csi:DRIVER` is the field `csi`.
+        let field = source.split_once(':').map_or(source.as_str(), |(field, _)| field);
+        if path.is_empty() { field.to_owned() } else { format!("{field}.{path}") }
+    }
+
     /// The error for a bad field: `SOURCE.PATH: why`.
     #[must_use]
     pub fn invalid(&self, path: &str, why: impl fmt::Display) -> Error {
@@ -204,11 +312,17 @@ impl<'call> Volume<'call> {
 
     /// Not generic, so that a plugin holds it once.
     fn invalid_as(&self, path: &str, why: &dyn fmt::Display) -> Error {
-        let source = self.source();
-        // `csi:DRIVER` is the field `csi`.
-        let field = source.split_once(':').map_or(source.as_str(), |(field, _)| field);
-        Error::InvalidArgument(format!("{field}.{path}: {why}"))
+        Error::InvalidArgument(format!("{}: {why}", self.place(path)))
     }
+
+    pub(crate) fn handle(&self) -> &'call backend::Volume {
+        self.0
+    }
+}
+
+/// A path one field deeper.
+pub(crate) fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
 impl fmt::Debug for Volume<'_> {

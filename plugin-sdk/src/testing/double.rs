@@ -1,8 +1,11 @@
 //! The double under the names that `crate::wasm` has for the real host, so the rest of the SDK is written once.
 
 pub(crate) use super::clients::{events, host_paths, node, tmpfs, write_log};
+pub(crate) use super::devices::{Attachment, BlockDevice, filesystems, loop_devices};
+pub(crate) use super::files;
 pub(crate) use super::identity::{Description, Identity};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
+pub(crate) use super::objects::{cluster_trust_bundles, config_maps, secrets, service_account_tokens};
 pub(crate) use super::pod::Pod;
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;

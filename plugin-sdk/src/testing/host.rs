@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::clients::{TestEvent, TestLine};
-use super::identity::{self, TestDescription};
+use super::identity::{self, TestDescription, TestIdentity};
+use super::objects::{Data, TrustBundle};
 use super::pod::TestPod;
 use super::target::{MountTarget, TestTarget};
 use super::tree::Node;
@@ -16,7 +17,7 @@ use crate::plugin::VolumePlugin;
 /// A node in memory. It is this thread's host until it is dropped; one at a time.
 #[derive(Debug)]
 pub struct TestHost {
-    world: Shared,
+    pub(super) world: Shared,
 }
 
 impl TestHost {
@@ -32,7 +33,7 @@ impl TestHost {
         Self { world }
     }
 
-    fn change(&self, change: impl FnOnce(&mut World)) -> &Self {
+    pub(super) fn change(&self, change: impl FnOnce(&mut World)) -> &Self {
         change(&mut self.world.borrow_mut());
         self
     }
@@ -111,6 +112,49 @@ impl TestHost {
         self.world.borrow().tree.resolve(path).is_ok()
     }
 
+    // Objects.
+
+    /// Makes a config map of the namespace `default`, in place of one of the same name.
+    pub fn config_map(&self, name: &str, data: &[(&str, &[u8])]) -> &Self {
+        self.change(|world| {
+            world.objects.config_maps.insert(("default".to_owned(), name.to_owned()), keyed(data));
+        })
+    }
+
+    /// Takes a config map of the namespace `default` away.
+    pub fn remove_config_map(&self, name: &str) -> &Self {
+        self.change(|world| {
+            world.objects.config_maps.remove(&("default".to_owned(), name.to_owned()));
+        })
+    }
+
+    /// Makes a secret of the namespace `default`, in place of one of the same name.
+    pub fn secret(&self, name: &str, data: &[(&str, &[u8])]) -> &Self {
+        self.change(|world| {
+            world.objects.secrets.insert(("default".to_owned(), name.to_owned()), keyed(data));
+        })
+    }
+
+    /// Takes a secret of the namespace `default` away.
+    pub fn remove_secret(&self, name: &str) -> &Self {
+        self.change(|world| {
+            world.objects.secrets.remove(&("default".to_owned(), name.to_owned()));
+        })
+    }
+
+    /// Lets the node issue tokens. A token's text says what was asked for.
+    pub fn issues_tokens(&self) -> &Self {
+        self.change(|world| world.objects.issues_tokens = true)
+    }
+
+    /// Makes a ClusterTrustBundle, of a signer or of none.
+    pub fn trust_bundle(&self, name: &str, signer: Option<&str>, pem: &str) -> &Self {
+        let bundle = TrustBundle { signer: signer.map(str::to_owned), pem: pem.to_owned() };
+        self.change(|world| {
+            world.objects.trust_bundles.insert(name.to_owned(), bundle);
+        })
+    }
+
     // Faults.
 
     /// Makes the next such call fail and change nothing. Several for one call are used up in turn.
@@ -150,6 +194,14 @@ impl TestHost {
     /// # Errors
     /// The plugin's.
     pub fn identify<P: VolumePlugin>(&self, volume: &TestVolume) -> Result<Option<String>> {
+        Ok(self.identity::<P>(volume)?.name)
+    }
+
+    /// All that the plugin says of the volume.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn identity<P: VolumePlugin>(&self, volume: &TestVolume) -> Result<TestIdentity> {
         let handle = identity::Identity::default();
         P::identify(&volume.handle(), &mut crate::describe::Identity::new(&handle))?;
         Ok(handle.into_inner())
@@ -209,6 +261,10 @@ impl TestHost {
     pub fn events(&self) -> Vec<TestEvent> {
         self.world.borrow().events.clone()
     }
+}
+
+fn keyed(data: &[(&str, &[u8])]) -> Data {
+    Rc::new(data.iter().map(|(key, bytes)| ((*key).to_owned(), bytes.to_vec())).collect())
 }
 
 impl Drop for TestHost {

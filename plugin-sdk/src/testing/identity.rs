@@ -16,6 +16,8 @@ pub struct TestDescription {
     pub accepts_mount_options: bool,
     /// Its content follows its source.
     pub follows_its_source: bool,
+    /// Pods can only read its volumes' content.
+    pub read_only: bool,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +40,10 @@ impl Description {
         self.0.borrow_mut().accepts_mount_options = true;
     }
 
+    pub(crate) fn read_only(&self) {
+        self.0.borrow_mut().read_only = true;
+    }
+
     pub(crate) fn follows_its_source(&self) {
         self.0.borrow_mut().follows_its_source = true;
     }
@@ -47,15 +53,35 @@ impl Description {
     }
 }
 
+/// What a plugin said of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestIdentity {
+    /// Its name, if it has one of its own.
+    pub name: Option<String>,
+    /// Whether it must be attached, if that was said.
+    pub attachable: Option<bool>,
+    /// Whether it is mounted for the node first, if that was said.
+    pub device_mountable: Option<bool>,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Identity(RefCell<Option<String>>);
+pub(crate) struct Identity(RefCell<TestIdentity>);
 
 impl Identity {
     pub(crate) fn name(&self, name: &str) {
-        *self.0.borrow_mut() = Some(name.to_owned());
+        self.0.borrow_mut().name = Some(name.to_owned());
     }
 
-    pub(crate) fn into_inner(self) -> Option<String> {
+    pub(crate) fn attachable(&self, attachable: bool) {
+        self.0.borrow_mut().attachable = Some(attachable);
+    }
+
+    pub(crate) fn device_mountable(&self, device_mountable: bool) {
+        self.0.borrow_mut().device_mountable = Some(device_mountable);
+    }
+
+    pub(crate) fn into_inner(self) -> TestIdentity {
         self.0.into_inner()
     }
 }

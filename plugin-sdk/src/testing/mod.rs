@@ -25,10 +25,14 @@
 //! The calls that can be made to fail, and that [`TestHost::calls`] lists, have the contract's names: see [`CALLS`].
 
 mod clients;
+mod devices;
 pub(crate) mod double;
+pub(crate) mod files;
 mod host;
+mod host_devices;
 mod identity;
 mod mount;
+mod objects;
 mod pod;
 mod target;
 mod tree;
@@ -36,8 +40,10 @@ mod volume;
 mod world;
 
 pub use clients::{TestEvent, TestLine};
+pub use devices::{TestAttachment, TestDisk};
+pub use files::{TestFile, TestPayload};
 pub use host::TestHost;
-pub use identity::TestDescription;
+pub use identity::{TestDescription, TestIdentity};
 pub use mount::TestMount;
 pub use pod::TestPod;
 pub use target::{TestFolder, TestTarget};

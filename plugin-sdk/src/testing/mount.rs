@@ -1,8 +1,9 @@
 //! Sources and mounts of the double.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::files::TestPayload;
 use super::tree::Node;
 use super::world::Shared;
 use crate::error::{Error, Result};
@@ -26,6 +27,10 @@ pub struct TestMount {
     pub recursive_flags: BTreeSet<String>,
     /// The mount's root is a folder.
     pub root_is_folder: bool,
+    /// The files that a payload shows in it.
+    pub payload: Option<TestPayload>,
+    /// The folders made inside, with their modes.
+    pub inner_folders: BTreeMap<String, u32>,
 }
 
 impl TestMount {
@@ -46,6 +51,8 @@ impl TestMount {
             flags: BTreeSet::new(),
             recursive_flags: BTreeSet::new(),
             root_is_folder: true,
+            payload: None,
+            inner_folders: BTreeMap::new(),
         }
     }
 
@@ -81,11 +88,20 @@ pub(crate) struct MountSource {
     world: Shared,
     path: String,
     node: Node,
+    /// The mount that it is the root of; none for a path of the host.
+    mount: Option<TestMount>,
 }
 
 impl MountSource {
     pub(crate) fn new(world: &Shared, path: String, node: Node) -> Self {
-        Self { world: Rc::clone(world), path, node }
+        Self { world: Rc::clone(world), path, node, mount: None }
+    }
+
+    /// The root of a mount.
+    pub(crate) fn of_mount(world: &Shared, mount: TestMount) -> Self {
+        let path = mount.source.clone().unwrap_or_default();
+        let node = if mount.root_is_folder { Node::Directory } else { Node::File };
+        Self { world: Rc::clone(world), path, node, mount: Some(mount) }
     }
 
     pub(crate) fn kind(&self) -> String {
@@ -94,6 +110,9 @@ impl MountSource {
 
     pub(crate) fn bind(&self, recursive: bool) -> Result<DetachedMount> {
         self.world.borrow_mut().called("bind")?;
+        if let Some(mount) = &self.mount {
+            return Ok(DetachedMount::new(&self.world, TestMount { recursive, ..mount.clone() }));
+        }
         let mount = TestMount {
             source: Some(self.path.clone()),
             recursive,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::{Error, Result};
+
 /// A pod made up for a test; [`crate::Pod::builder`] begins one.
 #[derive(Debug, Clone)]
 pub struct TestPod(Pod);
@@ -18,6 +20,9 @@ pub(crate) struct Pod {
     memory_limit: Option<u64>,
     fs_group: Option<u32>,
     fs_user: Option<u32>,
+    /// By container, name and divisor.
+    resources: BTreeMap<(String, String, String), String>,
+    nested_mounts: BTreeMap<String, Vec<String>>,
 }
 
 impl TestPod {
@@ -91,6 +96,21 @@ impl TestPod {
         self
     }
 
+    /// What a container's resource (`limits.cpu`) is, divided by this divisor. The double does not compute it.
+    #[must_use]
+    pub fn resource_value(mut self, container: &str, name: &str, divisor: &str, value: &str) -> Self {
+        let key = (container.to_owned(), name.to_owned(), divisor.to_owned());
+        self.0.resources.insert(key, value.to_owned());
+        self
+    }
+
+    /// Makes its containers mount another volume on a folder in the volume of this name.
+    #[must_use]
+    pub fn nested_mount(mut self, volume: &str, folder: &str) -> Self {
+        self.0.nested_mounts.entry(volume.to_owned()).or_default().push(folder.to_owned());
+        self
+    }
+
     /// Its uid.
     #[must_use]
     pub fn uid(&self) -> &str {
@@ -139,5 +159,35 @@ impl Pod {
 
     pub(crate) fn fs_user(&self) -> Option<u32> {
         self.fs_user
+    }
+
+    pub(crate) fn field(&self, path: &str) -> Result<String> {
+        let of = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
+        };
+        let one = |kind: &str, map: &BTreeMap<String, String>| {
+            let key = path.strip_prefix(kind)?.strip_prefix("['")?.strip_suffix("']")?;
+            Some(map.get(key).cloned().unwrap_or_default())
+        };
+        match path {
+            "metadata.name" => Ok(self.name.clone()),
+            "metadata.namespace" => Ok(self.namespace.clone()),
+            "metadata.uid" => Ok(self.uid.clone()),
+            "metadata.labels" => Ok(of(&self.labels)),
+            "metadata.annotations" => Ok(of(&self.annotations)),
+            _ => one("metadata.labels", &self.labels)
+                .or_else(|| one("metadata.annotations", &self.annotations))
+                .ok_or_else(|| Error::invalid_argument(format!("{path:?} is no field that a volume can show"))),
+        }
+    }
+
+    pub(crate) fn resource_value(&self, container: &str, name: &str, divisor: Option<&str>) -> Result<String> {
+        let key = (container.to_owned(), name.to_owned(), divisor.unwrap_or("1").to_owned());
+        let found = self.resources.get(&key).cloned();
+        found.ok_or_else(|| Error::invalid_argument(format!("{name:?} of container {container:?} is not known")))
+    }
+
+    pub(crate) fn nested_mounts(&self, volume: &str) -> Vec<String> {
+        self.nested_mounts.get(volume).cloned().unwrap_or_default()
     }
 }

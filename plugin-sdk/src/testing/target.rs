@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::mount::{DetachedMount, TestMount};
+use super::files::TestPayload;
+use super::mount::{DetachedMount, MountSource, TestMount};
+use super::pod::Pod;
 use super::world::Shared;
 use crate::error::{Error, Result};
 use crate::mounts::TargetState;
@@ -17,6 +19,10 @@ pub struct TestFolder {
     pub group: Option<u32>,
     /// The files in it.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// The files that a payload shows in it.
+    pub payload: Option<TestPayload>,
+    /// The folders made inside, with their modes.
+    pub inner_folders: BTreeMap<String, u32>,
 }
 
 /// What stands at a target.
@@ -87,6 +93,31 @@ impl MountTarget {
         })
     }
 
+    /// The mount that stands here.
+    pub(crate) fn standing_mount(&self) -> Option<TestMount> {
+        match self.standing() {
+            Some(Standing::Mount(mount, _)) => Some(mount),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn device_mount(&self) -> Result<Option<MountSource>> {
+        self.called("device-mount")?;
+        let node = Self::new(&self.world, "", &self.spec_name);
+        Ok(node.standing_mount().map(|mount| MountSource::of_mount(&self.world, mount)))
+    }
+
+    pub(crate) fn apply_fs_group(&self, pod: &Pod, _read_only: bool) -> Result<()> {
+        self.called("apply-fs-group")?;
+        if self.standing().is_none() {
+            return Err(Error::not_found(format!("apply-fs-group {}: nothing stands here", self.spec_name)));
+        }
+        if let Some(group) = pod.fs_group() {
+            self.world.borrow_mut().groups.insert(self.key(), group);
+        }
+        Ok(())
+    }
+
     pub(crate) fn attach(&self, detached: DetachedMount) -> Result<()> {
         self.called("attach")?;
         let mount = detached.mount();
@@ -121,8 +152,38 @@ impl MountTarget {
                 return Err(self.conflict("make-folder", "a mount stands here"));
             }
         };
-        self.put(Some(Standing::Folder(TestFolder { mode, group: group.or(before.group), files: before.files })));
+        self.put(Some(Standing::Folder(TestFolder { mode, group: group.or(before.group), ..before })));
         Ok(())
+    }
+
+    pub(crate) fn make_inner_folder(&self, path: &str, mode: u32) -> Result<()> {
+        self.called("make-inner-folder")?;
+        let mut standing = self.standing();
+        match &mut standing {
+            Some(Standing::Folder(TestFolder { inner_folders, .. }))
+            | Some(Standing::Mount(TestMount { inner_folders, .. }, _)) => {
+                inner_folders.entry(path.to_owned()).or_insert(mode);
+            }
+            Some(Standing::File) => return Err(self.conflict("make-inner-folder", "a file stands here")),
+            None => return Err(Error::not_found(format!("make-inner-folder {}: nothing stands here", self.spec_name))),
+        }
+        self.put(standing);
+        Ok(())
+    }
+
+    pub(crate) fn publish(&self, payload: &TestPayload) -> Result<bool> {
+        self.called("publish")?;
+        let mut standing = self.standing();
+        let place = match &mut standing {
+            Some(Standing::Folder(folder)) => &mut folder.payload,
+            Some(Standing::Mount(mount, _)) => &mut mount.payload,
+            Some(Standing::File) => return Err(self.conflict("publish", "a file stands here")),
+            None => return Err(Error::not_found(format!("publish {}: nothing stands here", self.spec_name))),
+        };
+        let changed = place.as_ref() != Some(payload);
+        *place = Some(payload.clone());
+        self.put(standing);
+        Ok(changed)
     }
 
     pub(crate) fn detach(&self) -> Result<()> {
@@ -132,7 +193,7 @@ impl MountTarget {
             other => other,
         };
         match left {
-            Some(Standing::Folder(folder)) if !folder.files.is_empty() => {
+            Some(Standing::Folder(folder)) if !folder.files.is_empty() || folder.payload.is_some() => {
                 self.put(Some(Standing::Folder(folder)));
                 Err(self.conflict("detach", "the folder is not empty"))
             }
@@ -186,10 +247,13 @@ impl TestTarget {
     /// The mount that stands there.
     #[must_use]
     pub fn mount(&self) -> Option<TestMount> {
-        match self.0.standing() {
-            Some(Standing::Mount(mount, _)) => Some(mount),
-            _ => None,
-        }
+        self.0.standing_mount()
+    }
+
+    /// The group that what stands there was given to.
+    #[must_use]
+    pub fn group(&self) -> Option<u32> {
+        self.0.world.borrow().groups.get(&self.0.key()).copied()
     }
 
     /// The plain folder that stands there.
@@ -197,6 +261,16 @@ impl TestTarget {
     pub fn folder(&self) -> Option<TestFolder> {
         match self.0.standing() {
             Some(Standing::Folder(folder)) => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// The files that a payload shows there, in a plain folder or a mount.
+    #[must_use]
+    pub fn payload(&self) -> Option<TestPayload> {
+        match self.0.standing() {
+            Some(Standing::Folder(folder)) => folder.payload,
+            Some(Standing::Mount(mount, _)) => mount.payload,
             _ => None,
         }
     }

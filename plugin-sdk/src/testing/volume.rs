@@ -49,6 +49,14 @@ impl TestVolume {
         self
     }
 
+    /// Takes a field out again, with all below it.
+    #[must_use]
+    pub fn without(mut self, path: &str) -> Self {
+        let below = format!("{path}.");
+        self.0.fields.retain(|field, _| field != path && !field.starts_with(&below));
+        self
+    }
+
     /// Makes it read-only.
     #[must_use]
     pub fn read_only(mut self) -> Self {
@@ -147,5 +155,39 @@ impl Volume {
 
     pub(crate) fn mount_options(&self) -> Vec<String> {
         self.mount_options.clone()
+    }
+
+    /// A field that only has fields below it is a list when all of them are numbers, else a map.
+    pub(crate) fn kind(&self, path: &str) -> Option<String> {
+        let below = Volume::fields(self, path);
+        let word = match self.fields.get(path).map(String::as_str) {
+            _ if !below.is_empty() => {
+                if below.iter().all(|name| name.parse::<usize>().is_ok()) {
+                    "list"
+                } else {
+                    "map"
+                }
+            }
+            None => return None,
+            Some("{}") => "map",
+            Some("[]") => "list",
+            Some("true" | "false") => "boolean",
+            Some(text) if text.parse::<f64>().is_ok() => "number",
+            Some(_) => "text",
+        };
+        Some(word.to_owned())
+    }
+
+    pub(crate) fn fields(&self, path: &str) -> Vec<String> {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        let below = self.fields.keys().filter_map(|field| field.strip_prefix(&prefix));
+        let mut names: Vec<String> = below.filter_map(|rest| rest.split('.').next()).map(str::to_owned).collect();
+        names.sort_by_key(|name| (name.parse::<usize>().ok(), name.clone()));
+        names.dedup();
+        names
+    }
+
+    pub(crate) fn names(&self, text: &str) -> bool {
+        self.fields.values().any(|value| value == text)
     }
 }

@@ -5,21 +5,41 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::clients::{TestEvent, TestLine};
+use super::devices::Devices;
+use super::objects::Objects;
 use super::target::Standing;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 
 /// The calls of the contract that can fail, and so can be made to.
 pub const CALLS: &[&str] = &[
+    "apply-fs-group",
     "attach",
+    "attachment.open",
     "bind",
+    "cluster-trust-bundles.named",
+    "cluster-trust-bundles.signed-by",
+    "config-maps.open",
     "create-directory",
     "create-file",
     "delete-folder",
     "detach",
+    "device-mount",
+    "filesystems.mount",
+    "format",
+    "grow",
+    "loop-devices.create",
+    "loop-devices.ensure-image",
+    "loop-devices.find",
+    "loop-devices.remove",
     "make-folder",
+    "make-inner-folder",
     "mounted-type",
     "open",
+    "probe",
+    "publish",
+    "secrets.open",
+    "service-account-tokens.request",
     "set-options",
     "state",
     "tmpfs.create",
@@ -39,6 +59,11 @@ pub(crate) struct World {
     pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
     /// What stands at the targets, by pod uid and name in the pod's folder.
     pub(crate) targets: BTreeMap<(String, String), Standing>,
+    /// The config maps and their like.
+    pub(crate) objects: Objects,
+    pub(crate) devices: Devices,
+    /// The groups that what stands at targets was given to.
+    pub(crate) groups: BTreeMap<(String, String), u32>,
     /// Mounts that exist and are not attached.
     pub(crate) detached: usize,
     pub(crate) faults: Vec<Fault>,
@@ -65,6 +90,9 @@ impl World {
             grants: Vec::new(),
             unsupported_tmpfs_options: BTreeSet::new(),
             targets: BTreeMap::new(),
+            objects: Objects::default(),
+            devices: Devices::default(),
+            groups: BTreeMap::new(),
             detached: 0,
             faults: Vec::new(),
             calls: Vec::new(),

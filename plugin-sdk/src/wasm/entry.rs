@@ -4,7 +4,9 @@ use std::marker::PhantomData;
 
 use super::bindings::exports::volhost::plugin::{mounter, plugin};
 use super::bindings::volhost::plugin::types;
-use super::{Description, Identity, MountTarget, Pod, Volume, error_out, write_log};
+use super::{Attachment, BlockDevice, Description, Identity, MountTarget, Pod, Volume, error_out, write_log};
+use super::{attacher, block_mapper, device_mounter, expander};
+use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
@@ -52,5 +54,95 @@ impl<T: VolumePlugin> mounter::Guest for Exports<T> {
     fn tear_down(target: &MountTarget) -> Result<(), types::Error> {
         report_panics();
         T::tear_down(&crate::mounts::MountTarget::new(target)).map_err(error_out)
+    }
+}
+
+impl<T: Attacher> attacher::exports::volhost::plugin::attacher::Guest for Exports<T> {
+    fn attach(volume: &Volume) -> Result<String, types::Error> {
+        report_panics();
+        T::attach(&crate::volume::Volume::new(volume)).map_err(error_out)
+    }
+
+    fn detach(volume_name: String) -> Result<(), types::Error> {
+        report_panics();
+        T::detach(&volume_name).map_err(error_out)
+    }
+
+    fn wait_for_attach(volume: &Volume, attached: &Attachment) -> Result<Option<BlockDevice>, types::Error> {
+        report_panics();
+        T::wait_for_attach(&crate::volume::Volume::new(volume), &crate::devices::Attachment::new(attached))
+            .map(|device| device.map(|device| device.0))
+            .map_err(error_out)
+    }
+
+    fn are_attached(volume_names: Vec<String>) -> Result<Vec<bool>, types::Error> {
+        report_panics();
+        T::are_attached(&volume_names).map_err(error_out)
+    }
+}
+
+impl<T: DeviceMounter> device_mounter::exports::volhost::plugin::device_mounter::Guest for Exports<T> {
+    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<(), types::Error> {
+        report_panics();
+        T::mount_device(
+            &crate::volume::Volume::new(volume),
+            attached.map(crate::devices::Attachment::new).as_ref(),
+            &crate::mounts::MountTarget::new(target),
+        )
+        .map_err(error_out)
+    }
+
+    fn unmount_device(volume_name: String, target: &MountTarget) -> Result<(), types::Error> {
+        report_panics();
+        T::unmount_device(&volume_name, &crate::mounts::MountTarget::new(target)).map_err(error_out)
+    }
+}
+
+impl<T: BlockMapper> block_mapper::exports::volhost::plugin::block_mapper::Guest for Exports<T> {
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice, types::Error> {
+        report_panics();
+        let attached = attached.map(crate::devices::Attachment::new);
+        T::set_up_device(&crate::volume::Volume::new(volume), attached.as_ref())
+            .map(|device| device.0)
+            .map_err(error_out)
+    }
+
+    fn map_pod_device(volume: &Volume, pod: &Pod, device: &BlockDevice) -> Result<Option<BlockDevice>, types::Error> {
+        report_panics();
+        T::map_pod_device(
+            &crate::volume::Volume::new(volume),
+            &crate::pod::Pod::new(pod),
+            &crate::devices::LentDevice::new(device),
+        )
+        .map(|device| device.map(|device| device.0))
+        .map_err(error_out)
+    }
+
+    fn unmap_pod_device(volume_name: String, pod_uid: String) -> Result<(), types::Error> {
+        report_panics();
+        T::unmap_pod_device(&volume_name, &pod_uid).map_err(error_out)
+    }
+
+    fn tear_down_device(volume_name: String) -> Result<(), types::Error> {
+        report_panics();
+        T::tear_down_device(&volume_name).map_err(error_out)
+    }
+}
+
+impl<T: Expander> expander::exports::volhost::plugin::expander::Guest for Exports<T> {
+    fn expand(
+        volume: &Volume,
+        attached: Option<&Attachment>,
+        target: Option<&MountTarget>,
+        to: u64,
+    ) -> Result<u64, types::Error> {
+        report_panics();
+        T::expand(
+            &crate::volume::Volume::new(volume),
+            attached.map(crate::devices::Attachment::new).as_ref(),
+            target.map(crate::mounts::MountTarget::new).as_ref(),
+            to,
+        )
+        .map_err(error_out)
     }
 }

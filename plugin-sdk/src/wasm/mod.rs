@@ -19,10 +19,62 @@ pub mod bindings {
     });
 }
 
+/// A capability's world: its exports, with the types of [`bindings`].
+macro_rules! capability {
+    ($(#[$doc:meta])* $name:ident, $world:tt, $export:tt, $suffix:tt) => {
+        $(#[$doc])*
+        pub mod $name {
+            #![expect(missing_docs, reason = "generated; the contract in wit/ documents it")]
+
+            wit_bindgen::generate!({
+                path: "../wit",
+                world: $world,
+                pub_export_macro: true,
+                export_macro_name: $export,
+                type_section_suffix: $suffix,
+                with: {
+                    "volhost:plugin/types@0.1.0": crate::wasm::bindings::volhost::plugin::types,
+                    "volhost:plugin/volumes@0.1.0": crate::wasm::bindings::volhost::plugin::volumes,
+                    "volhost:plugin/mounts@0.1.0": crate::wasm::bindings::volhost::plugin::mounts,
+                    "volhost:plugin/tmpfs@0.1.0": crate::wasm::bindings::volhost::plugin::tmpfs,
+                    "volhost:plugin/host-paths@0.1.0": crate::wasm::bindings::volhost::plugin::host_paths,
+                    "volhost:plugin/log@0.1.0": crate::wasm::bindings::volhost::plugin::log,
+                    "volhost:plugin/events@0.1.0": crate::wasm::bindings::volhost::plugin::events,
+                    "volhost:plugin/node@0.1.0": crate::wasm::bindings::volhost::plugin::node,
+                    "volhost:plugin/devices@0.1.0": crate::wasm::bindings::volhost::plugin::devices,
+                    "volhost:plugin/filesystems@0.1.0": crate::wasm::bindings::volhost::plugin::filesystems,
+                    "volhost:plugin/loop-devices@0.1.0": crate::wasm::bindings::volhost::plugin::loop_devices,
+                },
+            });
+        }
+    };
+}
+
+capability!(
+    /// The exports of an attacher.
+    attacher, "attacher-capability", "export_attacher", "attacher"
+);
+capability!(
+    /// The exports of a device mounter.
+    device_mounter, "device-mounter-capability", "export_device_mounter", "device-mounter"
+);
+capability!(
+    /// The exports of a block mapper.
+    block_mapper, "block-mapper-capability", "export_block_mapper", "block-mapper"
+);
+capability!(
+    /// The exports of an expander.
+    expander, "expander-capability", "export_expander", "expander"
+);
+
+pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Pod, Volume};
-pub use bindings::volhost::plugin::{events, host_paths, node, tmpfs};
+pub use bindings::volhost::plugin::{
+    cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, loop_devices, node, secrets,
+    service_account_tokens, tmpfs,
+};
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};
 

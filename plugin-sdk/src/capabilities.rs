@@ -1,0 +1,106 @@
+//! What a plugin may be able to do besides mounting: one trait a capability. A plugin has those that its call of
+//! [`export_plugin!`](crate::export_plugin) names; the host reads them from the component.
+//!
+//! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume run at once.
+
+use crate::devices::{Attachment, BlockDevice, LentDevice};
+use crate::error::Result;
+use crate::mounts::MountTarget;
+use crate::plugin::VolumePlugin;
+use crate::pod::Pod;
+use crate::volume::Volume;
+
+/// The volume must be attached to the node before it can be used: a network disk, a loop device.
+pub trait Attacher: VolumePlugin {
+    /// Attaches the volume to this node, and says as what: the word that [`wait_for_attach`](Self::wait_for_attach) finds the device by.
+    /// Attached already: the same answer.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) naming the node when it is attached elsewhere and must not be; any other.
+    fn attach(volume: &Volume<'_>) -> Result<String>;
+
+    /// Detaches the volume, of which no more is known than the name that `identify` gave it. Not attached, or gone: done.
+    ///
+    /// # Errors
+    /// Any.
+    fn detach(volume_name: &str) -> Result<()>;
+
+    /// The device, once it is there; none for storage that has none.
+    ///
+    /// # Errors
+    /// [`Retryable`](crate::Error::Retryable) while it is not there; any other.
+    fn wait_for_attach(volume: &Volume<'_>, attached: &Attachment<'_>) -> Result<Option<BlockDevice>>;
+
+    /// Which of the volumes of these names are attached to this node, in order.
+    ///
+    /// # Errors
+    /// Any.
+    fn are_attached(volume_names: &[String]) -> Result<Vec<bool>>;
+}
+
+/// The volume is mounted once for the node, then once for each pod: `set_up` binds [`MountTarget::device_mount`].
+pub trait DeviceMounter: VolumePlugin {
+    /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount stands there.
+    ///
+    /// # Errors
+    /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
+    fn mount_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>, target: &MountTarget<'_>) -> Result<()>;
+
+    /// Takes it away. No pod uses the volume. The host checks afterwards that nothing stands there.
+    ///
+    /// # Errors
+    /// Any.
+    fn unmount_device(volume_name: &str, target: &MountTarget<'_>) -> Result<()>;
+}
+
+/// The volume can be handed to containers as a raw device.
+pub trait BlockMapper: VolumePlugin {
+    /// Makes the device ready for the node.
+    ///
+    /// # Errors
+    /// Any.
+    fn set_up_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<BlockDevice>;
+
+    /// The device for this pod; none, the default, if it is the node's own.
+    ///
+    /// # Errors
+    /// Any.
+    fn map_pod_device(volume: &Volume<'_>, pod: &Pod<'_>, device: &LentDevice<'_>) -> Result<Option<BlockDevice>> {
+        let _ = (volume, pod, device);
+        Ok(None)
+    }
+
+    /// Takes back what [`map_pod_device`](Self::map_pod_device) did; by default nothing.
+    ///
+    /// # Errors
+    /// Any.
+    fn unmap_pod_device(volume_name: &str, pod_uid: &str) -> Result<()> {
+        let _ = (volume_name, pod_uid);
+        Ok(())
+    }
+
+    /// Takes back what [`set_up_device`](Self::set_up_device) did; by default nothing.
+    ///
+    /// # Errors
+    /// Any.
+    fn tear_down_device(volume_name: &str) -> Result<()> {
+        let _ = volume_name;
+        Ok(())
+    }
+}
+
+/// The volume can grow on this node, while it is being mounted and while it is used.
+pub trait Expander: VolumePlugin {
+    /// Grows the volume to at least `to` bytes, and returns the size it has then. Large enough already: done. `target` is the node's
+    /// mount if there is one, else the pod's; none for a device.
+    ///
+    /// # Errors
+    /// [`Precondition`](crate::Error::Precondition) and [`Unsupported`](crate::Error::Unsupported): not while it is in use; a mount goes
+    /// on without. Any other.
+    fn expand(
+        volume: &Volume<'_>,
+        attached: Option<&Attachment<'_>>,
+        target: Option<&MountTarget<'_>>,
+        to: u64,
+    ) -> Result<u64>;
+}

@@ -1,0 +1,188 @@
+//! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`, a folder or a tmpfs that the files
+//! stand in, folders for volumes that are mounted inside, and what is taken back when the first set-up fails.
+
+use std::fmt;
+
+use crate::error::{Context, Error, Result};
+use crate::files::{Content, Payload};
+use crate::mounts::{DetachedMount, MountTarget, TargetState};
+use crate::pod::Pod;
+use crate::tmpfs::Tmpfs;
+use crate::volume::Volume;
+use crate::{events, quote::quoted};
+
+/// The mode of files when the volume says none.
+pub const DEFAULT_MODE: u32 = 0o644;
+/// The mode of folders, the volume's own included. Kubernetes lets everybody write to it and leaves it to the container runtime to
+/// forbid that; here nobody but root may.
+const FOLDER_MODE: u32 = 0o755;
+/// What a file with a group grants it, and what its folders do: read, and pass the group on.
+const GROUP_READS: u32 = 0o440;
+const GROUP_ENTERS: u32 = 0o2550;
+/// The mode of a token when a certain user or group is to read it.
+const TOKEN_MODE: u32 = 0o600;
+/// The most that the tmpfs may hold, in bytes: twice the most that a volume may show, for the moment when the old and the new files are
+/// there, and as much again for what small files waste. It is a bound; only what is written takes memory.
+const MEMORY_BYTES: u64 = 128 << 20;
+/// The event when memory can reach the disk, as the kubelet spells it.
+const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
+
+/// Files that a volume is to show to one pod.
+pub struct FileSet {
+    payload: Payload,
+    group: Option<u32>,
+    user: Option<u32>,
+}
+
+impl FileSet {
+    /// No file yet. With `fsGroup` all belong to that group, which may read them whatever their mode says.
+    #[must_use]
+    pub fn for_pod(pod: &Pod) -> Self {
+        let payload = Payload::new();
+        let group = pod.fs_group();
+        payload.owned_by(None, group);
+        payload.folder_mode(folder_mode(group));
+        Self { payload, group, user: pod.fs_user() }
+    }
+
+    /// A file with this content. The same path again replaces it.
+    ///
+    /// # Errors
+    /// As [`Payload::add`].
+    pub fn add(&self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
+        self.payload.add(path, bytes, self.file_mode(mode))
+    }
+
+    /// A file with a content that the host keeps. The same path again replaces it.
+    ///
+    /// # Errors
+    /// As [`Payload::add`].
+    pub fn add_content(&self, path: &str, content: &Content, mode: u32) -> Result<()> {
+        self.payload.add_content(path, content, self.file_mode(mode))
+    }
+
+    /// A file for the pod's own eyes, such as a token: it belongs to the user that all containers run as, and where that or the
+    /// group is known, nobody else reads it, whatever `mode` says.
+    ///
+    /// # Errors
+    /// As [`Payload::add`].
+    pub fn add_private(&self, path: &str, content: &Content, mode: u32) -> Result<()> {
+        let private = self.user.is_some() || self.group.is_some();
+        self.add_content(path, content, if private { TOKEN_MODE } else { mode })?;
+        match self.user {
+            Some(user) => self.payload.file_owner(path, user),
+            None => Ok(()),
+        }
+    }
+
+    fn file_mode(&self, mode: u32) -> u32 {
+        if self.group.is_some() { mode | GROUP_READS } else { mode }
+    }
+
+    /// Makes a plain folder at the target show these files. What a first set-up made is taken back when it fails; what stood before
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// [`Conflict`](Error::Conflict) when a mount stands there; else as [`Payload::publish`].
+    pub fn show_in_folder(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        let first = target.state()? == TargetState::Absent;
+        target.make_folder(folder_mode(self.group), self.group)?;
+        self.fill(volume, pod, target).map_err(|error| taken_back(error, first, || target.delete_folder()))
+    }
+
+    /// Makes a tmpfs at the target show these files. Its pages never reach a disk where the kernel can promise that; where it can't,
+    /// the pod is told so, once. What a first set-up made is taken back when it fails; what stood before stays as it is.
+    ///
+    /// # Errors
+    /// [`Conflict`](Error::Conflict) when something else stands there; else as [`Payload::publish`].
+    pub fn show_in_memory(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        let first = match target.state()? {
+            TargetState::Mounted => match target.mounted_type()?.as_deref() {
+                Some("tmpfs") => false,
+                other => {
+                    return Err(Error::conflict(format!(
+                        "a {} mount stands where the tmpfs of this volume should be; unmount it, or delete the pod",
+                        other.unwrap_or("foreign")
+                    )));
+                }
+            },
+            // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.
+            TargetState::Plain => {
+                target.detach().context("a plain folder stands where the tmpfs of this volume should be")?;
+                true
+            }
+            TargetState::Absent => true,
+        };
+        if first {
+            target.attach(memory(self.group)?)?;
+        }
+        self.fill(volume, pod, target).map_err(|error| taken_back(error, first, || target.detach()))
+    }
+
+    /// Folders first, so that a file of such a name does not take their place.
+    fn fill(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        for folder in pod.nested_mounts(&volume.spec_name()) {
+            target.make_inner_folder(&folder, FOLDER_MODE).with_context(|| {
+                format!("the folder {} for a volume that a container mounts inside this one", quoted(&folder))
+            })?;
+        }
+        self.payload.publish(target)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for FileSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FileSet")
+    }
+}
+
+/// Takes away what [`FileSet::show_in_folder`] or [`FileSet::show_in_memory`] made stand at the target. Nothing there: done.
+///
+/// # Errors
+/// As the kernel says.
+pub fn tear_down(target: &MountTarget) -> Result<()> {
+    match target.state()? {
+        TargetState::Absent => Ok(()),
+        TargetState::Mounted => target.detach(),
+        TargetState::Plain => target.delete_folder(),
+    }
+}
+
+fn folder_mode(group: Option<u32>) -> u32 {
+    if group.is_some() { FOLDER_MODE | GROUP_ENTERS } else { FOLDER_MODE }
+}
+
+/// The error of a set-up. Where taking its beginning back fails too, the volume is there and not as it should be.
+fn taken_back(error: Error, first: bool, take_back: impl FnOnce() -> Result<()>) -> Error {
+    if !first {
+        return error;
+    }
+    match take_back() {
+        Ok(()) => error,
+        Err(undo) => Error::uncertain(format!("{error}; what was begun could not be taken back: {undo}")),
+    }
+}
+
+fn memory(group: Option<u32>) -> Result<DetachedMount> {
+    let mut tmpfs = Tmpfs::new().mode(folder_mode(group)).size(MEMORY_BYTES);
+    if let Some(group) = group {
+        tmpfs = tmpfs.group(group);
+    }
+    let mount = match tmpfs.clone().noswap().create() {
+        // A kernel or a user namespace without it; another missing option would fail again below.
+        Err(Error::Unsupported(why)) => {
+            let mount = tmpfs.create()?;
+            events::warning(
+                SWAP_EVENT,
+                format_args!(
+                    "this node can't keep the memory of this volume out of swap, so it may reach a disk: {why}"
+                ),
+            );
+            mount
+        }
+        done => done?,
+    };
+    mount.set_options(&["nosuid", "nodev"], false)?;
+    Ok(mount)
+}

@@ -1,0 +1,107 @@
+//! Objects that a volume's source names: config maps, secrets, tokens, certificates. Each kind takes a grant of its own.
+//!
+//! A plugin can open only an object of the pod's namespace whose name stands in the volume's source, and it sees the keys, never what
+//! they hold: see [`Content`].
+//!
+//! [`NotFound`](crate::Error::NotFound) means that the object is known not to exist, so that an optional one is left out. While the host
+//! does not know, the answer is [`Retryable`](crate::Error::Retryable): let it through, and what is mounted stays as it is.
+
+use std::fmt;
+
+use crate::backend;
+use crate::error::Result;
+use crate::files::Content;
+use crate::pod::Pod;
+use crate::volume::Volume;
+
+/// An object that has keys: a [`ConfigMap`] or a [`Secret`].
+pub trait Keyed {
+    /// What it is called in messages: `config map "app"`.
+    fn what(&self) -> String;
+    /// The keys, sorted.
+    fn keys(&self) -> Vec<String>;
+    /// What a key holds; none when there is no such key.
+    fn content(&self, key: &str) -> Option<Content>;
+}
+
+macro_rules! keyed {
+    ($(#[$doc:meta])* $type:ident, $module:ident, $word:literal, $grant:literal) => {
+        $(#[$doc])*
+        pub struct $type {
+            name: String,
+            handle: backend::$module::$type,
+        }
+
+        impl $type {
+            #[doc = concat!("Opens the ", $word, " of this name in the pod's namespace. Needs the grant `", $grant, "`.")]
+            ///
+            /// # Errors
+            /// [`NotFound`](crate::Error::NotFound) when there is none, [`Retryable`](crate::Error::Retryable) while nobody knows,
+            /// [`PermissionDenied`](crate::Error::PermissionDenied) when the volume does not name it.
+            pub fn open(volume: &Volume, pod: &Pod, name: &str) -> Result<Self> {
+                let handle =
+                    backend::$module::open(volume.handle(), pod.handle(), name).map_err(backend::error_in)?;
+                Ok(Self { name: name.to_owned(), handle })
+            }
+        }
+
+        impl Keyed for $type {
+            fn what(&self) -> String {
+                format!(concat!($word, " {}"), crate::quote::quoted(&self.name))
+            }
+
+            fn keys(&self) -> Vec<String> {
+                self.handle.keys()
+            }
+
+            fn content(&self, key: &str) -> Option<Content> {
+                self.handle.content(key).map(Content::new)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.what())
+            }
+        }
+    };
+}
+
+keyed!(
+    /// A config map as it is now: it does not change while it is held.
+    ConfigMap, config_maps, "config map", "config-maps"
+);
+keyed!(
+    /// A secret as it is now: it does not change while it is held.
+    Secret, secrets, "secret", "secrets"
+);
+
+/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's own when none). The host calls `set_up`
+/// again in time for the next one. Needs the grant `service-account-tokens`.
+///
+/// # Errors
+/// [`Precondition`](crate::Error::Precondition) when the node has nobody to issue tokens.
+pub fn service_account_token(pod: &Pod, audience: Option<&str>, expiration_seconds: u64) -> Result<Content> {
+    backend::service_account_tokens::request(pod.handle(), audience, expiration_seconds)
+        .map(Content::new)
+        .map_err(backend::error_in)
+}
+
+/// The certificates of the ClusterTrustBundle of this name, in PEM, each once. Needs the grant `cluster-trust-bundles`.
+///
+/// # Errors
+/// [`NotFound`](crate::Error::NotFound) when there is none.
+pub fn trust_bundle(volume: &Volume, name: &str) -> Result<Content> {
+    backend::cluster_trust_bundles::named(volume.handle(), name).map(Content::new).map_err(backend::error_in)
+}
+
+/// The certificates of every ClusterTrustBundle of this signer whose labels match the selector, in PEM, each once. The selector is the
+/// JSON of a LabelSelector: none matches nothing, an empty one everything. Needs the grant `cluster-trust-bundles`.
+///
+/// # Errors
+/// [`NotFound`](crate::Error::NotFound) when no bundle matches.
+pub fn trust_bundles(volume: &Volume, signer: &str, label_selector: Option<&str>) -> Result<Content> {
+    backend::cluster_trust_bundles::signed_by(volume.handle(), signer, label_selector)
+        .map(Content::new)
+        .map_err(backend::error_in)
+}

@@ -1,0 +1,295 @@
+//! Image files, loop devices and file systems of the double.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::world::Shared;
+use crate::error::{Error, Result};
+
+/// An image file, or a disk: what is behind a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestDisk {
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it holds: a file system's type, `partitions`; none when blank.
+    pub contents: Option<String>,
+    /// The size of the file system on it, in bytes.
+    pub fs_size: u64,
+    /// The file system is beyond repair.
+    pub damaged: bool,
+}
+
+/// A device of the double, by its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// The disk behind it.
+    pub(crate) backing: String,
+    pub(crate) read_only: bool,
+    /// Somebody uses it.
+    pub(crate) busy: bool,
+}
+
+/// Every disk, by the path of its image or device, and every device.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    pub(crate) disks: BTreeMap<String, TestDisk>,
+    pub(crate) devices: BTreeMap<String, Device>,
+    /// Folders in which images may be made.
+    pub(crate) folders: Vec<String>,
+}
+
+impl Devices {
+    /// The loop device over an image.
+    pub(crate) fn loop_over(&self, image: &str) -> Option<(&String, &Device)> {
+        self.devices.iter().find(|(path, device)| device.backing == image && path.starts_with("/dev/loop"))
+    }
+
+    fn disk_of(&mut self, device: &str) -> Result<(&mut TestDisk, bool)> {
+        let gone = || Error::not_found(format!("{device}: no such device"));
+        let found = self.devices.get(device).ok_or_else(gone)?;
+        Ok((self.disks.get_mut(&found.backing).ok_or_else(gone)?, found.read_only))
+    }
+}
+
+/// A device's handle.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockDevice {
+    pub(crate) world: Shared,
+    pub(crate) path: String,
+}
+
+impl BlockDevice {
+    pub(crate) fn open(world: &Shared, path: &str) -> Result<Self> {
+        if world.borrow().devices.devices.contains_key(path) {
+            return Ok(Self { world: Rc::clone(world), path: path.to_owned() });
+        }
+        Err(Error::not_found(format!("open {path}: No such file or directory")))
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.path.clone()
+    }
+
+    pub(crate) fn size(&self) -> Result<u64> {
+        self.disk(|disk, _| Ok(disk.size))
+    }
+
+    pub(crate) fn read_only(&self) -> Result<bool> {
+        self.disk(|_, read_only| Ok(read_only))
+    }
+
+    fn disk<T>(&self, with: impl FnOnce(&mut TestDisk, bool) -> Result<T>) -> Result<T> {
+        let mut world = self.world.borrow_mut();
+        let (disk, read_only) = world.devices.disk_of(&self.path)?;
+        with(disk, read_only)
+    }
+}
+
+/// What is known of an attached volume; [`TestAttachment::new`] begins one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TestAttachment {
+    attached_as: String,
+    device_path: Option<String>,
+}
+
+impl TestAttachment {
+    /// Attached as this, before its device was found.
+    #[must_use]
+    pub fn new(attached_as: &str) -> Self {
+        Self { attached_as: attached_as.to_owned(), device_path: None }
+    }
+
+    /// Its device was found at this path.
+    #[must_use]
+    pub fn at(mut self, device_path: &str) -> Self {
+        self.device_path = Some(device_path.to_owned());
+        self
+    }
+
+    pub(crate) fn handle(&self, world: &Shared) -> Attachment {
+        Attachment { world: Rc::clone(world), known: self.clone() }
+    }
+}
+
+/// An attachment's handle.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    world: Shared,
+    known: TestAttachment,
+}
+
+impl Attachment {
+    pub(crate) fn attached_as(&self) -> String {
+        self.known.attached_as.clone()
+    }
+
+    pub(crate) fn device_path(&self) -> Option<String> {
+        self.known.device_path.clone()
+    }
+
+    pub(crate) fn open(&self) -> Result<BlockDevice> {
+        self.world.borrow_mut().called("attachment.open")?;
+        match &self.known.device_path {
+            Some(path) => BlockDevice::open(&self.world, path),
+            None => Err(Error::precondition("the volume's device has not been found yet")),
+        }
+    }
+}
+
+pub(crate) mod loop_devices {
+    use super::{BlockDevice, Device, TestDisk};
+    use crate::error::{Error, Result};
+    use crate::testing::tree::parent_of;
+    use crate::testing::world::{Shared, current};
+
+    pub(crate) fn folders() -> Vec<String> {
+        current().borrow().devices.folders.clone()
+    }
+
+    pub(crate) fn ensure_image(path: &str, size: u64) -> Result<u64> {
+        let world = entered("loop-devices.ensure-image", path)?;
+        let mut world = world.borrow_mut();
+        if !world.devices.disks.contains_key(path) {
+            world.tree.resolve(parent_of(path))?;
+            world.devices.disks.insert(path.to_owned(), TestDisk { size, ..TestDisk::default() });
+        }
+        let disk = world.devices.disks.entry(path.to_owned()).or_default();
+        disk.size = disk.size.max(size);
+        Ok(disk.size)
+    }
+
+    pub(crate) fn create(path: &str, read_only: bool) -> Result<BlockDevice> {
+        let world = entered("loop-devices.create", path)?;
+        let found = world.borrow().devices.loop_over(path).map(|(path, device)| (path.clone(), device.read_only));
+        match found {
+            Some((at, same)) if same == read_only => return BlockDevice::open(&world, &at),
+            Some((at, _)) => return Err(Error::conflict(format!("{path}: {at} over it differs in being read-only"))),
+            None => {}
+        }
+        if !world.borrow().devices.disks.contains_key(path) {
+            return Err(Error::not_found(format!("open {path}: No such file or directory")));
+        }
+        let at = {
+            let mut world = world.borrow_mut();
+            let free = (0..).map(|n: u32| format!("/dev/loop{n}"));
+            let at = free.into_iter().find(|at| !world.devices.devices.contains_key(at)).unwrap_or_default();
+            let device = Device { backing: path.to_owned(), read_only, busy: false };
+            world.devices.devices.insert(at.clone(), device);
+            at
+        };
+        BlockDevice::open(&world, &at)
+    }
+
+    pub(crate) fn find(path: &str) -> Result<Option<BlockDevice>> {
+        let world = entered("loop-devices.find", path)?;
+        let found = world.borrow().devices.loop_over(path).map(|(path, _)| path.clone());
+        found.map(|at| BlockDevice::open(&world, &at)).transpose()
+    }
+
+    pub(crate) fn remove(path: &str) -> Result<()> {
+        let world = entered("loop-devices.remove", path)?;
+        let found = world.borrow().devices.loop_over(path).map(|(path, device)| (path.clone(), device.busy));
+        match found {
+            Some((at, true)) => Err(Error::busy(format!("{at}: Device or resource busy"))),
+            Some((at, false)) => {
+                world.borrow_mut().devices.devices.remove(&at);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the call and holds the path against the grant.
+    fn entered(call: &'static str, path: &str) -> Result<Shared> {
+        let world = current();
+        world.borrow_mut().called(call)?;
+        if !path.starts_with('/') || path.split('/').any(|name| name == "..") || path.contains('\0') {
+            return Err(Error::invalid_argument(format!("{path:?} must be an absolute path without `..`")));
+        }
+        let within =
+            |root: &String| path.strip_prefix(root.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'));
+        let granted = world.borrow().devices.folders.iter().any(within);
+        if granted {
+            return Ok(world);
+        }
+        Err(Error::permission_denied(format!("{path} lies outside the folders granted to this plugin")))
+    }
+}
+
+pub(crate) mod filesystems {
+    use super::BlockDevice;
+    use crate::error::{Error, Result};
+    use crate::testing::mount::{DetachedMount, FsOption, TestMount};
+    use crate::testing::target::MountTarget;
+    use crate::testing::world::current;
+
+    /// What the contract allows.
+    const TYPES: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+    pub(crate) fn probe(device: &BlockDevice) -> Result<Option<String>> {
+        current().borrow_mut().called("probe")?;
+        device.disk(|disk, _| Ok(disk.contents.clone()))
+    }
+
+    pub(crate) fn format(device: &BlockDevice, fs_type: &str, _options: &[String]) -> Result<()> {
+        current().borrow_mut().called("format")?;
+        known(fs_type)?;
+        device.disk(|disk, read_only| match &disk.contents {
+            Some(held) => Err(Error::conflict(format!("{} holds {held}; it is not formatted", device.path))),
+            None if read_only => Err(Error::permission_denied(format!("{} is read-only", device.path))),
+            None => {
+                disk.contents = Some(fs_type.to_owned());
+                disk.fs_size = disk.size;
+                Ok(())
+            }
+        })
+    }
+
+    pub(crate) fn mount(
+        device: &BlockDevice,
+        fs_type: &str,
+        options: &[FsOption],
+        read_only: bool,
+    ) -> Result<DetachedMount> {
+        let world = current();
+        world.borrow_mut().called("filesystems.mount")?;
+        known(fs_type)?;
+        let disk = device.disk(|disk, _| Ok(disk.clone()))?;
+        match &disk.contents {
+            Some(held) if held == fs_type => {}
+            held => {
+                let held = held.as_deref().unwrap_or("nothing");
+                return Err(Error::conflict(format!("{} holds {held}, not {fs_type}", device.path)));
+            }
+        }
+        if disk.damaged && !read_only {
+            return Err(Error::corrupt(format!("{}: fsck found errors that it could not correct", device.path)));
+        }
+        let mut mount = TestMount::of_type(fs_type);
+        mount.source = Some(device.path.clone());
+        mount.options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
+        if read_only {
+            mount.flags.insert("ro".to_owned());
+        }
+        Ok(DetachedMount::new(&world, mount))
+    }
+
+    pub(crate) fn grow(device: &BlockDevice, target: &MountTarget) -> Result<u64> {
+        current().borrow_mut().called("grow")?;
+        if target.standing_mount().is_none_or(|mount| mount.source.as_deref() != Some(device.path.as_str())) {
+            return Err(Error::precondition(format!("{} is not mounted at the target", device.path)));
+        }
+        device.disk(|disk, _| {
+            disk.fs_size = disk.size;
+            Ok(disk.fs_size)
+        })
+    }
+
+    fn known(fs_type: &str) -> Result<()> {
+        if TYPES.contains(&fs_type) {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!("file-system type {fs_type} is not known; {}", TYPES.join(", "))))
+    }
+}

@@ -1,0 +1,178 @@
+//! The double's devices from the test's side, and the calls of a plugin's capabilities, as the host makes them.
+
+use super::devices::{Device, TestAttachment, TestDisk};
+use super::host::TestHost;
+use super::pod::TestPod;
+use super::target::{MountTarget, TestTarget};
+use super::volume::TestVolume;
+use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
+use crate::devices::{Attachment, BlockDevice, LentDevice};
+use crate::error::Result;
+
+impl TestHost {
+    /// Grants the plugin a folder for images, and puts it on the host.
+    pub fn grant_images(&self, folder: &str) -> &Self {
+        self.directory(folder);
+        self.change(|world| world.devices.folders.push(folder.to_owned()))
+    }
+
+    /// Puts an image file of this size on the host, blank.
+    pub fn image(&self, path: &str, size: u64) -> &Self {
+        self.change_disk(path, |disk| disk.size = size)
+    }
+
+    /// Puts this on the image or disk: a file system's type over its whole size, or `partitions`.
+    pub fn contents(&self, path: &str, contents: &str) -> &Self {
+        self.change_disk(path, |disk| {
+            disk.contents = Some(contents.to_owned());
+            disk.fs_size = disk.size;
+        })
+    }
+
+    /// Damages the file system on the image or disk beyond repair.
+    pub fn damage(&self, path: &str) -> &Self {
+        self.change_disk(path, |disk| disk.damaged = true)
+    }
+
+    /// Puts a disk of this size on the host, blank.
+    pub fn disk_device(&self, path: &str, size: u64) -> &Self {
+        self.image(path, size);
+        let device = Device { backing: path.to_owned(), read_only: false, busy: false };
+        self.change(|world| {
+            world.devices.devices.insert(path.to_owned(), device);
+        })
+    }
+
+    /// Makes somebody use a device, or nobody.
+    pub fn use_device(&self, path: &str, busy: bool) -> &Self {
+        self.change(|world| {
+            if let Some(device) = world.devices.devices.get_mut(path) {
+                device.busy = busy;
+            }
+        })
+    }
+
+    fn change_disk(&self, path: &str, change: impl FnOnce(&mut TestDisk)) -> &Self {
+        self.change(|world| change(world.devices.disks.entry(path.to_owned()).or_default()))
+    }
+
+    /// The image file or disk at this path.
+    #[must_use]
+    pub fn disk(&self, path: &str) -> Option<TestDisk> {
+        self.world.borrow().devices.disks.get(path).cloned()
+    }
+
+    /// The path of the loop device over an image.
+    #[must_use]
+    pub fn loop_over(&self, image: &str) -> Option<String> {
+        self.world.borrow().devices.loop_over(image).map(|(path, _)| path.clone())
+    }
+
+    /// The node's own place for the volume of that name.
+    #[must_use]
+    pub fn node_target(&self, volume: &str) -> TestTarget {
+        TestTarget::new(MountTarget::new(&self.world, "", volume))
+    }
+
+    /// [`Attacher::attach`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn attach<P: Attacher>(&self, volume: &TestVolume) -> Result<TestAttachment> {
+        P::attach(&volume.handle()).map(|attached_as| TestAttachment::new(&attached_as))
+    }
+
+    /// [`Attacher::detach`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn detach<P: Attacher>(&self, volume_name: &str) -> Result<()> {
+        P::detach(volume_name)
+    }
+
+    /// [`Attacher::wait_for_attach`]; what was attached, with its device.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn wait_for_attach<P: Attacher>(
+        &self,
+        volume: &TestVolume,
+        attached: &TestAttachment,
+    ) -> Result<TestAttachment> {
+        let handle = attached.handle(&self.world);
+        let device = P::wait_for_attach(&volume.handle(), &Attachment::new(&handle))?;
+        Ok(device.map_or_else(|| attached.clone(), |device| attached.clone().at(&device.path())))
+    }
+
+    /// [`Attacher::are_attached`], of one volume.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn is_attached<P: Attacher>(&self, volume_name: &str) -> Result<bool> {
+        Ok(P::are_attached(&[volume_name.to_owned()])? == [true])
+    }
+
+    /// [`DeviceMounter::mount_device`], at [`TestHost::node_target`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn mount_device<P: DeviceMounter>(&self, volume: &TestVolume, attached: Option<&TestAttachment>) -> Result<()> {
+        let attached = attached.map(|attached| attached.handle(&self.world));
+        let target = self.node_target(volume.name());
+        P::mount_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), &target.handle())
+    }
+
+    /// [`DeviceMounter::unmount_device`]. `volume` is its name in pods' folders.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn unmount_device<P: DeviceMounter>(&self, volume_name: &str, volume: &str) -> Result<()> {
+        P::unmount_device(volume_name, &self.node_target(volume).handle())
+    }
+
+    /// [`BlockMapper::set_up_device`]; the device's path.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn set_up_device<P: BlockMapper>(
+        &self,
+        volume: &TestVolume,
+        attached: Option<&TestAttachment>,
+    ) -> Result<String> {
+        let attached = attached.map(|attached| attached.handle(&self.world));
+        let device = P::set_up_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref())?;
+        Ok(device.path())
+    }
+
+    /// [`BlockMapper::map_pod_device`] of the device at this path; the path of the pod's own device, if it has one.
+    ///
+    /// # Errors
+    /// The plugin's; `NotFound` when there is no such device.
+    pub fn map_pod_device<P: BlockMapper>(
+        &self,
+        volume: &TestVolume,
+        pod: &TestPod,
+        device: &str,
+    ) -> Result<Option<String>> {
+        let device = super::devices::BlockDevice::open(&self.world, device)?;
+        let own = P::map_pod_device(&volume.handle(), &pod.handle(), &LentDevice::new(&device))?;
+        Ok(own.as_ref().map(BlockDevice::path))
+    }
+
+    /// [`Expander::expand`] of a volume that stands at [`TestHost::node_target`] (`mounted`), or is handed over as a device.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn expand<P: Expander>(
+        &self,
+        volume: &TestVolume,
+        attached: Option<&TestAttachment>,
+        mounted: bool,
+        to: u64,
+    ) -> Result<u64> {
+        let attached = attached.map(|attached| attached.handle(&self.world));
+        let target = self.node_target(volume.name());
+        let target = mounted.then(|| target.handle());
+        P::expand(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), target.as_ref(), to)
+    }
+}

@@ -1,0 +1,191 @@
+//! `loop`: a block volume in an image file of the node, as a PersistentVolume.
+//!
+//! # Fields
+//!
+//! | field of `csi` | value | meaning |
+//! |---|---|---|
+//! | `driver` | `loop.volhost.io` | selects this plugin |
+//! | `volumeHandle` | a file name | the image |
+//! | `fsType` | `ext4` (default), `ext3`, `ext2`, `xfs`, `btrfs` | what a blank image is formatted with, and a formatted one must hold |
+//! | `readOnly` | `true` | no pod may write; the image is neither made nor formatted |
+//! | `volumeAttributes.folder` | an absolute path | the image's folder; by default the one that is granted |
+//!
+//! `spec.capacity.storage` of the PersistentVolume is the image's size. `spec.mountOptions` that belong to a mount (`ro`, `noatime` ...) go to each
+//! pod's mount, the rest to the file system.
+//!
+//! # What happens
+//!
+//! Attaching makes the image, sparse, if it is missing, and a loop device over it. With `volumeMode: Filesystem` a blank image is formatted
+//! and mounted once for the node, and each pod gets a bind of that; with `volumeMode: Block` pods get the device. A raised capacity grows file,
+//! device and file system while they are used.
+//!
+//! A pod's `fsGroup` is applied to the files of a volume that it may write, by its `fsGroupChangePolicy`.
+//!
+//! What has data is never formatted, no image is removed or shrunk, and it stays when the volume goes.
+//!
+//! # Grant
+//!
+//! The plugin needs `loop-devices`, with the folders of images: `loop-files = ["/var/lib/volhost-loop"]`.
+
+#![forbid(unsafe_code)]
+
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use source::Source;
+use volhost_plugin_sdk::prelude::*;
+
+/// What is mounted below the file system is nobody's but the node's.
+const RECURSIVE: bool = false;
+
+struct Loop;
+
+impl VolumePlugin for Loop {
+    fn describe(about: &mut Description) {
+        about
+            .name("volhost.io/loop")
+            .version(env!("CARGO_PKG_VERSION"))
+            .serves("csi:loop.volhost.io")
+            .accepts_mount_options();
+    }
+
+    /// The volume's name is the image's path: two PersistentVolumes of one image are one volume.
+    fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
+        id.name(&Source::read(volume)?.image);
+        Ok(())
+    }
+
+    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        let source = Source::read(volume)?;
+        if target.is_mounted()? {
+            // It may have been interrupted.
+            return give_to_group(volume, pod, target);
+        }
+        let Some(node) = target.device_mount()? else {
+            return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
+        };
+        let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.image))?;
+        let mut options: Vec<&str> = source.mount_flags.iter().map(String::as_str).collect();
+        if volume.read_only() && !options.contains(&"ro") {
+            options.push("ro");
+        }
+        if !options.is_empty() {
+            mount.set_options(&options, RECURSIVE)?;
+        }
+        target.attach(mount)?;
+        give_to_group(volume, pod, target)
+    }
+
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        target.detach()
+    }
+}
+
+impl Attacher for Loop {
+    fn attach(volume: &Volume) -> Result<String> {
+        let source = Source::read(volume)?;
+        if !source.read_only {
+            let size = source.size(volume)?;
+            loop_devices::ensure_image(&source.image, size).context("csi.volumeHandle")?;
+        }
+        let device = loop_devices::create(&source.image, source.read_only).context("csi.volumeHandle")?;
+        Ok(device.path())
+    }
+
+    fn detach(volume_name: &str) -> Result<()> {
+        loop_devices::remove(volume_name)
+    }
+
+    fn wait_for_attach(volume: &Volume, _attached: &Attachment) -> Result<Option<BlockDevice>> {
+        // By the file, not by the path of a device: the kernel may have given that to another since.
+        let source = Source::read(volume)?;
+        match loop_devices::find(&source.image)? {
+            Some(device) => Ok(Some(device)),
+            None => Err(Error::retryable(format!("{} has no loop device (any more)", source.image))),
+        }
+    }
+
+    fn are_attached(volume_names: &[String]) -> Result<Vec<bool>> {
+        volume_names
+            .iter()
+            .map(|image| match loop_devices::find(image) {
+                Ok(device) => Ok(device.is_some()),
+                Err(Error::NotFound(_)) => Ok(false),
+                Err(error) => Err(error),
+            })
+            .collect()
+    }
+}
+
+impl DeviceMounter for Loop {
+    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+        let source = Source::read(volume)?;
+        if target.is_mounted()? {
+            return Ok(());
+        }
+        let device = device(&source, attached)?;
+        let held = filesystems::probe(&device).with_context(|| format!("looking at {}", source.image))?;
+        if held.is_none() {
+            if source.read_only {
+                return Err(Error::precondition(format!(
+                    "{} is blank, and a read-only volume is not formatted; use it once without readOnly",
+                    source.image
+                )));
+            }
+            log::info(format_args!("formatting {} with {}", source.image, source.fs_type));
+            filesystems::format(&device, source.fs_type, &[])
+                .with_context(|| format!("formatting {}", source.image))?;
+        }
+        let options: Vec<(&str, Option<&str>)> =
+            source.fs_options.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();
+        let mount = filesystems::mount(&device, source.fs_type, &options, source.read_only)
+            .with_context(|| format!("mounting {}", source.image))?;
+        target.attach(mount)
+    }
+
+    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+        target.detach()
+    }
+}
+
+impl BlockMapper for Loop {
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
+        device(&Source::read(volume)?, attached)
+    }
+}
+
+impl Expander for Loop {
+    fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
+        let source = Source::read(volume)?;
+        if source.read_only {
+            return Err(Error::unsupported(format!("{} is read-only, and does not grow", source.image)));
+        }
+        // The loop device learns the file's new size by this, the file system by the next.
+        let size = loop_devices::ensure_image(&source.image, to)?;
+        if let Some(target) = target {
+            filesystems::grow(&device(&source, attached)?, target)
+                .with_context(|| format!("growing {}", source.image))?;
+        }
+        Ok(size)
+    }
+}
+
+/// A pod that may only read the volume takes it as it is.
+fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    if volume.read_only() {
+        return Ok(());
+    }
+    target.apply_fs_group(pod, false)
+}
+
+/// The volume's device, which the host holds as attached.
+fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice> {
+    match attached {
+        Some(attached) => attached.open().with_context(|| format!("opening the device of {}", source.image)),
+        None => Err(Error::precondition(format!("{} is not attached", source.image))),
+    }
+}
+
+export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander);
