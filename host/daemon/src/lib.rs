@@ -9,15 +9,20 @@
 //! | [`api`] | the gRPC API on the unix socket |
 //! | `cli`, in the binary | the command line |
 //! | [`config`] | options from flags, environment and file |
+//! | [`metrics`] | figures for Prometheus |
 //! | [`node`] | all of it put together; what a program that embeds volhost starts |
 //! | [`run`] | `volhost run`: the daemon from its options to its end |
+//! | [`telemetry`] | the log, and traces |
 #![forbid(unsafe_code)]
 
 pub mod api;
 pub mod config;
 pub mod engine;
 pub mod manifest;
+pub mod metrics;
 pub mod node;
+pub mod objects;
 pub mod plugins;
 pub mod populate;
 pub mod run;
+pub mod telemetry;

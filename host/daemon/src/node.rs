@@ -23,7 +23,7 @@ use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeErr
 
 use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
-use crate::engine::executor::{Bounds, Executor};
+use crate::engine::executor::{Bounds, Executor, FromOperation};
 use crate::engine::layout;
 use crate::engine::operation::Workshop;
 use crate::engine::records::Records;
@@ -31,6 +31,9 @@ use crate::engine::serve::{Engine, Inputs};
 use crate::engine::sources::Sources;
 use crate::engine::world::World;
 use crate::manifest::{self, ManifestFolder};
+use crate::metrics::Exposition;
+use crate::metrics::volumes::VolumeMeter;
+use crate::objects::{Issuer, SharedObjects, renewals};
 use crate::plugins::{self, PluginRegistry};
 use crate::populate::NodeIdentity;
 
@@ -65,6 +68,8 @@ pub struct NodeOptions {
     pub propagation: Propagation,
     /// What bounds operations.
     pub bounds: Bounds,
+    /// Who issues tokens of service accounts, if anybody does.
+    pub tokens: Option<Issuer>,
     /// The primitives.
     pub kernel: Arc<dyn Kernel>,
 }
@@ -141,11 +146,12 @@ impl Node {
     ///
     /// # Errors
     /// [`StartError`]; then nothing runs, and what was mounted before is as it was.
-    pub async fn start(options: NodeOptions) -> Result<Self, StartError> {
+    pub async fn start(mut options: NodeOptions) -> Result<Self, StartError> {
+        let tokens = options.tokens.take();
         // `begin` blocks on the disk, the kernel and the compiler child.
         let (begun, options) =
             tokio::task::spawn_blocking(move || (begin(&options), options)).await.map_err(|_| StartError::Ended)?;
-        let Begun { lock, inside, workshop, registry, recovery, memory } = begun?;
+        let Begun { lock, inside, workshop, registry, recovery, memory, disk } = begun?;
 
         let stop = CancellationToken::new();
         let clock = Clock::start();
@@ -189,17 +195,34 @@ impl Node {
         let facts = NodeFacts {
             name: options.identity.name.clone(),
             allocatable_memory: memory,
+            allocatable_cpu_thousandths: processors().saturating_mul(1_000),
+            allocatable_ephemeral_storage: disk,
             labels: options.identity.labels.clone(),
         };
-        let executor = Executor::new(workshop.clone(), Arc::new(facts), clock, options.bounds, outcomes);
-        let world = World::new(Core::new(Config::default()), clock, executor, workshop.clone(), changes.clone());
-        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity);
+        let (renewal, due) = mpsc::unbounded_channel();
+        let objects = Arc::new(SharedObjects::new(tokens, renewal));
+        let renewed = outcomes.clone();
+        tokio::spawn(renewals(due, stop.clone(), move |pod| {
+            // Nobody listens any more only when the process ends.
+            let _ = renewed.send(FromOperation::SourceChanged(pod));
+        }));
+        let executor =
+            Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), clock, options.bounds, outcomes);
+        let world = World::new(
+            Core::new(Config::default().with_host_attaches(true)),
+            clock,
+            executor,
+            workshop.clone(),
+            changes.clone(),
+        );
+        let exposition = Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop)));
+        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop);
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
         let inputs =
             Inputs { requests: request_inputs, manifests: manifest_inputs, plugins: plugin_inputs, operations };
-        let handle = EngineHandle::new(requests, changes);
+        let handle = EngineHandle::new(requests, changes).showing(exposition);
         let grace = STOP_GRACE;
         let engine = tokio::spawn(engine.run(inputs, stop.clone(), grace));
         Ok(Self { handle, reload, stop, engine, kernel: options.kernel, root: options.root, inside, _lock: lock })
@@ -253,6 +276,7 @@ struct Begun {
     registry: Arc<PluginRegistry>,
     recovery: crate::engine::recovery::Recovery,
     memory: u64,
+    disk: u64,
 }
 
 /// All that blocks, up to the recovery.
@@ -283,7 +307,13 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
         plugins: registry.clone(),
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
-    Ok(Begun { lock, inside, workshop, registry, recovery, memory })
+    let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
+    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk })
+}
+
+/// The processors that this process may use, which are the node's.
+fn processors() -> u64 {
+    std::thread::available_parallelism().map_or(1, |count| u64::try_from(count.get()).unwrap_or(u64::MAX))
 }
 
 /// The lock first, so that a second volhost changes nothing of the first one's mounts. Only a folder that is not there yet is made before.

@@ -15,7 +15,9 @@ use volhost_runtime::Compiler;
 use crate::api;
 use crate::config::RunConfig;
 use crate::engine::executor::Bounds;
+use crate::metrics::listener::{BindError, Listener};
 use crate::node::{Node, NodeOptions, StartError};
+use crate::objects::{Issuer, KeyError, Signer};
 use crate::populate::NodeIdentity;
 
 /// Why the daemon ended, other than by being told to.
@@ -27,9 +29,15 @@ pub enum RunError {
     /// The socket cannot be used.
     #[error(transparent)]
     Bind(#[from] api::BindError),
+    /// Nobody can scrape metrics where it was asked for.
+    #[error(transparent)]
+    Metrics(#[from] BindError),
     /// The API ended.
     #[error(transparent)]
     Serve(#[from] api::ServeError),
+    /// The key for tokens cannot be used.
+    #[error(transparent)]
+    TokenKey(#[from] KeyError),
     /// Signals cannot be received.
     #[error("signals cannot be received: {0}")]
     Signals(#[source] std::io::Error),
@@ -44,8 +52,16 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
     let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
 
-    // First of all, so that two daemons on one socket are found out before anything is touched.
+    let tokens = match config.token_signing {
+        Some(signing) => Some(Issuer { signer: Signer::read(&signing.key)?, name: signing.issuer }),
+        None => None,
+    };
+    // The first thing that is touched, so that two daemons on one socket are found out before anything is touched.
     let listener = api::bind(&config.socket)?;
+    let metrics = match config.metrics_listen {
+        Some(address) => Some(Listener::bind(address).await?),
+        None => None,
+    };
     info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");
     let node = Node::start(NodeOptions {
         root: config.root_dir,
@@ -65,12 +81,19 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
             plugin_time: config.plugin_cpu_time,
             lane_width: config.max_operations.get(),
         },
+        tokens,
         kernel: Arc::new(LinuxKernel::new()),
     })
     .await?;
 
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(api::serve(listener, node.handle(), stop.clone()));
+    if let Some(metrics) = metrics {
+        if let Ok(address) = metrics.address() {
+            info!("metrics are served at http://{address}/metrics");
+        }
+        tokio::spawn(metrics.serve(node.handle(), stop.clone()));
+    }
     tell_ready(ready);
     info!(socket = %config.socket.display(), "volhost serves");
 

@@ -82,6 +82,11 @@ impl Inspect for InspectService {
         watch::watch(self.engine.clone(), request.into_inner(), self.shutdown.clone()).map(Response::new)
     }
 
+    async fn metrics(&self, _: Request<pb::MetricsRequest>) -> Result<Response<pb::MetricsResponse>, Status> {
+        let text = self.engine.metrics().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::MetricsResponse { text }))
+    }
+
     async fn version(&self, _: Request<pb::VersionRequest>) -> Result<Response<pb::VersionResponse>, Status> {
         Ok(Response::new(pb::VersionResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),

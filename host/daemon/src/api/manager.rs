@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::task::JoinSet;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -13,6 +14,9 @@ use super::status::{refused, stopping};
 use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, pb, watch};
 use crate::engine::EngineHandle;
 use crate::engine::requests::{PodSelector, RequestError};
+
+/// How a wait ends: the engine's answer, and in it how the pod stands.
+type WaitEnd = Result<Result<(), WaitFailure>, RequestError>;
 
 /// Answers from the engine.
 #[derive(Debug, Clone)]
@@ -32,6 +36,24 @@ impl ManagerService {
             answer = answer => answer.map_err(|error| refused(&error)),
             () = self.shutdown.cancelled() => Err(stopping()),
         }
+    }
+
+    /// Waits for the end of all of these: the pods that did not get where they were to, by name.
+    async fn failures(&self, mut waits: JoinSet<WaitEnd>) -> Result<Vec<pb::WaitFailure>, Status> {
+        let mut failures = Vec::new();
+        loop {
+            let ended = tokio::select! {
+                ended = waits.join_next() => ended,
+                () = self.shutdown.cancelled() => return Err(stopping()),
+            };
+            let Some(ended) = ended else { break };
+            let result = ended.map_err(|error| Status::internal(format!("a wait ended without an answer: {error}")))?;
+            if let Err(failure) = result.map_err(|error| refused(&error))? {
+                failures.push(pb::WaitFailure::at(failure, now_us()));
+            }
+        }
+        failures.sort_by(|a, b| a.pod.cmp(&b.pod));
+        Ok(failures)
     }
 
     async fn mounted(&self, request: pb::PodRequest, possibly: bool) -> Result<pb::MountedVolumes, Status> {
@@ -61,7 +83,7 @@ fn wait_result(result: Result<(), WaitFailure>) -> pb::WaitResult {
 #[tonic::async_trait]
 impl VolumeManager for ManagerService {
     async fn add_pods(&self, request: Request<pb::AddPodsRequest>) -> Result<Response<pb::AddPodsResponse>, Status> {
-        let manifest = request.into_inner().manifest;
+        let pb::AddPodsRequest { manifest, wait_ms } = request.into_inner();
         if manifest.len() > MAX_MANIFEST_BYTES {
             return Err(Status::invalid_argument(format!(
                 "the manifest has {} bytes, {MAX_MANIFEST_BYTES} at most; send its objects in several calls",
@@ -69,7 +91,13 @@ impl VolumeManager for ManagerService {
             )));
         }
         let pods = self.engine.add_objects(manifest).await.map_err(|error| refused(&error))?;
-        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect() }))
+        let mut waits = JoinSet::new();
+        for pod in pods.iter().filter(|_| wait_ms > 0) {
+            let (engine, pod) = (self.engine.clone(), PodSelector::Uid(pod.uid.to_string()));
+            waits.spawn(async move { engine.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
+        }
+        let failures = self.failures(waits).await?;
+        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect(), failures }))
     }
 
     async fn remove_pod(
@@ -105,24 +133,12 @@ impl VolumeManager for ManagerService {
         let request = request.into_inner();
         let timeout = timeout(request.timeout_ms);
         let pods = request.pods.into_iter().map(|pod| selector(Some(pod))).collect::<Result<Vec<_>, _>>()?;
-        let mut waits = tokio::task::JoinSet::new();
+        let mut waits = JoinSet::new();
         for pod in pods {
             let engine = self.engine.clone();
             waits.spawn(async move { engine.wait_unmounted(pod, timeout).await });
         }
-        let mut failures = Vec::new();
-        loop {
-            let ended = tokio::select! {
-                ended = waits.join_next() => ended,
-                () = self.shutdown.cancelled() => return Err(stopping()),
-            };
-            let Some(ended) = ended else { break };
-            let result = ended.map_err(|error| Status::internal(format!("a wait ended without an answer: {error}")))?;
-            if let Err(failure) = result.map_err(|error| refused(&error))? {
-                failures.push(pb::WaitFailure::at(failure, now_us()));
-            }
-        }
-        failures.sort_by(|a, b| a.pod.cmp(&b.pod));
+        let failures = self.failures(waits).await?;
         Ok(Response::new(pb::WaitForAllPodsUnmountResponse { failures }))
     }
 

@@ -9,14 +9,21 @@ use super::client::{ANSWER_TIME, Client, within};
 use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
+use super::wait::explain;
 use volhost::api::{MAX_MANIFEST_BYTES, pb};
 
-/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied.
+/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--wait` it returns once
+/// their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let mut client = Client::connect(socket).await?;
+    let timeout = arguments.timeout.0;
+    let mut unmounted = Vec::new();
     for file in &arguments.files {
         let manifest = read(file)?;
-        let answer = within(ANSWER_TIME, socket, client.manager.add_pods(pb::AddPodsRequest { manifest })).await;
+        // 0 would not wait; a user who types 0 wants to know how things stand at once.
+        let wait_ms = if arguments.wait { u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) } else { 0 };
+        let patience = if arguments.wait { timeout.saturating_add(ANSWER_TIME) } else { ANSWER_TIME };
+        let answer = within(patience, socket, client.manager.add_pods(pb::AddPodsRequest { manifest, wait_ms })).await;
         let added = answer.map_err(|error| match error {
             CliError::Refused(why) => CliError::Refused(format!("{}: {why}", shown(file))),
             other => other,
@@ -24,11 +31,16 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
         if added.pods.is_empty() {
             output.line(&format!("{} applied; it has no pods", shown(file)))?;
         }
-        for pod in added.pods {
-            output.line(&format!("pod {} applied", printable(&pod.full_name)))?;
+        let failed = |pod: &pb::AddedPod| added.failures.iter().any(|failure| failure.pod == pod.full_name);
+        for pod in &added.pods {
+            let mounted = if arguments.wait && !failed(pod) { " and mounted" } else { "" };
+            output.line(&format!("pod {} applied{mounted}", printable(&pod.full_name)))?;
+        }
+        for failure in &added.failures {
+            unmounted.push(explain(failure, "mounted", timeout)?);
         }
     }
-    Ok(())
+    if unmounted.is_empty() { Ok(()) } else { Err(CliError::Failed(unmounted.join("\n"))) }
 }
 
 fn shown(file: &Path) -> String {

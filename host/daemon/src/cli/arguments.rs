@@ -17,6 +17,8 @@ Look:
   get          List pods, volumes, plugins or operations
   describe     Show one pod, volume or plugin: state, last error and next try, mounts, events
   events       Show what happened
+  top          Show live what the node does: operations, latencies, volumes in trouble
+  metrics      Print the daemon's figures as Prometheus reads them
   version      Show the versions of this program and of the daemon
 
 Act:
@@ -104,9 +106,17 @@ pub(super) enum Command {
     /// Show what happened
     #[command(after_help = "Examples:\n  volhost events -w\n  volhost events --for pod/default/web")]
     Events(EventsArguments),
+    /// Show live what the node does: operations, latencies, volumes in trouble
+    #[command(
+        after_help = "Keys: q quits, s sorts by age, by plugin, by failures. Where there is no terminal, it prints once.\n\nExample:\n  volhost top --once | less"
+    )]
+    Top(TopArguments),
+    /// Print the daemon's figures as Prometheus reads them
+    #[command(after_help = "To have Prometheus fetch them: volhost run --metrics-listen 127.0.0.1:9810")]
+    Metrics,
     /// Add pods, PersistentVolumes and PersistentVolumeClaims from a file
     #[command(
-        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
     /// Remove a pod that `apply` added; its volumes are taken away
@@ -288,12 +298,64 @@ pub(super) struct EventsArguments {
     pub(super) output: Option<Format>,
 }
 
+/// What comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum TopSort {
+    /// The oldest, and the slowest
+    #[default]
+    Age,
+    /// By the plugin's name
+    Plugin,
+    /// What failed most often
+    Failures,
+}
+
+impl TopSort {
+    /// The order that a key press leads to.
+    pub(super) const fn next(self) -> Self {
+        match self {
+            Self::Age => Self::Plugin,
+            Self::Plugin => Self::Failures,
+            Self::Failures => Self::Age,
+        }
+    }
+
+    /// As it is typed.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Plugin => "plugin",
+            Self::Failures => "failures",
+        }
+    }
+}
+
+/// `top`.
+#[derive(Debug, Args)]
+pub(super) struct TopArguments {
+    /// Print once, in plain text, and end
+    #[arg(long)]
+    pub(super) once: bool,
+    /// What comes first
+    #[arg(long, value_name = "ORDER", default_value = "age")]
+    pub(super) sort: TopSort,
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(super) interval: HumanDuration,
+}
+
 /// `apply`.
 #[derive(Debug, Args)]
 pub(super) struct ApplyArguments {
     /// File with objects in YAML or JSON; `-` reads standard input; give it several times
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
+    /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s", requires = "wait")]
+    pub(super) timeout: HumanDuration,
 }
 
 /// `delete`.

@@ -24,9 +24,10 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
             &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES"],
             &["DIGEST", "FILE", "ABI", "EXPORTS", "IMPORTS", "ERROR"],
         ),
-        Kind::Operations => {
-            (&["OPERATION", "VOLUME", "POD", "STATE", "SINCE", "FAILURES", "RETRY IN", "MESSAGE"], &["PLUGIN"])
-        }
+        Kind::Operations => (
+            &["OPERATION", "VOLUME", "POD", "STATE", "SINCE", "FAILURES", "RETRY IN", "MESSAGE"],
+            &["PLUGIN", "STEP", "ID"],
+        ),
         Kind::Events => (&["LAST SEEN", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"], &["SEQUENCE"]),
         Kind::Unspecified => (&[], &[]),
     }
@@ -139,6 +140,8 @@ fn operation_cells(operation: &OperationView, gone: bool, now_us: u64) -> Vec<Ce
         Cell::new(until(operation.retry_at, now_us)),
         Cell::new(operation.failure.as_ref().map(ToString::to_string).unwrap_or_default()),
         Cell::new(&operation.plugin),
+        Cell::new(&operation.step),
+        Cell::new(if operation.running { operation.id.to_string() } else { String::new() }),
     ]
 }
 

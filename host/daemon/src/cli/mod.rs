@@ -23,11 +23,13 @@ mod format;
 mod get;
 mod list;
 mod man;
+mod metrics;
 mod names;
 mod output;
 mod plugin;
 mod run;
 mod table;
+mod top;
 mod version;
 mod wait;
 
@@ -91,6 +93,8 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
+            Command::Top(arguments) => top::run(&arguments, &socket, output).await,
+            Command::Metrics => metrics::print(&socket, output).await,
             Command::Version { .. } => version::print(&socket, output).await,
             Command::Run(_)
             | Command::Completions { .. }

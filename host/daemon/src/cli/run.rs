@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 
-use tracing_subscriber::EnvFilter;
-use volhost::config::{self, Environment, LogFilter, LogFormat};
+use volhost::config::{self, Environment};
+use volhost::telemetry::Telemetry;
 
 use super::arguments::RunArguments;
 use super::error::{CliError, chain};
@@ -21,7 +21,9 @@ pub(super) fn run(
     let RunArguments { config: file, mut settings } = *arguments;
     settings.socket = socket;
     let config = config::load(settings, file, environment)?;
-    log(config.log_format, &config.log_level);
+    let telemetry =
+        Telemetry::begin(config.log_format, &config.log_level, config.otlp_endpoint.as_ref(), &config.node_name)
+            .map_err(|error| CliError::Daemon(chain(&error)))?;
     let ready = match &config.ready_file {
         None => None,
         Some(path) => {
@@ -29,20 +31,12 @@ pub(super) fn run(
             Some(opened.map_err(|source| CliError::File { path: path.clone(), source })?)
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Runtime)?;
+    // One thread for everything that waits: the engine's task, the API and the watchers each do microseconds of work at a time, and
+    // handing it from thread to thread costs more than the work. What may block or takes long has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let ended = runtime.block_on(volhost::run::run(config, ready)).map_err(|error| CliError::Daemon(chain(&error)));
     // A thread that the kernel holds in a hung system call must not keep the process from ending.
     runtime.shutdown_background();
+    telemetry.end();
     ended
-}
-
-/// To standard error: standard output is for results.
-fn log(format: LogFormat, level: &LogFilter) {
-    // The text was checked when it was read; should the two ever differ, everything at `info` is the safer side.
-    let filter = EnvFilter::try_new(level.as_str()).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
-        LogFormat::Json => lines.json().init(),
-    }
 }

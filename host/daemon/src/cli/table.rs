@@ -47,7 +47,18 @@ impl Cell {
         Self { colour, ..Self::new(text) }
     }
 
-    fn width(&self) -> usize {
+    /// Its text.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its colour.
+    pub(super) const fn colour(&self) -> Option<Colour> {
+        self.colour
+    }
+
+    /// Its width in characters.
+    pub(super) fn width(&self) -> usize {
         self.text.chars().count()
     }
 }

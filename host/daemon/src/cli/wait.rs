@@ -40,7 +40,8 @@ pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut O
     }
 }
 
-fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) -> Result<String, CliError> {
+/// Why a wait failed: the pod, and a line for each volume that is not as wished.
+pub(super) fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) -> Result<String, CliError> {
     let pod = printable(&failure.pod);
     if failure.unknown_pod {
         return Ok(format!("no pod {pod} is known on this node; `volhost get pods` lists them"));

@@ -13,6 +13,7 @@ mod duration;
 mod environment;
 mod error;
 mod file;
+mod otlp;
 mod run;
 mod settings;
 mod values;
@@ -20,7 +21,8 @@ mod values;
 pub use duration::{HumanDuration, ParseDurationError};
 pub use environment::{Environment, variable};
 pub use error::ConfigError;
-pub use run::{LogFormat, RunConfig, load};
+pub use otlp::OtlpEndpoint;
+pub use run::{LogFormat, RunConfig, TokenSigning, load};
 pub use settings::Settings;
 pub use values::{Label, LogFilter};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use volhost_runtime::GrantPolicy;
 use super::environment::Environment;
 use super::error::ConfigError;
 use super::file;
+use super::otlp::OtlpEndpoint;
 use super::settings::Settings;
 use super::values::LogFilter;
 use super::{DEFAULT_SOCKET, HumanDuration};
@@ -39,6 +41,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// How tokens of service accounts are issued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenSigning {
+    /// The file with the private key; absolute.
+    pub key: PathBuf,
+    /// Who issues them.
+    pub issuer: String,
+}
+
 /// The daemon's options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunConfig {
@@ -60,12 +71,18 @@ pub struct RunConfig {
     pub log_format: LogFormat,
     /// What is logged.
     pub log_level: LogFilter,
+    /// Where metrics are served over HTTP, if they are.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Who gets traces, if anybody does.
+    pub otlp_endpoint: Option<OtlpEndpoint>,
     /// After this long an operation is reported as overdue.
     pub operation_deadline: Duration,
     /// A plugin's own code may run this long in one call.
     pub plugin_cpu_time: Duration,
     /// How many operations of one plugin may run at once.
     pub max_operations: NonZeroUsize,
+    /// How tokens of service accounts are issued, if they are.
+    pub token_signing: Option<TokenSigning>,
     /// The file that gets the line `ready` when requests are served.
     pub ready_file: Option<PathBuf>,
     /// What plugins are allowed: what the plugins that come with volhost need, overridden by the file's `[grants]`.
@@ -105,13 +122,32 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         cache_dir: absolute("cache-dir", &or_default(given.cache_dir, DEFAULT_CACHE_DIR))?,
         log_format: given.log_format.unwrap_or_default(),
         log_level: given.log_level.unwrap_or_default(),
+        metrics_listen: given.metrics_listen,
+        otlp_endpoint: given.otlp_endpoint,
         operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
         max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
+        token_signing: token_signing(given.token_signing_key, given.token_issuer)?,
         ready_file: given.ready_file,
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
         file,
     })
+}
+
+/// Both or none: a token without an issuer is of no use.
+fn token_signing(key: Option<PathBuf>, issuer: Option<String>) -> Result<Option<TokenSigning>, ConfigError> {
+    match (key, issuer.filter(|issuer| !issuer.is_empty())) {
+        (Some(key), Some(issuer)) => Ok(Some(TokenSigning { key: absolute("token-signing-key", &key)?, issuer })),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(ConfigError::Value {
+            option: "token-issuer",
+            message: "it is not given, and goes with token-signing-key; name who issues the tokens, such as https://node.example.com".to_owned(),
+        }),
+        (None, Some(_)) => Err(ConfigError::Value {
+            option: "token-signing-key",
+            message: "it is not given, and goes with token-issuer; name the file of a private key".to_owned(),
+        }),
+    }
 }
 
 /// Absolute, so that it means the same after the daemon has changed its folder, and in messages.

@@ -1,5 +1,6 @@
 //! The options as they are given, before defaults: one layer.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -8,6 +9,7 @@ use serde::Deserialize;
 use volhost_runtime::GrantPolicy;
 
 use super::duration::HumanDuration;
+use super::otlp::OtlpEndpoint;
 use super::run::LogFormat;
 use super::values::{Label, LogFilter};
 
@@ -42,6 +44,12 @@ pub struct Settings {
     /// What is logged: error, warn, info, debug, trace, or levels by module such as info,volhost=debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
+    /// Address and port where metrics are served over HTTP, for Prometheus, as 127.0.0.1:9810; the path is /metrics [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// Collector that gets a trace of each operation over OTLP/gRPC: http://127.0.0.1:4317 or unix:/run/collector.sock [default: none]
+    #[arg(long, value_name = "ENDPOINT")]
+    pub otlp_endpoint: Option<OtlpEndpoint>,
     /// How long an operation on a volume may take before it is reported as overdue, as 2m or 30s [default: 2m]
     #[arg(long, value_name = "DURATION")]
     pub operation_deadline: Option<HumanDuration>,
@@ -51,6 +59,12 @@ pub struct Settings {
     /// How many operations of one plugin may run at once; one that hangs keeps its place [default: 64]
     #[arg(long, value_name = "NUMBER")]
     pub max_operations: Option<NonZeroUsize>,
+    /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account tokens; only its owner may read it [default: none, no tokens are issued]
+    #[arg(long, value_name = "FILE")]
+    pub token_signing_key: Option<PathBuf>,
+    /// The issuer that the tokens name, usually an https URL; goes with --token-signing-key
+    #[arg(long, value_name = "URL")]
+    pub token_issuer: Option<String>,
     /// File that gets the line "ready" when requests are served: a file, a FIFO, or /dev/fd/N [default: none]
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -73,9 +87,13 @@ impl Settings {
             cache_dir: self.cache_dir.or(below.cache_dir),
             log_format: self.log_format.or(below.log_format),
             log_level: self.log_level.or(below.log_level),
+            metrics_listen: self.metrics_listen.or(below.metrics_listen),
+            otlp_endpoint: self.otlp_endpoint.or(below.otlp_endpoint),
             operation_deadline: self.operation_deadline.or(below.operation_deadline),
             plugin_cpu_time: self.plugin_cpu_time.or(below.plugin_cpu_time),
             max_operations: self.max_operations.or(below.max_operations),
+            token_signing_key: self.token_signing_key.or(below.token_signing_key),
+            token_issuer: self.token_issuer.or(below.token_issuer),
             ready_file: self.ready_file.or(below.ready_file),
             grants: self.grants.or(below.grants),
         }

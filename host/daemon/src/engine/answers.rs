@@ -46,6 +46,7 @@ impl Engine {
                 Err(error) => reply(answer, Err(error)),
             },
             Request::Snapshot(answer) => reply(answer, self.snapshot()),
+            Request::Census(answer) => reply(answer, self.world.core.census()),
             Request::Events { after, answer } => reply(answer, self.world.events.after(after)),
             Request::Mounts { pod, answer } => self.mounts(&pod, answer),
             Request::MountedVolumes { pod, possibly, answer } => reply(answer, self.mounted_volumes(&pod, possibly)),
@@ -93,7 +94,11 @@ impl Engine {
         let mut pods = core.pods();
         pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         let plugins = self.plugins.views(|name| core.volumes_of_plugin(name));
-        Snapshot { pods, unused_volumes: core.unused_volumes(), operations: core.operations(), plugins }
+        let mut operations = core.operations();
+        for operation in operations.iter_mut().filter(|operation| operation.running) {
+            operation.step = self.world.executor.step_of(operation.id).unwrap_or_default();
+        }
+        Snapshot { pods, unused_volumes: core.unused_volumes(), operations, plugins }
     }
 
     /// Asks the kernel, on a thread that may block: a folder with many mounts takes milliseconds.

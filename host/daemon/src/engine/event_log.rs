@@ -1,6 +1,7 @@
 //! The last events, for `volhost events` and `describe`.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use volhost_model::view::{EventKind, EventView};
 
@@ -13,7 +14,8 @@ const LOOK_BACK: usize = 256;
 /// A bounded log of events. The oldest are dropped first.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    events: VecDeque<EventView>,
+    /// Each with its [`mark`].
+    events: VecDeque<(u64, EventView)>,
     sequence: u64,
 }
 
@@ -21,14 +23,19 @@ impl EventLog {
     /// Adds an event. The same reason, object and message as a recent one counts that one up and moves it to the end.
     pub fn add(&mut self, at: u64, kind: EventKind, reason: &str, object: &str, message: &str) {
         self.sequence += 1;
+        let mark = mark(reason, object, message);
         let oldest = self.events.len().saturating_sub(LOOK_BACK);
         let same = self
             .events
             .range(oldest..)
-            .rposition(|e| e.kind == kind && e.reason == reason && e.object == object && e.message == message)
+            .rposition(|(other, e)| {
+                *other == mark && e.kind == kind && e.reason == reason && e.object == object && e.message == message
+            })
             .and_then(|position| self.events.remove(oldest + position));
         let event = match same {
-            Some(event) => EventView { sequence: self.sequence, at, count: event.count.saturating_add(1), ..event },
+            Some((_, event)) => {
+                EventView { sequence: self.sequence, at, count: event.count.saturating_add(1), ..event }
+            }
             None => EventView {
                 sequence: self.sequence,
                 at,
@@ -39,7 +46,7 @@ impl EventLog {
                 count: 1,
             },
         };
-        self.events.push_back(event);
+        self.events.push_back((mark, event));
         if self.events.len() > KEPT {
             self.events.pop_front();
         }
@@ -47,9 +54,16 @@ impl EventLog {
 
     /// The events after this sequence number, oldest first.
     pub fn after(&self, sequence: u64) -> Vec<EventView> {
-        let first = self.events.partition_point(|event| event.sequence <= sequence);
-        self.events.range(first..).cloned().collect()
+        let first = self.events.partition_point(|(_, event)| event.sequence <= sequence);
+        self.events.range(first..).map(|(_, event)| event.clone()).collect()
     }
+}
+
+/// Tells most different events apart by one comparison.
+fn mark(reason: &str, object: &str, message: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (reason, object, message).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

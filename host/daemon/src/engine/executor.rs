@@ -1,21 +1,23 @@
 //! Starts operations on threads that may block, and knows which are running and since when.
 //!
-//! A plugin's operations share a lane of bounded width: storage that hangs holds its own plugin's threads, never all of them.
+//! A plugin's operations share a [`Lane`] of bounded width: storage that hangs holds its own plugin's threads, never all of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
-use tracing::debug;
-use volhost_core::{Operation, OperationId, OperationKind, OperationReport, Time};
+use tokio::sync::mpsc;
+use tracing::{debug, debug_span};
+use volhost_core::{Operation, OperationId, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, NodeFacts, Progress};
+use volhost_runtime::{CallContext, NodeFacts, Objects, Progress};
 
 use super::clock::{Clock, micros};
+use super::lane::Lane;
 use super::operation::Workshop;
+use super::running::Running;
 use super::sink::OperationSink;
 
 /// What comes back from the threads.
@@ -34,6 +36,8 @@ pub enum FromOperation {
         /// What happened.
         message: String,
     },
+    /// What the pod's volumes show has come to its end: they are to be set up again.
+    SourceChanged(PodUid),
 }
 
 /// What bounds operations.
@@ -52,6 +56,7 @@ pub struct Bounds {
 pub struct Executor {
     workshop: Arc<Workshop>,
     node: Arc<NodeFacts>,
+    objects: Arc<dyn Objects>,
     clock: Clock,
     /// When a running operation is called overdue.
     patience: Duration,
@@ -60,18 +65,10 @@ pub struct Executor {
     outcomes: mpsc::UnboundedSender<FromOperation>,
     /// How many operations of one plugin run at once.
     lane_width: usize,
-    lanes: HashMap<PluginName, Arc<Semaphore>>,
+    lanes: HashMap<PluginName, Lane>,
     running: HashMap<OperationId, Running>,
     /// When which operation becomes overdue.
     overdue: BTreeSet<(Time, OperationId)>,
-}
-
-#[derive(Debug)]
-struct Running {
-    due: Time,
-    progress: Arc<Progress>,
-    /// The pod, if it is an unmount.
-    unmounts: Option<PodUid>,
 }
 
 /// Reports that the operation has ended, also if its thread unwinds.
@@ -106,6 +103,7 @@ impl Executor {
     pub fn new(
         workshop: Arc<Workshop>,
         node: Arc<NodeFacts>,
+        objects: Arc<dyn Objects>,
         clock: Clock,
         bounds: Bounds,
         outcomes: mpsc::UnboundedSender<FromOperation>,
@@ -113,6 +111,7 @@ impl Executor {
         Self {
             workshop,
             node,
+            objects,
             clock,
             patience: bounds.patience,
             plugin_time: bounds.plugin_time,
@@ -130,49 +129,60 @@ impl Executor {
         progress.enter("waiting for a thread");
         let due = self.clock.now().saturating_add(micros(self.patience));
         self.overdue.insert((due, operation.id));
-        let unmounts = operation.pod_uid.clone().filter(|_| operation.kind == OperationKind::Unmount);
-        self.running.insert(operation.id, Running { due, progress: progress.clone(), unmounts });
+        let running = Running::new(&operation, due, progress.clone());
+        let span = running.span.clone();
+        let queued = debug_span!(parent: &span, "waiting for a thread");
+        self.running.insert(operation.id, running);
 
-        let lane_width = self.lane_width;
-        let lane =
-            self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Arc::new(Semaphore::new(lane_width))).clone();
         let workshop = self.workshop.clone();
         let call = CallContext {
             node: self.node.clone(),
+            objects: self.objects.clone(),
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,
         };
-        let promise = Promise { id: operation.id, outcomes: self.outcomes.clone(), report: None };
+        let (id, width) = (operation.id, self.lane_width);
+        let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));
+        let promise = Promise { id, outcomes: self.outcomes.clone(), report: None };
         let work = move || {
-            debug!(operation = operation.kind.name(), id = operation.id, volume = %operation.volume, "operation begins");
+            drop(queued);
+            let _entered = span.enter();
+            debug!("operation begins");
             promise.fulfil(workshop.carry_out(&operation, &call));
         };
-        match lane.clone().try_acquire_owned() {
-            Ok(permit) => {
-                tokio::task::spawn_blocking(move || {
-                    work();
-                    drop(permit);
-                });
-            }
-            Err(_) => {
-                tokio::spawn(async move {
-                    // The lane is never closed.
-                    let permit = lane.acquire_owned().await;
-                    tokio::task::spawn_blocking(move || {
-                        work();
-                        drop(permit);
-                    });
-                });
-            }
+        if let Err((job, error)) = lane.push(Box::new(work)) {
+            let failure =
+                format!("no thread can be started for it: {error}; see the limits of the service and of the machine");
+            let report = OperationReport::failed(Failure::new(FailureClass::Transient, "StartThread", failure));
+            // First told, first believed: what the dropped job tells afterwards is of an operation that has ended.
+            let _ = self.outcomes.send(FromOperation::Done(id, report));
+            drop(job);
         }
     }
 
-    /// Takes note that an operation has ended. Returns its pod if it was an unmount.
-    pub fn ended(&mut self, id: OperationId) -> Option<PodUid> {
+    /// When [`Executor::relieve`] is to be called next.
+    pub fn next_relief(&self) -> Option<Instant> {
+        self.lanes.values().filter_map(Lane::next_relief).min()
+    }
+
+    /// Gives lanes more threads whose every thread is held up.
+    pub fn relieve(&self, now: Instant) {
+        for lane in self.lanes.values() {
+            lane.relieve(now);
+        }
+    }
+
+    /// Takes note that an operation has ended. Returns what was kept of it; none when it had ended before.
+    pub fn ended(&mut self, id: OperationId) -> Option<Running> {
         let running = self.running.remove(&id)?;
         self.overdue.remove(&(running.due, id));
-        running.unmounts
+        Some(running)
+    }
+
+    /// The step at which a running operation stands.
+    pub fn step_of(&self, id: OperationId) -> Option<String> {
+        self.running.get(&id).map(|running| running.progress.current().what.into_owned())
     }
 
     /// How many operations run.

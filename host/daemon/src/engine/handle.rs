@@ -1,5 +1,6 @@
 //! How others reach the engine. Cheap to clone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -8,6 +9,7 @@ use volhost_model::view::EventView;
 
 use super::manifest_text::Manifest;
 use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
+use crate::metrics::Exposition;
 
 /// A manifest of this size or more is read on a thread of its own: it takes longer than handing it over.
 const READ_ELSEWHERE_BYTES: usize = 16 << 10;
@@ -17,12 +19,19 @@ const READ_ELSEWHERE_BYTES: usize = 16 << 10;
 pub struct EngineHandle {
     requests: mpsc::Sender<Request>,
     changes: broadcast::Sender<Change>,
+    exposition: Arc<Exposition>,
 }
 
 impl EngineHandle {
     /// A handle whose requests go into this channel; `changes` is where the engine says what changed.
     pub fn new(requests: mpsc::Sender<Request>, changes: broadcast::Sender<Change>) -> Self {
-        Self { requests, changes }
+        Self { requests, changes, exposition: Arc::default() }
+    }
+
+    /// The same, showing these figures.
+    #[must_use]
+    pub fn showing(self, exposition: Exposition) -> Self {
+        Self { exposition: Arc::new(exposition), ..self }
     }
 
     async fn ask<T>(&self, make: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T, RequestError> {
@@ -87,6 +96,17 @@ impl EngineHandle {
     /// [`RequestError::Stopping`].
     pub async fn snapshot(&self) -> Result<Snapshot, RequestError> {
         self.ask(Request::Snapshot).await
+    }
+
+    /// The figures, in the OpenMetrics text format. Volumes that hang are left out and do not delay the others' for long.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn metrics(&self) -> Result<String, RequestError> {
+        let census = self.ask(Request::Census).await?;
+        let exposition = self.exposition.clone();
+        // Asking volumes may take a while, and a node with thousands of claims has a long text.
+        tokio::task::spawn_blocking(move || exposition.text(&census)).await.map_err(|_| RequestError::Stopping)
     }
 
     /// Events after this sequence number, oldest first; 0 for all that are kept.

@@ -1,27 +1,134 @@
 //! Where things stand below the root folder, as the kubelet lays them out, so that tools which know it find them.
 //!
 //! ```text
-//! ROOT/pods/UID/volumes/vendor~plugin/NAME    a pod's volume
-//! ROOT/state/                                 a tmpfs: records, objects added by request; goes with the machine
-//! ROOT/lock                                   held by the running volhost
+//! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
+//! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
+//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
+//! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
+//! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
+//! ROOT/lock                                          held by the running volhost
 //! ```
+//!
+//! `VOLUME` is the plugin's name for the volume as one path component: see [`volume_folder`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use volhost_model::names::{PluginName, PodUid};
+use sha2::{Digest, Sha256};
+use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 
 /// The pods' folder.
 pub const PODS: &str = "pods";
 /// The volumes' folder of a pod.
 pub const VOLUMES: &str = "volumes";
+/// The devices' folder of a pod, or of a plugin.
+pub const VOLUME_DEVICES: &str = "volumeDevices";
+/// The folder of what plugins have on the node.
+pub const PLUGINS: &str = "plugins";
+/// The folder of a plugin's mounts for the node.
+pub const MOUNTS: &str = "mounts";
+/// The node's own mount of a volume.
+pub const GLOBAL_MOUNT: &str = "globalmount";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
 /// The lock file.
 pub const LOCK: &str = "lock";
 /// The mode of the folders between the root and a volume, as the kubelet's.
 pub const FOLDER_MODE: u32 = 0o750;
+/// The longest folder name that is the volume's own, in bytes; a longer one is replaced by a digest.
+const LONGEST_OWN_NAME: usize = 200;
+/// How a digest begins. No escaped name begins so.
+const DIGEST_MARK: &str = "%sha256%";
 
 /// The folder of one plugin's volumes in a pod, below the root.
 pub fn plugin_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), VOLUMES, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of one plugin's devices in a pod, below the root.
+pub fn pod_device_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
+    [PODS, pod.as_str(), VOLUME_DEVICES, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of the node's own mount of a volume, below the root.
+pub fn mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(MOUNTS).join(volume_folder(plugin, volume))
+}
+
+/// The folder of a volume's devices for pods, below the root.
+pub fn map_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(VOLUME_DEVICES).join(volume_folder(plugin, volume))
+}
+
+/// The plugin's own name for a volume.
+pub fn volume_name<'a>(plugin: &PluginName, volume: &'a UniqueVolumeName) -> &'a str {
+    let rest = volume.as_str().strip_prefix(plugin.as_str());
+    rest.and_then(|rest| rest.strip_prefix('/')).unwrap_or(volume.as_str())
+}
+
+/// The plugin's name for a volume as one path component: letters, digits, `-`, `_` and inner `.` as they are, the rest as `%XX`. A name that
+/// would be too long is a digest.
+pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
+    let name = volume_name(plugin, volume);
+    let mut folder = String::new();
+    for byte in name.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && !folder.is_empty());
+        if plain {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if folder.len() <= LONGEST_OWN_NAME {
+        return folder;
+    }
+    let digest = Sha256::digest(name);
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{DIGEST_MARK}{hex}")
+}
+
+/// The volume behind a folder's name, the inverse of [`volume_folder`]; none for a digest, and for what the host did not make.
+pub fn volume_of_folder(plugin: &PluginName, folder: &str) -> Option<UniqueVolumeName> {
+    let mut bytes = Vec::with_capacity(folder.len());
+    let mut rest = folder.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    let volume = UniqueVolumeName::shared(plugin, &String::from_utf8(bytes).ok()?).ok()?;
+    (volume_folder(plugin, &volume) == folder).then_some(volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volumes_folder_leads_back_to_the_volume() {
+        let plugin = PluginName::new("volhost.io/loop").unwrap();
+        for name in ["data", "/images/a b.img", "..", ".hidden", "ü%2F", "%sha256%"] {
+            let volume = UniqueVolumeName::shared(&plugin, name).unwrap();
+            let folder = volume_folder(&plugin, &volume);
+            assert!(!folder.contains('/') && !folder.starts_with('.'), "{folder}");
+            assert_eq!(volume_of_folder(&plugin, &folder), Some(volume), "{folder}");
+        }
+        assert_eq!(
+            mount_folder(&plugin, &UniqueVolumeName::shared(&plugin, "/a/b.img").unwrap()),
+            Path::new("plugins/volhost.io/loop/mounts/%2Fa%2Fb.img")
+        );
+    }
+
+    #[test]
+    fn a_long_name_is_a_digest_and_leads_nowhere() {
+        let plugin = PluginName::new("a/b").unwrap();
+        let volume = UniqueVolumeName::shared(&plugin, &"/".repeat(1000)).unwrap();
+        let folder = volume_folder(&plugin, &volume);
+        assert!(folder.len() < 100, "{folder}");
+        for other in [folder.as_str(), "%2f", "%", "a%zz", "%2"] {
+            assert_eq!(volume_of_folder(&plugin, other), None, "{other}");
+        }
+    }
 }

@@ -12,21 +12,31 @@
 //! | [`serve`] | the task: one thing after another |
 //! | [`world`] | the state machine and what surrounds it |
 //! | [`sources`] | objects to desired pods |
-//! | [`executor`], [`operation`], [`sink`] | operations on threads that may block |
-//! | [`records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
+//! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
+//! | `attaching`, `devices`, `mounting`, `block`, `expansion` | what each operation does |
+//! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
 mod answers;
+mod attaching;
+mod block;
 pub mod clock;
+pub mod device_records;
+mod devices;
 pub mod event_log;
 pub mod executor;
+mod expansion;
 pub mod handle;
+pub mod lane;
 pub mod layout;
 pub mod manifest_text;
+mod mounting;
 pub mod operation;
 pub mod records;
 pub mod recovery;
+mod recovery_devices;
 pub mod requests;
+pub mod running;
 pub mod serve;
 pub mod sink;
 pub mod sources;

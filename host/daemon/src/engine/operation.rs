@@ -1,22 +1,24 @@
-//! One operation, from the folder handle to the plugin and back. Runs wholly on a thread that may block.
+//! One operation, from the folder handle to the plugin and back. Runs wholly on a thread that may block. Here is what operations
+//! share; each kind has a file of its own.
 //!
 //! What a crash leaves is always one of: nothing, folders without a volume, a volume without a record, a volume with its record.
-//! Recovery tells them apart by what the kernel says, so no step here has to be undone for it.
+//! Recovery tells them apart by what the kernel says, so no step here has to be undone for it. What the node has of a volume is
+//! recorded before it is begun.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
 use tracing::warn;
-use volhost_core::{Operation, OperationKind, OperationReport};
-use volhost_kernel::{Detach, Directory, Entry, ErrorKind, Kernel, KernelError};
+use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
+use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, CallError, Plugin, Target};
+use volhost_runtime::{CallContext, CallError, Place, Plugin};
 
 use super::layout;
-use super::records::{Record, Records, Stands};
+use super::records::Records;
 use crate::plugins::PluginRegistry;
 
 /// What every operation works with.
@@ -32,108 +34,74 @@ pub struct Workshop {
     pub plugins: Arc<PluginRegistry>,
 }
 
+/// What an operation learns on its way, whatever its result.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// What the volume is attached as.
+    pub(super) device_path: Option<String>,
+    /// What became of the node's own mount.
+    pub(super) device: Option<DeviceReport>,
+    /// The volume's size in bytes.
+    pub(super) size: Option<u64>,
+}
+
 impl Workshop {
     /// Carries the operation out. Blocks as long as the storage does.
     ///
     /// # Guarantees
     /// The report says what is so: done only after the plugin said so and the target was looked at.
     pub fn carry_out(&self, operation: &Operation, call: &CallContext) -> OperationReport {
+        let mut found = Findings::default();
         let outcome = match operation.kind {
-            OperationKind::Mount { .. } => self.mount(operation, call),
-            OperationKind::Unmount => self.unmount(operation, call),
-            OperationKind::Attach
-            | OperationKind::Detach
-            | OperationKind::VerifyControllerAttached
-            | OperationKind::UnmountDevice
-            | OperationKind::Map { .. }
-            | OperationKind::Unmap
-            | OperationKind::UnmapDevice
-            | OperationKind::Expand { .. } => Err(Failure::new(
-                FailureClass::Final,
-                operation.kind.name(),
-                "the plugin does not export the interface for this operation, so it cannot do it",
-            )),
-        };
-        match outcome {
-            Ok(()) => OperationReport::done(),
-            Err(failure) => OperationReport::failed(failure.by(operation.plugin.as_str())),
-        }
-    }
-
-    fn mount(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
-        let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
-            return Err(Failure::new(FailureClass::Transient, "MountVolume", "the pod's object is not known"));
-        };
-        let plugin =
-            self.plugins.ready(&operation.plugin).ok_or_else(|| not_loaded(&operation.plugin, "MountVolume"))?;
-        if let Some(fault) = self.plugins.quarantined(&operation.plugin) {
-            return Err(quarantined(&operation.plugin, &fault));
-        }
-        let path = layout::plugin_folder(&pod.uid, &operation.plugin);
-        let set_up = || {
-            let parent = self
-                .kernel
-                .make_dirs(&self.root, &path, layout::FOLDER_MODE)
-                .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Final, &error))?;
-            let target = self.target(&parent, operation, &pod.uid)?;
-            let outcome = plugin.set_up(call, spec, pod, target);
-            self.note_conduct(operation, call, outcome.as_ref().err());
-            outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
-            Ok(parent)
-        };
-        let parent = match set_up() {
-            // The folders of a pod whose last volume has just gone are removed; a new volume of it can find them vanishing.
-            Err(_) if self.is_absent(&path) => set_up()?,
-            outcome => outcome?,
-        };
-        // From here on the volume stands: whatever fails, it may be in use.
-        let stands = match self.kernel.entry(&parent, OsStr::new(operation.spec_name.as_str())) {
-            Ok(Entry::Mount(_)) => Stands::Mount,
-            Ok(_) => Stands::Folder,
-            Err(error) => return Err(kernel_failure("MountVolume.Check", FailureClass::Uncertain, &error)),
-        };
-        let record = Record::new(
-            pod.as_ref().clone(),
-            operation.plugin.clone(),
-            plugin.info().digest.clone(),
-            operation.volume.clone(),
-            spec.as_ref().clone(),
-            stands,
-        );
-        if let Err(error) = self.records.write(&record) {
-            // Without a record the volume is only set up once more after a restart.
-            warn!(volume = %operation.volume, %error, "the volume stands, but its record could not be written");
-        }
-        Ok(())
-    }
-
-    fn unmount(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
-        let Some(pod) = &operation.pod_uid else {
-            return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
-        };
-        let parent = self
-            .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
-            .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
-        if let Some(parent) = parent {
-            match self.tear_down_plugin(operation, pod) {
-                Some(plugin) => {
-                    let target = self.target(&parent, operation, pod)?;
-                    let outcome = plugin.tear_down(call, target);
-                    self.note_conduct(operation, call, outcome.as_ref().err());
-                    outcome.map_err(|error| {
-                        Failure::new(FailureClass::Uncertain, "UnmountVolume.TearDown", error.message())
-                    })?;
-                }
-                None => self.tear_down_without_plugin(&parent, operation)?,
+            OperationKind::Attach => self.attach(operation, call, &mut found),
+            OperationKind::Detach => self.detach(operation, call),
+            OperationKind::VerifyControllerAttached => self.verify_attached(operation, call),
+            OperationKind::Mount { .. } => self.mount(operation, call, &mut found),
+            // What recovery found without a record may be either.
+            OperationKind::Unmount if operation.spec.is_none() => {
+                self.unmap(operation, call).and_then(|()| self.unmount(operation, call))
             }
+            OperationKind::Unmount => self.unmount(operation, call),
+            OperationKind::UnmountDevice if operation.spec.is_none() => {
+                self.unmap_device(operation, call).and_then(|()| self.unmount_device(operation, call))
+            }
+            OperationKind::UnmountDevice => self.unmount_device(operation, call),
+            OperationKind::Map { .. } => self.map(operation, call, &mut found),
+            OperationKind::Unmap => self.unmap(operation, call),
+            OperationKind::UnmapDevice => self.unmap_device(operation, call),
+            OperationKind::Expand { to, .. } => self.expand(operation, call, to, &mut found),
+        };
+        OperationReport {
+            device_path: found.device_path,
+            device: found.device,
+            size: found.size,
+            result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }
-        if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
-            warn!(volume = %operation.volume, %error, "the volume is gone, but its record could not be removed");
-        }
-        Ok(())
     }
 
-    fn note_conduct(&self, operation: &Operation, call: &CallContext, error: Option<&CallError>) {
+    /// The plugin, if it is loaded and in good standing.
+    pub(super) fn plugin_for_set_up(&self, operation: &Operation, step: &str) -> Result<Arc<Plugin>, Failure> {
+        let plugin = self.plugins.ready(&operation.plugin).ok_or_else(|| not_loaded(&operation.plugin, step))?;
+        match self.plugins.quarantined(&operation.plugin) {
+            Some(fault) => Err(quarantined(&operation.plugin, step, &fault)),
+            None => Ok(plugin),
+        }
+    }
+
+    /// The plugin that may take the volume away from the pod, or from the node, if there is any.
+    pub(super) fn tear_down_plugin(&self, operation: &Operation, pod: Option<&PodUid>) -> Option<Arc<Plugin>> {
+        self.plugins.for_tear_down(&operation.plugin, None).or_else(|| {
+            // Only after a restart without the plugin's file: ask the record which version set the volume up.
+            let digest = match pod {
+                Some(pod) => self.records.read(pod, &operation.plugin, &operation.spec_name).ok().flatten()?.digest,
+                None => self.device_record(operation)?.digest,
+            };
+            self.plugins.for_tear_down(&operation.plugin, Some(&digest))
+        })
+    }
+
+    /// Takes note of how the plugin behaved.
+    pub(super) fn note_conduct(&self, operation: &Operation, call: &CallContext, error: Option<&CallError>) {
         if self.plugins.note(&operation.plugin, &operation.volume, error) {
             let message = format!(
                 "plugin {} misbehaves with one volume after another and sets nothing up any more; replace its file, or send SIGHUP to try it again",
@@ -143,41 +111,13 @@ impl Workshop {
         }
     }
 
-    fn tear_down_plugin(&self, operation: &Operation, pod: &PodUid) -> Option<Arc<Plugin>> {
-        self.plugins.for_tear_down(&operation.plugin, None).or_else(|| {
-            // Only after a restart without the plugin's file: ask the record which version set the volume up.
-            let record = self.records.read(pod, &operation.plugin, &operation.spec_name).ok().flatten()?;
-            self.plugins.for_tear_down(&operation.plugin, Some(&record.digest))
-        })
-    }
-
-    /// Every mount at a target was made by the host, so the host can take it away alone. Data in a folder stays: only the
-    /// plugin knows whether it may go.
-    fn tear_down_without_plugin(&self, parent: &Directory, operation: &Operation) -> Result<(), Failure> {
-        let name = OsStr::new(operation.spec_name.as_str());
-        match self.kernel.detach(parent, name, Detach::Normal) {
-            Ok(()) => Ok(()),
-            Err(KernelError::NotEmpty { .. }) => {
-                let mut failure = not_loaded(&operation.plugin, "UnmountVolume.TearDown");
-                failure.class = FailureClass::Uncertain;
-                failure.message.push_str("; the volume is a folder with data in it, which only its plugin may remove");
-                Err(failure)
-            }
-            Err(error) => Err(kernel_failure("UnmountVolume.Detach", FailureClass::Uncertain, &error)),
-        }
-    }
-
-    fn target(&self, parent: &Directory, operation: &Operation, pod: &PodUid) -> Result<Target, Failure> {
+    /// A name in a folder, with a handle of its own.
+    pub(super) fn place(&self, parent: &Directory, name: &str) -> Result<Place, Failure> {
         let parent = self
             .kernel
             .try_clone(parent)
             .map_err(|error| kernel_failure("OpenFolder", FailureClass::Transient, &error))?;
-        Ok(Target {
-            parent,
-            name: OsString::from(operation.spec_name.as_str()),
-            pod_uid: pod.clone(),
-            spec_name: operation.spec_name.clone(),
-        })
+        Ok(Place { parent, name: OsString::from(name) })
     }
 
     /// Removes the empty folders and records of a pod that has no volumes any more. What is not empty stays: a new volume may have come.
@@ -189,25 +129,27 @@ impl Workshop {
             warn!(%pod, %error, "the pod's record folder could not be removed");
         }
         let of_pod = Path::new(layout::PODS).join(pod.as_str());
-        let volumes = of_pod.join(layout::VOLUMES);
-        if let Some(folder) = self.open_if_there(&volumes)? {
-            for plugin in self.kernel.names(&folder)? {
-                self.remove_if_empty(&folder, &plugin)?;
+        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
+            if let Some(folder) = self.open_if_there(&of_pod.join(kind))? {
+                for plugin in self.kernel.names(&folder)? {
+                    self.remove_if_empty(&folder, &plugin)?;
+                }
+            }
+            if let Some(folder) = self.open_if_there(&of_pod)? {
+                self.remove_if_empty(&folder, OsStr::new(kind))?;
             }
         }
-        for (above, name) in [(of_pod.as_path(), layout::VOLUMES), (Path::new(layout::PODS), pod.as_str())] {
-            if let Some(folder) = self.open_if_there(above)? {
-                self.remove_if_empty(&folder, OsStr::new(name))?;
-            }
+        if let Some(folder) = self.open_if_there(Path::new(layout::PODS))? {
+            self.remove_if_empty(&folder, OsStr::new(pod.as_str()))?;
         }
         Ok(())
     }
 
-    fn is_absent(&self, path: &Path) -> bool {
+    pub(super) fn is_absent(&self, path: &Path) -> bool {
         matches!(self.open_if_there(path), Ok(None))
     }
 
-    fn open_if_there(&self, path: &Path) -> Result<Option<Directory>, KernelError> {
+    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<Directory>, KernelError> {
         match self.kernel.walk(&self.root, path) {
             Ok(folder) => Ok(Some(folder)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -215,7 +157,7 @@ impl Workshop {
         }
     }
 
-    fn remove_if_empty(&self, folder: &Directory, name: &OsStr) -> Result<(), KernelError> {
+    pub(super) fn remove_if_empty(&self, folder: &Directory, name: &OsStr) -> Result<(), KernelError> {
         match self.kernel.remove_empty_dir(folder, name) {
             Ok(()) | Err(KernelError::NotEmpty { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -223,17 +165,17 @@ impl Workshop {
     }
 }
 
-fn quarantined(plugin: &PluginName, fault: &str) -> Failure {
+fn quarantined(plugin: &PluginName, step: &str, fault: &str) -> Failure {
     Failure::new(
         FailureClass::Transient,
-        "MountVolume",
+        step,
         format!(
             "plugin {plugin} is quarantined: replace its file, or send SIGHUP to try it again; its last fault: {fault}"
         ),
     )
 }
 
-fn not_loaded(plugin: &PluginName, step: &str) -> Failure {
+pub(super) fn not_loaded(plugin: &PluginName, step: &str) -> Failure {
     Failure::new(
         FailureClass::Transient,
         step,
@@ -243,6 +185,6 @@ fn not_loaded(plugin: &PluginName, step: &str) -> Failure {
     )
 }
 
-fn kernel_failure(step: &str, class: FailureClass, error: &KernelError) -> Failure {
+pub(super) fn kernel_failure(step: &str, class: FailureClass, error: &KernelError) -> Failure {
     Failure::new(class, step, error.to_string())
 }

@@ -16,7 +16,7 @@ use volhost_model::{Pod, VolumeSpec};
 /// The records' folder below the state folder, one folder a pod in it.
 const FOLDER: &str = "volumes";
 /// A record holds a pod and one volume source; the API server stores 1.5 MiB an object at the most.
-const MAX_RECORD_BYTES: usize = 4 << 20;
+pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
 /// Bumped when a field changes its meaning; another version's record counts as missing.
 const VERSION: u32 = 1;
 
@@ -28,6 +28,8 @@ pub enum Stands {
     Folder,
     /// A mount.
     Mount,
+    /// A device: a link to it in the pod's folder.
+    Device,
 }
 
 /// One volume of one pod that was set up completely.
@@ -46,6 +48,12 @@ pub struct Record {
     pub spec: VolumeSpec,
     /// What stood there.
     pub stands: Stands,
+    /// The volume had to be attached.
+    #[serde(default)]
+    pub attachable: bool,
+    /// The volume was mounted for the node first.
+    #[serde(default)]
+    pub device_mountable: bool,
 }
 
 /// Why a record could not be written, read or used.
@@ -90,7 +98,25 @@ impl Record {
         spec: VolumeSpec,
         stands: Stands,
     ) -> Self {
-        Self { version: VERSION, pod, plugin, digest, unique_name, spec, stands }
+        Self {
+            version: VERSION,
+            pod,
+            plugin,
+            digest,
+            unique_name,
+            spec,
+            stands,
+            attachable: false,
+            device_mountable: false,
+        }
+    }
+
+    /// Says what the volume needs for the node.
+    #[must_use]
+    pub fn on_node(mut self, attachable: bool, device_mountable: bool) -> Self {
+        self.attachable = attachable;
+        self.device_mountable = device_mountable;
+        self
     }
 }
 
@@ -109,6 +135,11 @@ impl Records {
     /// The records below this folder, which lies on a tmpfs.
     pub fn new(kernel: Arc<dyn Kernel>, state: Directory) -> Self {
         Self { kernel, state }
+    }
+
+    /// The primitives it works with.
+    pub(super) fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
     }
 
     /// The folder on the tmpfs.

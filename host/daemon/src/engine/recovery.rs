@@ -1,40 +1,63 @@
 //! What stands in the pods' folders when the process starts. The kernel's word counts; records only add what it cannot know.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_core::RecoveredVolume;
+use volhost_core::{RecoveredDevice, RecoveredVolume};
 use volhost_kernel::{Directory, Entry, ErrorKind, KernelError};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
 use super::layout;
 use super::operation::Workshop;
 use super::records::{Record, Stands};
+use super::recovery_devices::FoundDevices;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Volumes that stand, or may stand.
+    /// Volumes that stand, or may stand, in pods' folders.
     pub volumes: Vec<RecoveredVolume>,
+    /// Volumes that the node has, or may have.
+    pub devices: Vec<RecoveredDevice>,
     /// The digests of the plugins that set them up: their compiled code is still needed.
     pub digests: BTreeSet<String>,
     /// What could not be read or does not belong there, and stays as it is: `(what, why)`.
     pub problems: Vec<(String, String)>,
 }
 
+/// One place in a pod's folder.
+struct Standing<'a> {
+    pod: &'a PodUid,
+    plugin: PluginName,
+    spec_name: SpecName,
+    /// What stands there, as far as it is something whole.
+    stands: Option<Stands>,
+    /// The device that a mount there shows.
+    source: Option<OsString>,
+    record: Option<Record>,
+}
+
 impl Workshop {
-    /// Looks through `pods/*/volumes/*/*`, and removes the empty folders of pods without volumes. Nothing that is mounted is entered, so a dead server cannot hold it up. What cannot be read is
+    /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*` and what the node has of volumes, and removes the empty folders of
+    /// pods without volumes. Nothing that is mounted is entered, so a dead server cannot hold it up. What cannot be read is
     /// reported and does not hide the rest.
     ///
     /// # Errors
     /// When the pods' folder itself cannot be read.
     pub fn recover(&self) -> Result<Recovery, KernelError> {
         let mut found = Recovery::default();
+        let devices = self.recover_devices(&mut found);
+        self.recover_pods(&devices, &mut found)?;
+        found.devices = devices.into_events();
+        Ok(found)
+    }
+
+    fn recover_pods(&self, devices: &FoundDevices, found: &mut Recovery) -> Result<(), KernelError> {
         let pods = match self.kernel.walk(&self.root, Path::new(layout::PODS)) {
             Ok(pods) => pods,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         for name in self.kernel.names(&pods)? {
@@ -45,26 +68,26 @@ impl Workshop {
                     .push((path.display().to_string(), "its name is no pod uid; the host did not make it".to_owned()));
                 continue;
             };
-            let before = found.volumes.len();
-            match self.kernel.walk(&pods, &Path::new(pod.as_str()).join(layout::VOLUMES)) {
-                Ok(folder) => self.recover_pod(&pod, &folder, &path.join(layout::VOLUMES), &mut found),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => {
-                    found.problems.push((path.display().to_string(), error.to_string()));
-                    continue;
+            let (before, unread) = (found.volumes.len(), found.problems.len());
+            for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
+                match self.kernel.walk(&pods, &Path::new(pod.as_str()).join(kind)) {
+                    Ok(folder) => self.recover_pod(&pod, &folder, &path.join(kind), devices, found),
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
                 }
             }
             if found.volumes.len() == before
+                && found.problems.len() == unread
                 && let Err(error) = self.forget_pod(&pod)
             {
                 found.problems.push((path.display().to_string(), error.to_string()));
             }
         }
-        Ok(found)
+        Ok(())
     }
 
-    fn recover_pod(&self, pod: &PodUid, folder: &Directory, path: &Path, found: &mut Recovery) {
-        let Recovery { volumes: standing, digests, problems } = found;
+    fn recover_pod(&self, pod: &PodUid, folder: &Directory, path: &Path, devices: &FoundDevices, found: &mut Recovery) {
+        let Recovery { volumes: standing, digests, problems, .. } = found;
         let mut problem = |path: &Path, why: String| problems.push((path.display().to_string(), why));
         let plugins = match self.kernel.names(folder) {
             Ok(plugins) => plugins,
@@ -95,30 +118,40 @@ impl Workshop {
                     problem(&path, error.to_string());
                     None
                 });
-                let stands = match self.kernel.entry(&dir, OsStr::new(spec_name.as_str())) {
+                let name = OsStr::new(spec_name.as_str());
+                let stands = match self.kernel.entry(&dir, name) {
                     Ok(Entry::Mount(_)) => Some(Stands::Mount),
                     Ok(Entry::Folder) => Some(Stands::Folder),
+                    Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref()),
                     Ok(_) => None,
                     Err(error) => {
                         problem(&path, error.to_string());
                         None
                     }
                 };
+                let source = match (&record, stands) {
+                    (None, Some(Stands::Mount)) => self.kernel.mount_at(&dir, name).ok().flatten(),
+                    _ => None,
+                };
                 digests.extend(record.as_ref().map(|record| record.digest.clone()));
-                standing.push(recovered(pod, plugin.clone(), spec_name, record, stands));
+                let source = source.map(|mount| mount.source);
+                let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record };
+                standing.push(recovered(place, devices));
             }
         }
     }
+
+    /// A link in a pod's folder is a device only while the device is mapped for the pod.
+    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&Record>) -> Option<Stands> {
+        let folder = layout::map_folder(plugin, &record?.unique_name);
+        let maps = self.open_if_there(&folder).ok()??;
+        let device = self.kernel.mapped_device(&maps, OsStr::new(pod.as_str())).ok()?;
+        device.map(|_| Stands::Device)
+    }
 }
 
-fn recovered(
-    pod: &PodUid,
-    plugin: PluginName,
-    spec_name: SpecName,
-    record: Option<Record>,
-    stands: Option<Stands>,
-) -> RecoveredVolume {
-    let per_pod = UniqueVolumeName::of_pod(&plugin, pod, &spec_name);
+fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
+    let Standing { pod, plugin, spec_name, stands, source, record } = place;
     match record {
         Some(record) => RecoveredVolume {
             pod: pod.clone(),
@@ -129,19 +162,27 @@ fn recovered(
             spec_name,
             unique_name: record.unique_name,
             spec: Some(Arc::new(record.spec)),
-            attachable: false,
-            device_mountable: false,
+            attachable: record.attachable,
+            device_mountable: record.device_mountable,
         },
-        None => RecoveredVolume {
-            pod: pod.clone(),
-            known_pod: None,
-            plugin,
-            spec_name,
-            unique_name: per_pod,
-            spec: None,
-            intact: false,
-            attachable: false,
-            device_mountable: false,
-        },
+        None => {
+            let mapped_for = stands.is_none().then_some(pod);
+            let behind = devices.behind(&plugin, &spec_name, source.as_deref(), mapped_for);
+            let (unique_name, attachable, device_mountable) = match behind {
+                Some((name, found)) => (name.clone(), found.attachable, found.device_mountable),
+                None => (UniqueVolumeName::of_pod(&plugin, pod, &spec_name), false, false),
+            };
+            RecoveredVolume {
+                pod: pod.clone(),
+                known_pod: None,
+                plugin,
+                spec_name,
+                unique_name,
+                spec: None,
+                intact: false,
+                attachable,
+                device_mountable,
+            }
+        }
     }
 }

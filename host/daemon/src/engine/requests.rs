@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use volhost_core::WaitFailure;
+use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
 
@@ -141,6 +141,8 @@ pub enum Request {
     },
     /// Everything that can be listed.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// How many volumes and operations there are.
+    Census(oneshot::Sender<Census>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.

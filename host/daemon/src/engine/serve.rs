@@ -88,12 +88,16 @@ impl Engine {
 
     /// Takes over what recovery found. To be called before anything else happens.
     pub fn take_over(&mut self, recovery: Recovery) {
+        self.world.operations.reconstructed(recovery.volumes.len(), recovery.problems.len());
         for (what, why) in recovery.problems {
             self.world.tell(EventKind::Warning, "RecoveryProblem", &format!("path {what}"), &why);
         }
         let count = recovery.volumes.len();
         for volume in recovery.volumes {
             self.world.feed(Event::Recovered(volume));
+        }
+        for device in recovery.devices {
+            self.world.feed(Event::RecoveredDevice(device));
         }
         if count > 0 {
             info!(volumes = count, "volumes of an earlier run found");
@@ -107,7 +111,10 @@ impl Engine {
         self.carry_out(stored);
         match manifests {
             Some(changes) => self.manifests_changed(changes),
-            None => self.sync(),
+            None => {
+                self.sources.set_complete();
+                self.sync();
+            }
         }
         self.tidy();
     }
@@ -150,7 +157,7 @@ impl Engine {
             match timeout_at(deadline, inputs.operations.recv()).await {
                 // The state machine is not asked any more, so nothing new is started.
                 Ok(Some(FromOperation::Done(id, _))) => drop(self.world.executor.ended(id)),
-                Ok(Some(FromOperation::Event { .. })) => {}
+                Ok(Some(FromOperation::Event { .. } | FromOperation::SourceChanged(_))) => {}
                 Ok(None) => break,
                 Err(_) => {
                     let running = self.world.executor.running();
@@ -169,7 +176,8 @@ impl Engine {
         let world = self.world.next_wake().map(|at| Instant::from_std(self.world.clock.instant(at)));
         let draining = self.draining.iter().map(|draining| draining.deadline);
         let expected = self.expected.iter().map(|expected| expected.deadline);
-        world.into_iter().chain(draining).chain(expected).min()
+        let relief = self.world.executor.next_relief().map(Instant::from_std);
+        world.into_iter().chain(draining).chain(expected).chain(relief).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {

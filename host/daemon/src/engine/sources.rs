@@ -19,6 +19,7 @@ use super::manifest_text::{Manifest, Objects, REQUEST};
 use super::operation::Workshop;
 use super::requests::{AddedPod, RequestError};
 use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
+use crate::objects::SharedObjects;
 use crate::plugins::PluginRegistry;
 use crate::populate::{NodeIdentity, PodStanding, resolve, standing};
 
@@ -44,6 +45,8 @@ pub struct Effects {
 #[derive(Debug)]
 pub struct Sources {
     store: ObjectStore,
+    /// What operations read of it.
+    shared: Arc<SharedObjects>,
     node: NodeIdentity,
     catalog: Arc<PluginRegistry>,
     workshop: Arc<Workshop>,
@@ -53,8 +56,18 @@ pub struct Sources {
 
 impl Sources {
     /// Sources that have said nothing yet.
-    pub fn new(workshop: Arc<Workshop>, catalog: Arc<PluginRegistry>, node: NodeIdentity) -> Self {
-        Self { store: ObjectStore::new(), node, catalog, workshop, elsewhere: BTreeSet::new() }
+    pub fn new(
+        workshop: Arc<Workshop>,
+        catalog: Arc<PluginRegistry>,
+        node: NodeIdentity,
+        shared: Arc<SharedObjects>,
+    ) -> Self {
+        Self { store: ObjectStore::new(), shared, node, catalog, workshop, elsewhere: BTreeSet::new() }
+    }
+
+    /// Takes note that no source will say more than it has: what is not known does not exist.
+    pub fn set_complete(&self) {
+        self.shared.set_complete(true);
     }
 
     /// Whether an object names this pod.
@@ -74,7 +87,16 @@ impl Sources {
             info!("{notice}");
         }
         let removed: Vec<ObjectKey> = changes.removed.iter().map(|object| object.key.clone()).collect();
-        let applied = self.store.apply(Source::Manifest, changes.upserted, removed);
+        let mut touched = removed.clone();
+        touched.extend(changes.upserted.iter().map(|object| object.key.clone()));
+        let mut applied = self.store.apply(Source::Manifest, changes.upserted, removed);
+        for key in &touched {
+            self.shared.keep(key, self.store.get(key).map(Arc::as_ref));
+        }
+        if self.shared.set_complete(changes.complete) {
+            // What was missing until now, and could have been in a file that nobody could read, is known to be missing.
+            applied.source_changed.extend(self.store.pods().map(|(key, _)| key.clone()));
+        }
         let mut effects = self.effects(applied);
         for problem in changes.problems {
             for message in problem.messages {
@@ -169,6 +191,9 @@ impl Sources {
 
     fn effects(&mut self, applied: Applied) -> Effects {
         let mut effects = Effects { gone: applied.gone, ..Effects::default() };
+        for uid in &effects.gone {
+            self.shared.forget_pod(uid);
+        }
         for key in applied.resolve {
             let Some(pod) = self.store.pod(&key) else { continue };
             match standing(pod, &self.node) {

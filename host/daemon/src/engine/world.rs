@@ -15,6 +15,8 @@ use super::event_log::EventLog;
 use super::executor::{Executor, FromOperation};
 use super::operation::Workshop;
 use super::requests::{Change, RequestError};
+use super::running::Running;
+use crate::metrics::Operations;
 
 /// Where the answer to a waiting caller goes.
 pub type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>;
@@ -30,6 +32,8 @@ pub struct World {
     pub executor: Executor,
     /// The last events.
     pub events: EventLog,
+    /// The figures of operations.
+    pub operations: Arc<Operations>,
     workshop: Arc<Workshop>,
     changes: broadcast::Sender<Change>,
     waiters: HashMap<WaiterId, WaitAnswer>,
@@ -53,6 +57,7 @@ impl World {
             clock,
             executor,
             events: EventLog::default(),
+            operations: Arc::default(),
             workshop,
             changes,
             waiters: HashMap::new(),
@@ -105,12 +110,25 @@ impl World {
     pub fn from_operation(&mut self, report: FromOperation) -> Option<PodUid> {
         match report {
             FromOperation::Done(id, report) => {
-                let unmounted = self.executor.ended(id);
-                self.feed(Event::OperationDone { id, report });
-                unmounted
+                let Running { name, plugin, begun, span, mounts, unmounts, .. } = self.executor.ended(id)?;
+                self.operations.ended(&plugin, name, begun.elapsed(), &report.result);
+                let failure = report.result.as_ref().err().cloned();
+                let mounts = mounts.filter(|_| failure.is_none());
+                span.in_scope(|| self.feed(Event::OperationDone { id, report }));
+                if let Some(failure) = failure {
+                    Running::mark_failed(&span, &failure);
+                }
+                if let Some(took) = mounts.and_then(|(pod, volume)| self.core.mount_took(&pod, &volume)) {
+                    self.operations.mounted(&plugin, Duration::from_micros(took));
+                }
+                unmounts
             }
             FromOperation::Event { kind, reason, object, message } => {
                 self.tell(kind, &reason, &object, &message);
+                None
+            }
+            FromOperation::SourceChanged(uid) => {
+                self.feed(Event::SourceChanged { uid });
                 None
             }
         }
@@ -132,6 +150,7 @@ impl World {
 
     /// Does what has become due.
     pub fn wake(&mut self) {
+        self.executor.relieve(std::time::Instant::now());
         let now = self.clock.now();
         for (id, message) in self.executor.take_overdue(now) {
             self.feed(Event::OperationOverdue { id, message });

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use sha2::{Digest as _, Sha256};
 
@@ -25,6 +26,8 @@ pub enum Kind {
     Secret,
     /// `ServiceAccount`
     ServiceAccount,
+    /// `ClusterTrustBundle`
+    ClusterTrustBundle,
 }
 
 impl Kind {
@@ -37,6 +40,7 @@ impl Kind {
             "ConfigMap" => Self::ConfigMap,
             "Secret" => Self::Secret,
             "ServiceAccount" => Self::ServiceAccount,
+            "ClusterTrustBundle" => Self::ClusterTrustBundle,
             _ => return None,
         })
     }
@@ -50,12 +54,21 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
             Self::ServiceAccount => "ServiceAccount",
+            Self::ClusterTrustBundle => "ClusterTrustBundle",
+        }
+    }
+
+    /// The API version that its objects are written for.
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::ClusterTrustBundle => "certificates.k8s.io/v1beta1",
+            _ => "v1",
         }
     }
 
     /// Whether objects of it live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::PersistentVolume)
+        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle)
     }
 }
 
@@ -144,6 +157,8 @@ pub enum Content {
     Secret(Arc<Secret>),
     /// A service account.
     ServiceAccount(Arc<ServiceAccount>),
+    /// Certificates to trust.
+    ClusterTrustBundle(Arc<ClusterTrustBundle>),
 }
 
 impl fmt::Debug for Content {
@@ -155,6 +170,7 @@ impl fmt::Debug for Content {
             Self::ConfigMap(map) => map.fmt(f),
             Self::Secret(_) => f.write_str("Secret(not shown)"),
             Self::ServiceAccount(account) => account.fmt(f),
+            Self::ClusterTrustBundle(bundle) => bundle.fmt(f),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1 as k8s;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -15,12 +16,11 @@ use super::error::{FieldError, ManifestError};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::unknown_fields;
-use super::{claim, persistent_volume, pod};
+use super::{claim, keyed, persistent_volume, pod};
+use crate::objects::check_trust_bundle;
 
 /// The namespace of an object that names none.
 pub const DEFAULT_NAMESPACE: &str = "default";
-/// The one API version of the kinds that volhost uses.
-const API_VERSION: &str = "v1";
 /// A message of the decoder repeats the value it did not like; this many characters of it are enough.
 const MAX_MESSAGE_CHARS: usize = 300;
 
@@ -97,10 +97,10 @@ impl Reader {
             ));
             return Ok(());
         };
-        if version != API_VERSION {
+        if version != kind.api_version() {
             return Err(refuse(FieldError::other(
                 "apiVersion",
-                format!("{:?} has no {kind}; write {API_VERSION}", shorten(version)),
+                format!("{:?} has no {kind} that volhost knows; write {}", shorten(version), kind.api_version()),
             )));
         }
         let object = self.object(node, kind).map_err(refuse)?;
@@ -165,17 +165,27 @@ impl Reader {
             Kind::ConfigMap => {
                 let typed: k8s::ConfigMap = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
+                keyed::check_config_map(&typed)?;
                 (Content::ConfigMap(Arc::new(typed)), identity, Vec::new())
             }
             Kind::Secret => {
                 let typed: k8s::Secret = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
+                keyed::check_secret(&typed)?;
                 (Content::Secret(Arc::new(typed)), identity, Vec::new())
             }
             Kind::ServiceAccount => {
                 let typed: k8s::ServiceAccount = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 (Content::ServiceAccount(Arc::new(typed)), identity, Vec::new())
+            }
+            Kind::ClusterTrustBundle => {
+                let typed: ClusterTrustBundle = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed);
+                check_trust_bundle(&typed.spec.trust_bundle)
+                    .map_err(|why| FieldError::other("spec.trustBundle", why))?;
+                (Content::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
             }
         };
         let origin = Origin { file: Arc::clone(&self.file), line: node.line };
@@ -193,6 +203,7 @@ fn misspelt(name: &str) -> Option<Kind> {
         Kind::ConfigMap,
         Kind::Secret,
         Kind::ServiceAccount,
+        Kind::ClusterTrustBundle,
     ];
     kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
 }
@@ -205,6 +216,14 @@ struct Identity {
 
 fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
     let name = metadata.name.clone().unwrap_or_default();
+    if kind == Kind::ClusterTrustBundle {
+        // The name of a bundle with a signer begins with the signer's, and a colon.
+        for part in name.split(':') {
+            check_dns_subdomain("ClusterTrustBundle name", part).map_err(|e| FieldError::new("metadata.name", e))?;
+        }
+        let key = ObjectKey::new(kind, "", name);
+        return Ok(Identity { given: false, uid: derived_uid(&key), key });
+    }
     let what = match kind {
         Kind::Pod => "pod name",
         Kind::PersistentVolume => "PersistentVolume name",
@@ -212,6 +231,7 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
         Kind::ConfigMap => "ConfigMap name",
         Kind::Secret => "Secret name",
         Kind::ServiceAccount => "ServiceAccount name",
+        Kind::ClusterTrustBundle => "ClusterTrustBundle name",
     };
     check_dns_subdomain(what, &name).map_err(|e| FieldError::new("metadata.name", e))?;
     let namespace = metadata

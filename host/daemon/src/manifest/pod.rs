@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
-use volhost_model::{OuterName, Pod, PodUid};
+use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 
 use super::error::{FieldError, FieldProblem};
-use super::pod_resources;
+use super::{nested_mounts, pod_resources};
 
 /// Linux keeps the highest 32-bit id for "no change".
 const MAX_ID: u32 = u32::MAX - 1;
@@ -94,6 +94,7 @@ pub(super) fn check(
     let uses = uses(&spec, line_of)?;
     let security = spec.security_context.clone().unwrap_or_default();
     let fs_group = security.fs_group.map(|id| group_id("spec.securityContext.fsGroup", id)).transpose()?;
+    let fs_group_change_policy = change_policy(security.fs_group_change_policy.as_deref())?;
     let supplemental_groups = security.supplemental_groups.unwrap_or_default();
     for (index, id) in supplemental_groups.iter().enumerate() {
         group_id(&format!("spec.securityContext.supplementalGroups[{index}]"), *id)?;
@@ -106,10 +107,13 @@ pub(super) fn check(
         labels: metadata.labels.unwrap_or_default(),
         annotations: metadata.annotations.unwrap_or_default(),
         fs_group,
+        fs_group_change_policy,
         fs_user: run_as_user(&spec)?,
         supplemental_groups,
         memory_limit: pod_resources::memory_limit(&spec)?,
         used_volumes: used_volumes(&volumes, &uses),
+        containers: pod_resources::containers(&spec),
+        nested_mounts: nested_mounts::find(&spec),
     };
     Ok(PodObject {
         pod: Arc::new(pod),
@@ -235,6 +239,18 @@ fn group_id(path: &str, id: i64) -> Result<u32, FieldError> {
         .ok()
         .filter(|id| *id <= MAX_ID)
         .ok_or_else(|| FieldError::new(path, FieldProblem::OutOfRange { value: id, limit: MAX_ID }))
+}
+
+/// `fsGroupChangePolicy`; absent is `Always`, as Kubernetes' default.
+fn change_policy(policy: Option<&str>) -> Result<FsGroupChangePolicy, FieldError> {
+    match policy {
+        None | Some("Always") => Ok(FsGroupChangePolicy::Always),
+        Some("OnRootMismatch") => Ok(FsGroupChangePolicy::OnRootMismatch),
+        Some(other) => Err(FieldError::other(
+            "spec.securityContext.fsGroupChangePolicy",
+            format!("{other:?} is no policy; there are Always and OnRootMismatch"),
+        )),
+    }
 }
 
 fn containers_ended(status: &k8s::PodStatus) -> bool {

@@ -4,9 +4,27 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as k8s;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use volhost_model::ContainerResources;
 use volhost_model::quantity::parse_bytes;
 
 use super::error::FieldError;
+
+/// What containers and init containers ask for and may use, as written.
+pub(super) fn containers(spec: &k8s::PodSpec) -> Vec<ContainerResources> {
+    let text = |quantities: Option<&BTreeMap<String, Quantity>>| {
+        quantities.into_iter().flatten().map(|(name, quantity)| (name.clone(), quantity.0.clone())).collect()
+    };
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.map(|container| {
+        let resources = container.resources.as_ref();
+        ContainerResources {
+            name: container.name.clone(),
+            limits: text(resources.and_then(|resources| resources.limits.as_ref())),
+            requests: text(resources.and_then(|resources| resources.requests.as_ref())),
+        }
+    })
+    .collect()
+}
 
 const MEMORY: &str = "memory";
 

@@ -18,6 +18,11 @@ pub fn ephemeral_claim_name(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
 }
 
+/// What stands for every ClusterTrustBundle: which ones a pod shows is decided by their labels.
+pub(super) fn any_trust_bundle() -> ObjectKey {
+    ObjectKey::new(Kind::ClusterTrustBundle, "", "")
+}
+
 /// The objects that the pod's volumes name: claims, config maps, secrets.
 pub fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
     let namespace = &pod.pod.namespace;
@@ -40,6 +45,9 @@ pub fn of_pod(pod: &PodObject) -> BTreeSet<ObjectKey> {
                         let named = |field: &str| part.get(field).and_then(|part| text(part, "name"));
                         found.extend(named("configMap").map(|name| key(Kind::ConfigMap, name)));
                         found.extend(named("secret").map(|name| key(Kind::Secret, name)));
+                        if part.get("clusterTrustBundle").is_some_and(Value::is_object) {
+                            found.insert(any_trust_bundle());
+                        }
                     }
                 }
                 (_, Value::Object(fields)) => {

@@ -279,6 +279,8 @@ impl ObjectStore {
                 Kind::Pod | Kind::PersistentVolume | Kind::ServiceAccount => {}
                 Kind::PersistentVolumeClaim => applied.resolve.extend(users(key)),
                 Kind::ConfigMap => applied.source_changed.extend(users(key)),
+                // A pod can take bundles by signer and labels: all that take any may be concerned.
+                Kind::ClusterTrustBundle => applied.source_changed.extend(users(&references::any_trust_bundle())),
                 Kind::Secret => {
                     applied.source_changed.extend(users(key));
                     let volumes = self.secret_users.get(key).into_iter().flatten();

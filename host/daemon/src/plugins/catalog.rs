@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use volhost_model::VolumeSpec;
 
+use volhost_runtime::{Capability, Plugin};
+
 use super::registry::PluginRegistry;
 use crate::populate::{PluginCatalog, PluginChoice};
 
@@ -22,15 +24,55 @@ impl PluginCatalog for PluginRegistry {
             return Err(self.nobody_serves(source, driver.as_deref()));
         };
         let info = plugin.info();
+        if spec.is_block() && !plugin.exports(Capability::BlockMapper) {
+            return Err(format!(
+                "volume {} has volumeMode Block, and plugin {} cannot hand volumes over as devices; use volumeMode Filesystem, or another plugin",
+                spec.name, info.name
+            ));
+        }
+        let on_node = self.on_node(&plugin, spec)?;
         Ok(PluginChoice {
             plugin: info.name.clone(),
-            unique_shared_name: None,
-            attachable: false,
-            device_mountable: false,
+            unique_shared_name: on_node.name,
+            attachable: on_node.attachable,
+            device_mountable: on_node.device_mountable,
             follows_source: info.follows_its_source,
-            expandable: false,
+            read_only: info.read_only,
+            expandable: plugin.exports(Capability::Expander),
             accepts_mount_options: info.accepts_mount_options,
         })
+    }
+}
+
+/// What the node has to do with a volume before any pod can use it.
+#[derive(Debug, Default)]
+struct OnNode {
+    /// The plugin's name for it; none for a volume that is its pod's alone.
+    name: Option<String>,
+    attachable: bool,
+    device_mountable: bool,
+}
+
+impl PluginRegistry {
+    /// What a plugin that neither attaches nor stages says of a volume changes nothing here, so it is not asked.
+    fn on_node(&self, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Result<OnNode, String> {
+        let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::DeviceMounter };
+        let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
+        if !attaches && !stages {
+            return Ok(OnNode::default());
+        }
+        let said = self.identified(plugin, spec)?;
+        let attachable = attaches && said.attachable.unwrap_or(true);
+        // A device is always made ready for the node first.
+        let device_mountable = stages && (spec.is_block() || said.device_mountable.unwrap_or(true));
+        if !attachable && !device_mountable {
+            return Ok(OnNode::default());
+        }
+        let plugin = &plugin.info().name;
+        let name = said.name.ok_or_else(|| {
+            format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
+        })?;
+        Ok(OnNode { name: Some(name), attachable, device_mountable })
     }
 }
 

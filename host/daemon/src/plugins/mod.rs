@@ -17,6 +17,7 @@
 
 mod catalog;
 mod folder;
+mod identified;
 mod quarantine;
 mod registry;
 

@@ -9,6 +9,7 @@ use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
 use volhost_runtime::{CallError, LoadError, Plugin, Runtime};
 
+use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
 
 /// Why a file's plugin was not taken into service.
@@ -53,6 +54,7 @@ pub struct PluginChanges {
 pub struct PluginRegistry {
     runtime: Arc<Runtime>,
     state: RwLock<State>,
+    pub(super) identified: IdentifiedVolumes,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +71,7 @@ struct State {
 impl PluginRegistry {
     /// An empty registry.
     pub fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime, state: RwLock::default() }
+        Self { runtime, state: RwLock::default(), identified: IdentifiedVolumes::default() }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -27,6 +27,8 @@ pub struct PluginChoice {
     pub device_mountable: bool,
     /// The volume is set up again when its source may have changed.
     pub follows_source: bool,
+    /// Pods can only read the volume.
+    pub read_only: bool,
     /// Its file system may be expanded on this node.
     pub expandable: bool,
     /// It takes the PersistentVolume's mount options.

@@ -61,8 +61,11 @@ fn resolve_volume(
         },
     };
     check_mode(pod, volume, &spec)?;
-    let spec = Arc::new(spec);
+    let mut spec = Arc::new(spec);
     let choice = catalog.choose(&spec)?;
+    if choice.read_only {
+        Arc::make_mut(&mut spec).read_only = true;
+    }
     check_mount_options(&spec, &choice)?;
     let unique_name = match &choice.unique_shared_name {
         Some(shared) => UniqueVolumeName::shared(&choice.plugin, shared)

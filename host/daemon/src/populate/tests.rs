@@ -21,6 +21,7 @@ impl PluginCatalog for Catalog {
                 attachable: shared,
                 device_mountable: shared,
                 follows_source: false,
+                read_only: false,
                 expandable: false,
                 accepts_mount_options: shared,
             }),

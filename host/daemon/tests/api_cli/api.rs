@@ -40,7 +40,8 @@ async fn every_request_of_the_volume_manager_is_answered() {
     let request = || pb::PodRequest { pod: web() };
     let wait = || pb::WaitRequest { pod: web(), timeout_ms: 1500 };
 
-    let added = manager.add_pods(pb::AddPodsRequest { manifest: "good".into() }).await.unwrap().into_inner();
+    let added =
+        manager.add_pods(pb::AddPodsRequest { manifest: "good".into(), wait_ms: 0 }).await.unwrap().into_inner();
     assert_eq!(added.pods[0].full_name, "default/web");
     manager.remove_pod(pb::RemovePodRequest { pod: web() }).await.unwrap();
     assert_eq!(manager.wait_for_attach_and_mount(wait()).await.unwrap().into_inner().failure, None);
@@ -75,8 +76,9 @@ async fn every_request_of_the_volume_manager_is_answered() {
 async fn refusals_have_codes_for_programs() {
     let daemon = Daemon::start(two_pods());
     let mut manager = VolumeManagerClient::new(channel(&daemon).await).max_encoding_message_size(usize::MAX);
-    let mut add =
-        async |manifest: &str| manager.add_pods(pb::AddPodsRequest { manifest: manifest.into() }).await.unwrap_err();
+    let mut add = async |manifest: &str| {
+        manager.add_pods(pb::AddPodsRequest { manifest: manifest.into(), wait_ms: 0 }).await.unwrap_err()
+    };
     assert_eq!(add("bad").await.code(), Code::InvalidArgument);
     assert_eq!(add("taken").await.code(), Code::AlreadyExists);
     let too_large = add(&"x".repeat(volhost::api::MAX_MANIFEST_BYTES + 1)).await;

@@ -29,11 +29,13 @@ shop        database-0   Mounting   1/2     -        90s
 async fn volumes_plugins_and_operations_have_their_columns() {
     let mut world = two_pods();
     world.snapshot.operations.push(OperationView {
+        id: 0,
         name: "volume_mount".into(),
         volume: "kubernetes.io/empty-dir/u-v1".into(),
         pod: "shop/database-0".into(),
         plugin: "kubernetes.io/empty-dir".into(),
         running: false,
+        step: String::new(),
         since: a_while_ago(),
         overdue: false,
         failures: 3,

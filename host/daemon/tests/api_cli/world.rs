@@ -8,7 +8,7 @@ use volhost::engine::EngineHandle;
 use volhost::engine::requests::{
     AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
-use volhost_core::WaitFailure;
+use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
 
@@ -16,6 +16,7 @@ use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, V
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
+    pub(crate) census: Census,
     pub(crate) events: Vec<EventView>,
     pub(crate) mounts: Vec<MountView>,
     /// How waits end; none: never.
@@ -100,6 +101,7 @@ impl Fake {
                 }
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
+            Request::Census(answer) => drop(answer.send(world.census.clone())),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());
             }

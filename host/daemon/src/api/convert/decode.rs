@@ -131,11 +131,13 @@ impl TryFrom<pb::Operation> for OperationView {
     type Error = DecodeError;
     fn try_from(operation: pb::Operation) -> Result<Self, DecodeError> {
         Ok(Self {
+            id: operation.id,
             name: operation.name,
             volume: operation.volume,
             pod: operation.pod,
             plugin: operation.plugin,
             running: operation.running,
+            step: operation.step,
             since: operation.since_us,
             overdue: operation.overdue,
             failures: operation.failures,

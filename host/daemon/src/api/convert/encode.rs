@@ -105,11 +105,13 @@ impl From<VolumeView> for pb::Volume {
 impl From<OperationView> for pb::Operation {
     fn from(operation: OperationView) -> Self {
         Self {
+            id: operation.id,
             name: operation.name,
             volume: operation.volume,
             pod: operation.pod,
             plugin: operation.plugin,
             running: operation.running,
+            step: operation.step,
             since_us: operation.since,
             overdue: operation.overdue,
             failures: operation.failures,

@@ -40,10 +40,18 @@ fn the_command_line_wins_over_the_environment_over_the_file_over_the_default() {
 }
 
 #[test]
+fn a_signing_key_and_its_issuer_go_together() {
+    for (given, missing) in [("--token-signing-key", "token-issuer"), ("--token-issuer", "token-signing-key")] {
+        let error = load(flags(&["--node-name", "n", given, "/x"]), None, &Environment::default()).unwrap_err();
+        assert!(error.to_string().contains(missing), "{error}");
+    }
+}
+
+#[test]
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
-        log-format = 'json'\nlog-level = 'debug'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\nready-file = '/f'";
+        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\nready-file = '/f'";
     let (_folder, file) = with_file(text);
     let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
     let variables = [
@@ -56,13 +64,18 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_CACHE_DIR", "/c"),
         ("VOLHOST_LOG_FORMAT", "json"),
         ("VOLHOST_LOG_LEVEL", "debug"),
+        ("VOLHOST_METRICS_LISTEN", "127.0.0.1:9810"),
+        ("VOLHOST_OTLP_ENDPOINT", "unix:/o"),
         ("VOLHOST_OPERATION_DEADLINE", "1m"),
         ("VOLHOST_PLUGIN_CPU_TIME", "1s"),
         ("VOLHOST_MAX_OPERATIONS", "3"),
+        ("VOLHOST_TOKEN_SIGNING_KEY", "/k"),
+        ("VOLHOST_TOKEN_ISSUER", "https://i"),
         ("VOLHOST_READY_FILE", "/f"),
     ];
     let from_environment = load(Settings::default(), None, &environment(&variables)).unwrap();
     assert_eq!(RunConfig { file: None, ..from_file.clone() }, from_environment);
+    assert_eq!(from_file.token_signing.as_ref().map(|signing| signing.issuer.as_str()), Some("https://i"));
     assert_eq!(from_file.node_labels.get("c").map(String::as_str), Some("d"));
     assert_eq!(from_file.node_labels.get("kubernetes.io/hostname").map(String::as_str), Some("n"));
     // The list above is complete: each option's name is among the variables.
@@ -89,6 +102,8 @@ fn a_bad_value_is_named_with_line_and_key() {
         ("operation-deadline = 5", "expected a string"),
         ("log-level = 'loud'", "is no log level"),
         ("log-format = 'xml'", "unknown variant `xml`"),
+        ("metrics-listen = '9810'", "invalid socket address"),
+        ("otlp-endpoint = 'https://a:1'", "speaks no TLS"),
         ("max-operations = 0", "nonzero"),
         ("node-label = ['ab']", "is no label"),
     ] {

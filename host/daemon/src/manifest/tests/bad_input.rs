@@ -140,7 +140,7 @@ fn what_is_no_object_is_refused() {
         ("- 1\n", "expected an object"),
         ("kind: Pod\n", "apiVersion: is missing"),
         ("apiVersion: v1\n", "kind: is missing"),
-        ("apiVersion: v2\nkind: Pod\n", "\"v2\" has no Pod; write v1"),
+        ("apiVersion: v2\nkind: Pod\n", "\"v2\" has no Pod that volhost knows; write v1"),
         ("apiVersion: v1\nkind: pod\n", "write Pod"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "spec: is missing"),
     ] {

@@ -1,0 +1,111 @@
+//! The terminal: keys, ticks, and how it is left.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use super::super::arguments::TopArguments;
+use super::super::client::Client;
+use super::super::error::CliError;
+use super::super::format::{now_us, printable};
+use super::board::Board;
+use super::draw::{Screen, draw};
+
+/// The shortest time between two looks: each costs the daemon a walk over its volumes.
+const LEAST_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the daemon said, or why it said nothing.
+type Answer = Result<Board, String>;
+
+/// Shows the node until `q`, ctrl-c or SIGTERM. A daemon that goes away is waited for.
+pub(super) async fn run(arguments: &TopArguments, socket: &Path) -> Result<(), CliError> {
+    // Connected before the terminal is changed: an error is told as every command tells it.
+    let client = Client::connect(socket).await?;
+    let terminate = signal(SignalKind::terminate()).map_err(CliError::Runtime)?;
+    let (answers, answered) = mpsc::channel(1);
+    tokio::spawn(look(client, socket.to_path_buf(), arguments.interval.0.max(LEAST_INTERVAL), answers));
+    let screen = Screen { sort: arguments.sort, ..Screen::default() };
+    let mut terminal = ratatui::try_init()?;
+    let ended = watch(&mut terminal, screen, answered, terminate).await;
+    ratatui::restore();
+    ended
+}
+
+async fn watch(
+    terminal: &mut DefaultTerminal,
+    mut screen: Screen,
+    mut answers: mpsc::Receiver<Answer>,
+    mut terminate: Signal,
+) -> Result<(), CliError> {
+    let mut keys = keys();
+    loop {
+        tokio::select! {
+            Some(answer) = answers.recv() => match answer {
+                Ok(mut board) => {
+                    board.sort(screen.sort);
+                    screen.board = board;
+                    screen.error = None;
+                }
+                // What was last seen stays, with the reason above it.
+                Err(error) => screen.error = Some(error),
+            },
+            _ = terminate.recv() => return Ok(()),
+            key = keys.recv() => match key {
+                Some(Event::Key(key)) if key.kind == KeyEventKind::Press => match key.code {
+                    KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+                    KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
+                    KeyCode::Char('s') => {
+                        screen.sort = screen.sort.next();
+                        screen.board.sort(screen.sort);
+                    }
+                    _ => {}
+                },
+                // A terminal of another size is drawn again.
+                Some(_) => {}
+                None => return Ok(()),
+            },
+        }
+        terminal.draw(|frame| draw(frame, &screen, now_us()))?;
+    }
+}
+
+/// Asks the daemon again and again, on a task of its own: keys are heard while it takes its time. Ends when nobody listens.
+async fn look(client: Client, socket: PathBuf, interval: Duration, answers: mpsc::Sender<Answer>) {
+    let mut client = Some(client);
+    let mut ticks = tokio::time::interval(interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let looked = async {
+            let mut connection = match client.take() {
+                Some(connection) => connection,
+                None => Client::connect(&socket).await?,
+            };
+            let board = Board::gather(&mut connection, &socket).await?;
+            client = Some(connection);
+            Ok::<_, CliError>(board)
+        };
+        let answer = looked.await.map_err(|error| printable(&error.to_string()));
+        if answers.send(answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What is typed. The thread ends with the process: a terminal cannot be asked to stop waiting for its user.
+fn keys() -> mpsc::UnboundedReceiver<Event> {
+    let (typed, keys) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if typed.send(event).is_err() {
+                break;
+            }
+        }
+    });
+    keys
+}

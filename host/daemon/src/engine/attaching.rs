@@ -1,0 +1,163 @@
+//! Attaching a volume to the node, and detaching it.
+
+use std::sync::Arc;
+
+use tracing::{instrument, warn};
+use volhost_core::Operation;
+use volhost_model::{Failure, FailureClass};
+use volhost_runtime::{Attachment, CallContext, Capability, Plugin};
+
+use super::device_records::DeviceRecord;
+use super::layout;
+use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
+
+impl Workshop {
+    /// Attaches the volume. Its record comes first: an attachment that nobody remembers would never be undone.
+    pub(super) fn attach(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        found: &mut Findings,
+    ) -> Result<(), Failure> {
+        const STEP: &str = "AttachVolume.Attach";
+        let Some(spec) = &operation.spec else {
+            return Err(Failure::new(FailureClass::Transient, STEP, "what the volume is, is not known"));
+        };
+        let plugin = self.plugin_for_set_up(operation, STEP)?;
+        self.note_device(operation, &plugin, |record| record.attachable = true);
+        let outcome = plugin.attach(call, spec);
+        self.note_conduct(operation, call, outcome.as_ref().err());
+        let attached_as = outcome.map_err(|error| Failure::new(error.class(), STEP, error.message()))?;
+        self.note_device(operation, &plugin, |record| record.attached_as = Some(attached_as.clone()));
+        found.device_path = Some(attached_as);
+        Ok(())
+    }
+
+    /// Asks the plugin whether the volume that a controller reports as attached is.
+    pub(super) fn verify_attached(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+        const STEP: &str = "VerifyControllerAttachedVolume";
+        let plugin = self.plugin_for_set_up(operation, STEP)?;
+        if !plugin.exports(Capability::Attacher) {
+            return Ok(());
+        }
+        let names = [layout::volume_name(&operation.plugin, &operation.volume).to_owned()];
+        let outcome = plugin.are_attached(call, &names);
+        self.note_conduct(operation, call, outcome.as_ref().err());
+        match outcome.map_err(|error| Failure::new(error.class(), STEP, error.message()))?.as_slice() {
+            [true] => Ok(()),
+            _ => Err(Failure::new(
+                FailureClass::Final,
+                STEP,
+                "the controller reports the volume as attached to this node, but the plugin does not find it here",
+            )),
+        }
+    }
+
+    /// Detaches the volume, unless its device is still used: what writes to it would be cut off.
+    pub(super) fn detach(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+        const STEP: &str = "DetachVolume.Detach";
+        let record = self.device_record(operation);
+        if let Some(path) = record.as_ref().and_then(|record| record.device.as_deref()) {
+            self.check_not_in_use("DetachVolume.VerifySafe", path)?;
+        }
+        let plugin = self.tear_down_plugin(operation, None).ok_or_else(|| not_loaded(&operation.plugin, STEP))?;
+        if plugin.exports(Capability::Attacher) {
+            let name = layout::volume_name(&operation.plugin, &operation.volume);
+            let outcome = plugin.detach(call, name);
+            self.note_conduct(operation, call, outcome.as_ref().err());
+            outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
+        }
+        if let Err(error) = self.records.remove_device(&operation.volume) {
+            warn!(volume = %operation.volume, %error, "the volume is detached, but its record could not be removed");
+        }
+        Ok(())
+    }
+
+    /// What is known of the attached volume, its device found; none for a volume that needs no attachment.
+    #[instrument(name = "WaitForAttach", level = "debug", skip_all)]
+    pub(super) fn attachment(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        plugin: &Arc<Plugin>,
+        step: &str,
+    ) -> Result<Option<Attachment>, Failure> {
+        let Some(spec) = operation.spec.as_ref().filter(|_| operation.attachable) else {
+            return Ok(None);
+        };
+        let recorded = || self.device_record(operation).and_then(|record| record.attached_as);
+        let Some(attached_as) = operation.device_path.clone().or_else(recorded) else {
+            return Err(Failure::new(
+                FailureClass::Transient,
+                step,
+                "nothing says as what the volume is attached; it is attached again",
+            ));
+        };
+        let mut attached = Attachment { attached_as, device: None };
+        if plugin.exports(Capability::Attacher) {
+            let outcome = plugin.wait_for_attach(call, spec, &attached);
+            self.note_conduct(operation, call, outcome.as_ref().err());
+            attached.device = outcome.map_err(|error| {
+                // Nothing was set up and nothing taken away: what may stand since an earlier try may stand still.
+                let class = match error.class() {
+                    FailureClass::Final => FailureClass::Transient,
+                    class => class,
+                };
+                Failure::new(class, step, error.message())
+            })?;
+        }
+        if let Some(device) = &attached.device {
+            let path = device.path().to_string_lossy().into_owned();
+            self.note_device(operation, plugin, |record| record.device = Some(path));
+        }
+        Ok(Some(attached))
+    }
+
+    /// The record of the volume on the node, if there is one that can be used.
+    pub(super) fn device_record(&self, operation: &Operation) -> Option<DeviceRecord> {
+        self.records.read_device(&operation.volume).unwrap_or_else(|error| {
+            warn!(volume = %operation.volume, %error, "what is recorded of the volume cannot be used");
+            None
+        })
+    }
+
+    /// Changes the record of the volume on the node, or begins it. Writes only what is new.
+    pub(super) fn note_device(&self, operation: &Operation, plugin: &Plugin, change: impl FnOnce(&mut DeviceRecord)) {
+        let Some(spec) = &operation.spec else { return };
+        let before = self.device_record(operation);
+        let mut record = before.clone().unwrap_or_else(|| {
+            DeviceRecord::new(
+                operation.plugin.clone(),
+                plugin.info().digest.clone(),
+                operation.volume.clone(),
+                spec.as_ref().clone(),
+            )
+        });
+        change(&mut record);
+        if before.as_ref() == Some(&record) {
+            return;
+        }
+        if let Err(error) = self.records.write_device(&record) {
+            warn!(volume = %operation.volume, %error, "what the node has of the volume could not be recorded");
+        }
+    }
+
+    /// Whether nobody has the device at this path for itself. A device that has gone is used by nobody.
+    pub(super) fn check_not_in_use(&self, step: &str, path: &str) -> Result<(), Failure> {
+        let Ok(device) = self.kernel.open_block_device(path.as_ref()) else {
+            return Ok(());
+        };
+        match self.kernel.device_in_use(&device) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Failure::new(
+                FailureClass::Uncertain,
+                step,
+                format!(
+                    "the device {path} is in use when it was no longer expected to be; `findmnt -S {path}` and `lsof {path}` name by whom, and it is tried again"
+                ),
+            )),
+            Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(kernel_failure(step, FailureClass::Uncertain, &error)),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The node's own mount of a volume: made before the first pod's, taken away after the last one's.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracing::{instrument, warn};
+use volhost_core::{DeviceReport, Operation};
+use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, MountInfo};
+use volhost_model::{Failure, FailureClass};
+use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, Target};
+
+use super::layout;
+use super::operation::{Findings, Workshop, kernel_failure};
+
+/// How often a volume's folder is made again that vanishes while it is made: there are as many folders above it.
+const FOLDER_TRIES: usize = 4;
+/// How many of the mounts that keep a device from being unmounted a message names.
+const NAMED: usize = 3;
+
+impl Workshop {
+    /// Mounts the volume for the node, unless it is.
+    #[instrument(name = "MountVolume.MountDevice", level = "debug", skip_all)]
+    pub(super) fn stage(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        plugin: &Arc<Plugin>,
+        attached: Option<&Attachment>,
+        found: &mut Findings,
+    ) -> Result<(), Failure> {
+        const STEP: &str = "MountVolume.MountDevice";
+        let Some(spec) = &operation.spec else { return Ok(()) };
+        self.note_device(operation, plugin, |record| {
+            record.device_mountable = true;
+            record.attachable |= operation.attachable;
+        });
+        let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        let parent =
+            self.make_volume_folder(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Final, &error))?;
+        let outcome = plugin.mount_device(call, spec, attached, self.node_target(&parent, operation)?);
+        self.note_conduct(operation, call, outcome.as_ref().err());
+        match outcome {
+            Ok(()) => {
+                found.device = Some(DeviceReport::Mounted);
+                Ok(())
+            }
+            Err(error) => {
+                let class = error.class();
+                found.device = match class {
+                    FailureClass::Uncertain => Some(DeviceReport::Uncertain),
+                    FailureClass::Final => Some(DeviceReport::Unmounted),
+                    FailureClass::Transient => None,
+                };
+                drop(parent);
+                self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
+                Err(Failure::new(class, STEP, error.message()))
+            }
+        }
+    }
+
+    /// Takes the node's own mount away, once nothing refers to it.
+    pub(super) fn unmount_device(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+        let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        let parent = self
+            .open_if_there(&folder)
+            .map_err(|error| kernel_failure("UnmountDevice.OpenFolder", FailureClass::Uncertain, &error))?;
+        let mut device = self.device_record(operation).and_then(|record| record.device);
+        if let Some(parent) = parent {
+            let name = OsStr::new(layout::GLOBAL_MOUNT);
+            let mount = self
+                .kernel
+                .mount_at(&parent, name)
+                .map_err(|error| kernel_failure("UnmountDevice.Look", FailureClass::Uncertain, &error))?;
+            if let Some(mount) = mount.filter(is_of_device) {
+                self.check_references(&folder, &mount)?;
+                device = device.or_else(|| Some(mount.source.to_string_lossy().into_owned()));
+            }
+            self.take_device_mount_away(operation, call, &parent)?;
+        }
+        if let Some(path) = &device {
+            self.check_not_in_use("UnmountDevice.CheckDevice", path)?;
+        }
+        self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
+        self.device_is_gone(operation);
+        Ok(())
+    }
+
+    fn take_device_mount_away(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        parent: &Directory,
+    ) -> Result<(), Failure> {
+        const STEP: &str = "UnmountDevice";
+        let plugin = self.tear_down_plugin(operation, None).filter(|plugin| plugin.exports(Capability::DeviceMounter));
+        let Some(plugin) = plugin else {
+            // Every mount there was made by the host, so the host can take it away alone.
+            return self
+                .kernel
+                .detach(parent, OsStr::new(layout::GLOBAL_MOUNT), Detach::Normal)
+                .map_err(|error| kernel_failure(STEP, FailureClass::Uncertain, &error));
+        };
+        let name = layout::volume_name(&operation.plugin, &operation.volume);
+        let outcome = plugin.unmount_device(call, name, self.node_target(parent, operation)?);
+        self.note_conduct(operation, call, outcome.as_ref().err());
+        outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))
+    }
+
+    /// No pod's folder may show the device's file system any more: what a container still uses must not vanish below it.
+    fn check_references(&self, own: &Path, mount: &MountInfo) -> Result<(), Failure> {
+        const STEP: &str = "UnmountDevice.CheckReferences";
+        let all = self
+            .kernel
+            .mounts_below(&self.root)
+            .map_err(|error| kernel_failure(STEP, FailureClass::Uncertain, &error))?;
+        let others: Vec<String> = all
+            .iter()
+            .filter(|other| other.source == mount.source && other.fs_type == mount.fs_type)
+            .filter(|other| !other.point.starts_with(own))
+            .map(|other| other.point.display().to_string())
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let named = others.get(..NAMED.min(others.len())).unwrap_or_default().join(", ");
+        let more = others.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(Failure::new(
+            FailureClass::Uncertain,
+            STEP,
+            format!("the device mount is still mounted by other references: {named}{more}; unmount them"),
+        ))
+    }
+
+    /// Where the node's own mount of the operation's volume is, if the volume has one.
+    pub(super) fn device_mount(&self, operation: &Operation) -> Result<Option<Place>, Failure> {
+        if !operation.device_mountable {
+            return Ok(None);
+        }
+        let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        let parent = self
+            .open_if_there(&folder)
+            .map_err(|error| kernel_failure("OpenDeviceMount", FailureClass::Transient, &error))?;
+        Ok(parent.map(|parent| Place { parent, name: layout::GLOBAL_MOUNT.into() }))
+    }
+
+    /// The target of the node's own mount.
+    pub(super) fn node_target(&self, parent: &Directory, operation: &Operation) -> Result<Target, Failure> {
+        let place = self.place(parent, layout::GLOBAL_MOUNT)?;
+        Ok(Target {
+            parent: place.parent,
+            name: place.name,
+            pod_uid: None,
+            spec_name: operation.spec_name.clone(),
+            device_mount: None,
+        })
+    }
+
+    /// The node has the volume no more, but for its attachment.
+    pub(super) fn device_is_gone(&self, operation: &Operation) {
+        let outcome = match self.device_record(operation) {
+            Some(mut record) if record.attachable => {
+                record.device_mountable = false;
+                self.records.write_device(&record)
+            }
+            _ => self.records.remove_device(&operation.volume),
+        };
+        if let Err(error) = outcome {
+            warn!(volume = %operation.volume, %error, "the volume is gone from the node, but its record could not be changed");
+        }
+    }
+
+    /// Makes a volume's folder below its plugin's. Those above may be vanishing meanwhile with the plugin's last other volume.
+    pub(super) fn make_volume_folder(&self, folder: &Path) -> Result<Directory, KernelError> {
+        let make = || self.kernel.make_dirs(&self.root, folder, layout::FOLDER_MODE);
+        let mut made = make();
+        for _ in 0..FOLDER_TRIES {
+            match made {
+                Err(error) if error.kind() == ErrorKind::NotFound => made = make(),
+                _ => break,
+            }
+        }
+        made
+    }
+
+    /// Removes the folder of a volume of which nothing stands any more, with the empty ones above it. What is not empty stays.
+    pub(super) fn forget_volume_folder(&self, folder: &Path, inner: &OsStr) {
+        let empty = |parent: &Path, name: &OsStr| match self.open_if_there(parent) {
+            Ok(Some(parent)) => match self.kernel.entry(&parent, name) {
+                Ok(Entry::Folder) => self.remove_if_empty(&parent, name),
+                _ => Ok(()),
+            },
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let mut removed = empty(folder, inner);
+        let mut at = folder;
+        while let (Ok(()), Some(parent), Some(name)) = (&removed, at.parent(), at.file_name()) {
+            // The folder of all plugins stays.
+            if parent.as_os_str().is_empty() {
+                break;
+            }
+            removed = empty(parent, name);
+            at = parent;
+        }
+        if let Err(error) = removed {
+            warn!(folder = %folder.display(), %error, "an empty folder could not be removed");
+        }
+    }
+}
+
+/// The mount shows a block device's whole file system, so that whatever else shows that device refers to the same volume.
+fn is_of_device(mount: &MountInfo) -> bool {
+    mount.root == Path::new("/") && Path::new(&mount.source).starts_with("/dev")
+}

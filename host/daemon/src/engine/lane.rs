@@ -1,0 +1,259 @@
+//! The threads that one plugin's operations run on.
+//!
+//! ```text
+//!  push ──> queue ──> worker ──> worker waits for the next job ──> ends after a while without one
+//!             │
+//!             └── nobody took a job for PRESSURE although some wait: every worker is held up,
+//!                 so there are twice as many from now on, up to the lane's width
+//! ```
+//!
+//! Quick operations, however many, are best served by as many threads as there are processors; operations that hang on their
+//! storage need a thread each. Which of the two it is shows only in time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long jobs may wait without any being taken before there are more workers. Some hundred times what a quick operation takes.
+const PRESSURE: Duration = Duration::from_millis(5);
+/// How long a worker waits for a job before it ends.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Something to run on a thread that may block.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// One plugin's threads. Dropping it lets its workers end once the queue is empty; what runs goes on.
+#[derive(Debug)]
+pub struct Lane {
+    shared: Arc<Shared>,
+    /// Workers that are started without need shown: one a processor.
+    eager: usize,
+    /// Workers at the most.
+    width: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    workers: usize,
+    /// Workers that wait for a job.
+    idle: usize,
+    /// Those of them that have been woken for one. May count too few, which wakes one more than is needed.
+    woken: usize,
+    /// When a job was last taken, or the first of the queue came.
+    last_taken: Option<Instant>,
+    closed: bool,
+}
+
+impl Lane {
+    /// A lane of at most `width` threads; it has none yet.
+    pub fn new(width: usize) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self { shared: Arc::default(), eager: processors.min(width.max(1)), width: width.max(1) }
+    }
+
+    /// Runs the job on one of the lane's threads, in the order of pushing.
+    ///
+    /// # Errors
+    /// The job, when the lane has no thread and the system gives none.
+    pub fn push(&self, job: Job) -> Result<(), (Job, io::Error)> {
+        let mut state = self.shared.lock();
+        if state.queue.is_empty() {
+            state.last_taken = Some(Instant::now());
+        }
+        state.queue.push_back(job);
+        if state.idle > state.woken {
+            state.woken += 1;
+            drop(state);
+            self.shared.wake.notify_one();
+            return Ok(());
+        }
+        if state.workers >= self.eager {
+            return Ok(());
+        }
+        match self.shared.start_worker(&mut state) {
+            Ok(()) => Ok(()),
+            Err(_) if state.workers > 0 => Ok(()),
+            Err(error) => match state.queue.pop_back() {
+                Some(job) => Err((job, error)),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// When [`Lane::relieve`] is to be called next; none while nothing waits, or when there can be no more workers.
+    pub fn next_relief(&self) -> Option<Instant> {
+        let state = self.shared.lock();
+        if state.queue.is_empty() || state.workers >= self.width {
+            return None;
+        }
+        state.last_taken.map(|taken| taken + PRESSURE)
+    }
+
+    /// Doubles the workers if every one of them has been held up for 5 ms.
+    pub fn relieve(&self, now: Instant) {
+        let mut state = self.shared.lock();
+        let due = state.last_taken.is_some_and(|taken| now >= taken + PRESSURE);
+        if state.queue.is_empty() || !due {
+            return;
+        }
+        state.last_taken = Some(now);
+        let more = state.workers.max(1).min(self.width.saturating_sub(state.workers)).min(state.queue.len());
+        for _ in 0..more {
+            if self.shared.start_worker(&mut state).is_err() {
+                // No thread to be had now; the next relief tries again.
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    /// Every change of the state is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_worker(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        thread::Builder::new().name("volhost-op".to_owned()).spawn(move || shared.work())?;
+        state.workers += 1;
+        Ok(())
+    }
+
+    fn work(self: Arc<Self>) {
+        let worker = Worker(&self);
+        while let Some(job) = worker.0.next_job() {
+            job();
+        }
+    }
+
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        let until = Instant::now() + IDLE;
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                state.last_taken = Some(Instant::now());
+                return Some(job);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if state.closed || left.is_zero() {
+                return None;
+            }
+            state.idle += 1;
+            state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.idle -= 1;
+            state.woken = state.woken.saturating_sub(1);
+        }
+    }
+}
+
+/// Counts a worker off when it ends, also if a job of its unwinds, and has another take over what came meanwhile.
+struct Worker<'a>(&'a Arc<Shared>);
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.workers = state.workers.saturating_sub(1);
+        if !state.queue.is_empty() {
+            // Without a thread to be had, the next push or relief starts one.
+            let _ = self.0.start_worker(&mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A job that says that it runs, and runs until it is released.
+    fn held(running: &mpsc::Sender<u32>, name: u32) -> (Job, mpsc::Sender<()>) {
+        let (release, released) = mpsc::channel::<()>();
+        let running = running.clone();
+        let job = move || {
+            running.send(name).unwrap();
+            let _ = released.recv();
+        };
+        (Box::new(job), release)
+    }
+
+    #[test]
+    fn many_quick_jobs_need_no_more_threads_than_there_are_processors() {
+        let lane = Lane::new(64);
+        let (done, ends) = mpsc::channel();
+        for _ in 0..1000 {
+            let done = done.clone();
+            assert!(lane.push(Box::new(move || done.send(()).unwrap())).is_ok());
+        }
+        assert_eq!(ends.iter().take(1000).count(), 1000);
+        assert!(lane.shared.lock().workers <= lane.eager);
+    }
+
+    #[test]
+    fn jobs_that_hang_get_company_up_to_the_width_of_the_lane() {
+        let lane = Lane::new(5);
+        let (running, runs) = mpsc::channel();
+        let mut releases = Vec::new();
+        for name in 0..7 {
+            let (job, release) = held(&running, name);
+            assert!(lane.push(job).is_ok());
+            releases.push(release);
+        }
+        while let Some(due) = lane.next_relief() {
+            lane.relieve(due);
+        }
+        let mut seen: Vec<u32> = runs.iter().take(5).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2, 3, 4], "the first five run, and no sixth");
+        assert_eq!(lane.shared.lock().workers, 5);
+        drop(releases);
+        assert_eq!(runs.iter().take(2).count(), 2, "the others run once there is a thread");
+    }
+
+    #[test]
+    fn a_lane_whose_jobs_are_taken_needs_no_relief() {
+        let lane = Lane::new(64);
+        let (running, runs) = mpsc::channel();
+        let (job, release) = held(&running, 0);
+        assert!(lane.push(job).is_ok());
+        runs.recv().unwrap();
+        assert!(lane.next_relief().is_none());
+        drop(release);
+    }
+
+    #[test]
+    fn a_job_that_unwinds_takes_its_thread_and_nothing_else() {
+        let lane = Lane::new(1);
+        let (done, ends) = mpsc::channel();
+        let unwinds: Job = Box::new(|| std::panic::resume_unwind(Box::new("a fault")));
+        assert!(lane.push(unwinds).is_ok());
+        for _ in 0..3 {
+            let done = done.clone();
+            assert!(lane.push(Box::new(move || done.send(()).unwrap())).is_ok());
+        }
+        assert_eq!(ends.iter().take(3).count(), 3);
+    }
+}

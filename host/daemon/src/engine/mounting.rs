@@ -1,0 +1,130 @@
+//! Mounting a volume for a pod, and taking it away. Of a volume that the node has first, only the pod's part is here.
+
+use std::ffi::OsStr;
+
+use tracing::{instrument, warn};
+use volhost_core::Operation;
+use volhost_kernel::{Detach, Directory, Entry, KernelError};
+use volhost_model::{Failure, FailureClass};
+use volhost_runtime::{CallContext, Target};
+
+use super::layout;
+use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
+use super::records::{Record, Stands};
+
+impl Workshop {
+    /// Finds the volume's device if it is attached, mounts it for the node if it has to be, then for the pod, and brings it to the size
+    /// its PersistentVolume asks for.
+    pub(super) fn mount(&self, operation: &Operation, call: &CallContext, found: &mut Findings) -> Result<(), Failure> {
+        let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
+            return Err(Failure::new(FailureClass::Transient, "MountVolume", "the pod's object is not known"));
+        };
+        let plugin = self.plugin_for_set_up(operation, "MountVolume")?;
+        let attached = self.attachment(operation, call, &plugin, "MountVolume.WaitForAttach")?;
+        if operation.device_mountable {
+            self.stage(operation, call, &plugin, attached.as_ref(), found)?;
+        }
+        let path = layout::plugin_folder(&pod.uid, &operation.plugin);
+        let set_up = || {
+            let parent = self
+                .kernel
+                .make_dirs(&self.root, &path, layout::FOLDER_MODE)
+                // The volume itself was not touched: what may stand of it since an earlier try may stand still.
+                .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Transient, &error))?;
+            let target = self.pod_target(&parent, operation, pod.uid.clone())?;
+            let outcome = plugin.set_up(call, spec, pod, target);
+            self.note_conduct(operation, call, outcome.as_ref().err());
+            outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
+            Ok(parent)
+        };
+        let parent = match set_up() {
+            // The folders of a pod whose last volume has just gone are removed; a new volume of it can find them vanishing.
+            Err(_) if self.is_absent(&path) => set_up()?,
+            outcome => outcome?,
+        };
+        // From here on the volume stands: whatever fails, it may be in use.
+        let stands = match self.kernel.entry(&parent, OsStr::new(operation.spec_name.as_str())) {
+            Ok(Entry::Mount(_)) => Stands::Mount,
+            Ok(_) => Stands::Folder,
+            Err(error) => return Err(kernel_failure("MountVolume.Check", FailureClass::Uncertain, &error)),
+        };
+        self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found)?;
+        let record = Record::new(
+            pod.as_ref().clone(),
+            operation.plugin.clone(),
+            plugin.info().digest.clone(),
+            operation.volume.clone(),
+            spec.as_ref().clone(),
+            stands,
+        );
+        self.write_record(&record.on_node(operation.attachable, operation.device_mountable));
+        Ok(())
+    }
+
+    /// Takes the pod's mount away.
+    pub(super) fn unmount(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+        let Some(pod) = &operation.pod_uid else {
+            return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
+        };
+        let parent = self
+            .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
+            .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
+        if let Some(parent) = parent {
+            match self.tear_down_plugin(operation, Some(pod)) {
+                Some(plugin) => {
+                    let target = self.pod_target(&parent, operation, pod.clone())?;
+                    let outcome = plugin.tear_down(call, target);
+                    self.note_conduct(operation, call, outcome.as_ref().err());
+                    outcome.map_err(|error| {
+                        Failure::new(FailureClass::Uncertain, "UnmountVolume.TearDown", error.message())
+                    })?;
+                }
+                None => self.tear_down_without_plugin(&parent, operation)?,
+            }
+        }
+        if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
+            warn!(volume = %operation.volume, %error, "the volume is gone, but its record could not be removed");
+        }
+        Ok(())
+    }
+
+    #[instrument(name = "WriteRecord", level = "debug", skip_all)]
+    pub(super) fn write_record(&self, record: &Record) {
+        if let Err(error) = self.records.write(record) {
+            // Without a record the volume is only set up once more after a restart.
+            warn!(volume = %record.unique_name, %error, "the volume stands, but its record could not be written");
+        }
+    }
+
+    /// Every mount at a target was made by the host, so the host can take it away alone. Data in a folder stays: only the
+    /// plugin knows whether it may go.
+    fn tear_down_without_plugin(&self, parent: &Directory, operation: &Operation) -> Result<(), Failure> {
+        let name = OsStr::new(operation.spec_name.as_str());
+        match self.kernel.detach(parent, name, Detach::Normal) {
+            Ok(()) => Ok(()),
+            Err(KernelError::NotEmpty { .. }) => {
+                let mut failure = not_loaded(&operation.plugin, "UnmountVolume.TearDown");
+                failure.class = FailureClass::Uncertain;
+                failure.message.push_str("; the volume is a folder with data in it, which only its plugin may remove");
+                Err(failure)
+            }
+            Err(error) => Err(kernel_failure("UnmountVolume.Detach", FailureClass::Uncertain, &error)),
+        }
+    }
+
+    fn pod_target(
+        &self,
+        parent: &Directory,
+        operation: &Operation,
+        pod: volhost_model::PodUid,
+    ) -> Result<Target, Failure> {
+        let place = self.place(parent, operation.spec_name.as_str())?;
+        Ok(Target {
+            parent: place.parent,
+            name: place.name,
+            pod_uid: Some(pod),
+            spec_name: operation.spec_name.clone(),
+            device_mount: self.device_mount(operation)?,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! All figures as text.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use volhost_core::Census;
+
+use super::labels::Version;
+use super::operations::Operations;
+use super::volumes::VolumeMeter;
+use super::{census, process};
+
+/// The HTTP content type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is shown, from wherever it comes.
+#[derive(Debug, Default)]
+pub struct Exposition {
+    operations: Arc<Operations>,
+    volumes: Option<VolumeMeter>,
+}
+
+impl Exposition {
+    /// Shows these operations, and how full volumes are if there is a meter.
+    pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
+        Self { operations, volumes }
+    }
+
+    /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
+    pub fn text(&self, census: &Census) -> String {
+        let mut now = Registry::default();
+        let version = Family::<Version, Gauge>::default();
+        version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
+        now.register("volhost_build_info", "The daemon's version", version);
+        census::register(&mut now, census);
+        if let Some(volumes) = &self.volumes {
+            volumes.register(&mut now, &census.claims);
+        }
+        process::register(&mut now);
+        let mut text = String::new();
+        let written = encode_registry(&mut text, self.operations.registry())
+            .and_then(|()| encode_registry(&mut text, &now))
+            .and_then(|()| encode_eof(&mut text));
+        if let Err(error) = written {
+            // Writing into memory does not fail; should it, a scraper must not take the part for the whole.
+            tracing::error!(%error, "the metrics could not be written");
+            text.clear();
+        }
+        text
+    }
+}

@@ -1,0 +1,68 @@
+//! The labels of the figures. Values are names of plugins, operations and states, and for volumes the claim: never a pod.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// An operation and how it ended, as the kubelet labels `storage_operation_duration_seconds`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StorageOperation {
+    /// The plugin.
+    pub volume_plugin: String,
+    /// The kind of operation: `volume_mount`.
+    pub operation_name: &'static str,
+    /// `success` or `fail-unknown`.
+    pub status: &'static str,
+    /// Always `false`: volhost moves no volume from one plugin to another.
+    pub migrated: &'static str,
+}
+
+/// An operation and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct EndedOperation {
+    /// The plugin.
+    pub volume_plugin: String,
+    /// The kind of operation: `volume_mount`.
+    pub operation_name: &'static str,
+    /// `success`, or the class of the failure: `final`, `uncertain`, `transient`.
+    pub status: &'static str,
+}
+
+/// A plugin and a kind of operation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PluginOperation {
+    /// The plugin.
+    pub plugin_name: String,
+    /// The kind of operation.
+    pub operation_name: &'static str,
+}
+
+/// A plugin and a state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PluginState {
+    /// The plugin; empty for volumes that have none yet.
+    pub plugin_name: String,
+    /// The state.
+    pub state: &'static str,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Plugin {
+    /// The plugin.
+    pub plugin_name: String,
+}
+
+/// A claim.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Claim {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub persistentvolumeclaim: String,
+}
+
+/// The daemon's version.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Version {
+    /// As `volhost version` prints it.
+    pub version: &'static str,
+}

@@ -1,0 +1,137 @@
+//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only; volhost speaks no TLS, so it belongs on the loopback or a node's
+//! own network.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::exposition;
+use crate::engine::EngineHandle;
+
+/// Connections at one time; more wait. A node has one or two scrapers.
+const CONNECTIONS: usize = 16;
+/// How long a connection may send nothing of its next request. Longer than the usual time between two scrapes.
+const HEADER_TIME: Duration = Duration::from_secs(90);
+/// The largest request header, in bytes.
+const MAX_HEADER_BYTES: usize = 16 << 10;
+/// How long to wait after the system refused a connection: mostly because there are too many open files.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+const HINT: &str = "volhost serves its metrics at /metrics\n";
+
+/// Why there is no listener.
+#[derive(Debug, Error)]
+#[error("cannot listen for metrics at {address}: {source}; name another address with --metrics-listen")]
+pub struct BindError {
+    /// Where.
+    address: SocketAddr,
+    /// The kernel's words.
+    #[source]
+    source: io::Error,
+}
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens at this address. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BindError`], mostly because another program listens there.
+    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        TcpListener::bind(address).await.map(Self).map_err(|source| BindError { address, source })
+    }
+
+    /// Where it listens: with the port that the system chose, if it was left to it.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Serves until `shutdown`. Connections that are open then are cut.
+    pub async fn serve(self, engine: EngineHandle, shutdown: CancellationToken) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let accepted = tokio::select! {
+                accepted = self.0.accept() => accepted,
+                () = shutdown.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let (engine, shutdown) = (engine.clone(), shutdown.clone());
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            ended = converse(stream, engine) => if let Err(error) = ended {
+                                debug!(%peer, %error, "a connection for metrics ended early");
+                            },
+                            () = shutdown.cancelled() => {}
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "a connection for metrics could not be taken");
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, engine: EngineHandle) -> hyper::Result<()> {
+    let service = service_fn(move |request| {
+        let engine = engine.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &engine).await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+async fn answer<B>(request: &Request<B>, engine: &EngineHandle) -> Response<Full<Bytes>> {
+    let plain = |status, text: String| {
+        let mut response = Response::new(Full::new(Bytes::from(text)));
+        *response.status_mut() = status;
+        response
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/metrics" => match engine.metrics().await {
+            Ok(text) => {
+                let mut response = plain(StatusCode::OK, text);
+                let kind = hyper::header::HeaderValue::from_static(exposition::CONTENT_TYPE);
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        },
+        "/" => plain(StatusCode::OK, HINT.to_owned()),
+        _ => plain(StatusCode::NOT_FOUND, HINT.to_owned()),
+    }
+}

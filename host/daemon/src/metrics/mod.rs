@@ -1,0 +1,24 @@
+//! Figures of the node for Prometheus, in the OpenMetrics text format.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
+//! | [`labels`] | the labels; none grows with the number of pods |
+//! | `census` | what is counted when somebody asks: the two worlds |
+//! | `process` | the daemon's own memory, processor time and files |
+//! | [`volumes`] | how full volumes are, asked on threads that may hang |
+//! | [`exposition`] | all of it as text |
+//! | [`listener`] | the text over HTTP, for those who opt in |
+//!
+//! Names and labels are the kubelet's wherever it has the figure, so that dashboards and alerts made for it go on working.
+
+mod census;
+pub mod exposition;
+pub mod labels;
+pub mod listener;
+pub mod operations;
+mod process;
+pub mod volumes;
+
+pub use exposition::Exposition;
+pub use operations::Operations;

@@ -1,0 +1,118 @@
+//! What is known of the objects, in the form that volumes show it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use volhost_runtime::{Bytes, KeyedObject, ObjectError};
+
+use super::selector::Selector;
+use super::trust_bundle;
+use crate::manifest::{Content, Kind, Object, ObjectKey, derived_uid};
+
+/// The objects.
+#[derive(Default)]
+pub(super) struct Known {
+    keyed: BTreeMap<ObjectKey, KeyedObject>,
+    accounts: BTreeMap<ObjectKey, String>,
+    bundles: BTreeMap<String, Bundle>,
+    /// What is not here does not exist.
+    pub(super) complete: bool,
+}
+
+struct Bundle {
+    signer: String,
+    labels: BTreeMap<String, String>,
+    certificates: Vec<String>,
+}
+
+impl Known {
+    pub(super) fn keep(&mut self, key: &ObjectKey, object: Option<&Object>) {
+        match object.map(|object| &object.content) {
+            Some(Content::ConfigMap(map)) => drop(self.keyed.insert(key.clone(), of_config_map(map))),
+            Some(Content::Secret(secret)) => drop(self.keyed.insert(key.clone(), of_secret(secret))),
+            Some(Content::ServiceAccount(_)) => {
+                let uid = object.map(|object| object.uid.clone()).unwrap_or_default();
+                self.accounts.insert(key.clone(), uid);
+            }
+            Some(Content::ClusterTrustBundle(bundle)) => drop(self.bundles.insert(key.name.clone(), of_bundle(bundle))),
+            Some(Content::Pod(_) | Content::PersistentVolume(_) | Content::Claim(_)) => {}
+            None => {
+                self.keyed.remove(key);
+                self.accounts.remove(key);
+                if key.kind == Kind::ClusterTrustBundle {
+                    self.bundles.remove(&key.name);
+                }
+            }
+        }
+    }
+
+    pub(super) fn keyed(&self, key: &ObjectKey) -> Result<KeyedObject, ObjectError> {
+        self.keyed.get(key).cloned().ok_or_else(|| self.missing(&key.to_string()))
+    }
+
+    /// The service account's uid; the one it would have when no manifest names it.
+    pub(super) fn account_uid(&self, namespace: &str, name: &str) -> String {
+        let key = ObjectKey::new(Kind::ServiceAccount, namespace, name);
+        self.accounts.get(&key).cloned().unwrap_or_else(|| derived_uid(&key))
+    }
+
+    pub(super) fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError> {
+        let bundle = self.bundles.get(name);
+        bundle.map(|bundle| pem([bundle])).ok_or_else(|| self.missing(&format!("ClusterTrustBundle {name}")))
+    }
+
+    pub(super) fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
+        let selector = label_selector.map(Selector::parse).transpose().map_err(ObjectError::Invalid)?;
+        let matching: Vec<&Bundle> = self
+            .bundles
+            .values()
+            .filter(|bundle| bundle.signer == signer && selector.as_ref().is_some_and(|s| s.matches(&bundle.labels)))
+            .collect();
+        if matching.is_empty() {
+            return Err(self.missing(&format!("ClusterTrustBundle of signer {signer} with these labels")));
+        }
+        Ok(pem(matching))
+    }
+
+    fn missing(&self, what: &str) -> ObjectError {
+        if self.complete {
+            ObjectError::NotFound(format!("there is no {what}; add its manifest"))
+        } else {
+            ObjectError::Unknown(format!(
+                "{what} is not known, and not every manifest could be read yet, so it may exist; `volhost events` names the files"
+            ))
+        }
+    }
+}
+
+fn of_config_map(map: &ConfigMap) -> KeyedObject {
+    let texts = map.data.iter().flatten().map(|(key, text)| (key.clone(), Arc::from(text.as_bytes())));
+    let binary = map.binary_data.iter().flatten().map(|(key, bytes)| (key.clone(), Arc::from(bytes.0.as_slice())));
+    KeyedObject::new(texts.chain(binary).collect())
+}
+
+/// `stringData` counts where both have a key, as the API server merges them.
+fn of_secret(secret: &Secret) -> KeyedObject {
+    let data = secret.data.iter().flatten().map(|(key, bytes)| (key.clone(), Arc::from(bytes.0.as_slice())));
+    let texts = secret.string_data.iter().flatten().map(|(key, text)| (key.clone(), Arc::from(text.as_bytes())));
+    KeyedObject::new(data.chain(texts).collect())
+}
+
+fn of_bundle(bundle: &ClusterTrustBundle) -> Bundle {
+    Bundle {
+        signer: bundle.spec.signer_name.clone().unwrap_or_default(),
+        labels: bundle.metadata.labels.clone().unwrap_or_default(),
+        // It was checked when it was read.
+        certificates: trust_bundle::certificates(&bundle.spec.trust_bundle).unwrap_or_default(),
+    }
+}
+
+/// All certificates, each once. Kubernetes shuffles them so that nobody relies on their order; here it is one that stays the same,
+/// so that a refresh without news changes nothing.
+fn pem<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> Bytes {
+    let all: BTreeSet<&String> = bundles.into_iter().flat_map(|bundle| &bundle.certificates).collect();
+    let text: String = all.into_iter().map(String::as_str).collect();
+    Arc::from(text.as_bytes())
+}

@@ -1,0 +1,109 @@
+//! The objects that volumes show, where the threads that carry out operations can read them.
+//!
+//! ```text
+//!  sources --apply--> ObjectStore (the engine's own) --keep--> SharedObjects <--read-- plugins' host calls
+//!                                                                  |
+//!                                                                  '-- tokens: the signer, and what it has issued
+//! ```
+//!
+//! The engine writes here before it tells the state machine that a source has changed, so an operation that this starts reads what is
+//! new.
+
+mod known;
+mod selector;
+mod signer;
+mod tokens;
+mod trust_bundle;
+
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+use std::time::SystemTime;
+
+use tokio::sync::mpsc;
+use volhost_model::{Pod, PodUid};
+use volhost_runtime::{Bytes, KeyedObject, ObjectError, Objects, TokenRequest};
+
+pub use signer::{KeyError, Signer};
+pub use tokens::{Issuer, Renewal, renewals};
+pub use trust_bundle::check as check_trust_bundle;
+
+use crate::manifest::{Kind, Object, ObjectKey};
+use known::Known;
+use tokens::Tokens;
+
+/// The objects that volumes show.
+pub struct SharedObjects {
+    known: RwLock<Known>,
+    tokens: Option<Tokens>,
+}
+
+impl fmt::Debug for SharedObjects {
+    /// Without what they hold (rule R10).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedObjects").field("issues_tokens", &self.tokens.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl SharedObjects {
+    /// None are known yet. With an issuer, tokens are issued, and `renewals` is told when a pod's come to their end.
+    pub fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
+        Self { known: RwLock::default(), tokens: issuer.map(|issuer| Tokens::new(issuer, renewals)) }
+    }
+
+    /// Takes note of what an object says now, none when it is gone. Kinds that no volume shows are passed over.
+    pub fn keep(&self, key: &ObjectKey, object: Option<&Object>) {
+        if matches!(key.kind, Kind::ConfigMap | Kind::Secret | Kind::ServiceAccount | Kind::ClusterTrustBundle) {
+            self.known.write().unwrap_or_else(PoisonError::into_inner).keep(key, object);
+        }
+    }
+
+    /// Whether an object that is not known is known not to exist: every source has been read completely (rule R2). Returns
+    /// whether that is new.
+    pub fn set_complete(&self, complete: bool) -> bool {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let news = complete && !known.complete;
+        known.complete = complete;
+        news
+    }
+
+    /// The pod is gone, and with it its tokens.
+    pub fn forget_pod(&self, pod: &PodUid) {
+        if let Some(tokens) = &self.tokens {
+            tokens.forget(pod);
+        }
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+        read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Objects for SharedObjects {
+    fn config_map(&self, namespace: &str, name: &str) -> Result<KeyedObject, ObjectError> {
+        self.read(|known| known.keyed(&ObjectKey::new(Kind::ConfigMap, namespace, name)))
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Result<KeyedObject, ObjectError> {
+        self.read(|known| known.keyed(&ObjectKey::new(Kind::Secret, namespace, name)))
+    }
+
+    fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Bytes, ObjectError> {
+        let Some(tokens) = &self.tokens else {
+            return Err(ObjectError::Unusable(
+                "this node has nobody to issue tokens; give volhost a key to sign them with: --token-signing-key and --token-issuer"
+                    .to_owned(),
+            ));
+        };
+        let account = if pod.service_account.is_empty() { "default" } else { &pod.service_account };
+        let uid = self.read(|known| known.account_uid(&pod.namespace, account));
+        tokens.token(pod, account, &uid, request, SystemTime::now())
+    }
+
+    fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError> {
+        self.read(|known| known.trust_bundle(name))
+    }
+
+    fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
+        self.read(|known| known.trust_bundles(signer, label_selector))
+    }
+}
