@@ -51,7 +51,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Uses this configuration file.
+    /// Uses this configuration file; `$NODE` in it is the node's folder.
     #[must_use]
     pub fn config(mut self, text: &str) -> Self {
         self.config = Some(text.to_owned());
@@ -81,6 +81,7 @@ impl NodeBuilder {
         let mut arguments = self.arguments;
         if let Some(text) = self.config {
             let path = folder.path().join("volhost.toml");
+            let text = text.replace("$NODE", &folder.path().display().to_string());
             std::fs::write(&path, text).expect("the configuration is written");
             arguments.extend(["--config".to_owned(), path.display().to_string()]);
         }
@@ -113,6 +114,11 @@ impl Node {
     /// A running node with the shipped plugins.
     pub fn start_default() -> Self {
         Self::builder().start()
+    }
+
+    /// Passes more options to the next `volhost run`.
+    pub fn add_arguments(&mut self, arguments: &[&str]) {
+        self.arguments.extend(arguments.iter().map(|a| (*a).to_owned()));
     }
 
     /// The node's folder: `plugins`, `manifests`, `disk` (for sources), `root`.

@@ -192,3 +192,23 @@ fn get_lists_what_is_there_in_every_format() {
     let yaml = node.ok(&["get", "pods", "-o", "yaml"]);
     assert!(yaml.contains("uid: uid-a"), "{yaml}");
 }
+
+#[test]
+fn applying_with_wait_returns_once_the_pod_is_mounted_or_says_why_it_is_not() {
+    let node = Node::start_default();
+    let write = |name: &str, text: &str| {
+        let file = node.folder().join(name);
+        fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let good = write("good.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
+    let said = node.ok(&["apply", "-f", &good, "--wait"]);
+    assert!(said.contains("pod default/a applied and mounted"), "{said}");
+    assert!(node.volume("uid-a", EMPTY_DIR, "scratch").exists());
+
+    let missing = pod("b", "uid-b", &["name: data, hostPath: { path: /no/such/folder, type: Directory }"]);
+    let bad = write("bad.yaml", &missing);
+    let said = node.fails(&["apply", "-f", &bad, "--wait", "--timeout", "100ms"]);
+    assert!(said.contains("pod default/b is not mounted") && said.contains("/no/such/folder"), "{said}");
+    node.ok(&["describe", "pod", "default/b"]);
+}

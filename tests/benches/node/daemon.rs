@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use volhost::api::pb::volume_manager_client::VolumeManagerClient;
-use volhost::api::pb::{AddPodsRequest, DrainRequest, PodSelector, RemovePodRequest, WaitRequest};
+use volhost::api::pb::{AddPodsRequest, DrainRequest, PodSelector, RemovePodRequest, StatesSyncedRequest, WaitRequest};
 use volhost_tests::artifacts;
 
 /// A running daemon.
@@ -26,9 +26,12 @@ impl Daemon {
     pub(crate) async fn start(folder: &Path) -> Self {
         let plugins = folder.join("plugins");
         std::fs::create_dir(&plugins).expect("a folder");
-        for name in ["empty-dir", "host-path", "local"] {
+        for name in ["empty-dir", "host-path", "local", "config-map"] {
             std::fs::copy(artifacts::plugin(name), plugins.join(format!("{name}.wasm"))).expect("the plugin is copied");
         }
+        // Config maps come from here; everything else from requests.
+        let manifests = folder.join("manifests");
+        std::fs::create_dir(&manifests).expect("a folder");
         let socket = folder.join("volhost.sock");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let log = std::fs::File::create(folder.join("volhost.log")).expect("a log");
@@ -43,6 +46,8 @@ impl Daemon {
             .arg(&plugins)
             .arg("--cache-dir")
             .arg(folder.join("cache"))
+            .arg("--manifests")
+            .arg(&manifests)
             .args(["--node-name", "bench-node", "--log-level", "warn", "--ready-file", "/proc/self/fd/0"])
             .stdin(Stdio::from(OwnedFd::from(writer)))
             .stdout(log.try_clone().expect("a handle"))
@@ -61,8 +66,22 @@ impl Daemon {
 
     /// Adds the pods of a manifest.
     pub(crate) async fn add(&mut self, manifest: String) -> Vec<String> {
-        let added = self.api.add_pods(AddPodsRequest { manifest }).await.expect("the pods are taken").into_inner();
+        let added =
+            self.api.add_pods(AddPodsRequest { manifest, wait_ms: 0 }).await.expect("the pods are taken").into_inner();
         added.pods.into_iter().map(|pod| pod.uid).collect()
+    }
+
+    /// Asks for what the daemon knows without looking.
+    pub(crate) async fn ask(&mut self) {
+        self.api.states_synced(StatesSyncedRequest {}).await.expect("the daemon answers");
+    }
+
+    /// Adds the one pod of a manifest and waits until it is mounted, in one call.
+    pub(crate) async fn add_and_wait(&mut self, manifest: String) -> String {
+        let request = AddPodsRequest { manifest, wait_ms: 60_000 };
+        let added = self.api.add_pods(request).await.expect("the pod is taken").into_inner();
+        assert!(added.failures.is_empty(), "{added:?}");
+        added.pods.into_iter().next().expect("one pod").uid
     }
 
     /// Waits until the pod is mounted.

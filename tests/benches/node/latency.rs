@@ -34,21 +34,29 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
 
     let mut daemon = Daemon::start(folder.path()).await;
     let empty = daemon.memory_mib();
+    let mut asked = Vec::new();
     let mut ready = Vec::new();
     let mut gone = Vec::new();
     for pod in 0..pods {
         let text = manifest(pod, &source.display().to_string());
         let begun = Instant::now();
-        let uids = daemon.add(text).await;
-        daemon.wait_mounted(&uids[0]).await;
+        daemon.ask().await;
+        asked.push(begun.elapsed());
+        let begun = Instant::now();
+        let uid = daemon.add_and_wait(text).await;
         ready.push(begun.elapsed());
         let begun = Instant::now();
-        daemon.remove(&uids[0]).await;
+        daemon.remove(&uid).await;
         gone.push(begun.elapsed());
     }
     daemon.drain().await;
     daemon.end();
-    let (ready, gone) = (Times::new(ready), Times::new(gone));
+    let (asked, ready, gone) = (Times::new(asked), Times::new(ready), Times::new(gone));
+    report.add(
+        "API call that only asks: median, p99",
+        format!("{}, {}", us(asked.median()), us(asked.quantile(0.99))),
+        "one of them is in the next line, two in the one after it",
+    );
     report.add(
         format!("API call to a pod's three volumes ready ({pods} pods, one after another): median, p99"),
         format!("{}, {}", us(ready.median()), us(ready.quantile(0.99))),

@@ -5,6 +5,7 @@
 //! | variable | default | |
 //! |---|---|---|
 //! | `VOLHOST_BENCH_PODS` | 300 | pods whose start is timed one by one |
+//! | `VOLHOST_BENCH_PAYLOAD_PODS` | 1000 | pods under one config map that is updated |
 //! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
 //! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
 #![allow(
@@ -21,6 +22,7 @@
 
 mod daemon;
 mod latency;
+mod payload;
 mod plugin_calls;
 mod raw;
 mod report;
@@ -54,6 +56,7 @@ fn main() {
     plugin_calls::measure(&mut report, scratch.path());
     runtime.block_on(async {
         latency::measure(&mut report, scratch.path()).await;
+        payload::measure(&mut report, scratch.path()).await;
         scale::measure(&mut report, scratch.path()).await;
     });
     let unmounted = Command::new("umount").arg("--lazy").arg(scratch.path()).status().expect("umount runs");

@@ -8,7 +8,8 @@ use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoObjects, NodeFacts, Plugin, Progress, Runtime,
+    RuntimeConfig,
 };
 use volhost_tests::artifacts;
 
@@ -44,6 +45,7 @@ fn spec(calls: usize) -> Arc<VolumeSpec> {
 fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
     let call = CallContext {
         node: Arc::new(NodeFacts::default()),
+        objects: Arc::new(NoObjects),
         sink: Arc::new(Silent),
         deadline: Duration::from_secs(10),
         progress: Arc::new(Progress::default()),

@@ -1,0 +1,124 @@
+//! Config maps: how long one of 1, 100 and 1,000 keys takes to be set up, and to reach a running pod when it changes; and one that changes
+//! under many pods at once.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::daemon::Daemon;
+use crate::report::{Report, Times, us};
+use crate::setting;
+
+/// How often each figure of one pod is taken.
+const ROUNDS: usize = 20;
+/// An update that takes longer than this is lost.
+const LOST: Duration = Duration::from_secs(120);
+
+/// A config map whose every key holds `value`.
+fn config_map(name: &str, keys: usize, value: &str) -> String {
+    let data: Vec<String> = (0..keys).map(|key| format!(r#""key-{key:04}":"{value}""#)).collect();
+    format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{{}}}}}"#, data.join(","))
+}
+
+fn pod(name: &str, map: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"name":"main","image":"none","volumeMounts":[{{"name":"v","mountPath":"/v"}}]}}],"volumes":[{{"name":"v","configMap":{{"name":"{map}"}}}}]}}}}"#
+    )
+}
+
+/// Puts a manifest in place, at once and whole.
+fn put(folder: &Path, name: &str, text: &str) {
+    let hidden = folder.join(format!(".{name}.new"));
+    fs::write(&hidden, text).expect("the manifest is written");
+    fs::rename(hidden, folder.join(name)).expect("the manifest is put in place");
+}
+
+/// The file of a pod's volume that is looked at.
+fn shown(folder: &Path, uid: &str) -> PathBuf {
+    folder.join("root/pods").join(uid).join("volumes/kubernetes.io~configmap/v/key-0000")
+}
+
+/// Looks until the file holds the value.
+fn wait_for(file: &Path, value: &str) {
+    let begun = Instant::now();
+    while fs::read_to_string(file).ok().as_deref() != Some(value) {
+        assert!(begun.elapsed() < LOST, "{} never became {value}", file.display());
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
+    let folder = tempfile::tempdir_in(scratch).expect("a folder");
+    let folder = folder.path();
+    let mut daemon = Daemon::start(folder).await;
+    let manifests = folder.join("manifests");
+    for keys in [1, 100, 1000] {
+        let map = format!("map-{keys}");
+        let file = format!("{map}.json");
+        put(&manifests, &file, &config_map(&map, keys, "first"));
+        // The first pod waits until the daemon has read the manifest; it is not timed.
+        let first = daemon.add(pod(&format!("first-{keys}"), &map)).await.remove(0);
+        daemon.wait_mounted(&first).await;
+        let mut set_up = Vec::new();
+        for round in 0..ROUNDS {
+            let text = pod(&format!("pod-{keys}-{round}"), &map);
+            let begun = Instant::now();
+            let uid = daemon.add(text).await.remove(0);
+            daemon.wait_mounted(&uid).await;
+            set_up.push(begun.elapsed());
+            daemon.remove(&uid).await;
+        }
+        let mut updated = Vec::new();
+        for round in 0..ROUNDS {
+            let value = format!("value-{round}");
+            let text = config_map(&map, keys, &value);
+            let begun = Instant::now();
+            put(&manifests, &file, &text);
+            wait_for(&shown(folder, &first), &value);
+            updated.push(begun.elapsed());
+        }
+        daemon.remove(&first).await;
+        let (set_up, updated) = (Times::new(set_up), Times::new(updated));
+        report.add(
+            format!("config map of {keys} keys set up: median, p99"),
+            format!("{}, {}", us(set_up.median()), us(set_up.quantile(0.99))),
+            "API call to ready",
+        );
+        report.add(
+            format!("config map of {keys} keys updated: median, p99"),
+            format!("{}, {}", us(updated.median()), us(updated.quantile(0.99))),
+            "manifest renamed to file read",
+        );
+    }
+
+    let pods = setting("VOLHOST_BENCH_PAYLOAD_PODS", 1000);
+    put(&manifests, "shared.json", &config_map("shared", 10, "first"));
+    let first = daemon.add(pod("shared-first", "shared")).await.remove(0);
+    daemon.wait_mounted(&first).await;
+    let many: Vec<String> = (0..pods).map(|number| pod(&format!("shared-{number}"), "shared")).collect();
+    let begun = Instant::now();
+    let uids = daemon.add(format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, many.join(","))).await;
+    for uid in &uids {
+        daemon.wait_mounted(uid).await;
+    }
+    let set_up = begun.elapsed();
+    let begun = Instant::now();
+    put(&manifests, "shared.json", &config_map("shared", 10, "second"));
+    let mut reached = Vec::new();
+    for uid in &uids {
+        wait_for(&shown(folder, uid), "second");
+        reached.push(begun.elapsed());
+    }
+    report.add(
+        format!("one config map of 10 keys under {pods} pods: set up"),
+        format!("{:.2} s", set_up.as_secs_f64()),
+        "all pods in one request",
+    );
+    report.add(
+        format!("updated: the last of {pods} pods"),
+        format!("{:.2} s", reached.iter().max().expect("there are pods").as_secs_f64()),
+        "aim: within 1 s",
+    );
+    daemon.drain().await;
+    daemon.end();
+}
