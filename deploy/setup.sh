@@ -5,6 +5,10 @@
 # names what an administrator must install, and goes on if volhost can be built without.
 set -eu
 
+# --tests: also what tests work with that volhost itself does not need.
+TESTS=no
+[ "${1-}" != --tests ] || TESTS=yes
+
 cd "$(dirname "$0")/.."
 
 TARGET=wasm32-unknown-unknown
@@ -27,6 +31,16 @@ needs_command make make
 needs_command git git
 needs_command mount mount
 needs_command unshare util-linux
+# Volumes on devices: what makes, checks and tells file systems.
+needs_command blkid util-linux
+needs_command mkfs.ext4 e2fsprogs
+needs_command mkfs.xfs xfsprogs
+needs_command mkfs.btrfs btrfs-progs
+# Peers of the tests.
+if [ $TESTS = yes ]; then
+    needs_command prometheus prometheus
+    needs_command script bsdutils
+fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates
 
