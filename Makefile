@@ -39,6 +39,7 @@ demo: build plugins ## see pods' volumes appear as mounts, in a root folder and 
 # The binaries first: end-to-end tests start them, and cargo builds for a test only those of its own package.
 test: plugins fixtures ## run every test; as root, kernel tests included (each in its own mount namespace)
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
+	@deploy/setup.sh --tests
 	cargo build --workspace --bins
 	cargo test --workspace
 
