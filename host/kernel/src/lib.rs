@@ -9,6 +9,7 @@
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
+//! | [`program`] | starting other programs, which keep nothing of ours busy |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
 //! | [`usage`] | how full a volume is |
 //! | [`types`] | entries, mounts, options: plain values |
@@ -41,6 +42,7 @@ mod names;
 mod options;
 pub mod ownership;
 pub mod payload;
+pub mod program;
 pub mod step;
 pub mod sub_paths;
 pub mod twin;

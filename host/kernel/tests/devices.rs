@@ -16,7 +16,6 @@ mod suite;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use volhost_kernel::{
@@ -24,7 +23,7 @@ use volhost_kernel::{
     KernelError, LinuxKernel, LoopDevices, Step,
 };
 
-use real::{RealWorld, in_namespace, loops_over};
+use real::{RealWorld, in_namespace, loops_over, run_program};
 use suite::{House, MIB, World, name};
 
 fn run(case: impl FnOnce(&dyn World) + Send + 'static) {
@@ -51,9 +50,9 @@ fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {
 
 /// Runs a program that must succeed.
 fn tool(program: &str, arguments: &[&str]) -> String {
-    let ended = Command::new(program).args(arguments).output().unwrap();
-    assert!(ended.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ended.stderr));
-    String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+    let (success, out, complaints) = run_program(program, arguments);
+    assert!(success, "{program} {arguments:?}: {complaints}");
+    out.trim().to_owned()
 }
 
 fn path_of(device: &BlockDevice) -> &str {

@@ -16,6 +16,7 @@ use crate::error::KernelError;
 use crate::handle::{DeviceHandle, DirectoryHandle, MountSource};
 use crate::kernel::Result;
 use crate::names::{check_absolute, text};
+use crate::program::unless_a_child_is_made;
 use crate::step::Step;
 
 /// For questions: no right to write, and no waiting for a medium.
@@ -62,7 +63,8 @@ pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
 
 /// Whether somebody has the device for himself: then nobody else can.
 pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
-    match open_node(node_fd(device)?, ASK | OFlags::EXCL) {
+    let node = node_fd(device)?;
+    match unless_a_child_is_made(|| open_node(node, ASK | OFlags::EXCL)) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
         Err(errno) => Err(asking(device, Step::CheckUse, errno)),

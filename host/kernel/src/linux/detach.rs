@@ -16,6 +16,7 @@ use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
 use crate::names::{check_name, label, text};
+use crate::program::unless_a_child_is_made;
 use crate::step::Step;
 use crate::types::Detach;
 
@@ -105,5 +106,6 @@ pub(super) fn unmount(folder: BorrowedFd<'_>, name: &OsStr, how: Detach) -> std:
         Detach::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
     };
     // umount2 takes only paths; this one goes through the descriptor, so nothing before the name can be swapped.
-    rustix::mount::unmount(proc_path(folder, Some(name)), flags)
+    let path = proc_path(folder, Some(name));
+    unless_a_child_is_made(|| rustix::mount::unmount(path.as_path(), flags))
 }

@@ -66,6 +66,8 @@ mod tree;
 mod usage;
 mod walk;
 
+pub(crate) use syscall::spawn;
+
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

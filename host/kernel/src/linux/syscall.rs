@@ -1,9 +1,10 @@
 //! System calls that no safe wrapper has yet. One function a call; descriptors are borrowed, sizes are checked here.
 #![expect(unsafe_code, reason = "with `ioctl` the only place of the workspace that makes raw system calls")]
 
-use std::ffi::CStr;
-use std::mem::{size_of, size_of_val, zeroed};
+use std::ffi::{CStr, CString};
+use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -118,7 +119,8 @@ pub(super) fn mount_set_ids(fd: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Re
 /// Makes a child in a user namespace of its own that waits to be killed. It dies with the thread that made it.
 pub(super) fn clone_idle_in_user_namespace() -> Result<Pid, Errno> {
     const NONE: libc::c_long = 0;
-    let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::SIGCHLD);
+    // It shares the descriptors instead of copying them, until it lets go of them: a copy would keep mounts busy.
+    let flags = libc::c_long::from(libc::CLONE_NEWUSER | libc::CLONE_FILES | libc::SIGCHLD);
     let parent = libc::c_long::from(rustix::process::getpid().as_raw_nonzero().get());
     // SAFETY: as `fork`: without CLONE_VM, and with no stack given, the child goes on here with a copy of everything. Other threads do
     // not exist in it, so it makes system calls only, which take no lock and allocate nothing.
@@ -133,9 +135,11 @@ pub(super) fn clone_idle_in_user_namespace() -> Result<Pid, Errno> {
 fn idle(parent: libc::c_long) -> ! {
     const NONE: libc::c_long = 0;
     const LAST: libc::c_long = libc::c_uint::MAX as libc::c_long;
-    // SAFETY: system calls with numbers only. Every descriptor is closed, for a copy would keep mounts busy.
+    const UNSHARE: libc::c_long = libc::CLOSE_RANGE_UNSHARE as libc::c_long;
+    // SAFETY: system calls with numbers only. The child leaves the shared descriptors for a table of its own with none in it; if the
+    // kernel can't make one, it closes nothing.
     let made_by = unsafe {
-        libc::syscall(libc::SYS_close_range, NONE, LAST, NONE);
+        libc::syscall(libc::SYS_close_range, NONE, LAST, UNSHARE);
         libc::syscall(
             libc::SYS_prctl,
             libc::c_long::from(libc::PR_SET_PDEATHSIG),
@@ -161,4 +165,102 @@ fn idle(parent: libc::c_long) -> ! {
 pub(super) fn kill(pid: Pid) {
     // SAFETY: two numbers. It fails only if the child has ended, and then there is nothing to do.
     unsafe { libc::kill(pid.as_raw_nonzero().get(), libc::SIGKILL) };
+}
+
+/// Starts a program in `/` with these three descriptors as its input and outputs and no others, no signal blocked, and returns once the
+/// kernel has loaded it. The first of `arguments` is the program's name to itself.
+pub(crate) fn spawn(
+    program: &CStr,
+    arguments: &[CString],
+    environment: &[CString],
+    stdio: [BorrowedFd<'_>; 3],
+    own_group: bool,
+) -> Result<Pid, Errno> {
+    let mut actions = FileActions::new()?;
+    for (fd, number) in stdio.into_iter().zip(0..) {
+        // SAFETY: the actions are initialised, and copy both numbers.
+        checked(unsafe { libc::posix_spawn_file_actions_adddup2(actions.raw(), fd.as_raw_fd(), number) })?;
+    }
+    // SAFETY: as above. Done last, so that the three are in place.
+    checked(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(actions.raw(), 3) })?;
+    // SAFETY: as above; the path is a NUL-terminated literal, which is copied.
+    checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(actions.raw(), c"/".as_ptr()) })?;
+    let mut attributes = Attributes::new(own_group)?;
+    let argv: Vec<_> = arguments.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
+    let envp: Vec<_> = environment.iter().map(|text| text.as_ptr().cast_mut()).chain([null_mut()]).collect();
+    let mut pid = 0;
+    // SAFETY: every pointer is to something that lives over the call; both lists end with null, and posix_spawn writes to neither.
+    checked(unsafe {
+        libc::posix_spawn(&raw mut pid, program.as_ptr(), actions.raw(), attributes.raw(), argv.as_ptr(), envp.as_ptr())
+    })?;
+    Pid::from_raw(pid).ok_or(Errno::SRCH)
+}
+
+/// The answer of the functions that return an error's number instead of setting it.
+fn checked(answer: libc::c_int) -> Result<(), Errno> {
+    if answer == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(answer)) }
+}
+
+/// What a child does with its descriptors before it becomes the program.
+struct FileActions(Box<MaybeUninit<libc::posix_spawn_file_actions_t>>);
+
+impl FileActions {
+    fn new() -> Result<Self, Errno> {
+        let mut actions = Box::new(MaybeUninit::uninit());
+        // SAFETY: the memory is ours, of the type's size, and does not move.
+        checked(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        Ok(Self(actions))
+    }
+
+    fn raw(&mut self) -> *mut libc::posix_spawn_file_actions_t {
+        self.0.as_mut_ptr()
+    }
+}
+
+impl Drop for FileActions {
+    fn drop(&mut self) {
+        // SAFETY: initialised in `new`, and not used again.
+        unsafe { libc::posix_spawn_file_actions_destroy(self.raw()) };
+    }
+}
+
+/// What else a child is given before it becomes the program.
+struct Attributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
+
+impl Attributes {
+    fn new(own_group: bool) -> Result<Self, Errno> {
+        let mut attributes = Box::new(MaybeUninit::uninit());
+        // SAFETY: the memory is ours, of the type's size, and does not move.
+        checked(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
+        let mut attributes = Self(attributes);
+        let mut flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        if own_group {
+            flags |= libc::POSIX_SPAWN_SETPGROUP;
+        }
+        let flags = libc::c_short::try_from(flags).map_err(|_| Errno::INVAL)?;
+        let mut signals = MaybeUninit::uninit();
+        // SAFETY: the set is initialised by `sigemptyset` before it is read, lives over the calls, and is copied; the attributes are
+        // initialised. A group of 0 is the child's own.
+        unsafe {
+            libc::sigemptyset(signals.as_mut_ptr());
+            checked(libc::posix_spawnattr_setsigmask(attributes.raw(), signals.as_ptr()))?;
+            // Rust's programs ignore it, and what is ignored stays so.
+            libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
+            checked(libc::posix_spawnattr_setsigdefault(attributes.raw(), signals.as_ptr()))?;
+            checked(libc::posix_spawnattr_setpgroup(attributes.raw(), 0))?;
+            checked(libc::posix_spawnattr_setflags(attributes.raw(), flags))?;
+        }
+        Ok(attributes)
+    }
+
+    fn raw(&mut self) -> *mut libc::posix_spawnattr_t {
+        self.0.as_mut_ptr()
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: initialised in `new`, and not used again.
+        unsafe { libc::posix_spawnattr_destroy(self.raw()) };
+    }
 }

@@ -5,18 +5,19 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{PidfdFlags, Signal};
 
 use super::syscall::wait_readable;
 use crate::error::KernelError;
 use crate::kernel::Result;
+use crate::program::{Child, Program};
 use crate::step::Step;
 
 /// Where programs are looked for, whatever the environment says.
@@ -86,23 +87,20 @@ pub(super) fn run(tool: Tool, arguments: &[&OsStr], purpose: Purpose<'_>, deadli
     let failed = |errno| KernelError::Failed { step, path: path.to_owned(), errno, detail: tool.name.to_owned() };
     let missing = || KernelError::ToolMissing { step, path: path.to_owned(), tool: tool.name, package: tool.package };
     let program = find(tool.name).ok_or_else(missing)?;
-    let spawned = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", SEARCH_PATH)
+    let started = Program::new(program)
+        .arguments(arguments)
+        .variable("PATH", SEARCH_PATH)
         // Messages that this code and its users read the same everywhere.
-        .env("LC_ALL", "C")
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .variable("LC_ALL", "C")
         // So that at the deadline its children go too, and a terminal's interrupt does not break off a mkfs.
-        .process_group(0)
-        .spawn();
-    let mut child = match spawned {
+        .in_own_group()
+        .start();
+    let mut child = match started {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
-        spawned => spawned.map_err(|error| failed(errno_of(&error)))?,
+        started => started.map_err(|error| failed(errno_of(&error)))?,
     };
+    // It has nothing to read.
+    drop(child.stdin.take());
     let mut outputs = [Output::new(child.stdout.take()), Output::new(child.stderr.take())];
     let watched = watch(&child, &mut outputs, deadline);
     if !matches!(watched, Ok(true)) {
@@ -156,8 +154,7 @@ impl Output {
 
 /// Reads the outputs until the program ends: true; or until the deadline: false.
 fn watch(child: &Child, outputs: &mut [Output; 2], deadline: Duration) -> std::result::Result<bool, Errno> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let process = rustix::process::pidfd_open(child.pid(), PidfdFlags::empty())?;
     for pipe in outputs.iter().filter_map(|output| output.pipe.as_ref()) {
         // A child of the program may hold the pipe open for ever; what is there is read, and no more waited for.
         rustix::fs::fcntl_setfl(pipe, OFlags::NONBLOCK)?;
@@ -187,10 +184,8 @@ fn watch(child: &Child, outputs: &mut [Output; 2], deadline: Duration) -> std::r
 }
 
 /// Ends a program with all its children, and waits for it if it ends soon.
-fn end(mut child: Child) {
-    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
-        return;
-    };
+fn end(child: Child) {
+    let pid = child.pid();
     // It was not waited for, so its id and its group's are still its own.
     let killed = rustix::process::kill_process_group(pid, Signal::KILL);
     let gone = killed.and_then(|()| rustix::process::pidfd_open(pid, PidfdFlags::empty())).and_then(|process| {
@@ -217,6 +212,8 @@ fn words(said: &[&[u8]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::Pid;
+
     use super::*;
 
     const SHELL: Tool = Tool { name: "sh", package: "dash" };

@@ -1,5 +1,6 @@
 //! The suite's view of this machine: each case on a thread with a mount namespace of its own, on a fresh tmpfs.
 
+mod children;
 mod ownership;
 mod payloads;
 mod sub_paths;
@@ -8,6 +9,7 @@ mod usage;
 use std::any::Any;
 use std::cell::OnceCell;
 use std::ffi::OsString;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -16,12 +18,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use volhost_kernel::program::Program;
 use volhost_kernel::{Errno, Kernel, LinuxKernel, SourceKind};
 
 use crate::suite::World;
 
-/// A program that one case starts holds copies of every case's descriptors until it runs, and a device counts as used for that moment.
-/// So one case at a time works with devices.
+/// Cases that work with devices look at the machine's loop devices, which are not theirs alone. So one case at a time does.
 static DEVICES: Mutex<()> = Mutex::new(());
 
 /// `CAP_SYS_RESOURCE`, by its number in <linux/capability.h>.
@@ -54,7 +56,7 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
         // Loop devices belong to the machine, not to the namespace. One that a pin still keeps goes with the pin. Each once: freed,
         // its number is another test's at once.
         for device in &loops {
-            drop(std::process::Command::new("losetup").arg("-d").arg(device).output());
+            run_program("losetup", &["-d", device.to_str().unwrap()]);
         }
         drop(devices);
         if let Err(panic) = ended {
@@ -64,6 +66,20 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// Runs a program to its end, so that it keeps no case's mounts busy: its success, what it wrote and what it complained.
+pub fn run_program(name: &str, arguments: &[&str]) -> (bool, String, String) {
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let path = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
+    let path =
+        path.unwrap_or_else(|| panic!("there is no {name} on this machine: deploy/setup.sh --tests installs it"));
+    let mut child = Program::new(path).arguments(arguments).variable("LC_ALL", "C").start().unwrap();
+    drop(child.stdin.take());
+    let (mut out, mut complaints) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
+    (child.wait().unwrap().success(), out, complaints)
 }
 
 /// The loop devices over files below a folder, pins of devices mapped there included.

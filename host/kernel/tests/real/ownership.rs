@@ -10,7 +10,7 @@ use volhost_kernel::{
     FsOption, IdMap, IdRange, LinuxKernel, OwnershipPolicy, OwnershipReport, OwnershipRequest, Propagation,
 };
 
-use super::in_namespace;
+use super::{in_namespace, run_program};
 use crate::suite::{House, World, name};
 
 const GROUP: u32 = 77;
@@ -45,8 +45,8 @@ fn every_file_of_a_large_tree_is_given_whatever_the_threads() {
             let given = OwnershipReport { visited: all, changed: all, skipped: false };
             assert_eq!(apply(&house, threads), given, "{threads}");
             assert_eq!(apply(&house, threads), OwnershipReport { changed: 0, ..given }, "{threads}");
-            let chown = std::process::Command::new("chown").args(["-R", ":1"]).arg(house.at("volume")).status();
-            assert!(chown.unwrap().success());
+            let (chown, ..) = run_program("chown", &["-R", ":1", house.at("volume").to_str().unwrap()]);
+            assert!(chown);
         }
     });
 }

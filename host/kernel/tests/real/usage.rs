@@ -5,7 +5,7 @@ use std::io::Write;
 
 use volhost_kernel::{LinuxKernel, OwnershipPolicy, OwnershipRequest};
 
-use super::in_namespace;
+use super::{in_namespace, run_program};
 use crate::suite::{House, World, name};
 
 #[test]
@@ -23,8 +23,7 @@ fn holes_are_not_counted_and_hard_links_once() {
         let filled = measure();
         assert_eq!(filled.bytes - empty.bytes, 8192);
         assert_eq!(filled.inodes - empty.inodes, 2);
-        let du = std::process::Command::new("du").args(["-s", "-B1"]).arg(house.at("volume")).output().unwrap();
-        let du = String::from_utf8(du.stdout).unwrap();
+        let (_, du, _) = run_program("du", &["-s", "-B1", house.at("volume").to_str().unwrap()]);
         assert_eq!(du.split_whitespace().next().unwrap(), filled.bytes.to_string(), "as du has it");
         // A file with several names is one file to a change of its group, too.
         let request = OwnershipRequest { group: 9, policy: OwnershipPolicy::Always, read_only: false, threads: 2 };

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use volhost_kernel::program::{Child, Program};
 
 use super::child::REFUSED;
 use crate::error::CompileError;
@@ -73,7 +74,7 @@ impl Compiler {
             return Err(CompileError::Pipe(io::Error::other("the child has no pipes")));
         };
         let deadline = Instant::now() + limits.compile_time;
-        let pid = Pid::from_child(&child);
+        let pid = child.pid();
         let (done, reports) = channel();
         thread::scope(|scope| {
             // A child that stops reading breaks the pipe; why it did, it says elsewhere.
@@ -92,22 +93,17 @@ impl Compiler {
                 send(&done, Report::Exited);
             });
 
-            let outcome = collect(&reports, deadline, &mut child);
+            let outcome = collect(&reports, deadline, &child);
             let status = child.wait().map_err(CompileError::Pipe)?;
             judge(outcome, status, limits)
         })
     }
 
     fn start(&self) -> Result<Child, CompileError> {
-        Command::new(&self.program)
-            .args(&self.args)
-            // Nothing of the host's environment, which may hold credentials.
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+        // Nothing of the host's environment, which may hold credentials.
+        Program::new(&self.program)
+            .arguments(&self.args)
+            .start()
             .map_err(|source| CompileError::Start { program: self.program.clone(), source })
     }
 }
@@ -138,7 +134,7 @@ fn wait(pid: Pid) {
 }
 
 /// Everything the child has to say; none when it had to be killed.
-fn collect(reports: &Receiver<Report>, deadline: Instant, child: &mut Child) -> Option<Outcome> {
+fn collect(reports: &Receiver<Report>, deadline: Instant, child: &Child) -> Option<Outcome> {
     let mut outcome = Outcome::default();
     while !outcome.is_complete() {
         match reports.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
