@@ -8,10 +8,13 @@ FIXTURES := target/fixtures
 # The package name of every crate in a folder: the first `name` of each Cargo.toml.
 crates = $(if $(wildcard $(1)/*/Cargo.toml),$(shell awk -F'"' '/^name *=/ && !seen[FILENAME]++ { print $$2 }' $(wildcard $(1)/*/Cargo.toml)))
 
-PLUGIN_BUILD := cargo run --quiet -p volhost-plugin-build --
+# Everything one command needs is built by one call of cargo: asked for one package alone, it gives the dependencies the features of that one,
+# and compiles them once more for the next.
+BUILD := -p volhost -p volhost-plugin-build
+PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build plugins fixtures demo test bench lint fmt deny docs clean
+.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -20,13 +23,15 @@ help: ## list the commands
 setup: ## install what is missing on this machine (Debian packages, the wasm target)
 	@deploy/setup.sh
 
-build: setup ## build the daemon: target/debug/volhost
-	cargo build -p volhost
+binaries: setup
+	cargo build $(BUILD)
 
-plugins: setup ## build every plugin to a component: target/plugins/NAME.wasm
+build: binaries ## build the daemon: target/debug/volhost
+
+plugins: binaries ## build every plugin to a component: target/plugins/NAME.wasm
 	$(PLUGIN_BUILD) --out $(PLUGINS) $(call crates,plugins)
 
-fixtures: setup ## build the plugins that only tests load: target/fixtures/NAME.wasm
+fixtures: binaries ## build the plugins that only tests load: target/fixtures/NAME.wasm
 ifeq ($(call crates,tests/fixtures),)
 	@mkdir -p $(FIXTURES)
 else
@@ -36,13 +41,14 @@ endif
 demo: build plugins ## see pods' volumes appear as mounts, in a root folder and mount namespace of their own
 	@VOLHOST_BIN=$(abspath $(TARGET))/debug/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
 
-# The binaries first: end-to-end tests start them, and cargo builds for a test only those of its own package.
+# The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
+test: BUILD := --workspace --bins --tests
 test: plugins fixtures ## run every test; as root, kernel tests included (each in its own mount namespace)
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
 	@deploy/setup.sh --tests
-	cargo build --workspace --bins
 	cargo test --workspace
 
+bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
 	cargo build --release -p volhost
 	cargo bench -p volhost-tests
