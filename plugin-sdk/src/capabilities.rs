@@ -3,6 +3,7 @@
 //!
 //! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume run at once.
 
+use crate::describe::Measurement;
 use crate::devices::{Attachment, BlockDevice, LentDevice};
 use crate::error::Result;
 use crate::mounts::MountTarget;
@@ -103,4 +104,14 @@ pub trait Expander: VolumePlugin {
         target: Option<&MountTarget<'_>>,
         to: u64,
     ) -> Result<u64>;
+}
+
+/// The plugin knows of its volumes what their file systems cannot tell: a quota, a thin pool, a path that is lost.
+pub trait Stats: VolumePlugin {
+    /// Fills in what the plugin knows of a volume that stands; the host fills in the rest itself. Changes nothing, and may run beside any
+    /// other call for the volume. `target` is the pod's mount of it; none for a device.
+    ///
+    /// # Errors
+    /// Any; the host's own figures are shown all the same.
+    fn measure(volume_name: &str, target: Option<&MountTarget<'_>>, into: &mut Measurement<'_>) -> Result<()>;
 }

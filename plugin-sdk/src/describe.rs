@@ -96,3 +96,53 @@ impl fmt::Debug for Identity<'_> {
         f.write_str("Identity")
     }
 }
+
+/// How full a volume is and how well, in [`Stats::measure`](crate::Stats::measure). What is not said here the host finds out itself.
+pub struct Measurement<'call>(&'call backend::Measurement);
+
+impl<'call> Measurement<'call> {
+    pub(crate) fn new(handle: &'call backend::Measurement) -> Self {
+        Self(handle)
+    }
+
+    /// Bytes in all.
+    pub fn capacity(&mut self, bytes: u64) {
+        self.0.capacity(bytes);
+    }
+
+    /// Bytes that the pod may still write.
+    pub fn available(&mut self, bytes: u64) {
+        self.0.available(bytes);
+    }
+
+    /// Bytes in use.
+    pub fn used(&mut self, bytes: u64) {
+        self.0.used(bytes);
+    }
+
+    /// Files and folders in all.
+    pub fn inodes(&mut self, count: u64) {
+        self.0.inodes(count);
+    }
+
+    /// Files and folders that may still be made.
+    pub fn inodes_free(&mut self, count: u64) {
+        self.0.inodes_free(count);
+    }
+
+    /// Files and folders that there are.
+    pub fn inodes_used(&mut self, count: u64) {
+        self.0.inodes_used(count);
+    }
+
+    /// The volume is not well, and why: one line for the person who reads `volhost describe`.
+    pub fn abnormal(&mut self, reason: &str) {
+        self.0.abnormal(reason);
+    }
+}
+
+impl fmt::Debug for Measurement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Measurement")
+    }
+}

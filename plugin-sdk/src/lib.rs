@@ -128,8 +128,8 @@ use testing::double as backend;
 #[cfg(target_family = "wasm")]
 use wasm as backend;
 
-pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
-pub use describe::{Description, Identity};
+pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
+pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
 pub use file_set::FileSet;
@@ -146,7 +146,8 @@ pub mod prelude {
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
-        Expander, Identity, LentDevice, MountSource, MountTarget, Pod, Result, SourceKind, TargetState, Volume,
-        VolumePlugin, events, export_plugin, filesystems, host_paths, log, loop_devices, node, quoted,
+        Expander, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
+        TargetState, Volume, VolumePlugin, events, export_plugin, filesystems, host_paths, log, loop_devices, node,
+        quoted,
     };
 }

@@ -130,6 +130,12 @@ macro_rules! __export_capability {
     $crate::wasm::expander::export_expander!(Exports with_types_in $crate::wasm::expander);
         };
     };
+    (Stats, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::stats::export_stats!(Exports with_types_in $crate::wasm::stats);
+        };
+    };
 }
 
 /// The half of [`export_plugin!`](crate::export_plugin) that only a component has: natively, nothing.

@@ -90,7 +90,7 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
     for component in [plugin("empty-dir"), plugin("host-path"), plugin("local"), fixture("fixture-misbehaving")] {
         assert_eq!(component.exports, interfaces(&["mounter", "plugin"]));
     }
-    let all = interfaces(&["attacher", "block-mapper", "device-mounter", "expander", "mounter", "plugin"]);
+    let all = interfaces(&["attacher", "block-mapper", "device-mounter", "expander", "mounter", "plugin", "stats"]);
     assert_eq!(plugin("loop").exports, all);
 }
 

@@ -11,6 +11,7 @@ wasmtime::component::bindgen!({
     with: {
         "volhost:plugin/volumes.description": crate::host::Description,
         "volhost:plugin/volumes.identity": crate::host::Identity,
+        "volhost:plugin/volumes.measurement": crate::host::Measurement,
         "volhost:plugin/volumes.volume": crate::host::VolumeHandle,
         "volhost:plugin/volumes.pod": crate::host::PodHandle,
         "volhost:plugin/mounts.mount-source": crate::host::MountSource,

@@ -43,6 +43,8 @@ pub enum Function {
     TearDownDevice,
     /// `expander.expand`.
     Expand,
+    /// `stats.measure`.
+    Measure,
 }
 
 impl Function {
@@ -65,6 +67,7 @@ impl Function {
             Self::UnmapPodDevice => "unmap-pod-device",
             Self::TearDownDevice => "tear-down-device",
             Self::Expand => "expand",
+            Self::Measure => "measure",
         }
     }
 }

@@ -78,6 +78,7 @@ const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("block-mapper", "unmap-pod-device", &["volume-name", "pod-uid"]),
     ("block-mapper", "tear-down-device", &["volume-name"]),
     ("expander", "expand", &["volume", "attached", "target", "to"]),
+    ("stats", "measure", &["volume-name", "target", "into"]),
 ];
 
 /// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but

@@ -16,6 +16,7 @@ pub(crate) struct Exports {
     pub(crate) device_mounter: Option<contract::device_mounter::GuestIndices>,
     pub(crate) block_mapper: Option<contract::block_mapper::GuestIndices>,
     pub(crate) expander: Option<contract::expander::GuestIndices>,
+    pub(crate) stats: Option<contract::stats::GuestIndices>,
 }
 
 impl Exports {
@@ -26,6 +27,7 @@ impl Exports {
             has("device-mounter").then(|| contract::device_mounter::GuestIndices::new(&pre)).transpose()?;
         let block_mapper = has("block-mapper").then(|| contract::block_mapper::GuestIndices::new(&pre)).transpose()?;
         let expander = has("expander").then(|| contract::expander::GuestIndices::new(&pre)).transpose()?;
+        let stats = has("stats").then(|| contract::stats::GuestIndices::new(&pre)).transpose()?;
         Ok(Self {
             plugin: contract::plugin::GuestIndices::new(&pre)?,
             mounter: contract::mounter::GuestIndices::new(&pre)?,
@@ -33,6 +35,7 @@ impl Exports {
             device_mounter,
             block_mapper,
             expander,
+            stats,
             pre,
         })
     }
@@ -52,6 +55,9 @@ impl Exports {
         }
         if let Some(expander) = &self.expander {
             expander.load(&mut *store, instance)?;
+        }
+        if let Some(stats) = &self.stats {
+            stats.load(&mut *store, instance)?;
         }
         Ok(())
     }

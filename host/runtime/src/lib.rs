@@ -50,6 +50,7 @@ mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
 mod limits;
+mod measure;
 mod objects;
 mod plugin;
 mod progress;
@@ -66,6 +67,7 @@ pub use context::{Attachment, CallContext, CallSink, LogLevel, NodeFacts, Place,
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
 pub use limits::Limits;
+pub use measure::Measured;
 pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 pub use plugin::{Capability, Identified, Plugin, PluginInfo};
 pub use progress::{Progress, Step};

@@ -2,10 +2,11 @@
 
 use super::devices::{Device, TestAttachment, TestDisk};
 use super::host::TestHost;
+use super::identity::{Measurement, TestMeasurement};
 use super::pod::TestPod;
 use super::target::{MountTarget, TestTarget};
 use super::volume::TestVolume;
-use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
+use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
 use crate::devices::{Attachment, BlockDevice, LentDevice};
 use crate::error::Result;
 
@@ -174,5 +175,15 @@ impl TestHost {
         let target = self.node_target(volume.name());
         let target = mounted.then(|| target.handle());
         P::expand(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), target.as_ref(), to)
+    }
+    /// [`Stats::measure`] of a volume that stands at this target; none for a device.
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn measure<P: Stats>(&self, volume_name: &str, target: Option<&TestTarget>) -> Result<TestMeasurement> {
+        let form = Measurement::default();
+        let target = target.map(TestTarget::handle);
+        P::measure(volume_name, target.as_ref(), &mut crate::describe::Measurement::new(&form))?;
+        Ok(form.into_inner())
     }
 }

@@ -85,3 +85,60 @@ impl Identity {
         self.0.into_inner()
     }
 }
+
+/// What a plugin said of how full and how well a volume is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestMeasurement {
+    /// Bytes in all.
+    pub capacity: Option<u64>,
+    /// Bytes that may still be written.
+    pub available: Option<u64>,
+    /// Bytes in use.
+    pub used: Option<u64>,
+    /// Files and folders in all.
+    pub inodes: Option<u64>,
+    /// Files and folders that may still be made.
+    pub inodes_free: Option<u64>,
+    /// Files and folders that there are.
+    pub inodes_used: Option<u64>,
+    /// Why the volume is not well.
+    pub abnormal: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Measurement(RefCell<TestMeasurement>);
+
+impl Measurement {
+    pub(crate) fn capacity(&self, bytes: u64) {
+        self.0.borrow_mut().capacity = Some(bytes);
+    }
+
+    pub(crate) fn available(&self, bytes: u64) {
+        self.0.borrow_mut().available = Some(bytes);
+    }
+
+    pub(crate) fn used(&self, bytes: u64) {
+        self.0.borrow_mut().used = Some(bytes);
+    }
+
+    pub(crate) fn inodes(&self, count: u64) {
+        self.0.borrow_mut().inodes = Some(count);
+    }
+
+    pub(crate) fn inodes_free(&self, count: u64) {
+        self.0.borrow_mut().inodes_free = Some(count);
+    }
+
+    pub(crate) fn inodes_used(&self, count: u64) {
+        self.0.borrow_mut().inodes_used = Some(count);
+    }
+
+    pub(crate) fn abnormal(&self, reason: &str) {
+        self.0.borrow_mut().abnormal = Some(reason.to_owned());
+    }
+
+    pub(crate) fn into_inner(self) -> TestMeasurement {
+        self.0.into_inner()
+    }
+}

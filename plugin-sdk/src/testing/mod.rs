@@ -43,7 +43,7 @@ pub use clients::{TestEvent, TestLine};
 pub use devices::{TestAttachment, TestDisk};
 pub use files::{TestFile, TestPayload};
 pub use host::TestHost;
-pub use identity::{TestDescription, TestIdentity};
+pub use identity::{TestDescription, TestIdentity, TestMeasurement};
 pub use mount::TestMount;
 pub use pod::TestPod;
 pub use target::{TestFolder, TestTarget};

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 
 use super::bindings::exports::volhost::plugin::{mounter, plugin};
 use super::bindings::volhost::plugin::types;
-use super::{Attachment, BlockDevice, Description, Identity, MountTarget, Pod, Volume, error_out, write_log};
-use super::{attacher, block_mapper, device_mounter, expander};
-use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander};
+use super::{
+    Attachment, BlockDevice, Description, Identity, Measurement, MountTarget, Pod, Volume, error_out, write_log,
+};
+use super::{attacher, block_mapper, device_mounter, expander, stats};
+use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
@@ -142,6 +144,18 @@ impl<T: Expander> expander::exports::volhost::plugin::expander::Guest for Export
             attached.map(crate::devices::Attachment::new).as_ref(),
             target.map(crate::mounts::MountTarget::new).as_ref(),
             to,
+        )
+        .map_err(error_out)
+    }
+}
+
+impl<T: Stats> stats::exports::volhost::plugin::stats::Guest for Exports<T> {
+    fn measure(volume_name: String, target: Option<&MountTarget>, into: &Measurement) -> Result<(), types::Error> {
+        report_panics();
+        T::measure(
+            &volume_name,
+            target.map(crate::mounts::MountTarget::new).as_ref(),
+            &mut crate::describe::Measurement::new(into),
         )
         .map_err(error_out)
     }

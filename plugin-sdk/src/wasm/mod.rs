@@ -67,10 +67,15 @@ capability!(
     expander, "expander-capability", "export_expander", "expander"
 );
 
+capability!(
+    /// The exports of a plugin that measures its volumes.
+    stats, "stats-capability", "export_stats", "stats"
+);
+
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::tmpfs::FsOption;
-pub use bindings::volhost::plugin::volumes::{Description, Identity, Pod, Volume};
+pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
     cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, loop_devices, node, secrets,
     service_account_tokens, tmpfs,

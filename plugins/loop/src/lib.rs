@@ -172,6 +172,20 @@ impl Expander for Loop {
     }
 }
 
+/// The file system, or the device, tells how full the volume is. That the device behind it has gone only this plugin can see: the mount
+/// stands on, and every read fails.
+impl Stats for Loop {
+    fn measure(volume_name: &str, _target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
+        match loop_devices::find(volume_name) {
+            Ok(Some(_)) => {}
+            Ok(None) => into.abnormal(&format!("{volume_name} has no loop device any more; restart its pods")),
+            Err(Error::NotFound(why)) => into.abnormal(&format!("the image is gone: {why}")),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
 /// A pod that may only read the volume takes it as it is.
 fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     if volume.read_only() {
@@ -188,4 +202,4 @@ fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice>
     }
 }
 
-export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander);
+export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander, Stats);

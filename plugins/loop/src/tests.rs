@@ -247,3 +247,16 @@ fn a_failed_step_leaves_no_mount_behind_and_keeps_its_case() {
         host.mount_device::<Loop>(&volume(), Some(&attached)).unwrap();
     }
 }
+
+#[test]
+fn a_volume_whose_device_or_image_is_gone_is_not_well() {
+    let host = host();
+    let volume = volume();
+    attached(&host, &volume);
+    assert_eq!(host.measure::<Loop>(IMAGE, None).unwrap().abnormal, None);
+    host.detach::<Loop>(IMAGE).unwrap();
+    let said = host.measure::<Loop>(IMAGE, None).unwrap();
+    assert!(said.abnormal.unwrap().contains("has no loop device any more"));
+    assert_eq!(said.used, None, "its file system knows better");
+    assert!(host.measure::<Loop>("/images/never-made.img", None).unwrap().abnormal.is_some());
+}

@@ -11,6 +11,7 @@ mod filesystems;
 mod host_paths;
 mod log;
 mod loop_devices;
+mod measurement;
 mod mounts;
 mod node;
 mod objects;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use volhost_model::{Pod, VolumeSpec};
 
 use crate::context::{Attachment, Target};
+use crate::measure::Measured;
 use crate::objects::KeyedObject;
 
 /// What a plugin says of itself, as `describe` fills it in.
@@ -48,6 +50,10 @@ pub struct Identity {
     pub(crate) attachable: Option<bool>,
     pub(crate) device_mountable: Option<bool>,
 }
+
+/// How full a volume is and how well, as `measure` fills it in.
+#[derive(Debug, Default)]
+pub struct Measurement(pub(crate) Measured);
 
 /// A volume, as a plugin sees it.
 #[derive(Debug)]

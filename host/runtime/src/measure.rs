@@ -1,0 +1,59 @@
+//! The call that asks a plugin how full a volume is.
+
+use std::sync::Arc;
+
+use wasmtime::component::Resource;
+
+use crate::call_error::{CallError, Function, PluginError};
+use crate::context::{CallContext, Target};
+use crate::host::{Measurement, MountTarget};
+use crate::plugin::{Plugin, put};
+
+/// What a plugin knows of how full and how well a volume is. Bytes and counts; none for what it leaves to the file system.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Bytes in all.
+    pub capacity: Option<u64>,
+    /// Bytes that the pod may still write.
+    pub available: Option<u64>,
+    /// Bytes in use.
+    pub used: Option<u64>,
+    /// Files and folders in all.
+    pub inodes: Option<u64>,
+    /// Files and folders that may still be made.
+    pub inodes_free: Option<u64>,
+    /// Files and folders that there are.
+    pub inodes_used: Option<u64>,
+    /// Why the volume is not well; none when it is. One line, bounded.
+    pub abnormal: Option<String>,
+}
+
+impl Plugin {
+    /// What the plugin knows of how full a volume is. `target` is the pod's mount of it, none for a device.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::Lacks`] when the plugin does not export `stats`.
+    pub fn measure(
+        &self,
+        call: &CallContext,
+        volume_name: &str,
+        target: Option<Target>,
+    ) -> Result<Measured, CallError> {
+        const FUNCTION: Function = Function::Measure;
+        let indices = self.exports.stats.as_ref().ok_or(CallError::Lacks { function: FUNCTION, interface: "stats" })?;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = sandbox.load(|store, instance| indices.load(store, instance))?;
+        let place = match target {
+            Some(target) => {
+                let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::new(target)))?;
+                Some(Resource::new_borrow(place.rep()))
+            }
+            None => None,
+        };
+        let form = put(&mut sandbox, FUNCTION, Measurement::default())?;
+        let (answer, mut state) =
+            sandbox.call(|store| guest.call_measure(store, volume_name, place, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        Ok(state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default())
+    }
+}
