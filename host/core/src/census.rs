@@ -14,7 +14,7 @@ pub struct Census {
     pub plugins: BTreeMap<PluginName, PluginCensus>,
     /// Volumes of pods that cannot be resolved, and so have no plugin yet.
     pub unresolved: u64,
-    /// File systems that stand for certain and belong to a claim, each claim once.
+    /// Volumes that stand for certain and belong to a claim, each claim once.
     pub claims: Vec<ClaimedVolume>,
 }
 
@@ -44,6 +44,8 @@ pub struct PluginCensus {
 pub struct ClaimedVolume {
     /// The claim, `namespace/name`.
     pub claim: String,
+    /// Its unique name.
+    pub volume: UniqueVolumeName,
     /// Its plugin.
     pub plugin: PluginName,
     /// A pod it is mounted for.
@@ -80,7 +82,7 @@ impl Core {
         unresolved
     }
 
-    /// Answers the claims whose file systems stand.
+    /// Answers the claims whose volumes stand.
     fn count_actual<'a>(&'a self, counts: &mut Counts<'a>) -> Vec<ClaimedVolume> {
         let mut claims = BTreeMap::new();
         for (name, volume) in self.actual.volumes() {
@@ -90,9 +92,10 @@ impl Core {
                 plugin.uncertain += u64::from(mount.stage.may_be() && !mount.stage.is_present());
                 plugin.to_unmount += u64::from(mount.stage.may_be() && self.wanted(uid, name).is_none());
                 let claim = mount.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| &pv.claim);
-                if let Some(claim) = claim.filter(|claim| !claim.is_empty() && !mount.block && mount.is_usable()) {
+                if let Some(claim) = claim.filter(|claim| !claim.is_empty() && mount.is_usable()) {
                     claims.entry(claim).or_insert_with(|| ClaimedVolume {
                         claim: claim.clone(),
+                        volume: name.clone(),
                         plugin: volume.plugin.clone(),
                         pod: uid.clone(),
                         spec_name: mount.spec_name.clone(),

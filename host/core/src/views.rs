@@ -277,5 +277,6 @@ fn empty_view(state: VolumeState) -> VolumeView {
         failure: None,
         retry_at: None,
         failures: 0,
+        usage: None,
     }
 }

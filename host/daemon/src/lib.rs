@@ -12,6 +12,7 @@
 //! | [`metrics`] | figures for Prometheus |
 //! | [`node`] | all of it put together; what a program that embeds volhost starts |
 //! | [`run`] | `volhost run`: the daemon from its options to its end |
+//! | [`stats`] | how full volumes are, asked on threads that may hang |
 //! | [`telemetry`] | the log, and traces |
 #![forbid(unsafe_code)]
 
@@ -25,4 +26,5 @@ pub mod objects;
 pub mod plugins;
 pub mod populate;
 pub mod run;
+pub mod stats;
 pub mod telemetry;

@@ -32,10 +32,10 @@ use crate::engine::sources::Sources;
 use crate::engine::world::World;
 use crate::manifest::{self, ManifestFolder};
 use crate::metrics::Exposition;
-use crate::metrics::volumes::VolumeMeter;
 use crate::objects::{Issuer, SharedObjects, renewals};
 use crate::plugins::{self, PluginRegistry};
 use crate::populate::NodeIdentity;
+use crate::stats::VolumeMeter;
 
 /// Requests that may wait for the engine; more callers wait before they have asked.
 const REQUEST_QUEUE: usize = 1024;
@@ -215,7 +215,8 @@ impl Node {
             workshop.clone(),
             changes.clone(),
         );
-        let exposition = Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop)));
+        let exposition =
+            Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop, options.bounds.plugin_time)));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop);
         engine.take_over(recovery);

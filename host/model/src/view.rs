@@ -96,6 +96,34 @@ pub struct VolumeView {
     pub retry_at: Option<u64>,
     /// How often in a row it failed.
     pub failures: u32,
+    /// How full it is, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageView>,
+}
+
+/// How full one volume of one pod is, and how well.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageView {
+    /// Bytes in all; like each of these figures none when the storage does not have it.
+    pub capacity: Option<u64>,
+    /// Bytes that the pod may still write.
+    pub available: Option<u64>,
+    /// Bytes in use.
+    pub used: Option<u64>,
+    /// Files and folders in all.
+    pub inodes: Option<u64>,
+    /// Files and folders that may still be made.
+    pub inodes_free: Option<u64>,
+    /// Files and folders that there are.
+    pub inodes_used: Option<u64>,
+    /// When this was measured; none while there is no answer.
+    pub measured_at: Option<u64>,
+    /// Since when the storage owes an answer; none when it owes none.
+    pub asked_at: Option<u64>,
+    /// Why the volume is not well; empty when it is, or when nobody knows.
+    pub abnormal: String,
+    /// Why the figures, or some, are missing.
+    pub problem: String,
 }
 
 /// An operation that runs, or that failed and waits for its next try.

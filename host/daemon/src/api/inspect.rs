@@ -6,12 +6,14 @@ use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use super::convert::volume_stats;
 use super::filter::{Filter, event_is_about};
 use super::pb::inspect_server::Inspect;
 use super::status::refused;
 use super::{pb, watch};
 use crate::engine::EngineHandle;
 use crate::engine::requests::Snapshot;
+use crate::stats::StandingVolume;
 
 /// Answers from the engine's snapshots.
 #[derive(Debug, Clone)]
@@ -63,6 +65,18 @@ impl Inspect for InspectService {
         let filter = Filter::from(request.into_inner());
         let operations = filter.operations(self.snapshot().await?).map(Into::into).collect();
         Ok(Response::new(pb::ListOperationsResponse { operations }))
+    }
+
+    async fn volume_stats(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::VolumeStatsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let standing =
+            filter.volumes(self.snapshot().await?).filter_map(|volume| StandingVolume::of(&volume)).collect();
+        let volumes = self.engine.volume_stats(standing).await.map_err(|error| refused(&error))?;
+        let volumes = volumes.into_iter().map(|(standing, usage)| volume_stats(&standing, usage)).collect();
+        Ok(Response::new(pb::VolumeStatsResponse { volumes }))
     }
 
     async fn list_events(

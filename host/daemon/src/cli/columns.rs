@@ -4,9 +4,10 @@ use volhost_model::view::{
     EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
 };
 
-use super::format::{age, took, until};
+use super::format::{age, size, took, until};
 use super::list::View;
 use super::table::{Cell, Colour};
+use super::usage::{trouble, used};
 use volhost::api::pb::Kind;
 
 /// Characters of a digest that tell plugins apart by eye.
@@ -18,7 +19,18 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
         Kind::Pods => (&["NAMESPACE", "NAME", "STATUS", "READY", "TOOK", "AGE"], &["UID", "ERRORS"]),
         Kind::Volumes => (
             &["POD", "VOLUME", "PLUGIN", "STATE", "TOOK", "AGE"],
-            &["UNIQUE NAME", "PATH", "CLAIM", "RETRY", "MESSAGE"],
+            &[
+                "UNIQUE NAME",
+                "PATH",
+                "CLAIM",
+                "CAPACITY",
+                "USED",
+                "AVAILABLE",
+                "INODES USED",
+                "STORAGE",
+                "RETRY",
+                "MESSAGE",
+            ],
         ),
         Kind::Plugins => (
             &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES"],
@@ -88,6 +100,8 @@ fn pod_cells(pod: &PodView, gone: bool, now_us: u64) -> Vec<Cell> {
 fn volume_cells(volume: &VolumeView, gone: bool, now_us: u64) -> Vec<Cell> {
     let name = if volume.name.is_empty() { &volume.spec_name } else { &volume.name };
     let (word, colour) = state(volume.state);
+    let usage = volume.usage.clone().unwrap_or_default();
+    let trouble = volume.usage.as_ref().and_then(|usage| trouble(usage, now_us));
     vec![
         Cell::new(&volume.pod),
         Cell::new(name),
@@ -98,6 +112,11 @@ fn volume_cells(volume: &VolumeView, gone: bool, now_us: u64) -> Vec<Cell> {
         Cell::new(&volume.unique_name),
         Cell::new(&volume.path),
         Cell::new(&volume.claim),
+        Cell::new(usage.capacity.map(size).unwrap_or_default()),
+        Cell::new(used(&usage)),
+        Cell::new(usage.available.map(size).unwrap_or_default()),
+        Cell::new(usage.inodes_used.map(|used| used.to_string()).unwrap_or_default()),
+        Cell::coloured(trouble.unwrap_or_default(), Some(Colour::Red).filter(|_| volume.usage.is_some())),
         Cell::new(until(volume.retry_at, now_us)),
         Cell::new(volume.failure.as_ref().map(ToString::to_string).unwrap_or_default()),
     ]

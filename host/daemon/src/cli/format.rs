@@ -61,6 +61,23 @@ pub(super) fn short(duration: Duration) -> String {
     }
 }
 
+/// A number of bytes: `512`, `2.0Ki`, `12Gi`. Two digits are enough to tell how full a volume is.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let (mut tenths, mut unit) = (u128::from(bytes) * 10, "");
+    for next in UNITS {
+        if tenths < 10_240 {
+            break;
+        }
+        (tenths, unit) = (tenths / 1024, next);
+    }
+    match tenths {
+        _ if unit.is_empty() => bytes.to_string(),
+        0..100 => format!("{}.{}{unit}", tenths / 10, tenths % 10),
+        _ => format!("{}{unit}", tenths / 10),
+    }
+}
+
 /// The text on one line, without anything that steers a terminal.
 pub(super) fn printable(text: &str) -> String {
     let steers = |c: char| {
@@ -113,6 +130,21 @@ mod tests {
             assert_eq!(took(1, Some(1 + micros)), shown);
         }
         assert_eq!(took(1, None), "");
+    }
+
+    #[test]
+    fn sizes_have_two_or_three_digits() {
+        for (bytes, shown) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0Ki"),
+            (4_096_000, "3.9Mi"),
+            (64 << 20, "64Mi"),
+            (1 << 40, "1.0Ti"),
+            (u64::MAX, "15Ei"),
+        ] {
+            assert_eq!(size(bytes), shown);
+        }
     }
 
     #[test]

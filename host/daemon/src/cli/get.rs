@@ -12,6 +12,7 @@ use super::format::now_us;
 use super::list::{self, Query, View, Watch};
 use super::output::Output;
 use super::table::Table;
+use super::usage;
 use volhost::api::pb::Kind;
 use volhost::api::pb::watch_update::Type;
 
@@ -26,7 +27,12 @@ pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Ou
     let namespace = arguments.namespace.as_deref();
     let query = Query::new(kind, namespace, arguments.name.as_deref());
     let mut client = Client::connect(socket).await?;
-    let (views, watch) = list::begin(&mut client, socket, query).await?;
+    let filter = query.filter.clone();
+    let (mut views, watch) = list::begin(&mut client, socket, query).await?;
+    // The short table has no room for it, so it is not worth asking the storage.
+    if kind == Kind::Volumes && arguments.output.is_some() {
+        usage::fill(views.iter_mut().flat_map(View::volumes), filter, &mut client, socket).await?;
+    }
     if views.is_empty() && !arguments.watch {
         let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
         if let Some(name) = &arguments.name {

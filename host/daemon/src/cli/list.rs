@@ -28,6 +28,17 @@ pub(super) enum View {
     Event(EventView),
 }
 
+impl View {
+    /// The volume that it is, or the pod's volumes.
+    pub(super) fn volumes(&mut self) -> &mut [VolumeView] {
+        match self {
+            Self::Pod(pod) => &mut pod.volumes,
+            Self::Volume(volume) => std::slice::from_mut(volume),
+            Self::Plugin(_) | Self::Operation(_) | Self::Event(_) => &mut [],
+        }
+    }
+}
+
 impl TryFrom<Object> for View {
     type Error = DecodeError;
     fn try_from(object: Object) -> Result<Self, DecodeError> {

@@ -30,6 +30,7 @@ mod plugin;
 mod run;
 mod table;
 mod top;
+mod usage;
 mod version;
 mod wait;
 

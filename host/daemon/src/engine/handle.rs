@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
-use volhost_model::view::EventView;
+use volhost_model::view::{EventView, UsageView};
 
 use super::manifest_text::Manifest;
 use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
 use crate::metrics::Exposition;
+use crate::stats::StandingVolume;
 
 /// A manifest of this size or more is read on a thread of its own: it takes longer than handing it over.
 const READ_ELSEWHERE_BYTES: usize = 16 << 10;
@@ -107,6 +108,18 @@ impl EngineHandle {
         let exposition = self.exposition.clone();
         // Asking volumes may take a while, and a node with thousands of claims has a long text.
         tokio::task::spawn_blocking(move || exposition.text(&census)).await.map_err(|_| RequestError::Stopping)
+    }
+
+    /// How full these volumes are, in their order. Storage that hangs is shown with its last answer, and holds up nothing.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn volume_stats(
+        &self,
+        volumes: Vec<StandingVolume>,
+    ) -> Result<Vec<(StandingVolume, UsageView)>, RequestError> {
+        let exposition = self.exposition.clone();
+        tokio::task::spawn_blocking(move || exposition.volume_stats(volumes)).await.map_err(|_| RequestError::Stopping)
     }
 
     /// Events after this sequence number, oldest first; 0 for all that are kept.

@@ -149,7 +149,8 @@ impl Workshop {
         matches!(self.open_if_there(path), Ok(None))
     }
 
-    pub(super) fn open_if_there(&self, path: &Path) -> Result<Option<Directory>, KernelError> {
+    /// A folder below the root; none if it is not there.
+    pub(crate) fn open_if_there(&self, path: &Path) -> Result<Option<Directory>, KernelError> {
         match self.kernel.walk(&self.root, path) {
             Ok(folder) => Ok(Some(folder)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

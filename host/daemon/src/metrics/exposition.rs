@@ -7,11 +7,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_core::Census;
+use volhost_model::view::UsageView;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::volumes::VolumeMeter;
-use super::{census, process};
+use super::{census, process, volumes};
+use crate::stats::{StandingVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -29,6 +30,11 @@ impl Exposition {
         Self { operations, volumes }
     }
 
+    /// How full these volumes are; nothing without a meter. Blocks for as long as the meter waits, which is bounded.
+    pub fn volume_stats(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
+        self.volumes.as_ref().map(|meter| meter.measure(volumes)).unwrap_or_default()
+    }
+
     /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
     pub fn text(&self, census: &Census) -> String {
         let mut now = Registry::default();
@@ -36,8 +42,8 @@ impl Exposition {
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
         census::register(&mut now, census);
-        if let Some(volumes) = &self.volumes {
-            volumes.register(&mut now, &census.claims);
+        if let Some(meter) = &self.volumes {
+            volumes::register(&mut now, meter, &census.claims);
         }
         process::register(&mut now);
         let mut text = String::new();

@@ -6,7 +6,7 @@
 //! | [`labels`] | the labels; none grows with the number of pods |
 //! | `census` | what is counted when somebody asks: the two worlds |
 //! | `process` | the daemon's own memory, processor time and files |
-//! | [`volumes`] | how full volumes are, asked on threads that may hang |
+//! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
 //! | [`listener`] | the text over HTTP, for those who opt in |
 //!
@@ -18,7 +18,7 @@ pub mod labels;
 pub mod listener;
 pub mod operations;
 mod process;
-pub mod volumes;
+mod volumes;
 
 pub use exposition::Exposition;
 pub use operations::Operations;

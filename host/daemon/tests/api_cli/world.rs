@@ -164,6 +164,7 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         failure: None,
         retry_at: None,
         failures: 0,
+        usage: None,
     }
 }
 

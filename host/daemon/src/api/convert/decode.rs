@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use volhost_model::view::{
-    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
+    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -123,7 +123,25 @@ impl TryFrom<pb::Volume> for VolumeView {
             failure: volume.failure.map(TryInto::try_into).transpose()?,
             retry_at: volume.retry_at_us,
             failures: volume.failures,
+            usage: None,
         })
+    }
+}
+
+impl From<pb::VolumeStats> for UsageView {
+    fn from(stats: pb::VolumeStats) -> Self {
+        Self {
+            capacity: stats.capacity_bytes,
+            available: stats.available_bytes,
+            used: stats.used_bytes,
+            inodes: stats.inodes,
+            inodes_free: stats.inodes_free,
+            inodes_used: stats.inodes_used,
+            measured_at: stats.measured_at_us,
+            asked_at: stats.asked_at_us,
+            abnormal: stats.abnormal,
+            problem: stats.problem,
+        }
     }
 }
 

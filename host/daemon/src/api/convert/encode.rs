@@ -1,12 +1,13 @@
 //! Views to messages, in the daemon.
 
 use volhost_model::view::{
-    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
+    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
 use crate::api::pb;
 use crate::engine::requests::{AddedPod, MountView, MountedVolume};
+use crate::stats::StandingVolume;
 
 impl From<PodPhase> for pb::PodPhase {
     fn from(phase: PodPhase) -> Self {
@@ -99,6 +100,24 @@ impl From<VolumeView> for pb::Volume {
             retry_at_us: volume.retry_at,
             failures: volume.failures,
         }
+    }
+}
+
+/// What a volume's storage said of it.
+pub(in crate::api) fn volume_stats(standing: &StandingVolume, usage: UsageView) -> pb::VolumeStats {
+    pb::VolumeStats {
+        pod_uid: standing.pod.to_string(),
+        unique_name: standing.volume.to_string(),
+        capacity_bytes: usage.capacity,
+        available_bytes: usage.available,
+        used_bytes: usage.used,
+        inodes: usage.inodes,
+        inodes_free: usage.inodes_free,
+        inodes_used: usage.inodes_used,
+        measured_at_us: usage.measured_at,
+        asked_at_us: usage.asked_at,
+        abnormal: usage.abnormal,
+        problem: usage.problem,
     }
 }
 

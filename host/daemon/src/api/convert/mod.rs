@@ -5,3 +5,4 @@ mod encode;
 mod wait;
 
 pub use decode::DecodeError;
+pub(super) use encode::volume_stats;

@@ -13,8 +13,9 @@ use super::client::Client;
 use super::error::CliError;
 use super::list::{self, Query, View};
 use super::output::Output;
-use text::Text;
-use volhost::api::pb::Kind;
+use super::usage;
+pub(super) use text::Text;
+use volhost::api::pb::{Kind, ListRequest};
 
 /// Describes what is named; all of them, when the name fits several.
 pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
@@ -25,9 +26,16 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
     };
     let mut client = Client::connect(socket).await?;
     let query = Query::new(kind, arguments.namespace.as_deref(), Some(&arguments.name));
-    let found = list::all(&mut client, socket, query).await?;
+    let filter = query.filter.clone();
+    let mut found = list::all(&mut client, socket, query).await?;
     if found.is_empty() {
         return Err(CliError::Failed(format!("no {what} {} found; `volhost get {what}s` lists all", arguments.name)));
+    }
+    let volumes = found.iter_mut().flat_map(View::volumes);
+    match kind {
+        Kind::Volumes => usage::fill(volumes, filter, &mut client, socket).await?,
+        Kind::Pods => usage::fill(volumes, ListRequest::default(), &mut client, socket).await?,
+        _ => {}
     }
     for (at, view) in found.iter().enumerate() {
         if at > 0 {

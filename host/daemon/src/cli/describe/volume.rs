@@ -5,6 +5,7 @@ use volhost_model::view::VolumeView;
 
 use super::super::columns::state;
 use super::super::format::{age, took, until};
+use super::super::usage;
 use super::text::Text;
 
 /// The fields, without the name.
@@ -26,6 +27,9 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
     }
     if volume.ready_at.is_some() {
         text.field("Took", &took(volume.since, volume.ready_at));
+    }
+    if let Some(usage) = &volume.usage {
+        usage::describe(text, usage);
     }
     if let Some(failure) = &volume.failure {
         text.block("Last error", |text| {

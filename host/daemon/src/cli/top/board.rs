@@ -1,5 +1,6 @@
 //! What the daemon says of operations and volumes at one moment.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use volhost::api::pb;
@@ -8,6 +9,8 @@ use volhost_model::view::{OperationView, VolumeState, VolumeView};
 use super::super::arguments::TopSort;
 use super::super::client::{ANSWER_TIME, Client, within};
 use super::super::error::CliError;
+use super::super::format::now_us;
+use super::super::usage;
 use super::latency::{self, Latency};
 
 /// The node at one moment.
@@ -19,9 +22,14 @@ pub(super) struct Board {
     pub(super) latencies: Vec<Latency>,
     /// Volumes that are not as wanted, and for which something failed.
     pub(super) troubles: Vec<VolumeView>,
+    /// The fullest volumes; before them those whose storage does not answer or is not well.
+    pub(super) fullest: Vec<VolumeView>,
     mounted: usize,
     volumes: usize,
 }
+
+/// Volumes in the list of the fullest: more would push the rest off the screen.
+const FULLEST: usize = 8;
 
 impl Board {
     /// Asks the daemon.
@@ -32,7 +40,9 @@ impl Board {
         let metrics = within(ANSWER_TIME, socket, client.inspect.metrics(pb::MetricsRequest {})).await?.text;
         let operations: Result<Vec<OperationView>, _> = operations.into_iter().map(TryInto::try_into).collect();
         let volumes: Result<Vec<VolumeView>, _> = volumes.into_iter().map(TryInto::try_into).collect();
-        Ok(Self::of(operations?, volumes?, latency::read(&metrics)))
+        let mut volumes = volumes?;
+        usage::fill(&mut volumes, all(), client, socket).await?;
+        Ok(Self::of(operations?, volumes, latency::read(&metrics)))
     }
 
     /// What the daemon said, sorted out.
@@ -42,8 +52,16 @@ impl Board {
         let troubled = |volume: &VolumeView| {
             volume.failure.is_some() || matches!(volume.state, VolumeState::Uncertain | VolumeState::Unresolved)
         };
+        let mut fullest: Vec<VolumeView> = volumes.iter().filter(|volume| volume.usage.is_some()).cloned().collect();
+        let now = now_us();
+        fullest.sort_by_key(|volume| {
+            let usage = volume.usage.as_ref();
+            let troubled = usage.is_some_and(|usage| usage::trouble(usage, now).is_some());
+            Reverse((troubled, usage.and_then(usage::percent)))
+        });
+        fullest.truncate(FULLEST);
         let troubles = volumes.into_iter().filter(troubled).collect();
-        Self { operations, latencies, troubles, mounted, volumes: all }
+        Self { operations, latencies, troubles, fullest, mounted, volumes: all }
     }
 
     /// Puts the lists into this order.
@@ -61,9 +79,9 @@ impl Board {
                 self.latencies.sort_by(|a, b| (&a.plugin, &a.operation).cmp(&(&b.plugin, &b.operation)));
             }
             TopSort::Failures => {
-                self.operations.sort_by_key(|operation| std::cmp::Reverse(operation.failures));
-                self.troubles.sort_by_key(|volume| std::cmp::Reverse(volume.failures));
-                self.latencies.sort_by_key(|latency| std::cmp::Reverse(latency.failed));
+                self.operations.sort_by_key(|operation| Reverse(operation.failures));
+                self.troubles.sort_by_key(|volume| Reverse(volume.failures));
+                self.latencies.sort_by_key(|latency| Reverse(latency.failed));
             }
         }
     }

@@ -32,6 +32,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: u64) {
     let lists = [
         (" Operations ", rows::OPERATIONS, rows::operations(&screen.board, now)),
         (" Volumes in trouble ", rows::TROUBLES, rows::troubles(&screen.board, now)),
+        (" Fullest volumes ", rows::FULLEST, rows::fullest(&screen.board, now)),
         (" Latencies since the daemon began ", rows::LATENCIES, rows::latencies(&screen.board)),
     ];
     let height = |rows: &[Vec<Cell>]| {
@@ -40,12 +41,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: u64) {
         }
         Constraint::Max(u16::try_from(rows.len() + FRAME_LINES).unwrap_or(u16::MAX))
     };
-    let [one, two, three] = &lists;
-    let [head, first, second, third, rest, foot] = Layout::vertical([
+    let [one, two, three, four] = &lists;
+    let [head, first, second, third, fourth, rest, foot] = Layout::vertical([
         Constraint::Length(1),
         height(&one.2),
         height(&two.2),
         height(&three.2),
+        height(&four.2),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
@@ -55,7 +57,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, now: u64) {
         Some(error) => frame.render_widget(Paragraph::new(error.as_str()).style(Color::Red), head),
         None => frame.render_widget(Paragraph::new(screen.board.summary()), head),
     }
-    for ((title, columns, rows), area) in lists.iter().zip([first, second, third]) {
+    for ((title, columns, rows), area) in lists.iter().zip([first, second, third, fourth]) {
         list(frame, area, title, columns, rows);
     }
     let help = format!("q quit   s sort (now by {})", screen.sort.name());

@@ -2,7 +2,7 @@
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`board`] | what the daemon says, gathered into three lists |
+//! | [`board`] | what the daemon says, gathered into lists |
 //! | [`latency`] | how long operations took, read from the metrics |
 //! | [`rows`] | the lists as cells |
 //! | [`draw`] | the lists on a terminal |
@@ -39,6 +39,7 @@ pub(super) async fn run(arguments: &TopArguments, socket: &Path, output: &mut Ou
         ("Operations", rows::OPERATIONS, rows::operations(&board, now)),
         ("Latencies", rows::LATENCIES, rows::latencies(&board)),
         ("Volumes in trouble", rows::TROUBLES, rows::troubles(&board, now)),
+        ("Fullest volumes", rows::FULLEST, rows::fullest(&board, now)),
     ] {
         output.line("")?;
         if rows.is_empty() {

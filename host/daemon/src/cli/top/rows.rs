@@ -5,9 +5,13 @@ use std::time::Duration;
 use volhost_model::view::OperationView;
 
 use super::super::columns::state;
-use super::super::format::{age, took, until};
+use super::super::format::{age, size, took, until};
 use super::super::table::{Cell, Colour};
+use super::super::usage;
 use super::board::Board;
+
+/// From this percentage on a volume is shown as nearly full.
+const NEARLY_FULL: u64 = 90;
 
 /// Columns of the operations.
 pub(super) const OPERATIONS: &[&str] = &["OPERATION", "VOLUME", "POD", "PLUGIN", "AGE", "STATE", "STEP"];
@@ -15,6 +19,9 @@ pub(super) const OPERATIONS: &[&str] = &["OPERATION", "VOLUME", "POD", "PLUGIN",
 pub(super) const LATENCIES: &[&str] = &["PLUGIN", "OPERATION", "ENDED", "FAILED", "MEAN", "P50", "P99"];
 /// Columns of the volumes in trouble.
 pub(super) const TROUBLES: &[&str] = &["VOLUME", "POD", "STATE", "AGE", "FAILURES", "RETRY IN", "CAUSE"];
+
+/// Columns of the fullest volumes.
+pub(super) const FULLEST: &[&str] = &["VOLUME", "POD", "CAPACITY", "USED", "AVAILABLE", "INODES", "STORAGE"];
 
 /// The operations that run or wait.
 pub(super) fn operations(board: &Board, now: u64) -> Vec<Vec<Cell>> {
@@ -74,6 +81,24 @@ pub(super) fn troubles(board: &Board, now: u64) -> Vec<Vec<Cell>> {
         ]
     };
     board.troubles.iter().map(row).collect()
+}
+
+/// The fullest volumes, and those whose storage does not answer.
+pub(super) fn fullest(board: &Board, now: u64) -> Vec<Vec<Cell>> {
+    let row = |volume: &volhost_model::view::VolumeView| {
+        let usage = volume.usage.clone().unwrap_or_default();
+        let full = usage::percent(&usage).filter(|percent| *percent >= NEARLY_FULL).map(|_| Colour::Yellow);
+        vec![
+            Cell::new(if volume.name.is_empty() { &volume.spec_name } else { &volume.name }),
+            Cell::new(&volume.pod),
+            Cell::new(usage.capacity.map(size).unwrap_or_default()),
+            Cell::coloured(usage::used(&usage), full),
+            Cell::new(usage.available.map(size).unwrap_or_default()),
+            Cell::new(usage.inodes_used.map(|used| used.to_string()).unwrap_or_default()),
+            Cell::coloured(usage::trouble(&usage, now).unwrap_or_default(), Some(Colour::Red)),
+        ]
+    };
+    board.fullest.iter().map(row).collect()
 }
 
 fn seconds(seconds: f64) -> String {

@@ -1,0 +1,211 @@
+//! Asks volumes how full they are. A volume whose storage hangs costs the thread that asked it; its last answer is shown until it answers.
+//!
+//! ```text
+//!  who looks ──> volumes not asked lately ──> one lane a plugin ──> measure ──> answer
+//!     └───── waits for the answers, but not long ────────────────────────────────┘
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::debug;
+use volhost_model::names::PluginName;
+use volhost_model::view::UsageView;
+
+use super::StandingVolume;
+use super::measure::{Found, measure};
+use crate::engine::lane::Lane;
+use crate::engine::operation::Workshop;
+
+/// How long one who looks waits for answers, in all. Local file systems answer within microseconds, a healthy server within milliseconds;
+/// a scraper gives up after some seconds.
+const WAIT: Duration = Duration::from_millis(250);
+/// An answer younger than this is shown again: two who look ask the storage once.
+const FRESH: Duration = Duration::from_secs(10);
+/// An answer that took long is shown again for this many times as long: adding up files costs a twentieth of a processor at most.
+const FRESH_FOR_COST: u32 = 20;
+/// An answer this much older than fresh is kept no longer: nobody has looked for long.
+const KEPT: Duration = Duration::from_secs(180);
+/// Threads that volumes of one plugin may hold. With so many hung, no other volume of this plugin is asked.
+const LANE_WIDTH: usize = 64;
+
+/// Asks volumes how full they are.
+#[derive(Debug)]
+pub struct VolumeMeter {
+    /// The engine's: once it has ended, nobody may hold the root folder open.
+    workshop: Weak<Workshop>,
+    /// How long a plugin's own code may run for one answer.
+    plugin_time: Duration,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    volumes: HashMap<StandingVolume, Known>,
+    lanes: HashMap<PluginName, Lane>,
+}
+
+/// What is known of one volume.
+#[derive(Debug, Default)]
+struct Known {
+    answer: Option<Answer>,
+    /// When it was asked, if it has not answered.
+    asked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    found: Found,
+    at: Instant,
+    fresh_for: Duration,
+}
+
+impl Answer {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < self.fresh_for
+    }
+
+    fn is_kept(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < self.fresh_for.saturating_add(KEPT)
+    }
+}
+
+impl Shared {
+    /// Every change of the state is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl VolumeMeter {
+    /// A meter that has asked nobody yet. `plugin_time`: how long a plugin's own code may run for one answer.
+    pub fn new(workshop: &Arc<Workshop>, plugin_time: Duration) -> Self {
+        Self { workshop: Arc::downgrade(workshop), plugin_time, shared: Arc::default() }
+    }
+
+    /// How full these volumes are, in their order. Blocks for a quarter of a second at most, whatever the storage does.
+    pub fn measure(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
+        let now = Instant::now();
+        self.ask(&volumes, now);
+        let state = self.wait(now);
+        let moments = Moments { now: Instant::now(), now_us: now_us() };
+        let view = |volume: &StandingVolume| state.volumes.get(volume).map(|known| known.view(&moments));
+        let mut seen = Vec::with_capacity(volumes.len());
+        for volume in volumes {
+            let usage = view(&volume).unwrap_or_default();
+            seen.push((volume, usage));
+        }
+        seen
+    }
+
+    /// How many volumes of each plugin were asked, by anyone, before the last look and have not answered.
+    pub(crate) fn unanswered(&self) -> HashMap<PluginName, u64> {
+        let mut counted = HashMap::new();
+        for (volume, known) in &self.shared.lock().volumes {
+            *counted.entry(volume.plugin.clone()).or_default() += u64::from(known.asked.is_some());
+        }
+        counted
+    }
+
+    /// Asks every volume that is due, and forgets those that nobody looks at any more.
+    fn ask(&self, wanted: &[StandingVolume], now: Instant) {
+        let Some(workshop) = self.workshop.upgrade() else { return };
+        let mut state = self.shared.lock();
+        let State { volumes, lanes } = &mut *state;
+        // One that hangs is kept: its thread will come back.
+        volumes.retain(|_, known| known.asked.is_some() || known.answer.as_ref().is_some_and(|it| it.is_kept(now)));
+        for volume in wanted {
+            let known = volumes.entry(volume.clone()).or_default();
+            if known.asked.is_some() || known.answer.as_ref().is_some_and(|answer| answer.is_fresh(now)) {
+                continue;
+            }
+            let lane = lanes.entry(volume.plugin.clone()).or_insert_with(|| Lane::new(LANE_WIDTH));
+            let (workshop, shared, plugin_time) = (workshop.clone(), self.shared.clone(), self.plugin_time);
+            let volume = volume.clone();
+            let asked = lane.push(Box::new(move || {
+                let begun = Instant::now();
+                let found = measure(&workshop, &volume, plugin_time);
+                // Before anyone hears of it: whoever ends the node waits for nobody who holds its folder.
+                drop(workshop);
+                if let Some(problem) = &found.problem {
+                    debug!(volume = %volume.volume, plugin = %volume.plugin, problem, "the volume does not say how full it is");
+                }
+                let at = Instant::now();
+                let fresh_for = at.saturating_duration_since(begun).saturating_mul(FRESH_FOR_COST).max(FRESH);
+                if let Some(known) = shared.lock().volumes.get_mut(&volume) {
+                    *known = Known { asked: None, answer: Some(Answer { found, at, fresh_for }) };
+                }
+                shared.answered.notify_all();
+            }));
+            // Without a thread for it, it is asked again at the next look.
+            known.asked = asked.is_ok().then_some(now);
+        }
+    }
+
+    /// Waits until all that were asked at `asked` have answered, but not long.
+    fn wait(&self, asked: Instant) -> MutexGuard<'_, State> {
+        let mut state = self.shared.lock();
+        let end = asked + WAIT;
+        while state.volumes.values().any(|known| known.asked == Some(asked)) {
+            let now = Instant::now();
+            let relief = state.lanes.values().filter_map(Lane::next_relief).min();
+            let until = relief.map_or(end, |relief| relief.min(end));
+            if now >= end {
+                break;
+            }
+            for lane in state.lanes.values() {
+                lane.relieve(now);
+            }
+            let left = until.saturating_duration_since(now).max(Duration::from_millis(1));
+            state = self.shared.answered.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state
+    }
+}
+
+/// One moment on both clocks.
+struct Moments {
+    now: Instant,
+    now_us: u64,
+}
+
+impl Moments {
+    fn wall(&self, at: Instant) -> u64 {
+        let ago = self.now.saturating_duration_since(at).as_micros();
+        self.now_us.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))
+    }
+}
+
+impl Known {
+    fn view(&self, moments: &Moments) -> UsageView {
+        let asked_at = self.asked.map(|at| moments.wall(at));
+        let Some(answer) = &self.answer else {
+            return UsageView { asked_at, ..UsageView::default() };
+        };
+        let Found { measured, problem } = &answer.found;
+        UsageView {
+            capacity: measured.capacity,
+            available: measured.available,
+            used: measured.used,
+            inodes: measured.inodes,
+            inodes_free: measured.inodes_free,
+            inodes_used: measured.inodes_used,
+            measured_at: Some(moments.wall(answer.at)),
+            asked_at,
+            abnormal: measured.abnormal.clone().unwrap_or_default(),
+            problem: problem.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Microseconds since the Unix epoch.
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
