@@ -1,11 +1,12 @@
-//! A FUSE file system whose server stops telling how full it is, and goes on when it is told to.
+//! A FUSE file system, empty but for its root, whose server stops answering, goes on or dies when it is told to.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use volhost_tests::Node;
+use crate::Node;
 
 // From linux/fuse.h.
 const LOOKUP: u32 = 1;
@@ -13,6 +14,9 @@ const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
 const STATFS: u32 = 17;
 const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const READDIR: u32 = 28;
+const RELEASEDIR: u32 = 29;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 const ENOENT: i32 = 2;
@@ -21,53 +25,104 @@ const ENOSYS: i32 = 38;
 const BUFFER: usize = 256 << 10;
 
 /// The server's end.
-pub(crate) struct HungStorage {
-    device: File,
+#[derive(Debug)]
+pub struct FuseServer {
+    at: PathBuf,
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
+#[derive(Debug)]
 struct State {
-    hangs: bool,
-    unanswered: Vec<u64>,
+    /// None once the server is dead.
+    device: Option<File>,
+    hangs: Hangs,
+    unanswered: BTreeSet<u64>,
+    /// The opcodes of what is not answered yet.
+    opcodes: Vec<(u64, u32)>,
 }
 
-impl HungStorage {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hangs {
+    Never,
+    /// How full it is.
+    Statfs,
+    /// Everything.
+    Always,
+}
+
+impl FuseServer {
     /// Mounts a file system that answers, for the node, at a folder that is there.
-    pub(crate) fn mount(node: &Node, at: &Path) -> Self {
+    ///
+    /// # Panics
+    /// Without `/dev/fuse`.
+    pub fn mount(node: &Node, at: &Path) -> Self {
         let device = File::options().read(true).write(true).open("/dev/fuse").expect("/dev/fuse (modprobe fuse)");
-        let state = Arc::<Mutex<State>>::default();
         // The device knows no mount before `mount` has run, and cannot be read before.
         let mounted = node
             .inside("mount")
-            .args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0,allow_other", "hung"])
+            .args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0,allow_other", "fuse-test"])
             .arg(at)
             .stdin(device.try_clone().unwrap())
             .status()
             .unwrap();
         assert!(mounted.success());
-        let (requests, answering) = (device.try_clone().unwrap(), state.clone());
+        let requests = device.try_clone().unwrap();
+        let state =
+            State { device: Some(device), hangs: Hangs::Never, unanswered: BTreeSet::new(), opcodes: Vec::new() };
+        let state = Arc::new(Mutex::new(state));
+        let answering = state.clone();
         std::thread::spawn(move || serve(requests, &answering));
-        Self { device, state }
+        Self { at: at.to_owned(), state }
     }
 
     /// From now on nobody learns how full it is.
-    pub(crate) fn hang(&self) {
-        self.state.lock().unwrap().hangs = true;
+    ///
+    /// # Panics
+    /// When the server's thread has.
+    pub fn hang(&self) {
+        self.state.lock().unwrap().hangs = Hangs::Statfs;
+    }
+
+    /// From now on nobody learns anything.
+    ///
+    /// # Panics
+    /// When the server's thread has.
+    pub fn hang_wholly(&self) {
+        self.state.lock().unwrap().hangs = Hangs::Always;
     }
 
     /// Answers what was asked meanwhile, and from now on.
-    pub(crate) fn go_on(&self) {
+    ///
+    /// # Panics
+    /// When the server's thread has.
+    pub fn go_on(&self) {
         let mut state = self.state.lock().unwrap();
-        state.hangs = false;
-        for unique in state.unanswered.drain(..) {
-            answer(&self.device, unique, 0, &statfs());
+        state.hangs = Hangs::Never;
+        let opcodes = std::mem::take(&mut state.opcodes);
+        let unanswered = std::mem::take(&mut state.unanswered);
+        let Some(device) = &state.device else { return };
+        for (unique, opcode) in opcodes.into_iter().filter(|(unique, _)| unanswered.contains(unique)) {
+            reply(device, unique, opcode);
         }
     }
 
     /// Whether somebody waits for an answer.
-    pub(crate) fn is_asked(&self) -> bool {
+    ///
+    /// # Panics
+    /// When the server's thread has.
+    pub fn is_asked(&self) -> bool {
         !self.state.lock().unwrap().unanswered.is_empty()
+    }
+
+    /// The server dies: every question from now on is answered by the kernel, "transport endpoint is not connected".
+    ///
+    /// # Panics
+    /// When the server's thread has.
+    pub fn die(&self, node: &Node) {
+        self.state.lock().unwrap().device = None;
+        // A question wakes the thread, which then finds that it is dead.
+        let asked = node.inside("stat").arg("--file-system").arg(&self.at).output().unwrap();
+        assert!(!asked.status.success(), "the server answers still");
     }
 }
 
@@ -78,21 +133,42 @@ fn serve(mut device: File, state: &Mutex<State>) {
         assert!(length >= 40, "a request has a header");
         let opcode = u32::from_le_bytes(buffer[4..8].try_into().unwrap());
         let unique = u64::from_le_bytes(buffer[8..16].try_into().unwrap());
+        let mut state = state.lock().unwrap();
+        if state.device.is_none() {
+            return;
+        }
+        let hangs = match state.hangs {
+            Hangs::Never => false,
+            Hangs::Statfs => opcode == STATFS,
+            Hangs::Always => opcode != INIT,
+        };
         match opcode {
-            FORGET | BATCH_FORGET | INTERRUPT => {}
-            INIT => answer(&device, unique, 0, &init()),
-            GETATTR => answer(&device, unique, 0, &attributes()),
-            LOOKUP => answer(&device, unique, ENOENT, &[]),
-            STATFS => {
-                let mut state = state.lock().unwrap();
-                if state.hangs {
-                    state.unanswered.push(unique);
-                } else {
-                    answer(&device, unique, 0, &statfs());
+            FORGET | BATCH_FORGET => {}
+            INTERRUPT => {
+                // Whoever asked was killed, and wants no answer any more.
+                let asked = u64::from_le_bytes(buffer[40..48].try_into().unwrap());
+                if state.unanswered.remove(&asked) {
+                    answer(&device, asked, 4, &[]);
                 }
             }
-            _ => answer(&device, unique, ENOSYS, &[]),
+            _ if hangs => {
+                state.unanswered.insert(unique);
+                state.opcodes.push((unique, opcode));
+            }
+            _ => reply(&device, unique, opcode),
         }
+    }
+}
+
+fn reply(device: &File, unique: u64, opcode: u32) {
+    match opcode {
+        INIT => answer(device, unique, 0, &init()),
+        GETATTR => answer(device, unique, 0, &attributes()),
+        LOOKUP => answer(device, unique, ENOENT, &[]),
+        STATFS => answer(device, unique, 0, &statfs()),
+        OPENDIR => answer(device, unique, 0, &[0; 16]),
+        READDIR | RELEASEDIR => answer(device, unique, 0, &[]),
+        _ => answer(device, unique, ENOSYS, &[]),
     }
 }
 

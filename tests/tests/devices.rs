@@ -197,6 +197,9 @@ fn a_block_volume_is_a_device_in_the_pods_folder() {
     node.wait_mounted("default/a");
     let device = fs::read_link(host.link("uid-a", "pv")).unwrap();
     assert!(fs::metadata(&device).unwrap().file_type().is_block_device(), "{}", device.display());
+    let shown: serde_json::Value = serde_json::from_str(&node.ok(&["get", "volume", "raw", "-o", "json"])).unwrap();
+    assert_eq!(shown["usage"]["capacity"], 16 * MIB, "{shown}");
+    assert!(shown["usage"]["used"].is_null() && shown["usage"]["abnormal"] == "", "{shown}");
     fs::write(&device, b"by the pod").unwrap();
     assert_eq!(host.devices.all().len(), 2, "the device, and the pin that keeps it: {:?}", host.devices.all());
 

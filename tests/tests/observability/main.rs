@@ -13,7 +13,6 @@ mod collector;
 mod dashboard;
 mod figures;
 mod http;
-mod hung_storage;
 mod logs;
 mod metrics;
 mod prometheus;

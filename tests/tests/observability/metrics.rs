@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use volhost_tests::Node;
+use volhost_tests::fuse::FuseServer;
 use volhost_tests::manifests::{local_volume, pod};
 
 use crate::figures::{Figures, address, node_with_a_claim};
 use crate::http::request;
-use crate::hung_storage::HungStorage;
 
 const EMPTY_DIR: &str = "kubernetes.io/empty-dir";
 const LOCAL: &str = "kubernetes.io/local-volume";
@@ -121,7 +121,7 @@ fn an_address_that_is_taken_is_named_with_the_way_out() {
 fn a_hung_volume_holds_up_no_scrape_and_no_other_volume_and_comes_back() {
     let node = Node::builder().prepare("mkdir $NODE/disk/good $NODE/disk/hung").start();
     let disk = |name: &str| node.folder().join("disk").join(name);
-    let storage = HungStorage::mount(&node, &disk("hung"));
+    let storage = FuseServer::mount(&node, &disk("hung"));
     let volumes = ["good", "hung"].map(|name| local_volume(name, &disk(name).display().to_string(), "test-node"));
     let claims =
         ["good", "hung"].map(|name| format!("name: {name}, persistentVolumeClaim: {{ claimName: {name}-claim }}"));

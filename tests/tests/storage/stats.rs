@@ -1,0 +1,100 @@
+//! How full volumes are, as users see it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use volhost_tests::Node;
+use volhost_tests::fuse::FuseServer;
+use volhost_tests::manifests::{local_volume, pod};
+
+const MIB: u64 = 1 << 20;
+/// A look at storage that hangs takes a quarter of a second, so this is several minutes.
+const LOOKS: usize = 1000;
+
+/// What `get volume NAME -o json` says of how full it is.
+fn usage(node: &Node, name: &str) -> Value {
+    let text = node.ok(&["get", "volume", name, "-o", "json"]);
+    serde_json::from_str::<Value>(&text).unwrap()["usage"].clone()
+}
+
+fn bytes(usage: &Value, figure: &str) -> u64 {
+    usage[figure].as_u64().unwrap_or_else(|| panic!("no {figure} in {usage}"))
+}
+
+#[test]
+fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
+    let node = Node::start_default();
+    let volumes = ["name: disk, emptyDir: {}", "name: memory, emptyDir: { medium: Memory, sizeLimit: 8Mi }"];
+    node.manifest("a.yaml", &pod("a", "uid-a", &volumes));
+    node.wait_mounted("default/a");
+    for name in ["disk", "memory"] {
+        let volume = node.volume("uid-a", "kubernetes.io~empty-dir", name);
+        fs::write(volume.join("file"), vec![7; usize::try_from(MIB).unwrap()]).unwrap();
+    }
+
+    let memory = usage(&node, "memory");
+    let (capacity, used) = (bytes(&memory, "capacity"), bytes(&memory, "used"));
+    assert_eq!((capacity, used, bytes(&memory, "available")), (8 * MIB, MIB, 7 * MIB));
+    assert!(memory["asked_at"].is_null() && bytes(&memory, "measured_at") > 0, "{memory}");
+
+    let disk = usage(&node, "disk");
+    // A file system may take some more for itself, but nothing of what others keep on the same disk counts.
+    let used = bytes(&disk, "used");
+    assert!((MIB..2 * MIB).contains(&used), "{disk}");
+    assert_eq!(bytes(&disk, "inodes_used"), 2, "the folder and the file");
+    assert!(bytes(&disk, "capacity") > used && bytes(&disk, "available") > 0, "what is left is left to all");
+
+    let wide = node.ok(&["get", "volumes", "-o", "wide"]);
+    for text in ["CAPACITY", "8.0Mi", "1.0Mi (12%)", "7.0Mi"] {
+        assert!(wide.contains(text), "{text} is missing in\n{wide}");
+    }
+    assert!(!node.ok(&["get", "volumes"]).contains("8.0Mi"), "the short table asks nobody");
+    let described = node.ok(&["describe", "pod", "default/a"]);
+    assert!(described.contains("1.0Mi (12%)") && described.contains("Measured:"), "{described}");
+    let top = node.ok(&["top", "--once"]);
+    let rows = top.split("Fullest volumes:").nth(1).unwrap_or_else(|| panic!("{top}"));
+    let first = rows.lines().nth(2).unwrap();
+    assert!(first.starts_with("memory") && first.contains("12%"), "{top}");
+}
+
+/// A node with a volume on a FUSE file system that hangs from now on, and a good one, both used by pod `a`.
+fn node_with_a_hung_volume() -> (Node, FuseServer) {
+    let node = Node::builder().prepare("mkdir $NODE/disk/good $NODE/disk/hung").start();
+    let disk = |name: &str| -> PathBuf { node.folder().join("disk").join(name) };
+    let server = FuseServer::mount(&node, &disk("hung"));
+    let claims =
+        ["good", "hung"].map(|name| format!("name: {name}, persistentVolumeClaim: {{ claimName: {name}-claim }}"));
+    let volumes = ["good", "hung"].map(|name| local_volume(name, &disk(name).display().to_string(), "test-node"));
+    let wanted = pod("a", "uid-a", &claims.each_ref().map(String::as_str));
+    node.manifest("a.yaml", &format!("{}---\n{}---\n{wanted}", volumes[0], volumes[1]));
+    node.wait_mounted("default/a");
+    server.hang();
+    (node, server)
+}
+
+#[test]
+fn a_volume_whose_storage_hangs_says_so_and_delays_no_others_figures() {
+    let (node, server) = node_with_a_hung_volume();
+    let shown: Value = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
+    let of = |name: &str| {
+        let all = shown.as_array().unwrap();
+        all.iter().find(|volume| volume["name"] == name).unwrap_or_else(|| panic!("{shown}"))["usage"].clone()
+    };
+    assert!(server.is_asked());
+    assert!(bytes(&of("good"), "capacity") > 0);
+    assert!(bytes(&of("hung"), "asked_at") > 0 && of("hung")["capacity"].is_null(), "{shown}");
+
+    let told = (0..LOOKS).map(|_| node.ok(&["describe", "volume", "hung"]));
+    let told = told.into_iter().find(|text| text.contains("has not answered for")).expect("it says that it hangs");
+    assert!(told.contains("Mounted"), "{told}");
+    let top = node.ok(&["top", "--once"]);
+    let rows = top.split("Fullest volumes:").nth(1).unwrap();
+    assert!(rows.lines().nth(2).unwrap().starts_with("hung"), "what hangs comes first:\n{top}");
+
+    server.go_on();
+    let back = (0..LOOKS).map(|_| usage(&node, "hung")).find(|usage| usage["asked_at"].is_null());
+    let back = back.expect("it has answered");
+    assert_eq!((bytes(&back, "capacity"), bytes(&back, "used")), (4_096_000, 2_048_000));
+    assert_eq!(bytes(&back, "inodes_used"), 50);
+}
