@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use crate::block_devices::BlockDevices;
 use crate::error::KernelError;
 use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::last_resorts::LastResorts;
 use crate::loop_devices::LoopDevices;
 use crate::ownership::Ownership;
 use crate::payload::Payloads;
@@ -32,7 +34,7 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 /// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either may fail.
 /// - A call that was started runs to its end; there is nothing to cancel.
 pub trait Kernel:
-    BlockDevices + LoopDevices + Filesystems + Payloads + Ownership + SubPaths + Usages + Send + Sync + Debug
+    BlockDevices + LoopDevices + Filesystems + Payloads + Ownership + SubPaths + Usages + LastResorts + Send + Sync + Debug
 {
     /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a handle inside that mount.
     /// A missing folder is created with mode 0750, its missing parents with 0755. Repeating it changes nothing but the propagation.
@@ -99,8 +101,14 @@ pub trait Kernel:
     /// `Failed`.
     fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>>;
 
-    /// Makes a mount visible at a name. The mount point is created: a folder (0750), or an empty file (0640) where the mount's root
-    /// is no folder. An empty folder or empty file that stands there already is used, and is not removed on failure.
+    /// What tells that the mount table of this process has changed: it is ready for `POLLPRI` then. None if there is no such thing.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn mount_changes(&self) -> Result<Option<OwnedFd>>;
+
+    /// Makes a mount visible at a name. The mount point is created: a folder, or an empty file where the mount's root is no folder, with mode
+    /// 0, since it shows only when somebody else has taken the mount away. An empty folder or empty file that stands there already is used, and is not removed on failure.
     ///
     /// # Errors
     /// `AlreadyMounted`, `SymbolicLink`, `NotEmpty`, `WrongType`, `Replaced` or `Failed`; then the mount is discarded.

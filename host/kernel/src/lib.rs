@@ -36,6 +36,7 @@ pub mod error;
 pub mod filesystems;
 pub mod handle;
 pub mod kernel;
+pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
 mod names;
@@ -54,6 +55,7 @@ pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use kernel::{Kernel, Result};
+pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
 pub use ownership::{

@@ -42,6 +42,8 @@ pub enum Step {
     Attach,
     /// Making sure that what is visible is what was attached.
     CheckAttached,
+    /// Ending the connection to the server of a FUSE file system.
+    EndServer,
     /// Unmounting.
     Unmount,
     /// Removing the mount point.
@@ -149,6 +151,7 @@ impl fmt::Display for Step {
             Self::MakeMountPoint => "making mount point",
             Self::Attach => "mounting at",
             Self::CheckAttached => "checking the mount at",
+            Self::EndServer => "ending the connection to the file system's server",
             Self::Unmount => "unmounting",
             Self::RemoveMountPoint => "removing mount point",
             Self::Remove => "removing",

@@ -376,3 +376,30 @@ fn a_handle_of_the_twin_is_refused() {
         assert_eq!(house.entry("x"), Entry::Absent);
     });
 }
+
+#[test]
+fn what_shows_below_a_mount_that_others_took_away_is_open_to_nobody() {
+    real(|world| {
+        let house = House::new(world);
+        house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");
+        let file = house.outside("file");
+        house.attach(house.bind(&file.join("data")), "bound");
+        for point in ["volume", "bound"] {
+            rustix::mount::unmount(house.at(point), rustix::mount::UnmountFlags::empty()).unwrap();
+            assert_eq!(world.mode_and_group(&house.at(point)).0, 0, "{point}");
+            house.kernel.detach(&house.root, name(point), Detach::Normal).unwrap();
+            assert_eq!(house.entry(point), Entry::Absent);
+        }
+    });
+}
+
+#[test]
+fn only_a_file_system_of_a_server_has_one_to_end() {
+    real(|world| {
+        let house = House::new(world);
+        house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");
+        for at in ["volume", "absent"] {
+            assert!(!house.kernel.end_server(&house.root, name(at)).unwrap(), "{at}");
+        }
+    });
+}

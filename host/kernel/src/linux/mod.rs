@@ -17,6 +17,7 @@
 //! | `sub_paths` | parts of volumes, opened and made |
 //! | `detach_tree` | unmounting all that stands in a folder |
 //! | `usage` | how full volumes are |
+//! | `last_resorts` | servers that do not answer; hearing of changes of mounts |
 //! | `tree` | walking whole trees on several threads |
 //! | `ownership` | a volume's group and modes |
 //! | `id_map` | mounts with other ids |
@@ -48,6 +49,7 @@ mod host_path;
 mod id_map;
 mod inspect;
 mod ioctl;
+mod last_resorts;
 mod lock;
 mod loop_device;
 mod loop_table;
@@ -69,6 +71,7 @@ mod walk;
 pub(crate) use syscall::spawn;
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use self::inspect::Inspection;
@@ -140,6 +143,10 @@ impl Kernel for LinuxKernel {
 
     fn make_dirs(&self, directory: &Directory, rel: &Path, mode: u32) -> Result<Directory> {
         self.make_dirs_to(directory, rel, mode)
+    }
+
+    fn mount_changes(&self) -> Result<Option<OwnedFd>> {
+        last_resorts::mount_changes().map(Some)
     }
 
     fn names(&self, directory: &Directory) -> Result<Vec<OsString>> {

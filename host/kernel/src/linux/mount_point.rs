@@ -15,9 +15,9 @@ use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
 
-/// Mode of a mount point; it shows only while nothing is mounted there.
-const POINT_FOLDER_MODE: u32 = 0o750;
-const POINT_FILE_MODE: u32 = 0o640;
+/// Mode of a mount point. It shows only when somebody else has taken the mount away; then nobody shall write there in good faith.
+const POINT_MODE: u32 = 0;
+
 impl LinuxKernel {
     /// Makes the mount point, or accepts an empty one that is there. True if it was made.
     pub(super) fn make_mount_point(
@@ -28,10 +28,10 @@ impl LinuxKernel {
         shown: &Path,
     ) -> Result<bool> {
         let made = if folder {
-            rustix::fs::mkdirat(into, name, Mode::from_raw_mode(POINT_FOLDER_MODE))
+            rustix::fs::mkdirat(into, name, Mode::from_raw_mode(POINT_MODE))
         } else {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(POINT_FILE_MODE);
+            let mode = Mode::from_raw_mode(POINT_MODE);
             rustix::fs::openat(into, name, flags, mode).map(drop)
         };
         match made {

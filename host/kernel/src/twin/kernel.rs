@@ -1,6 +1,7 @@
 //! The trait, acted out on the twin's state.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -100,6 +101,10 @@ impl Kernel for TwinKernel {
                 state.walk(at, &[name]).map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         }
         Ok(self.directory(at, shown))
+    }
+
+    fn mount_changes(&self) -> Result<Option<OwnedFd>> {
+        Ok(None)
     }
 
     fn names(&self, directory: &Directory) -> Result<Vec<OsString>> {

@@ -30,6 +30,7 @@ mod filesystems;
 mod folders;
 mod host_path;
 mod kernel;
+mod last_resorts;
 mod loop_devices;
 pub mod machine;
 mod mounts;

@@ -101,9 +101,9 @@ impl State {
             Ok(at) => at,
             Err(Errno::NOENT) => {
                 let (content, mode) = if folder {
-                    (Content::Folder(std::collections::BTreeMap::new()), 0o750)
+                    (Content::Folder(std::collections::BTreeMap::new()), 0)
                 } else {
-                    (Content::File(Vec::new()), 0o640)
+                    (Content::File(Vec::new()), 0)
                 };
                 return self
                     .create(into, name, content, mode)

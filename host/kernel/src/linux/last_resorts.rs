@@ -1,0 +1,49 @@
+//! Ending connections to servers of FUSE file systems, and hearing of changes of the mount table.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::LinuxKernel;
+use super::stat::look;
+use super::walk::folder_fd;
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::{Kernel, Result};
+use crate::last_resorts::LastResorts;
+use crate::names::{check_name, label, text};
+use crate::step::Step;
+
+/// Bits of a device number that are the minor one, where the kernel keeps it in one word.
+const MINOR_BITS: u32 = 20;
+/// Changes of the mount table wake whoever polls this file.
+const MOUNT_TABLE: &str = "/proc/self/mountinfo";
+
+impl LastResorts for LinuxKernel {
+    fn end_server(&self, directory: &Directory, name: &OsStr) -> Result<bool> {
+        check_name(name)?;
+        let shown = label(&directory.label, name);
+        let mount = self.mount_at(directory, name)?;
+        let is_fuse = |fs_type: &str| fs_type == "fuse" || fs_type == "fuseblk" || fs_type.starts_with("fuse.");
+        if !mount.is_some_and(|mount| is_fuse(&mount.fs_type)) {
+            return Ok(false);
+        }
+        let seen = look(folder_fd(directory)?, name, self.ids())
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(&shown), errno))?;
+        let (major, minor) = seen.device();
+        // The kernel names a connection by the number of its file system's device.
+        let connection = format!("/sys/fs/fuse/connections/{}/abort", (major << MINOR_BITS) | minor);
+        let failed = |errno| KernelError::failed(Step::EndServer, connection.as_str(), errno);
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let abort = rustix::fs::openat(CWD, connection.as_str(), flags, Mode::empty()).map_err(failed)?;
+        rustix::io::write(&abort, b"1").map_err(failed)?;
+        Ok(true)
+    }
+}
+
+/// The mount table of this process, to be polled for `POLLPRI`.
+pub(super) fn mount_changes() -> Result<OwnedFd> {
+    rustix::fs::openat(CWD, MOUNT_TABLE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| KernelError::failed(Step::ListMounts, MOUNT_TABLE, errno))
+}
