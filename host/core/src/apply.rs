@@ -32,6 +32,7 @@ impl Core {
                 self.require_remount(&uid, turn);
                 self.try_again(&uid, turn);
             }
+            Event::Vanished { pod, volume } => self.vanished(&pod, &volume, turn),
             Event::ReportedInUse(volumes) => {
                 let reported = volumes.into_iter().collect();
                 turn.dirty.extend(self.reported_in_use.symmetric_difference(&reported).cloned());
@@ -116,6 +117,25 @@ impl Core {
                 turn.dirty.insert(name);
             }
         }
+    }
+
+    /// Somebody else took the mount away. It is as one that recovery found incomplete: set up again if it is wanted, else undone.
+    fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
+        // An operation that runs tells more of it when it ends.
+        if self.pending.is_taken(volume, Some(pod)) {
+            return;
+        }
+        let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
+        if mount.is_usable() {
+            mount.stage = Stage::RECOVERED;
+            mount.intact = false;
+            mount.ready_at = None;
+            let spec_name = mount.spec_name.clone();
+            self.publish_vanished(pod, volume, &spec_name, turn);
+        }
+        self.pending.reset(volume, pod, self.now);
+        turn.dirty.insert(volume.clone());
+        turn.touched.insert(pod.clone());
     }
 
     /// What kept a volume from being set up may be mended by the change of its source: it need not wait.

@@ -70,6 +70,13 @@ pub enum Event {
         /// Who.
         waiter: WaiterId,
     },
+    /// The pod's mount of the volume is gone, and no operation took it away.
+    Vanished {
+        /// The pod.
+        pod: PodUid,
+        /// The volume.
+        volume: UniqueVolumeName,
+    },
     /// What the pod's volumes follow may have changed: volumes that follow their source are set up again, at once even if that has just
     /// failed.
     SourceChanged {

@@ -57,6 +57,19 @@ impl Core {
         self.publish_operation(operation, EventKind::Warning, "VolumeOverdue", &message, turn);
     }
 
+    pub(crate) fn publish_vanished(
+        &self,
+        pod: &PodUid,
+        volume: &UniqueVolumeName,
+        spec_name: &SpecName,
+        turn: &mut Turn,
+    ) {
+        let message = format!(
+            "volume \"{spec_name}\" is not mounted any more, and volhost did not unmount it; it is set up again, and containers that have been started may have to be restarted to see it"
+        );
+        self.publish(EventKind::Warning, "VolumeVanished", Some(pod), Some(volume), message, turn);
+    }
+
     pub(crate) fn publish_hindrance(
         &self,
         volume: &UniqueVolumeName,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{OperationView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
 
@@ -100,6 +100,19 @@ impl Core {
             failures: activity.failed.map_or(0, |failed| failed.failures),
             ..empty_view(self.state_of(uid, name, wanted, mount))
         }
+    }
+
+    /// Whether a pod of this uid is wanted, or something of one is mounted, or may be.
+    pub fn knows(&self, uid: &PodUid) -> bool {
+        self.desired.pod(uid).is_some() || self.actual.has_mounts_of(uid)
+    }
+
+    /// The pod's volume that stands for certain in the folder of this name.
+    pub fn standing_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
+        self.actual.volumes_of(uid).find(|name| {
+            self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin)
+                && self.actual.mount(name, uid).is_some_and(|mount| mount.is_usable() && mount.spec_name == *spec_name)
+        })
     }
 
     /// Volumes that no pod uses and that are still attached or staged, or may be.

@@ -15,6 +15,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
             let unresolved = told.unresolved.iter().map(|volume| format!("{}?", volume.outer_name));
             format!("{} is wanted with [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
         }
+        Event::Vanished { pod, volume } => format!("the mount of {volume} for {pod} has vanished"),
         Event::PodGone { uid } => format!("{uid} is gone"),
         Event::OperationDone { id, report } => {
             let end = report

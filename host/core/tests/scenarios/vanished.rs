@@ -1,0 +1,59 @@
+//! Mounts that somebody else takes away.
+
+use volhost_core::Event;
+use volhost_model::FailureClass;
+use volhost_model::view::VolumeState;
+
+use crate::kit::*;
+
+fn vanishes(world: &mut World, pod: &str, name: &str) -> Vec<String> {
+    let volume = plain(pod, name).unique_name;
+    world.step(Event::Vanished { pod: uid(pod), volume })
+}
+
+fn mounted() -> World {
+    let mut world = World::new();
+    world.desire("a", vec![plain("a", "data")]);
+    world.settle();
+    world.notices.clear();
+    world
+}
+
+#[test]
+fn a_mount_that_vanished_is_told_and_set_up_again() {
+    let mut world = mounted();
+    assert_eq!(vanishes(&mut world, "a", "data"), ["volume_mount data a"]);
+    assert_eq!(world.reasons(), ["VolumeVanished"]);
+    assert!(world.core.mounted_volumes_of(&uid("a")).is_empty(), "nobody may count on it");
+    world.settle();
+    assert_eq!(world.state("a", "data"), VolumeState::Mounted);
+}
+
+#[test]
+fn one_that_cannot_be_set_up_again_is_uncertain_and_undone_when_unwanted() {
+    let mut world = mounted();
+    vanishes(&mut world, "a", "data");
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert_eq!(world.state("a", "data"), VolumeState::Uncertain, "what stands there now nobody knows");
+    assert_eq!(world.gone("a"), ["volume_unmount data a"]);
+}
+
+#[test]
+fn what_an_operation_takes_away_has_not_vanished() {
+    let mut world = mounted();
+    assert_eq!(world.gone("a"), ["volume_unmount data a"]);
+    world.notices.clear();
+    assert!(vanishes(&mut world, "a", "data").is_empty() && world.notices.is_empty());
+    world.done("volume_unmount data a");
+    assert!(vanishes(&mut world, "a", "data").is_empty() && world.notices.is_empty(), "it is gone already");
+}
+
+#[test]
+fn a_failed_unmount_is_tried_at_once_when_the_mount_is_gone_after_all() {
+    let mut world = mounted();
+    world.gone("a");
+    world.fails("volume_unmount data a", FailureClass::Uncertain);
+    assert_eq!(vanishes(&mut world, "a", "data"), ["volume_unmount data a"]);
+    world.done("volume_unmount data a");
+    assert!(world.core.pods().is_empty());
+}
