@@ -240,7 +240,9 @@ impl CallError {
                 FailureClass::Uncertain
             }
             // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away.
-            Self::Lied { function: Function::TearDown | Function::UnmountDevice, .. } => FailureClass::Uncertain,
+            Self::Lied { function: Function::TearDown | Function::UnmountDevice | Function::Detach, .. } => {
+                FailureClass::Uncertain
+            }
             Self::Plugin(_) | Self::Lied { .. } | Self::Lacks { .. } => FailureClass::Final,
             Self::Trap { changed, .. }
             | Self::Deadline { changed, .. }
