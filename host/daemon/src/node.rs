@@ -29,6 +29,7 @@ use crate::engine::operation::Workshop;
 use crate::engine::records::Records;
 use crate::engine::serve::{Engine, Inputs};
 use crate::engine::sources::Sources;
+use crate::engine::standing::StandingMounts;
 use crate::engine::world::World;
 use crate::manifest::{self, ManifestFolder};
 use crate::metrics::Exposition;
@@ -219,6 +220,7 @@ impl Node {
             Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop, options.bounds.plugin_time)));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop);
+        reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
         let inputs =
@@ -234,7 +236,7 @@ impl Node {
         self.handle.clone()
     }
 
-    /// Reads the plugin folder and the manifest folder again.
+    /// Reads the plugin folder and the manifest folder again, and looks for what gone pods have left.
     pub fn reload(&self) {
         for reload in &self.reload {
             reload.notify_one();
@@ -306,6 +308,7 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
         root,
         records: Records::new(kernel.clone(), state),
         plugins: registry.clone(),
+        standing: StandingMounts::default(),
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();

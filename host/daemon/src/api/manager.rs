@@ -214,6 +214,15 @@ impl VolumeManager for ManagerService {
         Ok(Response::new(watch::drain(self.engine.clone(), timeout, self.shutdown.clone())))
     }
 
+    async fn force_unmount(
+        &self,
+        request: Request<pb::ForceUnmountRequest>,
+    ) -> Result<Response<pb::ForceUnmountResponse>, Status> {
+        let pb::ForceUnmountRequest { pod, volume, end_server } = request.into_inner();
+        let forced = self.until_shutdown(self.engine.force_unmount(selector(pod)?, volume, end_server)).await?;
+        Ok(Response::new(pb::ForceUnmountResponse { server_ended: forced.server_ended }))
+    }
+
     async fn get_mounts(&self, request: Request<pb::PodRequest>) -> Result<Response<pb::GetMountsResponse>, Status> {
         let pod = selector(request.into_inner().pod)?;
         let mounts = self.until_shutdown(self.engine.mounts(pod)).await?;

@@ -85,7 +85,7 @@ pub(super) enum Command {
     /// Every option can be given here, as a variable of the environment (VOLHOST_ROOT_DIR for --root-dir), or in a TOML file
     /// (root-dir = "..."). The command line wins over the environment, and that over the file.
     #[command(
-        after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again."
+        after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again, and looks for what gone pods have left."
     )]
     Run(Box<RunArguments>),
     /// List pods, volumes, plugins or operations
@@ -126,6 +126,11 @@ pub(super) enum Command {
         after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end."
     )]
     Drain(DrainArguments),
+    /// Take a volume out of sight whose storage does not answer; what was not written yet may be lost
+    #[command(
+        after_help = "For a pod that is gone and whose volume cannot be unmounted, and for a volume that hangs while it is mounted. It is told as an event. The kernel lets go of the file system with its last user."
+    )]
+    ForceUnmount(ForceUnmountArguments),
     /// Look into plugin files; needs no daemon
     Plugin {
         /// What to do.
@@ -366,6 +371,16 @@ pub(super) struct DeleteArguments {
     pub(super) kind: PodKind,
     /// Which: NS/NAME, or NAME in the namespace `default`
     pub(super) name: String,
+}
+
+/// `force-unmount`.
+#[derive(Debug, Args)]
+pub(super) struct ForceUnmountArguments {
+    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`
+    pub(super) name: String,
+    /// If it is a FUSE file system, end the connection to its server first: whoever waits for it gets an error
+    #[arg(long)]
+    pub(super) end_server: bool,
 }
 
 /// `drain`.

@@ -19,6 +19,7 @@ mod describe;
 mod drain;
 mod error;
 mod events;
+mod force_unmount;
 mod format;
 mod get;
 mod list;
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
+            Command::ForceUnmount(arguments) => force_unmount::run(&arguments, &socket, output).await,
             Command::Top(arguments) => top::run(&arguments, &socket, output).await,
             Command::Metrics => metrics::print(&socket, output).await,
             Command::Version { .. } => version::print(&socket, output).await,

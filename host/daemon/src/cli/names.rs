@@ -19,6 +19,19 @@ pub(super) fn pod(text: &str, namespace: Option<&str>) -> Result<pb::PodSelector
     Ok(PodSelector::Name { namespace: namespace.to_owned(), name: name.to_owned() }.into())
 }
 
+/// A pod's volume, `NS/POD/VOLUME`, or `POD/VOLUME` in the namespace `default`.
+///
+/// # Errors
+/// [`CliError::Usage`] when it is neither.
+pub(super) fn volume(text: &str) -> Result<(pb::PodSelector, String), CliError> {
+    let unnamed = || CliError::Usage(format!("{text:?} names no pod's volume; write NAMESPACE/POD/VOLUME"));
+    let (of_pod, volume) = text.rsplit_once('/').ok_or_else(unnamed)?;
+    if volume.is_empty() {
+        return Err(unnamed());
+    }
+    Ok((pod(of_pod, None).map_err(|_| unnamed())?, volume.to_owned()))
+}
+
 /// An object of events as typed (`pod/NS/NAME`), as events write it (`pod NS/NAME`).
 ///
 /// # Errors

@@ -64,11 +64,14 @@ impl Engine {
             }
             Request::StatesSynced(answer) => reply(answer, self.is_synced()),
             Request::Drain { timeout, answer } => self.drain(timeout, answer),
+            Request::ForceUnmount { pod, volume, end_server, answer } => {
+                self.force_unmount(&pod, &volume, end_server, answer);
+            }
         }
     }
 
     /// The pod's uid, if the sources or the world know it.
-    fn find(&self, pod: &PodSelector) -> Result<PodUid, RequestError> {
+    pub(super) fn find(&self, pod: &PodSelector) -> Result<PodUid, RequestError> {
         let unknown = |text: &str| RequestError::UnknownPod(text.to_owned());
         match pod {
             PodSelector::Uid(text) => {
@@ -225,6 +228,6 @@ fn reason(volume: &VolumeView) -> String {
 }
 
 /// Answers. A caller that has gone away wants no answer.
-fn reply<T>(answer: oneshot::Sender<T>, value: T) {
+pub(super) fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     let _ = answer.send(value);
 }

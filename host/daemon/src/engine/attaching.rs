@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Attachment, CallContext, Capability, Plugin};
+use volhost_runtime::{Attachment, CallContext, CallError, Capability, Function, Plugin};
 
 use super::device_records::DeviceRecord;
 use super::layout;
@@ -63,7 +63,7 @@ impl Workshop {
         let plugin = self.tear_down_plugin(operation, None).ok_or_else(|| not_loaded(&operation.plugin, STEP))?;
         if plugin.exports(Capability::Attacher) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
-            let outcome = plugin.detach(call, name);
+            let outcome = plugin.detach(call, name).and_then(|()| detached(&plugin, call, name));
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
         }
@@ -159,5 +159,16 @@ impl Workshop {
             Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(kernel_failure(step, FailureClass::Uncertain, &error)),
         }
+    }
+}
+
+/// The plugin's word against its own: what it calls detached it must not find attached. That it cannot say is no proof of a lie.
+fn detached(plugin: &Plugin, call: &CallContext, name: &str) -> Result<(), CallError> {
+    match plugin.are_attached(call, &[name.to_owned()]).as_deref() {
+        Ok([true]) => Err(CallError::Lied {
+            function: Function::Detach,
+            found: "it still finds the volume attached to this node".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }

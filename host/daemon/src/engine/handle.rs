@@ -7,6 +7,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, UsageView};
 
+use super::forced::Forced;
 use super::manifest_text::Manifest;
 use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
 use crate::metrics::Exposition;
@@ -184,6 +185,19 @@ impl EngineHandle {
     /// [`RequestError::Stopping`].
     pub async fn states_synced(&self) -> Result<bool, RequestError> {
         self.ask(Request::StatesSynced).await
+    }
+
+    /// Takes a volume's mount out of sight, whoever uses it; with `end_server`, ends the connection to its FUSE server first.
+    ///
+    /// # Errors
+    /// [`RequestError::Invalid`] when the pod has no such volume, or still wants it and has it; [`RequestError::Failed`] with the kernel's words.
+    pub async fn force_unmount(
+        &self,
+        pod: PodSelector,
+        volume: String,
+        end_server: bool,
+    ) -> Result<Forced, RequestError> {
+        self.ask(|answer| Request::ForceUnmount { pod, volume, end_server, answer }).await?
     }
 
     /// Takes every volume away. Answers with what is left when the time is over; empty when all is gone.

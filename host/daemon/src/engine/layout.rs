@@ -3,6 +3,7 @@
 //! ```text
 //! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
 //! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
+//! ROOT/pods/UID/volume-subpaths/                     parts of volumes, mounted for containers
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
@@ -22,6 +23,8 @@ pub const PODS: &str = "pods";
 pub const VOLUMES: &str = "volumes";
 /// The devices' folder of a pod, or of a plugin.
 pub const VOLUME_DEVICES: &str = "volumeDevices";
+/// The folder of a pod's mounts of parts of volumes.
+pub const SUB_PATHS: &str = "volume-subpaths";
 /// The folder of what plugins have on the node.
 pub const PLUGINS: &str = "plugins";
 /// The folder of a plugin's mounts for the node.

@@ -15,6 +15,8 @@
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
 //! | `attaching`, `devices`, `mounting`, `block`, `expansion` | what each operation does |
 //! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
+//! | [`orphans`], `sweep` | folders of pods that nobody knows |
+//! | [`standing`], `vanished`, [`forced`] | mounts that go without an operation |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
 mod answers;
@@ -26,12 +28,14 @@ mod devices;
 pub mod event_log;
 pub mod executor;
 mod expansion;
+pub mod forced;
 pub mod handle;
 pub mod lane;
 pub mod layout;
 pub mod manifest_text;
 mod mounting;
 pub mod operation;
+pub mod orphans;
 pub mod records;
 pub mod recovery;
 mod recovery_devices;
@@ -40,6 +44,9 @@ pub mod running;
 pub mod serve;
 pub mod sink;
 pub mod sources;
+pub mod standing;
+mod sweep;
+mod vanished;
 pub mod world;
 
 pub use handle::EngineHandle;

@@ -5,12 +5,13 @@ use std::ffi::OsStr;
 use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_kernel::{Detach, Directory, Entry, KernelError};
-use volhost_model::{Failure, FailureClass};
+use volhost_model::{Failure, FailureClass, PodUid};
 use volhost_runtime::{CallContext, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
 use super::records::{Record, Stands};
+use super::standing::VolumePlace;
 
 impl Workshop {
     /// Finds the volume's device if it is attached, mounts it for the node if it has to be, then for the pod, and brings it to the size
@@ -44,7 +45,10 @@ impl Workshop {
         };
         // From here on the volume stands: whatever fails, it may be in use.
         let stands = match self.kernel.entry(&parent, OsStr::new(operation.spec_name.as_str())) {
-            Ok(Entry::Mount(_)) => Stands::Mount,
+            Ok(Entry::Mount(_)) => {
+                self.standing.stands(volume_place(operation, &pod.uid));
+                Stands::Mount
+            }
             Ok(_) => Stands::Folder,
             Err(error) => return Err(kernel_failure("MountVolume.Check", FailureClass::Uncertain, &error)),
         };
@@ -66,6 +70,7 @@ impl Workshop {
         let Some(pod) = &operation.pod_uid else {
             return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
         };
+        self.standing.leaves(&volume_place(operation, pod));
         let parent = self
             .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
@@ -112,12 +117,7 @@ impl Workshop {
         }
     }
 
-    fn pod_target(
-        &self,
-        parent: &Directory,
-        operation: &Operation,
-        pod: volhost_model::PodUid,
-    ) -> Result<Target, Failure> {
+    fn pod_target(&self, parent: &Directory, operation: &Operation, pod: PodUid) -> Result<Target, Failure> {
         let place = self.place(parent, operation.spec_name.as_str())?;
         Ok(Target {
             parent: place.parent,
@@ -127,4 +127,8 @@ impl Workshop {
             device_mount: self.device_mount(operation)?,
         })
     }
+}
+
+fn volume_place(operation: &Operation, pod: &PodUid) -> VolumePlace {
+    VolumePlace { pod: pod.clone(), plugin: operation.plugin.clone(), spec_name: operation.spec_name.clone() }
 }

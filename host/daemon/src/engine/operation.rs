@@ -19,6 +19,7 @@ use volhost_runtime::{CallContext, CallError, Place, Plugin};
 
 use super::layout;
 use super::records::Records;
+use super::standing::StandingMounts;
 use crate::plugins::PluginRegistry;
 
 /// What every operation works with.
@@ -32,6 +33,8 @@ pub struct Workshop {
     pub records: Records,
     /// The plugins.
     pub plugins: Arc<PluginRegistry>,
+    /// The mounts that stand in pods' folders.
+    pub standing: StandingMounts,
 }
 
 /// What an operation learns on its way, whatever its result.

@@ -13,6 +13,7 @@ use super::layout;
 use super::operation::Workshop;
 use super::records::{Record, Stands};
 use super::recovery_devices::FoundDevices;
+use super::standing::VolumePlace;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -69,13 +70,7 @@ impl Workshop {
                 continue;
             };
             let (before, unread) = (found.volumes.len(), found.problems.len());
-            for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
-                match self.kernel.walk(&pods, &Path::new(pod.as_str()).join(kind)) {
-                    Ok(folder) => self.recover_pod(&pod, &folder, &path.join(kind), devices, found),
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
-                }
-            }
+            self.recover_volumes_of(&pod, devices, found);
             if found.volumes.len() == before
                 && found.problems.len() == unread
                 && let Err(error) = self.forget_pod(&pod)
@@ -84,6 +79,18 @@ impl Workshop {
             }
         }
         Ok(())
+    }
+
+    /// Notes the volumes that stand in a pod's folder, or may.
+    pub(super) fn recover_volumes_of(&self, pod: &PodUid, devices: &FoundDevices, found: &mut Recovery) {
+        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
+            let path = Path::new(layout::PODS).join(pod.as_str()).join(kind);
+            match self.open_if_there(&path) {
+                Ok(Some(folder)) => self.recover_pod(pod, &folder, &path, devices, found),
+                Ok(None) => {}
+                Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
     }
 
     fn recover_pod(&self, pod: &PodUid, folder: &Directory, path: &Path, devices: &FoundDevices, found: &mut Recovery) {
@@ -134,6 +141,10 @@ impl Workshop {
                     _ => None,
                 };
                 digests.extend(record.as_ref().map(|record| record.digest.clone()));
+                if stands == Some(Stands::Mount) {
+                    let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
+                    self.standing.stands(VolumePlace { pod, plugin, spec_name });
+                }
                 let source = source.map(|mount| mount.source);
                 let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record };
                 standing.push(recovered(place, devices));

@@ -8,6 +8,7 @@ use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
 
+use super::forced::Forced;
 use super::manifest_text::Manifest;
 
 /// A pod as callers name it.
@@ -45,6 +46,9 @@ pub enum RequestError {
     /// The object belongs to another source.
     #[error("{0}")]
     Conflict(String),
+    /// It was tried, and failed.
+    #[error("{0}")]
+    Failed(String),
     /// The engine is ending.
     #[error("volhost is shutting down")]
     Stopping,
@@ -191,6 +195,17 @@ pub enum Request {
     },
     /// Whether recovery is complete and every source has been read once.
     StatesSynced(oneshot::Sender<bool>),
+    /// Take a volume's mount out of sight, whoever uses it.
+    ForceUnmount {
+        /// Whose.
+        pod: PodSelector,
+        /// Its name in the pod, or in the pod's folder.
+        volume: String,
+        /// End the connection to the server of a FUSE file system first.
+        end_server: bool,
+        /// Done.
+        answer: oneshot::Sender<Result<Forced, RequestError>>,
+    },
     /// Take every volume away; answered when nothing is left or the time is over.
     Drain {
         /// At most this long.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -15,6 +15,8 @@ use super::executor::FromOperation;
 use super::recovery::Recovery;
 use super::requests::{PodSelector, Request};
 use super::sources::{Effects, Sources};
+use super::sweep::{Found, Sweep};
+use super::vanished;
 use super::world::{WaitAnswer, World};
 use crate::manifest::Changes;
 use crate::plugins::{PluginChanges, PluginRegistry};
@@ -46,6 +48,7 @@ pub struct Engine {
     pub(super) draining: Vec<Draining>,
     pub(super) drained: bool,
     pub(super) expected: Vec<Expected>,
+    pub(super) sweep: Sweep,
     synced: bool,
 }
 
@@ -82,8 +85,14 @@ impl Engine {
             draining: Vec::new(),
             drained: false,
             expected: Vec::new(),
+            sweep: Sweep::default(),
             synced: false,
         }
+    }
+
+    /// What makes the engine look at once for what gone pods have left.
+    pub fn sweeping(&self) -> Arc<Notify> {
+        self.sweep.asked.clone()
     }
 
     /// Takes over what recovery found. To be called before anything else happens.
@@ -122,6 +131,11 @@ impl Engine {
     /// Serves until `shutdown`, then lets running operations end for at most `grace`. Returns whether everything was drained.
     pub async fn run(mut self, mut inputs: Inputs, shutdown: CancellationToken, grace: Duration) -> bool {
         let mut reports = Vec::with_capacity(BATCH);
+        let (answers, mut found) = mpsc::unbounded_channel();
+        self.watch_mounts(answers.clone());
+        self.sweep.answers = Some(answers);
+        let asked = self.sweep.asked.clone();
+        self.tidy();
         loop {
             let wake = self.next_wake();
             tokio::select! {
@@ -142,11 +156,28 @@ impl Engine {
                 }
                 Some(changes) = inputs.manifests.recv() => self.manifests_changed(changes),
                 Some(changes) = inputs.plugins.recv() => self.plugins_changed(changes),
+                Some(found) = found.recv() => self.swept(found),
+                () = asked.notified() => self.sweep_now(),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.world.wake(),
             }
             self.tidy();
         }
         self.finish(inputs, grace).await
+    }
+
+    /// Has mounts told that go away without an operation.
+    fn watch_mounts(&self, answers: mpsc::UnboundedSender<Found>) {
+        let changes = match self.workshop.kernel.mount_changes() {
+            Ok(Some(changes)) => changes,
+            Ok(None) => return,
+            Err(error) => return warn!(%error, "mounts that others take away will not be noticed"),
+        };
+        let watching = vanished::watch(changes, Arc::downgrade(&self.workshop), answers);
+        tokio::spawn(async move {
+            if let Err(error) = watching.await {
+                warn!(%error, "mounts that others take away are not noticed any more");
+            }
+        });
     }
 
     async fn finish(mut self, mut inputs: Inputs, grace: Duration) -> bool {
@@ -177,7 +208,7 @@ impl Engine {
         let draining = self.draining.iter().map(|draining| draining.deadline);
         let expected = self.expected.iter().map(|expected| expected.deadline);
         let relief = self.world.executor.next_relief().map(Instant::from_std);
-        world.into_iter().chain(draining).chain(expected).chain(relief).min()
+        world.into_iter().chain(draining).chain(expected).chain(relief).chain(self.sweep.due).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {
@@ -194,6 +225,7 @@ impl Engine {
         if !self.synced {
             self.synced = true;
             self.world.feed(Event::SourcesSynced);
+            self.sweep.due = Some(Instant::now());
         }
     }
 
@@ -250,6 +282,7 @@ impl Engine {
 
     /// What is due after every turn.
     fn tidy(&mut self) {
+        self.sweep_when_due();
         self.answer_drains();
         self.give_up_expected();
         self.world.forget_gone_waiters();
@@ -259,7 +292,11 @@ impl Engine {
     /// A volume of the pod is gone: if it was the last, so are its folders, and perhaps a plugin that was only kept for it.
     fn unmounted_from(&mut self, pod: PodUid) {
         if self.world.core.pod(&pod).is_none() {
-            self.world.forget_pod_folders(pod);
+            if self.is_synced() {
+                self.clean_pod_folder(&pod);
+            } else {
+                self.world.forget_pod_folders(pod);
+            }
             self.forget_unused_plugins();
         }
     }

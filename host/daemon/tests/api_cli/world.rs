@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use volhost::engine::EngineHandle;
+use volhost::engine::forced::Forced;
 use volhost::engine::requests::{
     AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
@@ -133,6 +134,9 @@ impl Fake {
                     Some(left) => drop(answer.send(left)),
                     None => held.push(Request::Drain { timeout, answer }),
                 }
+            }
+            Request::ForceUnmount { pod, answer, .. } => {
+                drop(answer.send(known(&pod, &world).map(|()| Forced { server_ended: true })));
             }
             #[expect(unreachable_patterns, reason = "requests that come later concern other tests")]
             _ => {}

@@ -29,6 +29,11 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
     let filter = query.filter.clone();
     let mut found = list::all(&mut client, socket, query).await?;
     if found.is_empty() {
+        if kind == Kind::Pods
+            && let Some(text) = gone_pod(&arguments.name, output, &mut client, socket).await?
+        {
+            return output.write(&text);
+        }
         return Err(CliError::Failed(format!("no {what} {} found; `volhost get {what}s` lists all", arguments.name)));
     }
     let volumes = found.iter_mut().flat_map(View::volumes);
@@ -51,6 +56,22 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
         output.write(&text.finish())?;
     }
     Ok(())
+}
+
+/// A pod that is not known any more, as far as events tell of it: its folder may hold something still. `name` is its name or its uid.
+async fn gone_pod(name: &str, output: &Output, client: &mut Client, socket: &Path) -> Result<Option<String>, CliError> {
+    let mut events = list::all(client, socket, Query::events(format!("pod {name}"))).await?;
+    if events.is_empty() && !name.contains('/') {
+        events = list::all(client, socket, Query::events(format!("pod default/{name}"))).await?;
+    }
+    if events.is_empty() {
+        return Ok(None);
+    }
+    let mut text = Text::new(output.colour());
+    text.field("Name", name);
+    text.field("Status", "Gone: no source names it, and no volume of it is known");
+    text.table("Events", Kind::Events, &events);
+    Ok(Some(text.finish()))
 }
 
 async fn describe_volume(

@@ -1,0 +1,58 @@
+//! Which volumes stand as mounts in pods' folders, as far as operations and recovery say: what the kernel's table is held against.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use volhost_model::names::{PluginName, PodUid, SpecName};
+
+use super::layout;
+
+/// The place of one volume in a pod's folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumePlace {
+    /// The pod.
+    pub pod: PodUid,
+    /// The plugin.
+    pub plugin: PluginName,
+    /// The folder's name.
+    pub spec_name: SpecName,
+}
+
+impl VolumePlace {
+    /// Its path below the root folder.
+    pub fn path(&self) -> PathBuf {
+        layout::plugin_folder(&self.pod, &self.plugin).join(self.spec_name.as_str())
+    }
+}
+
+/// The places where mounts stand. Operations write it from their threads.
+#[derive(Debug, Default)]
+pub struct StandingMounts(Mutex<BTreeSet<VolumePlace>>);
+
+impl StandingMounts {
+    /// Every change is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<VolumePlace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A mount stands there, and is to stay.
+    pub fn stands(&self, place: VolumePlace) {
+        self.lock().insert(place);
+    }
+
+    /// What stands there is about to be taken away.
+    pub fn leaves(&self, place: &VolumePlace) {
+        self.lock().remove(place);
+    }
+
+    /// Whether a mount is to stand there.
+    pub fn has(&self, place: &VolumePlace) -> bool {
+        self.lock().contains(place)
+    }
+
+    /// All places.
+    pub fn all(&self) -> Vec<VolumePlace> {
+        self.lock().iter().cloned().collect()
+    }
+}

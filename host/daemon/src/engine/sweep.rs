@@ -1,0 +1,155 @@
+//! Looking for the folders of pods that nobody knows: when every source has spoken, after the last volume of a pod, on SIGHUP, and now
+//! and then.
+//!
+//! ```text
+//!  due ──> names in pods/ (thread) ──> nobody knows them? ──> clean each (thread) ──> volumes ──> the state machine
+//!                                                                            └──> left over ──> told, once
+//! ```
+//!
+//! Before every source has spoken completely nothing is looked for (rule R2). A folder that hangs holds a thread and no other pod's folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tracing::warn;
+use volhost_core::Event;
+use volhost_model::names::PodUid;
+use volhost_model::view::EventKind;
+
+use super::forced::{Forced, ForcedVolume};
+use super::layout;
+use super::orphans::Orphan;
+use super::serve::Engine;
+use super::standing::VolumePlace;
+
+/// How often the pods' folder is looked through although nothing happens. What was left by others is in nobody's way meanwhile.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// What a thread has found.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The pods that have a folder.
+    Folders(Vec<PodUid>),
+    /// What one of them holds.
+    Orphan(PodUid, Orphan),
+    /// Mounts that are gone and that no operation took away.
+    Vanished(Vec<VolumePlace>),
+    /// A volume was forced out of sight.
+    Forced(ForcedVolume, Forced),
+}
+
+/// What is known of the folders of pods that nobody knows.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    /// Where threads answer; none before the engine runs.
+    pub(super) answers: Option<mpsc::UnboundedSender<Found>>,
+    /// Somebody wants it now.
+    pub(super) asked: Arc<Notify>,
+    /// When the pods' folder is looked through next; none while it is, and before every source has spoken.
+    pub(super) due: Option<Instant>,
+    /// Pods whose folders are being cleaned.
+    cleaning: BTreeSet<PodUid>,
+    /// What was told of which pod.
+    told: BTreeMap<PodUid, Vec<String>>,
+}
+
+impl Engine {
+    /// Looks through the pods' folder, if it is time.
+    pub(super) fn sweep_when_due(&mut self) {
+        let Some(answers) = self.sweep.answers.clone() else { return };
+        if self.sweep.due.is_none_or(|due| due > Instant::now()) {
+            return;
+        }
+        self.sweep.due = None;
+        let workshop = self.workshop.clone();
+        tokio::task::spawn_blocking(move || {
+            let names = workshop
+                .open_if_there(Path::new(layout::PODS))
+                .and_then(|pods| pods.map_or(Ok(Vec::new()), |pods| workshop.kernel.names(&pods)));
+            let names = names.unwrap_or_else(|error| {
+                warn!(%error, "the pods' folder cannot be looked through for what gone pods have left");
+                Vec::new()
+            });
+            // What is no pod's was told by recovery.
+            let pods = names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok()).collect();
+            // Nobody listens any more only when the engine ends.
+            let _ = answers.send(Found::Folders(pods));
+        });
+    }
+
+    /// Looks through the pods' folder now, unless that is going on, or would be too early.
+    pub(super) fn sweep_now(&mut self) {
+        self.sweep.due = self.sweep.due.map(|_| Instant::now());
+    }
+
+    /// Takes what a thread has found.
+    pub(super) fn swept(&mut self, found: Found) {
+        match found {
+            Found::Folders(pods) => {
+                self.sweep.due = Some(Instant::now() + EVERY);
+                let there: BTreeSet<&PodUid> = pods.iter().collect();
+                self.sweep.told.retain(|pod, _| there.contains(pod));
+                for pod in &pods {
+                    self.clean_pod_folder(pod);
+                }
+            }
+            Found::Orphan(pod, orphan) => {
+                self.sweep.cleaning.remove(&pod);
+                if !self.is_nobodys(&pod) {
+                    return;
+                }
+                for volume in orphan.volumes {
+                    self.world.feed(Event::Recovered(volume));
+                }
+                self.tell_left(pod, orphan.left);
+            }
+            Found::Vanished(places) => {
+                for VolumePlace { pod, plugin, spec_name } in places {
+                    if let Some(volume) = self.world.core.standing_in(&pod, &plugin, &spec_name).cloned() {
+                        self.world.feed(Event::Vanished { pod, volume });
+                    }
+                }
+            }
+            Found::Forced(volume, how) => self.forced(volume, how),
+        }
+    }
+
+    /// Cleans the folder of a pod that nobody knows, on a thread that may block.
+    pub(super) fn clean_pod_folder(&mut self, pod: &PodUid) {
+        let Some(answers) = self.sweep.answers.clone() else { return };
+        if !self.is_nobodys(pod) || !self.sweep.cleaning.insert(pod.clone()) {
+            return;
+        }
+        let (workshop, pod) = (self.workshop.clone(), pod.clone());
+        tokio::task::spawn_blocking(move || {
+            let orphan = workshop.clean_orphan(&pod);
+            let _ = answers.send(Found::Orphan(pod, orphan));
+        });
+    }
+
+    /// No pod of this uid is wanted, and nothing of one is mounted, or may be.
+    fn is_nobodys(&self, pod: &PodUid) -> bool {
+        self.is_synced() && !self.world.core.knows(pod)
+    }
+
+    fn tell_left(&mut self, pod: PodUid, left: Vec<String>) {
+        // A pod that has finished is known to its source, and its folder is nobody else's business.
+        if left.is_empty() || self.sources.knows(&pod) {
+            self.sweep.told.remove(&pod);
+            return;
+        }
+        if self.sweep.told.get(&pod) == Some(&left) {
+            return;
+        }
+        let message = format!(
+            "the pod is gone, and its folder holds what volhost did not make, or cannot remove: {}; look at it, and remove it if nobody needs it",
+            left.join(", ")
+        );
+        self.world.tell(EventKind::Warning, "OrphanedPod", &format!("pod {pod}"), &message);
+        self.sweep.told.insert(pod, left);
+    }
+}

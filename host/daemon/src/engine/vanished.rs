@@ -1,0 +1,86 @@
+//! Mounts that go away without the host: unmounted by a person or a program, or by their own server when it died.
+//!
+//! ```text
+//!  the kernel's mount table changes ──> which of the mounts that should stand are missing? (thread) ──> the state machine
+//!            ^                                                                         │
+//!            └──────────── after a pause, so that a busy node looks once a second ─────┘
+//! ```
+//!
+//! Until the volume is set up again the folder below the mount shows. It has mode 0, so that only a process that may override modes writes
+//! there; what it wrote keeps the volume from being mounted over it, and the pod is told.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::warn;
+use volhost_kernel::{Entry, KernelError};
+
+use super::layout;
+use super::operation::Workshop;
+use super::standing::VolumePlace;
+use super::sweep::Found;
+
+/// The least time between two looks. A busy node changes its mounts hundreds of times a second, and a look at 10,000 takes tens of milliseconds.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Reports vanished mounts until the engine ends. `changes` is what [`volhost_kernel::Kernel::mount_changes`] gave.
+///
+/// # Errors
+/// When the runtime cannot wait for the mount table.
+pub(super) async fn watch(
+    changes: OwnedFd,
+    workshop: Weak<Workshop>,
+    answers: UnboundedSender<Found>,
+) -> io::Result<()> {
+    let changes = AsyncFd::with_interest(changes, Interest::PRIORITY)?;
+    loop {
+        tokio::select! {
+            ready = changes.ready(Interest::PRIORITY) => ready?.clear_ready(),
+            () = answers.closed() => return Ok(()),
+        }
+        let Some(workshop) = workshop.upgrade() else { return Ok(()) };
+        match tokio::task::spawn_blocking(move || workshop.vanished()).await {
+            Ok(Ok(places)) if places.is_empty() => {}
+            Ok(Ok(places)) => drop(answers.send(Found::Vanished(places))),
+            Ok(Err(error)) => warn!(%error, "the mount table cannot be looked through for mounts that have vanished"),
+            Err(error) => warn!(%error, "the look for vanished mounts ended early"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = answers.closed() => return Ok(()),
+        }
+    }
+}
+
+impl Workshop {
+    /// The volumes that should stand as mounts and do not. Nothing that is mounted is entered.
+    ///
+    /// # Errors
+    /// When the mount table cannot be read.
+    pub fn vanished(self: &Arc<Self>) -> Result<Vec<VolumePlace>, KernelError> {
+        let expected = self.standing.all();
+        if expected.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there: HashSet<PathBuf> =
+            self.kernel.mounts_below(&self.root)?.into_iter().map(|mount| mount.point).collect();
+        let missing = expected.into_iter().filter(|place| !there.contains(&place.path()));
+        // An operation may have taken it away, or set it up, since the table was read.
+        Ok(missing.filter(|place| !self.is_mounted(place) && self.standing.has(place)).collect())
+    }
+
+    fn is_mounted(&self, place: &VolumePlace) -> bool {
+        let Ok(Some(folder)) = self.open_if_there(&layout::plugin_folder(&place.pod, &place.plugin)) else {
+            return false;
+        };
+        matches!(self.kernel.entry(&folder, OsStr::new(place.spec_name.as_str())), Ok(Entry::Mount(_)))
+    }
+}
