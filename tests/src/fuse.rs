@@ -1,6 +1,6 @@
 //! A FUSE file system, empty but for its root, whose server stops answering, goes on or dies when it is told to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use crate::Node;
 const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
 const GETATTR: u32 = 3;
+const SETATTR: u32 = 4;
 const STATFS: u32 = 17;
 const INIT: u32 = 26;
 const OPENDIR: u32 = 27;
@@ -21,6 +22,9 @@ const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
+/// What a change of attributes changes.
+const FATTR_MODE: u32 = 1;
+const FATTR_GID: u32 = 4;
 /// The kernel refuses to hand requests over into less.
 const BUFFER: usize = 256 << 10;
 
@@ -36,9 +40,11 @@ struct State {
     /// None once the server is dead.
     device: Option<File>,
     hangs: Hangs,
-    unanswered: BTreeSet<u64>,
-    /// The opcodes of what is not answered yet.
-    opcodes: Vec<(u64, u32)>,
+    /// What was asked and not answered, and the opcodes.
+    unanswered: BTreeMap<u64, u32>,
+    /// The root's mode and group.
+    mode: u32,
+    group: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +74,7 @@ impl FuseServer {
         assert!(mounted.success());
         let requests = device.try_clone().unwrap();
         let state =
-            State { device: Some(device), hangs: Hangs::Never, unanswered: BTreeSet::new(), opcodes: Vec::new() };
+            State { device: Some(device), hangs: Hangs::Never, unanswered: BTreeMap::new(), mode: 0o40_777, group: 0 };
         let state = Arc::new(Mutex::new(state));
         let answering = state.clone();
         std::thread::spawn(move || serve(requests, &answering));
@@ -98,11 +104,10 @@ impl FuseServer {
     pub fn go_on(&self) {
         let mut state = self.state.lock().unwrap();
         state.hangs = Hangs::Never;
-        let opcodes = std::mem::take(&mut state.opcodes);
         let unanswered = std::mem::take(&mut state.unanswered);
         let Some(device) = &state.device else { return };
-        for (unique, opcode) in opcodes.into_iter().filter(|(unique, _)| unanswered.contains(unique)) {
-            reply(device, unique, opcode);
+        for (unique, opcode) in unanswered {
+            reply(device, unique, opcode, &state);
         }
     }
 
@@ -142,28 +147,36 @@ fn serve(mut device: File, state: &Mutex<State>) {
             Hangs::Statfs => opcode == STATFS,
             Hangs::Always => opcode != INIT,
         };
+        if opcode == SETATTR {
+            let word = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().unwrap());
+            if word(40) & FATTR_MODE != 0 {
+                state.mode = word(108);
+            }
+            if word(40) & FATTR_GID != 0 {
+                state.group = word(120);
+            }
+        }
         match opcode {
             FORGET | BATCH_FORGET => {}
             INTERRUPT => {
                 // Whoever asked was killed, and wants no answer any more.
                 let asked = u64::from_le_bytes(buffer[40..48].try_into().unwrap());
-                if state.unanswered.remove(&asked) {
+                if state.unanswered.remove(&asked).is_some() {
                     answer(&device, asked, 4, &[]);
                 }
             }
             _ if hangs => {
-                state.unanswered.insert(unique);
-                state.opcodes.push((unique, opcode));
+                state.unanswered.insert(unique, opcode);
             }
-            _ => reply(&device, unique, opcode),
+            _ => reply(&device, unique, opcode, &state),
         }
     }
 }
 
-fn reply(device: &File, unique: u64, opcode: u32) {
+fn reply(device: &File, unique: u64, opcode: u32, state: &State) {
     match opcode {
         INIT => answer(device, unique, 0, &init()),
-        GETATTR => answer(device, unique, 0, &attributes()),
+        GETATTR | SETATTR => answer(device, unique, 0, &attributes(state)),
         LOOKUP => answer(device, unique, ENOENT, &[]),
         STATFS => answer(device, unique, 0, &statfs()),
         OPENDIR => answer(device, unique, 0, &[0; 16]),
@@ -193,13 +206,14 @@ fn init() -> Vec<u8> {
     reply
 }
 
-/// The root: an empty folder that everybody may enter; to be asked for again each time.
-fn attributes() -> Vec<u8> {
+/// The root: an empty folder; to be asked for again each time.
+fn attributes(state: &State) -> Vec<u8> {
     let mut reply = vec![0; 16];
     let mut root = vec![0; 88];
     root[0..8].copy_from_slice(&1_u64.to_le_bytes());
-    root[60..64].copy_from_slice(&0o40_777_u32.to_le_bytes());
+    root[60..64].copy_from_slice(&state.mode.to_le_bytes());
     root[64..68].copy_from_slice(&2_u32.to_le_bytes());
+    root[72..76].copy_from_slice(&state.group.to_le_bytes());
     reply.extend(root);
     reply
 }

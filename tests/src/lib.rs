@@ -5,6 +5,7 @@
 
 pub mod artifacts;
 pub mod fuse;
+pub mod loops;
 pub mod manifests;
 pub mod namespace;
 pub mod node;

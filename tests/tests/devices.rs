@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use volhost_tests::loops::LoopDevices;
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
 use volhost_tests::{Node, artifacts};
 
@@ -26,43 +27,13 @@ struct LoopNode {
     devices: LoopDevices,
 }
 
-/// The loop devices over files of a folder, pins over those devices included.
-struct LoopDevices(PathBuf);
-
-impl LoopDevices {
-    fn all(&self) -> Vec<String> {
-        let columns = ["-l", "-n", "-O", "NAME,BACK-INO,BACK-FILE"];
-        let list = Command::new("losetup").args(columns).output().expect("losetup runs");
-        let text = String::from_utf8(list.stdout).unwrap();
-        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let is_image = |line: &&Vec<&str>| line.get(2).is_some_and(|file| Path::new(file).starts_with(&self.0));
-        let images: Vec<String> = lines.iter().filter(is_image).map(|line| line[0].to_owned()).collect();
-        // A pin is over the node of the device, whatever path leads to that.
-        let nodes: Vec<String> =
-            images.iter().filter_map(|image| Some(fs::metadata(image).ok()?.ino().to_string())).collect();
-        let is_pin =
-            |line: &&Vec<&str>| !is_image(line) && nodes.iter().any(|node| line.get(1) == Some(&node.as_str()));
-        let mut all: Vec<String> = lines.iter().filter(is_pin).map(|line| line[0].to_owned()).collect();
-        all.extend(images);
-        all
-    }
-}
-
-impl Drop for LoopDevices {
-    fn drop(&mut self) {
-        for device in self.all() {
-            let _ = Command::new("losetup").args(["-d", &device]).status();
-        }
-    }
-}
-
 impl LoopNode {
     fn start() -> Self {
         let node = Node::builder()
             .plugin(artifacts::plugin("loop"))
             .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n")
             .start();
-        let devices = LoopDevices(node.folder().to_owned());
+        let devices = LoopDevices::below(node.folder());
         Self { node, devices }
     }
 

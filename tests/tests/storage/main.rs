@@ -10,4 +10,8 @@
     reason = "tests may panic"
 )]
 
+mod data;
+mod hung;
+mod orders;
+mod orphans;
 mod stats;

@@ -1,0 +1,252 @@
+//! Storage that hangs, dies, is full, turns read-only or is unmounted by somebody else (rule R9): only its own volume waits, the pod is told
+//! why, and all is well again once the storage is. What ends a wait by force is only done by hand.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use volhost_tests::Node;
+use volhost_tests::fuse::FuseServer;
+use volhost_tests::manifests::{local_volume, pod};
+
+const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+/// Each look is a run of the command line: minutes in all.
+const LOOKS: usize = 2000;
+/// Shows the connections of FUSE servers, where the machine does not.
+const CONNECTIONS: &str = "mountpoint -q /sys/fs/fuse/connections || mount -t fusectl none /sys/fs/fuse/connections";
+
+fn claimed(name: &str) -> String {
+    format!("name: {name}, persistentVolumeClaim: {{ claimName: {name}-claim }}")
+}
+
+/// A node with local volumes `good` and `bad`, and the server of `bad`.
+fn node_with_a_server() -> (Node, FuseServer) {
+    let node = Node::builder()
+        .prepare(&format!("mkdir $NODE/disk/good $NODE/disk/bad; {CONNECTIONS}"))
+        .arguments(&["--operation-deadline", "1s"])
+        .start();
+    let server = FuseServer::mount(&node, &disk(&node, "bad"));
+    for name in ["good", "bad"] {
+        let path = disk(&node, name).display().to_string();
+        node.manifest(&format!("{name}.yaml"), &local_volume(name, &path, "test-node"));
+    }
+    (node, server)
+}
+
+fn disk(node: &Node, name: &str) -> PathBuf {
+    node.folder().join("disk").join(name)
+}
+
+/// A pod whose volume is given to a group, which takes questions to its storage.
+fn want_with_group(node: &Node, name: &str, volume: &str) {
+    let wanted = pod(name, &format!("uid-{name}"), &[&claimed(volume)]);
+    let grouped = wanted.replace("spec:\n", "spec:\n  securityContext: { fsGroup: 4321 }\n");
+    node.manifest(&format!("{name}-pod.yaml"), &grouped);
+}
+
+fn until<T>(what: &str, node: &Node, look: impl FnMut(usize) -> Option<T>) -> T {
+    (0..LOOKS).find_map(look).unwrap_or_else(|| panic!("{what} never came; the daemon's log:\n{}", node.log()))
+}
+
+#[test]
+fn a_volume_that_hangs_while_it_is_made_holds_up_no_other_and_comes_up_when_its_storage_answers() {
+    let (node, server) = node_with_a_server();
+    server.hang_wholly();
+    want_with_group(&node, "a", "bad");
+    node.wait_event(&["VolumeOverdue", "pod default/a", "mount-target.apply-fs-group"]);
+    want_with_group(&node, "b", "good");
+    node.wait_mounted("default/b");
+    let described = node.ok(&["describe", "pod", "default/a"]);
+    assert!(described.contains("Overdue") && described.contains("passed its deadline"), "{described}");
+
+    server.go_on();
+    node.wait_mounted("default/a");
+    node.remove_manifest("a-pod.yaml");
+    node.wait_unmounted("default/a");
+}
+
+#[test]
+fn a_hung_server_is_ended_only_by_hand_and_its_volume_can_go() {
+    let (node, server) = node_with_a_server();
+    server.hang_wholly();
+    want_with_group(&node, "a", "bad");
+    node.wait_event(&["VolumeOverdue", "pod default/a"]);
+    let done = node.ok(&["force-unmount", "default/a/bad", "--end-server"]);
+    assert!(done.contains("the connection to its server was ended"), "{done}");
+    node.wait_event(&["ForcedUnmount", "pod default/a", "\"bad\"", "connection"]);
+    node.remove_manifest("a-pod.yaml");
+    node.wait_unmounted("default/a");
+    assert!(node.pod_mounts().is_empty());
+}
+
+#[test]
+fn storage_whose_server_died_is_told_and_works_again_once_it_is_served() {
+    let (node, server) = node_with_a_server();
+    node.manifest("a-pod.yaml", &pod("a", "uid-a", &[&claimed("bad"), &claimed("good")]));
+    node.wait_mounted("default/a");
+    server.die(&node);
+    let described = node.ok(&["describe", "volume", "bad"]);
+    assert!(described.to_lowercase().contains("not connected"), "{described}");
+    assert!(node.ok(&["get", "volume", "good", "-o", "wide"]).contains("Gi"), "the other volume answers");
+    node.remove_manifest("a-pod.yaml");
+    node.wait_unmounted("default/a");
+
+    assert!(node.inside("umount").arg(disk(&node, "bad")).status().unwrap().success());
+    let _server = FuseServer::mount(&node, &disk(&node, "bad"));
+    node.manifest("b-pod.yaml", &pod("b", "uid-b", &[&claimed("bad")]));
+    node.wait_mounted("default/b");
+    assert!(node.ok(&["get", "volume", "bad", "-o", "wide"]).contains("3.9Mi"));
+}
+
+/// A node with a pod whose emptyDir is in memory.
+fn node_with_memory() -> Node {
+    let node = Node::start_default();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: memory, emptyDir: { medium: Memory }"]));
+    node.wait_mounted("default/a");
+    node
+}
+
+fn unmount_behind_its_back(node: &Node) {
+    let place = node.volume_inside("uid-a", EMPTY_DIR, "memory");
+    assert!(node.inside("umount").arg(place).status().unwrap().success());
+    assert!(node.pod_mounts().is_empty());
+}
+
+#[test]
+fn a_mount_that_vanishes_is_told_and_made_again() {
+    let node = node_with_memory();
+    let place = node.volume_inside("uid-a", EMPTY_DIR, "memory");
+    assert!(node.inside("umount").arg(place).status().unwrap().success());
+    node.wait_event(&["VolumeVanished", "pod default/a", "\"memory\""]);
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts().len(), 1);
+    // Those that volhost takes away itself have not vanished.
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    assert_eq!(node.ok(&["describe", "pod", "default/a"]).matches("VolumeVanished").count(), 1);
+}
+
+#[test]
+fn what_was_written_below_a_vanished_mount_is_kept_and_told() {
+    let node = node_with_memory();
+    // So that something can be written before volhost sees it.
+    node.poke("-STOP");
+    unmount_behind_its_back(&node);
+    let folder = node.volume("uid-a", EMPTY_DIR, "memory");
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0, "open to nobody who may not override modes");
+    fs::write(folder.join("file"), "written in good faith").unwrap();
+    node.poke("-CONT");
+    node.wait_event(&["VolumeVanished", "pod default/a"]);
+    node.wait_event(&["FailedMount", "pod default/a", "\"memory\""]);
+    assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "written in good faith");
+
+    fs::remove_file(folder.join("file")).unwrap();
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts().len(), 1);
+}
+
+#[test]
+fn a_mount_that_vanished_while_volhost_was_down_is_made_again() {
+    let mut node = node_with_memory();
+    node.kill();
+    unmount_behind_its_back(&node);
+    node.start();
+    node.wait_mounted("default/a");
+    assert_eq!(node.pod_mounts().len(), 1);
+}
+
+/// A process that stands in a folder of the node.
+struct Squatter(Child);
+
+impl Squatter {
+    fn in_folder(node: &Node, folder: &Path) -> Self {
+        let mut child = node
+            .inside("sh")
+            .args(["-euc", "cd \"$1\"; echo in; exec cat", "sh", folder.to_str().unwrap()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0; 3];
+        child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Squatter {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_busy_mount_is_forced_away_only_by_hand_and_never_under_a_pod_that_wants_it() {
+    let node = node_with_memory();
+    let refused = node.fails(&["force-unmount", "default/a/memory"]);
+    assert!(refused.contains("remove the pod first"), "{refused}");
+    assert!(node.fails(&["force-unmount", "a/other"]).contains("has no volume"));
+    assert!(node.fails(&["force-unmount", "memory"]).contains("NAMESPACE/POD/VOLUME"));
+
+    let _squatter = Squatter::in_folder(&node, &node.volume_inside("uid-a", EMPTY_DIR, "memory"));
+    node.remove_manifest("a.yaml");
+    node.wait_event(&["FailedUnmount", "pod default/a", "\"memory\""]);
+    node.ok(&["force-unmount", "default/a/memory"]);
+    node.wait_event(&["ForcedUnmount", "pod default/a", "\"memory\""]);
+    node.wait_unmounted("default/a");
+    assert!(node.pod_mounts().is_empty());
+}
+
+#[test]
+fn a_full_disk_is_told_and_forgotten_once_there_is_room() {
+    let node = Node::builder().prepare("mount -t tmpfs -o nr_inodes=100 root $NODE/root").start();
+    let root = node.path(&node.root());
+    let fillers: Vec<PathBuf> = (0..1000).map(|at| root.join(format!("filler-{at}"))).collect();
+    let made = fillers.iter().take_while(|filler| fs::write(filler, "").is_ok()).count();
+    assert!((1..1000).contains(&made), "the disk is full: {made}");
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: disk, emptyDir: {}"]));
+    node.wait_event(&["FailedMount", "pod default/a", "No space left"]);
+    fillers[..made].iter().for_each(|filler| fs::remove_file(filler).unwrap());
+    node.wait_mounted("default/a");
+}
+
+#[test]
+fn a_root_folder_that_turns_read_only_is_told_and_forgotten_once_it_is_not() {
+    let node = Node::builder().prepare("mount -t tmpfs root $NODE/root").start();
+    let remount = |how: &str| {
+        let root = node.root();
+        assert!(node.inside("mount").args(["-o", how]).arg(root).status().unwrap().success(), "{how}");
+    };
+    remount("remount,ro");
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: disk, emptyDir: {}"]));
+    node.wait_event(&["FailedMount", "pod default/a", "Read-only file system"]);
+    assert!(node.ok(&["describe", "pod", "default/a"]).contains("Read-only file system"));
+    remount("remount,rw");
+    node.wait_mounted("default/a");
+}
+
+#[test]
+fn a_volume_whose_record_finds_no_room_stands_and_is_set_up_once_more_after_a_restart() {
+    let mut node = Node::start_default();
+    let state = node.root().join("state");
+    let shrunk = node.inside("mount").args(["-o", "remount,size=256k"]).arg(&state).status().unwrap();
+    assert!(shrunk.success());
+    let filler = node.path(&state).join("filler");
+    assert!(fs::write(&filler, vec![0; 512 << 10]).is_err(), "the records' file system is full");
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: disk, emptyDir: {}"]));
+    node.wait_mounted("default/a");
+    let file = node.volume("uid-a", EMPTY_DIR, "disk").join("file");
+    fs::write(&file, "data").unwrap();
+    assert!(node.log().contains("its record could not be written"), "{}", node.log());
+
+    node.kill();
+    node.start();
+    node.wait_mounted("default/a");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "data");
+    fs::remove_file(&filler).unwrap();
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    until("the end of the volume", &node, |_| (!file.exists()).then_some(()));
+}

@@ -1,0 +1,312 @@
+//! Plugins that fail, doubt, crash, never end, answer too much and lie, at each function of the contract (rules R1 and R8). Whatever
+//! they do: the failure is told with its cause and leaves the state that its class says; a volume nobody wants any more is undone; one that
+//! is wanted comes up once the plugin does its work; nothing is left; and other volumes of the same plugin never notice.
+//!
+//! | class | what the host takes from it |
+//! |---|---|
+//! | `Final` | nothing was changed |
+//! | `Uncertain` | it may have happened: repeated or undone, never forgotten |
+//! | `Transient` | the volume's state is what it was |
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use volhost_tests::loops::LoopDevices;
+use volhost_tests::manifests::{device_pod, loop_volume, pod};
+use volhost_tests::{Node, artifacts};
+
+/// Each look is a run of the command line: minutes in all.
+const LOOKS: usize = 5000;
+
+/// An order, the class that its failure has, and a word of the cause.
+type Case = (&'static str, &'static str, &'static str);
+
+const FAIL: Case = ("fail", "Final", "ordered to fail");
+const DOUBT: Case = ("doubt", "Uncertain", "ordered to doubt");
+const DOUBT_AFTER: Case = ("doubt-after", "Uncertain", "ordered to doubt");
+const CRASH: Case = ("crash", "Final", "crashed in");
+const CRASH_AFTER: Case = ("crash-after", "Uncertain", "crashed in");
+const SPIN: Case = ("spin", "Final", "was stopped");
+const SPIN_AFTER: Case = ("spin-after", "Uncertain", "was stopped");
+const FLOOD: Case = ("flood", "Final", "handed over more than");
+
+struct OrderedNode {
+    node: Node,
+    devices: LoopDevices,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Filesystem,
+    Block,
+}
+
+impl OrderedNode {
+    fn start() -> Self {
+        let node = Node::builder()
+            .plugin(artifacts::fixture("fixture-ordered"))
+            .config("[grants.\"fixture.volhost/ordered\"]\nloop-files = [\"$NODE/disk\"]\n")
+            .arguments(&["--plugin-cpu-time", "1s"])
+            .start();
+        let devices = LoopDevices::below(node.folder());
+        let this = Self { node, devices };
+        this.want("bystander", Mode::Filesystem);
+        this.node.wait_mounted("default/bystander");
+        this
+    }
+
+    fn order_file(&self, volume: &str, function: &str, word: &str) -> PathBuf {
+        self.node.folder().join("disk").join(format!("{volume}.{function}.{word}"))
+    }
+
+    fn order(&self, volume: &str, function: &str, word: &str) {
+        fs::write(self.order_file(volume, function, word), "").unwrap();
+    }
+
+    fn relent(&self, volume: &str, function: &str, word: &str) {
+        fs::remove_file(self.order_file(volume, function, word)).unwrap();
+    }
+
+    /// A pod of the volume's name wants the volume.
+    fn want(&self, volume: &str, mode: Mode) {
+        self.want_with_size(volume, mode, "1Mi");
+    }
+
+    fn want_with_size(&self, volume: &str, mode: Mode, size: &str) {
+        let more = if mode == Mode::Block { "  volumeMode: Block" } else { "" };
+        let pv = loop_volume(volume, volume, "none", size, more).replace("loop.volhost.io", "ordered.volhost.io");
+        let uid = format!("uid-{volume}");
+        let wanted = match mode {
+            Mode::Filesystem => {
+                let claimed = format!("name: {volume}, persistentVolumeClaim: {{ claimName: {volume}-claim }}");
+                pod(volume, &uid, &[&claimed])
+            }
+            Mode::Block => device_pod(volume, &uid, &format!("{volume}-claim")),
+        };
+        self.node.manifest(&format!("{volume}-pv.yaml"), &pv);
+        self.node.manifest(&format!("{volume}.yaml"), &wanted);
+    }
+
+    fn give_up(&self, volume: &str) {
+        self.node.remove_manifest(&format!("{volume}.yaml"));
+    }
+
+    fn view(&self, volume: &str) -> Value {
+        serde_json::from_str(&self.node.ok(&["get", "volume", volume, "-o", "json"])).unwrap()
+    }
+
+    fn wait_failure(&self, volume: &str, cause: &str) {
+        self.node.wait_event(&["Warning", volume, cause]);
+    }
+
+    /// Nothing of the volume is on the node, and nobody waits for anything of it.
+    fn wait_nothing_left(&self, volume: &str) {
+        self.node.wait_unmounted(&format!("default/{volume}"));
+        let forgotten =
+            (0..LOOKS).any(|_| !self.node.ok(&["get", "volumes", "-o", "wide"]).contains(&format!("/{volume} ")));
+        assert!(forgotten, "{volume} is still on the node:\n{}", self.node.ok(&["describe", "volume", volume]));
+        let mounts = self.node.all_mounts();
+        assert!(!mounts.iter().any(|mount| mount.point.to_string_lossy().contains(volume)), "{mounts:?}");
+        let image = self.node.folder().join("disk").join(format!("{volume}.img"));
+        let loops = self.devices.over(&image);
+        assert!(loops.is_empty(), "{loops:?}");
+        let plugin = self.node.path(&self.node.root().join("plugins/fixture.volhost/ordered"));
+        for kind in ["mounts", "volumeDevices"] {
+            assert!(!plugin.join(kind).join(volume).exists(), "{kind}");
+        }
+        assert!(!self.node.path(&self.node.root().join("pods").join(format!("uid-{volume}"))).exists());
+    }
+
+    fn assert_others_never_noticed(&self) {
+        assert_eq!(self.view("bystander")["state"], "Mounted");
+        assert!(!self.node.ok(&["events"]).contains("PluginQuarantined"));
+    }
+}
+
+/// A function that makes a volume ready misbehaves: the volume is undone when it is unwanted, and comes up when the plugin relents.
+fn while_it_is_made(function: &str, mode: Mode, cases: &[Case]) {
+    let host = OrderedNode::start();
+    for (word, class, cause) in cases {
+        let volume = format!("v-{word}");
+        host.order(&volume, function, word);
+        host.want(&volume, mode);
+        host.wait_failure(&volume, cause);
+        let view = host.view(&volume);
+        assert_eq!(view["failure"]["class"], *class, "{function} {word}: {view}");
+        assert_ne!(view["state"], "Mounted", "{function} {word}");
+        host.give_up(&volume);
+        host.wait_nothing_left(&volume);
+
+        host.want(&volume, mode);
+        let again = (0..LOOKS).any(|_| host.view(&volume)["failures"].as_u64() > Some(0));
+        assert!(again, "{function} {word} is tried");
+        host.relent(&volume, function, word);
+        host.node.wait_mounted(&format!("default/{volume}"));
+        host.assert_others_never_noticed();
+        host.give_up(&volume);
+        host.wait_nothing_left(&volume);
+    }
+}
+
+/// A function that takes a volume away misbehaves: the volume is not forgotten, and is gone when the plugin relents.
+fn while_it_is_taken_away(function: &str, mode: Mode, cases: &[Case]) {
+    let host = OrderedNode::start();
+    for (word, _, cause) in cases {
+        let volume = format!("v-{word}");
+        host.want(&volume, mode);
+        host.node.wait_mounted(&format!("default/{volume}"));
+        let file = host.node.volume(&format!("uid-{volume}"), "fixture.volhost~ordered", &volume).join("file");
+        if mode == Mode::Filesystem {
+            fs::write(&file, "data").unwrap();
+        }
+        host.order(&volume, function, word);
+        host.give_up(&volume);
+        host.wait_failure(&volume, cause);
+        if *word == "lie" && function == "tear-down" {
+            assert_eq!(
+                fs::read_to_string(&file).unwrap(),
+                "data",
+                "a mount whose tear-down is only claimed stays whole"
+            );
+        }
+        let view = host.view(&volume);
+        assert_eq!(view["failure"]["class"], "Uncertain", "{function} {word}: nobody knows what is left: {view}");
+        assert!(view["failure"]["message"].as_str().unwrap().contains(cause), "{view}");
+        host.relent(&volume, function, word);
+        host.assert_others_never_noticed();
+        host.wait_nothing_left(&volume);
+    }
+}
+
+#[test]
+fn attach() {
+    let lie = ("lie", "Transient", "there is no device");
+    while_it_is_made(
+        "attach",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn wait_for_attach() {
+    // Nothing is set up and nothing taken away by it.
+    let transient = [FAIL, CRASH, SPIN, FLOOD].map(|(word, _, cause)| (word, "Transient", cause));
+    let lie = ("lie", "Final", "has no device");
+    while_it_is_made("wait-for-attach", Mode::Filesystem, &[&transient[..], &[DOUBT, lie]].concat());
+}
+
+#[test]
+fn mount_device() {
+    let lie = ("lie", "Final", "no mount stands at the node's place");
+    while_it_is_made(
+        "mount-device",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn set_up() {
+    let lie = ("lie", "Final", "nothing stands at the target");
+    while_it_is_made(
+        "set-up",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn set_up_device() {
+    while_it_is_made("set-up-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+}
+
+#[test]
+fn map_pod_device() {
+    while_it_is_made("map-pod-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+}
+
+#[test]
+fn tear_down() {
+    let lie = ("lie", "", "a mount still stands at the target");
+    while_it_is_taken_away(
+        "tear-down",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn unmount_device() {
+    let lie = ("lie", "", "a mount still stands at the target");
+    while_it_is_taken_away(
+        "unmount-device",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn detach() {
+    let lie = ("lie", "", "it still finds the volume attached");
+    while_it_is_taken_away(
+        "detach",
+        Mode::Filesystem,
+        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+    );
+}
+
+#[test]
+fn unmap_pod_device() {
+    while_it_is_taken_away("unmap-pod-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+}
+
+#[test]
+fn tear_down_device() {
+    while_it_is_taken_away("tear-down-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+}
+
+#[test]
+fn expand_while_it_is_used() {
+    let host = OrderedNode::start();
+    let lie = ("lie", "Final", "is less than the");
+    for (word, class, cause) in [FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie] {
+        let volume = format!("v-{word}");
+        host.want(&volume, Mode::Filesystem);
+        host.node.wait_mounted(&format!("default/{volume}"));
+        host.order(&volume, "expand", word);
+        host.want_with_size(&volume, Mode::Filesystem, "2Mi");
+        host.wait_failure(&volume, cause);
+        let view = host.view(&volume);
+        assert_eq!((&view["failure"]["class"], &view["state"]), (&class.into(), &"Mounted".into()), "{word}: {view}");
+        host.relent(&volume, "expand", word);
+        host.node.wait_event(&["VolumeResizeSuccessful", &volume]);
+        host.assert_others_never_noticed();
+        host.give_up(&volume);
+        host.wait_nothing_left(&volume);
+    }
+}
+
+#[test]
+fn measure() {
+    let host = OrderedNode::start();
+    for (word, _, cause) in [FAIL, DOUBT, CRASH, SPIN, FLOOD] {
+        let volume = format!("v-{word}");
+        host.order(&volume, "measure", word);
+        host.want(&volume, Mode::Filesystem);
+        host.node.wait_mounted(&format!("default/{volume}"));
+        let answered = (0..LOOKS).map(|_| host.view(&volume)["usage"].clone());
+        let usage = answered.into_iter().find(|usage| usage["asked_at"].is_null()).unwrap();
+        assert!(usage["problem"].as_str().unwrap().contains(cause), "{word}: {usage}");
+        assert!(usage["capacity"].as_u64() > Some(1000), "the file system's own: {usage}");
+        assert_eq!(host.view(&volume)["state"], "Mounted");
+    }
+    let usage = &host.view("bystander")["usage"];
+    assert_eq!((&usage["capacity"], &usage["used"]), (&1000.into(), &250.into()), "the plugin knows better: {usage}");
+    assert_eq!(usage["abnormal"], "one of two paths is lost");
+    let metrics = host.node.ok(&["metrics"]);
+    let abnormal = "kubelet_volume_stats_health_status_abnormal{namespace=\"default\",persistentvolumeclaim=\"bystander-claim\"} 1";
+    assert!(metrics.contains(abnormal), "{metrics}");
+    host.assert_others_never_noticed();
+}
