@@ -1,4 +1,4 @@
-//! A FUSE file system, empty but for its root, whose server stops answering, goes on or dies when it is told to.
+//! A FUSE file system of empty folders, whose server stops answering, goes on or dies when it is told to.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,6 @@ const READDIR: u32 = 28;
 const RELEASEDIR: u32 = 29;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
-const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
 /// What a change of attributes changes.
 const FATTR_MODE: u32 = 1;
@@ -177,7 +176,7 @@ fn reply(device: &File, unique: u64, opcode: u32, state: &State) {
     match opcode {
         INIT => answer(device, unique, 0, &init()),
         GETATTR | SETATTR => answer(device, unique, 0, &attributes(state)),
-        LOOKUP => answer(device, unique, ENOENT, &[]),
+        LOOKUP => answer(device, unique, 0, &entry(state)),
         STATFS => answer(device, unique, 0, &statfs()),
         OPENDIR => answer(device, unique, 0, &[0; 16]),
         READDIR | RELEASEDIR => answer(device, unique, 0, &[]),
@@ -203,6 +202,14 @@ fn words(words: &[u32]) -> Vec<u8> {
 fn init() -> Vec<u8> {
     let mut reply = words(&[7, 31, 4096, 0, 0, 4096, 1]);
     reply.resize(64, 0);
+    reply
+}
+
+/// Whatever is looked for is another folder like the root; to be asked for again each time.
+fn entry(state: &State) -> Vec<u8> {
+    let mut reply = 2_u64.to_le_bytes().to_vec();
+    reply.resize(40, 0);
+    reply.extend(&attributes(state)[16..]);
     reply
 }
 

@@ -12,6 +12,7 @@ use volhost_tests::fuse::FuseServer;
 use volhost_tests::manifests::{local_volume, pod};
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+const LOCAL: &str = "kubernetes.io~local-volume";
 /// Each look is a run of the command line: minutes in all.
 const LOOKS: usize = 2000;
 /// Shows the connections of FUSE servers, where the machine does not.
@@ -39,11 +40,13 @@ fn disk(node: &Node, name: &str) -> PathBuf {
     node.folder().join("disk").join(name)
 }
 
-/// A pod whose volume is given to a group, which takes questions to its storage.
-fn want_with_group(node: &Node, name: &str, volume: &str) {
-    let wanted = pod(name, &format!("uid-{name}"), &[&claimed(volume)]);
-    let grouped = wanted.replace("spec:\n", "spec:\n  securityContext: { fsGroup: 4321 }\n");
-    node.manifest(&format!("{name}-pod.yaml"), &grouped);
+/// A pod with a folder of a disk: to open it is a question to the storage.
+fn want_folder(node: &Node, name: &str, on: &str) {
+    let path = disk(node, on).join("folder").display().to_string();
+    node.manifest(
+        &format!("{name}-pod.yaml"),
+        &pod(name, &format!("uid-{name}"), &[&format!("name: {on}, hostPath: {{ path: {path}, type: Directory }}")]),
+    );
 }
 
 fn until<T>(what: &str, node: &Node, look: impl FnMut(usize) -> Option<T>) -> T {
@@ -53,10 +56,11 @@ fn until<T>(what: &str, node: &Node, look: impl FnMut(usize) -> Option<T>) -> T 
 #[test]
 fn a_volume_that_hangs_while_it_is_made_holds_up_no_other_and_comes_up_when_its_storage_answers() {
     let (node, server) = node_with_a_server();
+    fs::create_dir(disk(&node, "good").join("folder")).unwrap();
     server.hang_wholly();
-    want_with_group(&node, "a", "bad");
-    node.wait_event(&["VolumeOverdue", "pod default/a", "mount-target.apply-fs-group"]);
-    want_with_group(&node, "b", "good");
+    want_folder(&node, "a", "bad");
+    node.wait_event(&["VolumeOverdue", "pod default/a", "host-paths.open"]);
+    want_folder(&node, "b", "good");
     node.wait_mounted("default/b");
     let described = node.ok(&["describe", "pod", "default/a"]);
     assert!(described.contains("Overdue") && described.contains("passed its deadline"), "{described}");
@@ -70,15 +74,19 @@ fn a_volume_that_hangs_while_it_is_made_holds_up_no_other_and_comes_up_when_its_
 #[test]
 fn a_hung_server_is_ended_only_by_hand_and_its_volume_can_go() {
     let (node, server) = node_with_a_server();
+    node.manifest("a-pod.yaml", &pod("a", "uid-a", &[&claimed("bad")]));
+    node.wait_mounted("default/a");
+    let _squatter = Squatter::in_folder(&node, &node.volume_inside("uid-a", LOCAL, "bad"));
     server.hang_wholly();
-    want_with_group(&node, "a", "bad");
-    node.wait_event(&["VolumeOverdue", "pod default/a"]);
+    node.remove_manifest("a-pod.yaml");
+    node.wait_event(&["FailedUnmount", "pod default/a", "\"bad\""]);
     let done = node.ok(&["force-unmount", "default/a/bad", "--end-server"]);
     assert!(done.contains("the connection to its server was ended"), "{done}");
     node.wait_event(&["ForcedUnmount", "pod default/a", "\"bad\"", "connection"]);
-    node.remove_manifest("a-pod.yaml");
     node.wait_unmounted("default/a");
     assert!(node.pod_mounts().is_empty());
+    let asked = node.inside("stat").arg("--file-system").arg(disk(&node, "bad")).output().unwrap();
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("not connected"), "{asked:?}");
 }
 
 #[test]
@@ -219,11 +227,12 @@ fn a_root_folder_that_turns_read_only_is_told_and_forgotten_once_it_is_not() {
         let root = node.root();
         assert!(node.inside("mount").args(["-o", how]).arg(root).status().unwrap().success(), "{how}");
     };
-    remount("remount,ro");
+    // A bind of its own: whoever writes to the lock file does not count.
+    remount("remount,bind,ro");
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: disk, emptyDir: {}"]));
     node.wait_event(&["FailedMount", "pod default/a", "Read-only file system"]);
     assert!(node.ok(&["describe", "pod", "default/a"]).contains("Read-only file system"));
-    remount("remount,rw");
+    remount("remount,bind,rw");
     node.wait_mounted("default/a");
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn watch(
     workshop: Weak<Workshop>,
     answers: UnboundedSender<Found>,
 ) -> io::Result<()> {
-    let changes = AsyncFd::with_interest(changes, Interest::PRIORITY)?;
+    let changes = listen(changes)?;
     loop {
         tokio::select! {
             ready = changes.ready(Interest::PRIORITY) => ready?.clear_ready(),
@@ -58,6 +58,14 @@ pub(super) async fn watch(
             () = answers.closed() => return Ok(()),
         }
     }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe because of descriptors that change; an OwnedFd owns one for its whole life"
+)]
+fn listen(changes: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(changes, Interest::PRIORITY)
 }
 
 impl Workshop {
