@@ -5,9 +5,11 @@
 
 pub mod artifacts;
 pub mod fuse;
-pub mod loops;
+pub mod kill_points;
+pub mod loop_devices;
 pub mod manifests;
 pub mod namespace;
 pub mod node;
+pub mod wait;
 
 pub use node::{Node, NodeBuilder};

@@ -1,6 +1,6 @@
 //! A node under test: a daemon with its folders, and the command line to ask it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,18 @@ pub struct Node {
     namespace: MountNamespace,
     arguments: Vec<String>,
     daemon: Option<Child>,
+}
+
+/// A daemon that was started, and will say that it serves.
+#[derive(Debug)]
+pub struct Readiness(PipeReader);
+
+impl Readiness {
+    /// Waits until it serves; false when it has ended without.
+    pub fn is_ready(self) -> bool {
+        let mut line = String::new();
+        BufReader::new(self.0).read_line(&mut line).is_ok_and(|bytes| bytes > 0)
+    }
 }
 
 impl Default for NodeBuilder {
@@ -209,12 +221,42 @@ impl Node {
     /// # Panics
     /// When it cannot be started at all.
     pub fn try_start(&mut self) -> bool {
+        let ready = self.start_at_once().is_ready();
+        if !ready {
+            let _ = self.daemon.take().expect("it was started").wait();
+        }
+        ready
+    }
+
+    /// Starts the daemon without waiting for it.
+    ///
+    /// # Panics
+    /// When it cannot be started at all.
+    pub fn start_at_once(&mut self) -> Readiness {
+        let command = self.daemon_command();
+        self.spawn(command)
+    }
+
+    /// Starts the daemon without waiting for it. It stops itself (`SIGSTOP`) before its first instruction: somebody is to follow it.
+    ///
+    /// # Panics
+    /// When it cannot be started at all.
+    pub fn start_stopped(&mut self) -> Readiness {
+        let daemon = self.daemon_command();
+        let mut command = Command::new(daemon.get_program());
+        let arguments: Vec<_> = daemon.get_args().collect();
+        let program = arguments.iter().position(|argument| *argument == "--").expect("nsenter runs a program") + 1;
+        command.args(&arguments[..program]).args(["sh", "-c", "kill -STOP $$; exec \"$@\"", "sh"]);
+        command.args(&arguments[program..]);
+        self.spawn(command)
+    }
+
+    fn spawn(&mut self, mut command: Command) -> Readiness {
         assert!(self.daemon.is_none(), "the daemon runs already");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let writer = OwnedFd::from(writer);
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
         // Standard input is the one descriptor besides output that a child can be given without unsafe code.
-        let mut command = self.daemon_command();
         command
             .args(["--ready-file", "/proc/self/fd/0"])
             .stdin(Stdio::from(writer))
@@ -224,12 +266,7 @@ impl Node {
         let daemon = command.spawn().expect("nsenter (util-linux) runs");
         drop(command);
         self.daemon = Some(daemon);
-        let mut line = String::new();
-        let ready = BufReader::new(reader).read_line(&mut line).is_ok_and(|bytes| bytes > 0);
-        if !ready {
-            let _ = self.daemon.take().expect("it was started").wait();
-        }
-        ready
+        Readiness(reader)
     }
 
     /// The daemon's process id.

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use volhost_tests::loops::LoopDevices;
+use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
 use volhost_tests::{Node, artifacts};
 

@@ -57,6 +57,8 @@ pub struct NodeOptions {
     pub plugins: PathBuf,
     /// The manifest folder, if there is one.
     pub manifests: Option<PathBuf>,
+    /// How long what vanishes from it is kept, for it may be put back.
+    pub manifest_grace: Duration,
     /// The node's name and labels.
     pub identity: NodeIdentity,
     /// What plugins may do.
@@ -182,8 +184,8 @@ impl Node {
             Some(folder) => {
                 let reread = Arc::new(Notify::new());
                 reload.push(reread.clone());
-                let watching =
-                    manifest::watch(ManifestFolder::open(folder.clone()), reread, manifest_changes, stop.clone());
+                let folder = ManifestFolder::open(folder.clone()).with_grace(options.manifest_grace);
+                let watching = manifest::watch(folder, reread, manifest_changes, stop.clone());
                 tokio::spawn(async move {
                     if let Err(error) = watching.await {
                         error!(%error, "the manifest folder is not watched any more; restart volhost");

@@ -58,6 +58,7 @@ pub use kernel::{Kernel, Result};
 pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
+pub use names::is_temporary;
 pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,
 };

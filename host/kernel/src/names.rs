@@ -83,6 +83,13 @@ pub(crate) fn temporary(name: &OsStr) -> OsString {
     temporary
 }
 
+/// Whether a file of this name was never written to its end, or a link never put in place: what a crash in the middle of
+/// [`crate::Kernel::write_atomic`] or [`crate::BlockDevices::link_device`] leaves. Nothing that was completed has such a name.
+#[must_use]
+pub fn is_temporary(name: &OsStr) -> bool {
+    name.as_bytes().strip_prefix(b".").is_some_and(|rest| rest.ends_with(b".new"))
+}
+
 /// How a message names an entry of a folder.
 pub(crate) fn label(folder: &Path, name: impl AsRef<Path>) -> PathBuf {
     folder.join(name)

@@ -17,6 +17,7 @@ use volhost_tests::artifacts;
 #[derive(Debug)]
 pub(crate) struct Daemon {
     process: Child,
+    socket: PathBuf,
     /// The API.
     pub api: VolumeManagerClient<Channel>,
 }
@@ -30,8 +31,13 @@ impl Daemon {
             std::fs::copy(artifacts::plugin(name), plugins.join(format!("{name}.wasm"))).expect("the plugin is copied");
         }
         // Config maps come from here; everything else from requests.
-        let manifests = folder.join("manifests");
-        std::fs::create_dir(&manifests).expect("a folder");
+        std::fs::create_dir(folder.join("manifests")).expect("a folder");
+        Self::start_again(folder).await
+    }
+
+    /// Starts the release binary on the folder that another has left; returns when it serves.
+    pub(crate) async fn start_again(folder: &Path) -> Self {
+        let (plugins, manifests) = (folder.join("plugins"), folder.join("manifests"));
         let socket = folder.join("volhost.sock");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let log = std::fs::File::create(folder.join("volhost.log")).expect("a log");
@@ -61,7 +67,23 @@ impl Daemon {
             "volhost did not get ready:\n{}",
             std::fs::read_to_string(folder.join("volhost.log")).unwrap_or_default()
         );
-        Self { process, api: VolumeManagerClient::new(connect(socket).await) }
+        let api = VolumeManagerClient::new(connect(socket.clone()).await);
+        Self { process, socket, api }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
+    /// How many operations have ended since it was started.
+    pub(crate) fn operations(&self) -> f64 {
+        let figures = Command::new(artifacts::volhost()).arg("--socket").arg(&self.socket).arg("metrics").output();
+        let figures = String::from_utf8(figures.expect("volhost runs").stdout).expect("figures are text");
+        assert!(figures.contains("reconstruct_volume_operations_total"), "{figures}");
+        let ended = figures.lines().filter(|line| line.starts_with("volume_manager_operations_total{"));
+        ended.map(|line| line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).expect("a count")).sum()
     }
 
     /// Adds the pods of a manifest.

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `VOLHOST_BENCH_PODS` | 300 | pods whose start is timed one by one |
 //! | `VOLHOST_BENCH_PAYLOAD_PODS` | 1000 | pods under one config map that is updated |
+//! | `VOLHOST_BENCH_RECOVERED` | 10000 | volumes that are mounted when the daemon is killed |
 //! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
 //! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
 #![allow(
@@ -25,6 +26,7 @@ mod latency;
 mod payload;
 mod plugin_calls;
 mod raw;
+mod recovery;
 mod report;
 mod scale;
 
@@ -57,6 +59,7 @@ fn main() {
     runtime.block_on(async {
         latency::measure(&mut report, scratch.path()).await;
         payload::measure(&mut report, scratch.path()).await;
+        recovery::measure(&mut report, scratch.path()).await;
         scale::measure(&mut report, scratch.path()).await;
     });
     let unmounted = Command::new("umount").arg("--lazy").arg(scratch.path()).status().expect("umount runs");

@@ -11,12 +11,13 @@ use crate::report::{Report, us};
 use crate::setting;
 
 /// Pods in one request: a node's whole manifest folder is read at once, too.
-const PODS_A_REQUEST: usize = 100;
-const VOLUMES_A_POD: usize = 10;
+pub(crate) const PODS_A_REQUEST: usize = 100;
+pub(crate) const VOLUMES_A_POD: usize = 10;
 /// The volumes that one figure of the cost by number is taken over.
 const WINDOW: usize = PODS_A_REQUEST * VOLUMES_A_POD;
 
-fn manifest(first: usize, source: &str) -> String {
+/// A request's pods, each with its volumes, all of one folder.
+pub(crate) fn manifest(first: usize, source: &str) -> String {
     let pod = |pod: usize| {
         let mounts: Vec<String> =
             (0..VOLUMES_A_POD).map(|v| format!(r#"{{"name":"v{v}","mountPath":"/v{v}"}}"#)).collect();

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use volhost_tests::loops::LoopDevices;
+use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
 use volhost_tests::{Node, artifacts};
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use volhost_kernel::{Durability, ErrorKind};
+use volhost_kernel::{Durability, ErrorKind, is_temporary};
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use super::records::{MAX_RECORD_BYTES, RecordError, Records};
 
 /// The records' folder below the state folder.
-const FOLDER: &str = "devices";
+pub(super) const FOLDER: &str = "devices";
 /// Bumped when a field changes its meaning; another version's record counts as missing.
 const VERSION: u32 = 1;
 
@@ -96,8 +96,8 @@ impl Records {
             Err(error) => return Err(error.into()),
         };
         let (mut records, mut problems) = (Vec::new(), Vec::new());
-        for name in self.kernel().names(&folder)? {
-            match self.read_device_file(&name) {
+        for name in self.kernel().names(&folder)?.iter().filter(|name| !is_temporary(name)) {
+            match self.read_device_file(name) {
                 Ok(record) => records.extend(record),
                 Err(error) => problems.push(error),
             }

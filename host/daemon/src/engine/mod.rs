@@ -36,6 +36,7 @@ pub mod manifest_text;
 mod mounting;
 pub mod operation;
 pub mod orphans;
+mod record_sweep;
 pub mod records;
 pub mod recovery;
 mod recovery_devices;

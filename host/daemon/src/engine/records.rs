@@ -14,7 +14,7 @@ use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
 /// The records' folder below the state folder, one folder a pod in it.
-const FOLDER: &str = "volumes";
+pub(super) const FOLDER: &str = "volumes";
 /// A record holds a pod and one volume source; the API server stores 1.5 MiB an object at the most.
 pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
 /// Bumped when a field changes its meaning; another version's record counts as missing.
@@ -121,7 +121,7 @@ impl Record {
 }
 
 /// The file's name: a plugin's and a volume's name together can be longer than a file name.
-fn file_name(plugin: &PluginName, spec_name: &SpecName) -> OsString {
+pub(super) fn file_name(plugin: &PluginName, spec_name: &SpecName) -> OsString {
     let digest = Sha256::digest(format!("{plugin}\n{spec_name}"));
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     OsString::from(format!("{hex}.json"))

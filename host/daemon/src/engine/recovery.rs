@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use volhost_core::{RecoveredDevice, RecoveredVolume};
-use volhost_kernel::{Directory, Entry, ErrorKind, KernelError};
+use volhost_kernel::{Directory, Entry, ErrorKind, KernelError, is_temporary};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
 use super::layout;
 use super::operation::Workshop;
+use super::record_sweep;
 use super::records::{Record, Stands};
 use super::recovery_devices::FoundDevices;
 use super::standing::VolumePlace;
@@ -42,20 +43,29 @@ struct Standing<'a> {
 
 impl Workshop {
     /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*` and what the node has of volumes, and removes the empty folders of
-    /// pods without volumes. Nothing that is mounted is entered, so a dead server cannot hold it up. What cannot be read is
-    /// reported and does not hide the rest.
+    /// pods without volumes and the records that have outlived theirs. Nothing that is mounted is entered, so a dead server cannot
+    /// hold it up. What cannot be read is reported and does not hide the rest.
     ///
     /// # Errors
     /// When the pods' folder itself cannot be read.
     pub fn recover(&self) -> Result<Recovery, KernelError> {
         let mut found = Recovery::default();
         let devices = self.recover_devices(&mut found);
-        self.recover_pods(&devices, &mut found)?;
+        let mut standing = record_sweep::Standing::default();
+        self.recover_pods(&devices, &mut standing, &mut found)?;
+        if let Err(error) = self.records.sweep(&standing) {
+            found.problems.push(("records".to_owned(), error.to_string()));
+        }
         found.devices = devices.into_events();
         Ok(found)
     }
 
-    fn recover_pods(&self, devices: &FoundDevices, found: &mut Recovery) -> Result<(), KernelError> {
+    fn recover_pods(
+        &self,
+        devices: &FoundDevices,
+        standing: &mut record_sweep::Standing,
+        found: &mut Recovery,
+    ) -> Result<(), KernelError> {
         let pods = match self.kernel.walk(&self.root, Path::new(layout::PODS)) {
             Ok(pods) => pods,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -71,6 +81,12 @@ impl Workshop {
             };
             let (before, unread) = (found.volumes.len(), found.problems.len());
             self.recover_volumes_of(&pod, devices, found);
+            for volume in found.volumes.iter().skip(before) {
+                standing.add(&pod, &volume.plugin, &volume.spec_name);
+            }
+            if found.problems.len() > unread {
+                standing.add_unread(&pod);
+            }
             if found.volumes.len() == before
                 && found.problems.len() == unread
                 && let Err(error) = self.forget_pod(&pod)
@@ -117,6 +133,12 @@ impl Workshop {
             };
             for name in volumes {
                 let path = path.join(&name);
+                if is_temporary(&name) {
+                    if let Err(error) = self.kernel.remove_file(&dir, &name) {
+                        problem(&path, error.to_string());
+                    }
+                    continue;
+                }
                 let Some(spec_name) = name.to_str().and_then(|name| SpecName::new(name).ok()) else {
                     problem(&path, "its name is no volume's; the host did not make it".to_owned());
                     continue;

@@ -24,7 +24,7 @@ use crate::plugins::PluginRegistry;
 use crate::populate::{NodeIdentity, PodStanding, resolve, standing};
 
 /// The folder of objects that were added by request, below the state folder.
-const FOLDER: &str = "objects";
+pub(super) const FOLDER: &str = "objects";
 /// An object as the API server stores it at the most, and then some.
 const MAX_OBJECT_BYTES: usize = 4 << 20;
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::changes::{Changes, Problem};
 use super::error::ManifestError;
+use super::grace::Grace;
 use super::listing::{self, FileText, Stamp};
 use super::object::{Object, ObjectKey};
 use super::parse::{Parsed, parse};
@@ -29,6 +30,7 @@ pub struct ManifestFolder {
     /// Why changes are not noticed, if they are not.
     unwatched: Option<String>,
     listed_once: bool,
+    grace: Grace,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -64,7 +66,20 @@ impl ManifestFolder {
             problems: BTreeMap::new(),
             unwatched: None,
             listed_once: false,
+            grace: Grace::default(),
         }
+    }
+
+    /// Keeps what vanishes from the folder for this long, for it may be put back; and takes a folder that is empty when it is read
+    /// first for read only when it has been empty for so long.
+    #[must_use]
+    pub fn with_grace(self, time: Duration) -> Self {
+        Self { grace: Grace::new(time), ..self }
+    }
+
+    /// When it has to be read again although nothing happens in it.
+    pub(super) fn next_reading(&self) -> Option<Instant> {
+        self.grace.next()
     }
 
     /// The path it was opened by.
@@ -183,8 +198,12 @@ impl ManifestFolder {
             }
             Ok(listing) => {
                 if !scan.unsettled {
-                    self.files.retain(|name, _| listing.contains_key(name));
-                    self.listed_once = true;
+                    let known = self.files.iter().filter(|(_, file)| !file.objects.is_empty()).map(|(name, _)| name);
+                    self.grace.take(known, &listing, Instant::now());
+                    self.files.retain(|name, _| listing.contains_key(name) || self.grace.holds(name));
+                    self.listed_once = self.grace.has_begun();
+                    folder_problem =
+                        self.grace.empty_problem().map(|problem| format!("{}: {problem}", self.path.display()));
                 }
                 for name in listing.into_keys() {
                     self.files.entry(name).or_default();
@@ -222,7 +241,8 @@ impl ManifestFolder {
 
     /// Which object of each key counts, and what is wrong with the files.
     fn settle(&self) -> (BTreeMap<ObjectKey, Arc<Object>>, BTreeMap<String, Vec<String>>) {
-        let mut problems: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut problems: BTreeMap<String, Vec<String>> =
+            self.grace.problems().map(|(name, problem)| (name, vec![problem])).collect();
         let mut candidates: BTreeMap<&ObjectKey, Vec<&Arc<Object>>> = BTreeMap::new();
         for (name, file) in &self.files {
             if let Some(error) = &file.error {

@@ -25,6 +25,7 @@ pub mod changes;
 pub mod claim;
 pub mod error;
 pub mod folder;
+mod grace;
 mod inotify;
 mod keyed;
 mod listing;

@@ -10,6 +10,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinError;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::changes::Changes;
@@ -61,6 +62,7 @@ pub async fn watch(
                 },
             }
         }
+        let due = folder.next_reading().map(Instant::from_std);
         loop {
             if watcher.watch.as_ref().is_some_and(FolderWatch::has_changed) {
                 break;
@@ -79,6 +81,7 @@ pub async fn watch(
                     break;
                 }
                 () = watcher.event() => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => break,
             }
         }
     }

@@ -50,7 +50,7 @@ fn a_signing_key_and_its_issuer_go_together() {
 #[test]
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
-        root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
+        root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nmanifest-grace = '20s'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
         log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\nready-file = '/f'";
     let (_folder, file) = with_file(text);
     let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
@@ -58,6 +58,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_ROOT_DIR", "/r"),
         ("VOLHOST_PLUGIN_DIR", "/p"),
         ("VOLHOST_MANIFESTS", "/m"),
+        ("VOLHOST_MANIFEST_GRACE", "20s"),
         ("VOLHOST_SOCKET", "/s"),
         ("VOLHOST_NODE_NAME", "n"),
         ("VOLHOST_NODE_LABEL", "a=b,c=d"),

@@ -1,0 +1,23 @@
+//! The daemon dies, at every call and at random, and starts again: the node ends as it is wanted, nothing is left over, no data is
+//! lost, and nothing that a live pod uses is touched.
+//!
+//! With `VOLHOST_KILL_POINTS` set, the calls are listed that each operation was killed at.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod churn;
+mod exhaustive;
+mod knowledge;
+mod operations;
+mod pods;
+mod records;
+mod site;
+mod starts;
+mod subjects;
+mod witness;

@@ -1,0 +1,100 @@
+//! Every operation, killed at every call. The names of the tests are the operations'.
+
+use volhost_tests::kill_points::Who;
+
+use crate::exhaustive::kill_everywhere;
+use crate::pods::{Arrival, Change, Departure, Known, Subject};
+use crate::site::{LOOP, Site};
+use crate::subjects::{Device, Folders, Image, Owned, Payloads, Shared, shared_volume};
+use crate::witness::Witness;
+
+fn site() -> Site {
+    Site::start().with_witness(Witness::of_folders())
+}
+
+/// The pod comes, and goes.
+fn comes_and_goes<S: Subject>(name: &str, mut site: Site, subject: S) {
+    let mut arrival = Arrival(Known::learn(subject, &site));
+    kill_everywhere(&format!("{name}: set up"), Who::Daemon, &mut site, &mut arrival);
+    let mut departure = Departure(arrival.0);
+    kill_everywhere(&format!("{name}: taken away"), Who::Daemon, &mut site, &mut departure);
+}
+
+#[test]
+fn folders_tmpfs_and_binds() {
+    let site = site();
+    let disk = site.node.folder().join("disk/local");
+    std::fs::create_dir(&disk).unwrap();
+    comes_and_goes("empty-dir, host-path, local", site, Folders { disk });
+}
+
+#[test]
+fn payloads_of_objects() {
+    comes_and_goes("config-map, secret, projected", site(), Payloads);
+}
+
+#[test]
+fn payloads_that_change() {
+    let mut site = site();
+    let mut change = Change(Known::learn(Payloads, &site));
+    kill_everywhere("config-map, secret, projected: updated", Who::Daemon, &mut site, &mut change);
+}
+
+#[test]
+fn a_file_system_from_attach_to_set_up() {
+    let mut site = site();
+    let mut arrival = Arrival(Known::learn(Image::new("ext4", 16).fresh(), &site));
+    kill_everywhere("attach, wait-for-attach, format, mount-device, set-up", Who::Daemon, &mut site, &mut arrival);
+}
+
+#[test]
+fn a_file_system_from_tear_down_to_detach() {
+    let mut site = site();
+    let mut departure = Departure(Known::learn(Image::new("ext4", 16), &site));
+    kill_everywhere("tear-down, unmount-device, detach", Who::Daemon, &mut site, &mut departure);
+}
+
+#[test]
+fn a_device_from_attach_to_map_and_back() {
+    comes_and_goes("device: attach, set-up-device, map, and back", site(), Device);
+}
+
+#[test]
+fn a_volume_that_another_pod_uses() {
+    let site = Site::start();
+    site.node.manifest("shared.yaml", &shared_volume());
+    let claimed = "name: shared, persistentVolumeClaim: { claimName: shared-claim }";
+    let site = site.with_witness(Witness::new(vec![(LOOP, "shared", claimed.to_owned())]));
+    comes_and_goes("second pod of a staged volume", site, Shared);
+}
+
+#[test]
+fn a_file_system_that_grows_in_use() {
+    let mut site = site();
+    let mut change = Change(Known::learn(Image::new("xfs", 512).growing(16), &site));
+    kill_everywhere("expand in use", Who::Daemon, &mut site, &mut change);
+}
+
+#[test]
+fn a_file_system_that_grows_while_it_is_mounted() {
+    let mut site = site();
+    let mut arrival = Arrival(Known::learn(Image::new("xfs", 512).growing(16), &site));
+    kill_everywhere("expand while mounting", Who::Daemon, &mut site, &mut arrival);
+}
+
+#[test]
+fn files_that_are_given_to_a_group() {
+    let mut site = site();
+    let mut arrival = Arrival(Known::learn(Owned, &site));
+    kill_everywhere("mount with fsGroup", Who::Daemon, &mut site, &mut arrival);
+}
+
+#[test]
+fn a_format_whose_program_dies_too() {
+    for (fs_type, mib) in [("ext4", 16), ("xfs", 512), ("btrfs", 128)] {
+        let mut site = site();
+        let mut arrival = Arrival(Known::learn(Image::new(fs_type, mib).fresh(), &site));
+        let name = format!("format {fs_type}, its program killed too");
+        kill_everywhere(&name, Who::Programs, &mut site, &mut arrival);
+    }
+}
