@@ -40,6 +40,8 @@ needs_command mkfs.btrfs btrfs-progs
 if [ $TESTS = yes ]; then
     needs_command prometheus prometheus
     needs_command script bsdutils
+    needs_command mkfs.erofs erofs-utils
+    needs_command mksquashfs squashfs-tools
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates

@@ -73,7 +73,7 @@
 //!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
-//!    [`files`] and those of [`objects`] need a grant.
+//!    [`image_files`], [`overlays`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -102,12 +102,15 @@ pub mod file_set;
 pub mod files;
 pub mod filesystems;
 pub mod host_paths;
+pub mod image_files;
 mod key_selection;
 pub mod log;
 pub mod loop_devices;
+mod mount_options;
 mod mounts;
 pub mod node;
 pub mod objects;
+pub mod overlays;
 mod plugin;
 mod pod;
 mod pod_items;
@@ -134,6 +137,7 @@ pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
 pub use file_set::FileSet;
 pub use key_selection::KeySelection;
+pub use mount_options::MountOptions;
 pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState};
 pub use plugin::VolumePlugin;
 pub use pod::Pod;
@@ -147,7 +151,7 @@ pub mod prelude {
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
         Expander, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
-        TargetState, Volume, VolumePlugin, events, export_plugin, filesystems, host_paths, log, loop_devices, node,
-        quoted,
+        TargetState, Volume, VolumePlugin, events, export_plugin, filesystems, host_paths, image_files, log,
+        loop_devices, node, overlays, quoted,
     };
 }

@@ -14,6 +14,10 @@ impl MountSource {
         Self(handle)
     }
 
+    pub(crate) fn handle(&self) -> &backend::MountSource {
+        &self.0
+    }
+
     /// What it is.
     #[must_use]
     pub fn kind(&self) -> SourceKind {
@@ -100,6 +104,14 @@ impl DetachedMount {
     pub fn set_options(&self, options: &[&str], recursive: bool) -> Result<()> {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         self.0.set_options(&options, recursive).map_err(backend::error_in)
+    }
+
+    /// The root of this mount, to be used while the mount stays unseen: [`crate::overlays::mount`] can keep what is written in it.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn source(&self) -> Result<MountSource> {
+        self.0.source().map(MountSource::new).map_err(backend::error_in)
     }
 }
 
@@ -234,6 +246,15 @@ impl<'call> MountTarget<'call> {
     /// [`Busy`](crate::Error::Busy) for a mount here or below; else as the kernel says.
     pub fn delete_folder(&self) -> Result<()> {
         self.0.delete_folder().map_err(backend::error_in)
+    }
+
+    /// A folder that belongs to this volume of this pod, on the host's disk, beside what the pod sees: made with mode 0700 if it is missing,
+    /// kept over restarts of host and machine. The host removes it, with all that is in it, when the volume has been torn down.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) at the node's own place; else as the kernel says.
+    pub fn private_folder(&self) -> Result<MountSource> {
+        self.0.private_folder().map(MountSource::new).map_err(backend::error_in)
     }
 }
 

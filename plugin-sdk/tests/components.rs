@@ -78,6 +78,8 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
         ("secret", &["events", "files", "log", "mounts", "secrets", "tmpfs", "types", "volumes"]),
         ("downward-api", &["files", "log", "mounts", "types", "volumes"]),
         ("git-repo", &["log", "mounts", "types", "volumes"]),
+        ("overlay", &["devices", "host-paths", "log", "mounts", "node", "overlays", "tmpfs", "types", "volumes"]),
+        ("image-file", &["devices", "image-files", "log", "mounts", "tmpfs", "types", "volumes"]),
         ("loop", &["devices", "filesystems", "log", "loop-devices", "mounts", "tmpfs", "types", "volumes"]),
     ] {
         assert_eq!(plugin(name).imports, interfaces(asks_for), "{name}");
@@ -106,8 +108,10 @@ fn a_plugin_is_small() {
         assert!(size < LARGEST, "{name} has {size} bytes");
     }
     // Twice as many exports, half as much again.
-    let size = plugin("loop").size;
-    assert!(size < LARGEST * 3 / 2, "loop has {size} bytes");
+    for name in ["loop", "overlay", "image-file"] {
+        let size = plugin(name).size;
+        assert!(size < LARGEST * 3 / 2, "{name} has {size} bytes");
+    }
 }
 
 #[test]

@@ -64,6 +64,7 @@ impl Host {
             pod_uid: None,
             spec_name: SpecName::new("vol").unwrap(),
             device_mount: None,
+            private: None,
         }
     }
 

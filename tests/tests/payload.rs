@@ -390,6 +390,39 @@ fn a_restart_keeps_the_files_untouched_and_brings_what_changed_meanwhile() {
 }
 
 #[test]
+fn after_the_machine_started_anew_the_files_are_shown_again() {
+    let mut node = builder().start();
+    node.manifest("app.yaml", &config_map("app", &[("colour", "blue")]));
+    node.manifest("login.yaml", &secret("login", &[("user", "admin")]));
+    let volumes = ["name: cfg, configMap: { name: app }", "name: login, secret: { secretName: login }"];
+    node.manifest("a.yaml", &pod("a", "uid-a", &volumes));
+    node.wait_mounted("default/a");
+    let config = node.volume("uid-a", CONFIG_MAP, "cfg");
+    let login = node.volume("uid-a", SECRET, "login");
+    for lost in ["nothing of the disk", "the files too"] {
+        node.kill();
+        if lost == "the files too" {
+            for name in [".", "..data"].map(|name| config.join(name)) {
+                let entries = fs::read_dir(&name).into_iter().flatten().map(|entry| entry.unwrap().path());
+                for file in entries.filter(|path| !path.is_dir() || path.is_symlink()).collect::<Vec<_>>() {
+                    fs::remove_file(file).unwrap();
+                }
+            }
+        }
+        let script = "umount $NODE/root/pods/uid-a/volumes/*/login; umount $NODE/root/state; umount $NODE/root";
+        assert!(node.inside("sh").args(["-euc", script]).env("NODE", node.folder()).status().unwrap().success());
+        node.start();
+        node.wait_mounted("default/a");
+        assert_eq!(
+            (text(&config.join("colour")).as_str(), text(&login.join("user")).as_str()),
+            ("blue", "admin"),
+            "{lost}"
+        );
+        assert_eq!(node.pod_mounts().len(), 1, "{lost}");
+    }
+}
+
+#[test]
 fn links_that_a_pod_plants_are_never_followed() {
     let node = builder().start();
     let outside = node.folder().join("disk/outside");

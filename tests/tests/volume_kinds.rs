@@ -1,4 +1,4 @@
-//! The table of kinds and grants in the documents is what the built plugins say of themselves.
+//! The table of kinds and grants in the documents is what the built plugins say of themselves, and no plugin is granted more than it needs.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,8 +9,12 @@
 )]
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
+use volhost_kernel::TwinKernel;
+use volhost_runtime::{Compiler, GrantPolicy, Limits, Runtime, RuntimeConfig};
 use volhost_tests::artifacts::{plugin, volhost, workspace};
 
 const BEGIN: &str = "<!-- made from the built plugins by `tests/tests/volume_kinds.rs` -->\n";
@@ -35,8 +39,8 @@ fn row(name: &str) -> String {
     format!("| {} | `{}` | {} |\n", code(&list(&about["sources"])), about["name"].as_str().unwrap(), grants)
 }
 
-#[test]
-fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
+/// The plugins that come with volhost.
+fn shipped() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(workspace().join("plugins"))
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -44,7 +48,12 @@ fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     names.sort();
-    let rows: String = names.iter().map(|name| row(name)).collect();
+    names
+}
+
+#[test]
+fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
+    let rows: String = shipped().iter().map(|name| row(name)).collect();
     let table = format!("\n| source | plugin | grants |\n|---|---|---|\n{rows}\n");
 
     let page = workspace().join("docs/volume-kinds.md");
@@ -56,4 +65,47 @@ fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
         return;
     }
     assert_eq!(standing, table, "docs/volume-kinds.md is stale; run this test with {WRITE}=1 to write it anew");
+}
+
+/// The grants of one plugin, but for one interface: as they would stand in the configuration.
+fn without(granted: &[&str], plugin: &str, left_out: &str) -> GrantPolicy {
+    let mut lines = format!("[{plugin:?}]\n");
+    let mut interfaces = Vec::new();
+    for interface in granted.iter().filter(|interface| **interface != left_out) {
+        match *interface {
+            "host-paths" => lines.push_str("host-paths = [\"/\"]\n"),
+            "loop-devices" => lines.push_str("loop-files = [\"/\"]\n"),
+            "image-files" => lines.push_str("image-files = [\"/\"]\n"),
+            other => interfaces.push(other),
+        }
+    }
+    toml::from_str(&format!("{lines}interfaces = {interfaces:?}\n")).unwrap()
+}
+
+#[test]
+fn without_any_one_of_its_grants_a_plugin_is_not_loaded_and_it_has_no_other() {
+    let cache = tempfile::tempdir().unwrap();
+    let runtime = |cache_dir: &Path, grants: GrantPolicy| {
+        let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
+        let config = RuntimeConfig { cache_dir: cache_dir.join("cache"), limits: Limits::default(), compiler, grants };
+        Runtime::new(config, Arc::new(TwinKernel::new())).unwrap()
+    };
+    let mut tried = 0;
+    for file in shipped() {
+        let loaded = runtime(cache.path(), GrantPolicy::builtin()).load(&plugin(&file));
+        let loaded = loaded.unwrap_or_else(|error| panic!("{}", error.message()));
+        let name = &loaded.info().name;
+        let granted = GrantPolicy::builtin().granted_to(name);
+        for interface in &granted {
+            assert!(
+                loaded.info().imports.iter().any(|import| import == interface),
+                "{name} never asks for {interface}"
+            );
+            let grants = GrantPolicy::builtin().overridden_by(without(&granted, name.as_str(), interface));
+            let error = runtime(cache.path(), grants).load(&plugin(&file)).err().expect("it is refused").message();
+            assert!(error.contains(interface) && error.contains("[grants."), "{name} without {interface}: {error}");
+            tried += 1;
+        }
+    }
+    assert!(tried >= 15, "{tried}");
 }

@@ -307,7 +307,7 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
     let inside = kernel.try_clone(&root).map_err(root_error)?;
     let workshop = Arc::new(Workshop {
         kernel: kernel.clone(),
-        root,
+        root: Arc::new(root),
         records: Records::new(kernel.clone(), state),
         plugins: registry.clone(),
         standing: StandingMounts::default(),

@@ -225,6 +225,62 @@ pub enum KernelError {
         /// The type.
         fs_type: String,
     },
+    /// Not a type of file system that is mounted from a file.
+    #[error("{path}: no image of type {fs_type:?} is mounted here; there are {}", crate::image_files::IMAGE_TYPES.join(", "))]
+    UnsupportedImage {
+        /// The image.
+        path: String,
+        /// The type.
+        fs_type: String,
+    },
+    /// A file holds something else than the image that was asked for.
+    #[error("{path}: holds {found}, not an image of type {wanted}; ask for what it is, or use another file")]
+    ImageMismatch {
+        /// The file.
+        path: String,
+        /// What it holds.
+        found: String,
+        /// The type that was asked for.
+        wanted: String,
+    },
+    /// An image can't be read as the type that it is of.
+    #[error("{path}: the {fs_type} image is damaged or cut short; make it anew: {}{}", words(*.errno), said_suffix(.said))]
+    ImageDamaged {
+        /// The image.
+        path: String,
+        /// The type.
+        fs_type: String,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What else the kernel said.
+        said: String,
+    },
+    /// An image has less than it says that it has.
+    #[error(
+        "{path}: the {fs_type} image is cut short: it says that it has {claimed} bytes, and has {bytes}; make it anew"
+    )]
+    ImageCutShort {
+        /// The image.
+        path: String,
+        /// The type.
+        fs_type: String,
+        /// What it says.
+        claimed: u64,
+        /// What it has.
+        bytes: u64,
+    },
+    /// The kernel does not lay these folders on one another.
+    #[error("laying on one another {layers}: {why}: {}{}", words(*.errno), said_suffix(.said))]
+    LayersRefused {
+        /// The folders.
+        layers: String,
+        /// What the kernel's answer means, and the way out.
+        why: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+        /// What else the kernel said.
+        said: String,
+    },
     /// A program that does the work is not installed.
     #[error("{step} {path}: {tool} is not installed; install it (Debian: apt-get install {package})")]
     ToolMissing {
@@ -306,7 +362,9 @@ impl KernelError {
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Failed { errno, .. } => Some(*errno),
+            Self::Failed { errno, .. } | Self::ImageDamaged { errno, .. } | Self::LayersRefused { errno, .. } => {
+                Some(*errno)
+            }
             Self::UndoFailed { cause, .. } => cause.errno(),
             _ => None,
         }
@@ -329,13 +387,15 @@ impl KernelError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Failed { errno, .. } => kind_of(*errno),
+            Self::LayersRefused { errno: Errno::INVAL, .. } => ErrorKind::Unsupported,
+            Self::Failed { errno, .. } | Self::LayersRefused { errno, .. } => kind_of(*errno),
             Self::UndoFailed { cause, .. } => cause.kind(),
             Self::InvalidPath { .. } | Self::InvalidOption { .. } | Self::ForeignHandle { .. } => {
                 ErrorKind::InvalidArgument
             }
             Self::UnsupportedOption { .. }
             | Self::UnsupportedFilesystem { .. }
+            | Self::UnsupportedImage { .. }
             | Self::FilesystemLacks { .. }
             | Self::ToolMissing { .. } => ErrorKind::Unsupported,
             Self::OwnershipIncomplete { first, .. } => first.first().map_or(ErrorKind::Io, Self::kind),
@@ -346,9 +406,14 @@ impl KernelError {
             | Self::TooLarge { .. }
             | Self::OtherDevice { .. }
             | Self::NotBlank { .. }
-            | Self::FilesystemMismatch { .. } => ErrorKind::Conflict,
+            | Self::FilesystemMismatch { .. }
+            | Self::ImageMismatch { .. } => ErrorKind::Conflict,
             Self::NotMapped { .. } | Self::DeviceGone { .. } => ErrorKind::NotFound,
-            Self::FilesystemDamaged { .. } | Self::ToolFailed { .. } | Self::ToolTimedOut { .. } => ErrorKind::Io,
+            Self::FilesystemDamaged { .. }
+            | Self::ImageDamaged { .. }
+            | Self::ImageCutShort { .. }
+            | Self::ToolFailed { .. }
+            | Self::ToolTimedOut { .. } => ErrorKind::Io,
             Self::MountInside { .. } | Self::Replaced { .. } | Self::StillWritten { .. } | Self::InUse { .. } => {
                 ErrorKind::Busy
             }

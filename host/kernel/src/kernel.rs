@@ -9,8 +9,10 @@ use crate::block_devices::BlockDevices;
 use crate::error::KernelError;
 use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
+use crate::image_files::ImageFiles;
 use crate::last_resorts::LastResorts;
 use crate::loop_devices::LoopDevices;
+use crate::overlays::Overlays;
 use crate::ownership::Ownership;
 use crate::payload::Payloads;
 use crate::sub_paths::SubPaths;
@@ -34,7 +36,19 @@ pub type Result<T> = std::result::Result<T, KernelError>;
 /// - Two calls at once on the same name are the caller's mistake. They corrupt nothing, but either may fail.
 /// - A call that was started runs to its end; there is nothing to cancel.
 pub trait Kernel:
-    BlockDevices + LoopDevices + Filesystems + Payloads + Ownership + SubPaths + Usages + LastResorts + Send + Sync + Debug
+    BlockDevices
+    + LoopDevices
+    + Filesystems
+    + ImageFiles
+    + Overlays
+    + Payloads
+    + Ownership
+    + SubPaths
+    + Usages
+    + LastResorts
+    + Send
+    + Sync
+    + Debug
 {
     /// Makes the folder at this absolute path a mount of its own, unless it is one, and returns a handle inside that mount.
     /// A missing folder is created with mode 0750, its missing parents with 0755. Repeating it changes nothing but the propagation.

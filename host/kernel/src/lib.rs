@@ -7,6 +7,8 @@
 //! | [`kernel`] | the trait, with what each call guarantees |
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
+//! | [`image_files`] | file systems in files |
+//! | [`overlays`] | folders laid on one another |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
@@ -35,12 +37,14 @@ pub mod block_devices;
 pub mod error;
 pub mod filesystems;
 pub mod handle;
+pub mod image_files;
 pub mod kernel;
 pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
 mod names;
 mod options;
+pub mod overlays;
 pub mod ownership;
 pub mod payload;
 pub mod program;
@@ -54,11 +58,13 @@ pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
+pub use image_files::ImageFiles;
 pub use kernel::{Kernel, Result};
 pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;
 pub use names::is_temporary;
+pub use overlays::Overlays;
 pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,
 };

@@ -102,6 +102,10 @@ pub enum Step {
     CheckFileSystem,
     /// Mounting a file system that is on a device.
     MountFileSystem,
+    /// Laying folders on one another.
+    MountOverlay,
+    /// Mounting a file system that is in a file.
+    MountImage,
     /// Asking how large a file system is.
     MeasureFileSystem,
     /// Growing a file system.
@@ -180,6 +184,8 @@ impl fmt::Display for Step {
             Self::FormatDevice => "formatting block device",
             Self::EraseDevice => "erasing what a failed mkfs left on block device",
             Self::MountFileSystem => "mounting the file system on",
+            Self::MountOverlay => "laying on one another",
+            Self::MountImage => "mounting the image",
             Self::CheckFileSystem => "checking the file system on",
             Self::MeasureFileSystem => "asking for the size of the file system on",
             Self::GrowFileSystem => "growing the file system on",

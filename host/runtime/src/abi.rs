@@ -16,6 +16,8 @@ pub(crate) const OPEN_INTERFACES: &[&str] =
 pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "host-paths",
     "loop-devices",
+    "image-files",
+    "overlays",
     "files",
     "config-maps",
     "secrets",

@@ -12,6 +12,7 @@ use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
 
 use crate::objects::{NoObjects, Objects};
+use crate::private::PrivateFolder;
 use crate::progress::Progress;
 
 /// Facts of this node that plugins may ask for.
@@ -113,6 +114,8 @@ pub struct Target {
     pub spec_name: SpecName,
     /// Where the node's own mount of the volume stands, for a pod's target of a volume that has one.
     pub device_mount: Option<Place>,
+    /// The volume's private folder; none for the node's own mount.
+    pub private: Option<PrivateFolder>,
 }
 
 /// What is known of an attached volume.

@@ -11,6 +11,10 @@ use crate::digest::is_digest;
 
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
 const LOOP_FILES: &str = "/var/lib/volhost-loop";
+/// Where the plugin `image-file` looks for images unless the operator says otherwise.
+const IMAGE_FILES: &str = "/var/lib/volhost-images";
+/// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
+const OVERLAYS: &str = "/var/lib/volhost-overlay";
 
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///
@@ -20,6 +24,8 @@ const LOOP_FILES: &str = "/var/lib/volhost-loop";
 /// host-paths = ["/srv/archive"]
 /// # Folders for image files and loop devices over them; imply the interface `loop-devices`.
 /// loop-files = ["/srv/images"]
+/// # Folders of images to mount read-only; imply the interface `image-files`.
+/// image-files = ["/srv/images"]
 /// # Optional: only the plugin with this content may use the grant.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
@@ -36,6 +42,7 @@ pub struct Grant {
     interfaces: BTreeSet<Interface>,
     host_paths: Vec<Root>,
     loop_files: Vec<Root>,
+    image_files: Vec<Root>,
     sha256: Vec<Digest>,
 }
 
@@ -46,6 +53,8 @@ pub(crate) struct Reach {
     pub(crate) host_paths: Vec<PathBuf>,
     /// Folders within which it may keep image files and make loop devices over them.
     pub(crate) loop_files: Vec<PathBuf>,
+    /// Folders whose image files it may mount.
+    pub(crate) image_files: Vec<PathBuf>,
 }
 
 /// An interface that needs a grant; any other word is refused when the configuration is read.
@@ -97,12 +106,19 @@ impl TryFrom<String> for Digest {
 impl GrantPolicy {
     /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
     /// may name any path of the host, the kinds that show objects may open those that
-    /// a volume names; the plugin `loop` keeps its images in `/var/lib/volhost-loop`. Restrict them with grants of your own under the
+    /// a volume names; the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
+    /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
     /// same names.
     #[must_use]
     pub fn builtin() -> Self {
         let whole_host = Grant { host_paths: vec![Root(PathBuf::from("/"))], ..Grant::default() };
         let images = Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], ..Grant::default() };
+        let read_images = Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], ..Grant::default() };
+        let overlays = Grant {
+            interfaces: BTreeSet::from([Interface("overlays".to_owned())]),
+            host_paths: vec![Root(PathBuf::from(OVERLAYS))],
+            ..Grant::default()
+        };
         let interfaces = |names: &[&str]| Grant {
             interfaces: names.iter().map(|name| Interface((*name).to_owned())).collect(),
             ..Grant::default()
@@ -111,6 +127,8 @@ impl GrantPolicy {
             ("kubernetes.io/host-path", whole_host.clone()),
             ("kubernetes.io/local-volume", whole_host),
             ("volhost.io/loop", images),
+            ("volhost.io/image-file", read_images),
+            ("volhost.io/overlay", overlays),
             ("kubernetes.io/configmap", interfaces(&["files", "config-maps"])),
             ("kubernetes.io/secret", interfaces(&["files", "secrets"])),
             ("kubernetes.io/downward-api", interfaces(&["files"])),
@@ -128,6 +146,13 @@ impl GrantPolicy {
     pub fn overridden_by(mut self, other: Self) -> Self {
         self.grants.extend(other.grants);
         self
+    }
+
+    /// The interfaces that the plugin of this name is granted, whatever its content, in the contract's order.
+    #[must_use]
+    pub fn granted_to(&self, name: &PluginName) -> Vec<&'static str> {
+        let Some(grant) = self.grants.get(name) else { return Vec::new() };
+        GRANTABLE_INTERFACES.iter().copied().filter(|interface| grant.covers(interface)).collect()
     }
 
     /// What the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
@@ -156,12 +181,17 @@ impl Grant {
     pub(crate) fn covers(&self, interface: &str) -> bool {
         (interface == "host-paths" && !self.host_paths.is_empty())
             || (interface == "loop-devices" && !self.loop_files.is_empty())
+            || (interface == "image-files" && !self.image_files.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
     /// The places of the host that the plugin may reach.
     pub(crate) fn reach(&self) -> Reach {
-        Reach { host_paths: self.host_paths(), loop_files: paths(&self.loop_files) }
+        Reach {
+            host_paths: self.host_paths(),
+            loop_files: paths(&self.loop_files),
+            image_files: paths(&self.image_files),
+        }
     }
 
     /// The folders within which the plugin may open paths of the host.

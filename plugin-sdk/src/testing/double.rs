@@ -4,6 +4,7 @@ pub(crate) use super::clients::{events, host_paths, node, tmpfs, write_log};
 pub(crate) use super::devices::{Attachment, BlockDevice, filesystems, loop_devices};
 pub(crate) use super::files;
 pub(crate) use super::identity::{Description, Identity, Measurement};
+pub(crate) use super::layers::{image_files, overlays};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
 pub(crate) use super::objects::{cluster_trust_bundles, config_maps, secrets, service_account_tokens};
 pub(crate) use super::pod::Pod;

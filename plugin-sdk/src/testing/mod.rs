@@ -31,6 +31,7 @@ pub(crate) mod files;
 mod host;
 mod host_devices;
 mod identity;
+mod layers;
 mod mount;
 mod objects;
 mod pod;

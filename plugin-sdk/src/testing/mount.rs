@@ -19,6 +19,10 @@ pub struct TestMount {
     pub options: Vec<(String, Option<String>)>,
     /// The real path that is bound.
     pub source: Option<String>,
+    /// The layers of an overlay: the lowers, the uppermost first.
+    pub lowers: Vec<String>,
+    /// What the top of an overlay is: a path of the host, `private:NAME`, or `tmpfs`.
+    pub top: Option<String>,
     /// The mounts below the source came too.
     pub recursive: bool,
     /// Per-mount options.
@@ -47,6 +51,8 @@ impl TestMount {
             fs_type: fs_type.to_owned(),
             options: Vec::new(),
             source: None,
+            lowers: Vec::new(),
+            top: None,
             recursive: false,
             flags: BTreeSet::new(),
             recursive_flags: BTreeSet::new(),
@@ -104,6 +110,18 @@ impl MountSource {
         Self { world: Rc::clone(world), path, node, mount: Some(mount) }
     }
 
+    /// What a layer made of it is called.
+    pub(crate) fn layer(&self) -> String {
+        match &self.mount {
+            Some(mount) if self.path.is_empty() => mount.fs_type.clone(),
+            _ => self.path.clone(),
+        }
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        self.node == Node::Directory
+    }
+
     pub(crate) fn kind(&self) -> String {
         self.node.word().to_owned()
     }
@@ -150,6 +168,11 @@ impl DetachedMount {
             mount.recursive_flags.extend(options.iter().cloned());
         }
         Ok(())
+    }
+
+    pub(crate) fn source(&self) -> Result<MountSource> {
+        self.world.borrow_mut().called("source")?;
+        Ok(MountSource::of_mount(&self.world, self.mount()))
     }
 
     /// What it would be once attached.

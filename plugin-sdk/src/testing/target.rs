@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::files::TestPayload;
 use super::mount::{DetachedMount, MountSource, TestMount};
 use super::pod::Pod;
+use super::tree::Node;
 use super::world::Shared;
 use crate::error::{Error, Result};
 use crate::mounts::TargetState;
@@ -218,6 +219,15 @@ impl MountTarget {
         }
     }
 
+    pub(crate) fn private_folder(&self) -> Result<MountSource> {
+        self.called("private-folder")?;
+        if self.pod_uid.is_empty() {
+            return Err(Error::unsupported("the node's own place has no private folder"));
+        }
+        self.world.borrow_mut().private_folders.insert(self.key());
+        Ok(MountSource::new(&self.world, format!("private:{}", self.spec_name), Node::Directory))
+    }
+
     fn conflict(&self, step: &str, why: &str) -> Error {
         Error::conflict(format!("{step} {}: {why}", self.spec_name))
     }
@@ -254,6 +264,12 @@ impl TestTarget {
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         self.0.world.borrow().groups.get(&self.0.key()).copied()
+    }
+
+    /// Whether the plugin made a private folder for it.
+    #[must_use]
+    pub fn has_private_folder(&self) -> bool {
+        self.0.world.borrow().private_folders.contains(&self.0.key())
     }
 
     /// The plain folder that stands there.

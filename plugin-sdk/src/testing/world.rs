@@ -28,6 +28,7 @@ pub const CALLS: &[&str] = &[
     "filesystems.mount",
     "format",
     "grow",
+    "image-files.mount",
     "loop-devices.create",
     "loop-devices.ensure-image",
     "loop-devices.find",
@@ -36,11 +37,14 @@ pub const CALLS: &[&str] = &[
     "make-inner-folder",
     "mounted-type",
     "open",
+    "overlays.mount",
+    "private-folder",
     "probe",
     "publish",
     "secrets.open",
     "service-account-tokens.request",
     "set-options",
+    "source",
     "state",
     "tmpfs.create",
 ];
@@ -56,6 +60,12 @@ pub(crate) struct World {
     pub(crate) node_labels: BTreeMap<String, String>,
     pub(crate) tree: Tree,
     pub(crate) grants: Vec<String>,
+    /// Folders of images to mount.
+    pub(crate) image_folders: Vec<String>,
+    /// Images by their paths, and what they hold.
+    pub(crate) images: BTreeMap<String, String>,
+    /// The private folders that were made, by pod uid and name in the pod's folder.
+    pub(crate) private_folders: BTreeSet<(String, String)>,
     pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
     /// What stands at the targets, by pod uid and name in the pod's folder.
     pub(crate) targets: BTreeMap<(String, String), Standing>,
@@ -88,6 +98,9 @@ impl World {
             node_labels: BTreeMap::new(),
             tree: Tree::default(),
             grants: Vec::new(),
+            image_folders: Vec::new(),
+            images: BTreeMap::new(),
+            private_folders: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),
             targets: BTreeMap::new(),
             objects: Objects::default(),

@@ -44,6 +44,8 @@ macro_rules! capability {
                     "volhost:plugin/devices@0.1.0": crate::wasm::bindings::volhost::plugin::devices,
                     "volhost:plugin/filesystems@0.1.0": crate::wasm::bindings::volhost::plugin::filesystems,
                     "volhost:plugin/loop-devices@0.1.0": crate::wasm::bindings::volhost::plugin::loop_devices,
+                    "volhost:plugin/overlays@0.1.0": crate::wasm::bindings::volhost::plugin::overlays,
+                    "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
                 },
             });
         }
@@ -77,8 +79,8 @@ pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTar
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, loop_devices, node, secrets,
-    service_account_tokens, tmpfs,
+    cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, image_files, loop_devices, node,
+    overlays, secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};

@@ -154,6 +154,7 @@ impl Workshop {
             pod_uid: None,
             spec_name: operation.spec_name.clone(),
             device_mount: None,
+            private: None,
         })
     }
 

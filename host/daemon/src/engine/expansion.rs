@@ -97,6 +97,7 @@ impl Workshop {
             pod_uid: operation.pod_uid.clone(),
             spec_name: operation.spec_name.clone(),
             device_mount: None,
+            private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
         }))
     }
 }

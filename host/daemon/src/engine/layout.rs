@@ -4,6 +4,7 @@
 //! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
 //! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
 //! ROOT/pods/UID/volume-subpaths/                     parts of volumes, mounted for containers
+//! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a pod's volume keeps beside what the pod sees: an overlay's top
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
@@ -25,6 +26,8 @@ pub const VOLUMES: &str = "volumes";
 pub const VOLUME_DEVICES: &str = "volumeDevices";
 /// The folder of a pod's mounts of parts of volumes.
 pub const SUB_PATHS: &str = "volume-subpaths";
+/// The private folders of a pod's volumes.
+pub const PRIVATE: &str = "plugins";
 /// The folder of what plugins have on the node.
 pub const PLUGINS: &str = "plugins";
 /// The folder of a plugin's mounts for the node.
@@ -50,6 +53,11 @@ pub fn plugin_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
 /// The folder of one plugin's devices in a pod, below the root.
 pub fn pod_device_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), VOLUME_DEVICES, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of one plugin's private folders in a pod, below the root.
+pub fn private_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
+    [PODS, pod.as_str(), PRIVATE, &plugin.escaped()].iter().collect()
 }
 
 /// The folder of the node's own mount of a volume, below the root.

@@ -1,12 +1,13 @@
 //! Mounting a volume for a pod, and taking it away. Of a volume that the node has first, only the pod's part is here.
 
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_kernel::{Detach, Directory, Entry, KernelError};
 use volhost_model::{Failure, FailureClass, PodUid};
-use volhost_runtime::{CallContext, Target};
+use volhost_runtime::{CallContext, PrivateFolder, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
@@ -87,6 +88,10 @@ impl Workshop {
                 None => self.tear_down_without_plugin(&parent, operation)?,
             }
         }
+        // After the mount: what it shows may lie in there.
+        self.private_folder(operation, pod)
+            .remove(&*self.kernel)
+            .map_err(|error| kernel_failure("UnmountVolume.RemovePrivateFolder", FailureClass::Uncertain, &error))?;
         if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
             warn!(volume = %operation.volume, %error, "the volume is gone, but its record could not be removed");
         }
@@ -117,14 +122,24 @@ impl Workshop {
         }
     }
 
+    /// What the volume may keep beside what the pod sees.
+    pub(super) fn private_folder(&self, operation: &Operation, pod: &PodUid) -> PrivateFolder {
+        PrivateFolder {
+            root: Arc::clone(&self.root),
+            parent: layout::private_folder(pod, &operation.plugin),
+            name: operation.spec_name.as_str().into(),
+        }
+    }
+
     fn pod_target(&self, parent: &Directory, operation: &Operation, pod: PodUid) -> Result<Target, Failure> {
         let place = self.place(parent, operation.spec_name.as_str())?;
         Ok(Target {
             parent: place.parent,
             name: place.name,
-            pod_uid: Some(pod),
+            pod_uid: Some(pod.clone()),
             spec_name: operation.spec_name.clone(),
             device_mount: self.device_mount(operation)?,
+            private: Some(self.private_folder(operation, &pod)),
         })
     }
 }

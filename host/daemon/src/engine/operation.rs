@@ -28,7 +28,7 @@ pub struct Workshop {
     /// The primitives.
     pub kernel: Arc<dyn Kernel>,
     /// The root folder, inside its own mount.
-    pub root: Directory,
+    pub root: Arc<Directory>,
     /// The records.
     pub records: Records,
     /// The plugins.
@@ -132,7 +132,7 @@ impl Workshop {
             warn!(%pod, %error, "the pod's record folder could not be removed");
         }
         let of_pod = Path::new(layout::PODS).join(pod.as_str());
-        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
+        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             if let Some(folder) = self.open_if_there(&of_pod.join(kind))? {
                 for plugin in self.kernel.names(&folder)? {
                     self.remove_if_empty(&folder, &plugin)?;

@@ -42,7 +42,7 @@ struct Standing<'a> {
 }
 
 impl Workshop {
-    /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*` and what the node has of volumes, and removes the empty folders of
+    /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*`, `pods/*/plugins/*/*` and what the node has of volumes, and removes the empty folders of
     /// pods without volumes and the records that have outlived theirs. Nothing that is mounted is entered, so a dead server cannot
     /// hold it up. What cannot be read is reported and does not hide the rest.
     ///
@@ -99,17 +99,24 @@ impl Workshop {
 
     /// Notes the volumes that stand in a pod's folder, or may.
     pub(super) fn recover_volumes_of(&self, pod: &PodUid, devices: &FoundDevices, found: &mut Recovery) {
-        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES] {
+        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             let path = Path::new(layout::PODS).join(pod.as_str()).join(kind);
             match self.open_if_there(&path) {
-                Ok(Some(folder)) => self.recover_pod(pod, &folder, &path, devices, found),
+                Ok(Some(folder)) => self.recover_pod((pod, kind), &folder, &path, devices, found),
                 Ok(None) => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
         }
     }
 
-    fn recover_pod(&self, pod: &PodUid, folder: &Directory, path: &Path, devices: &FoundDevices, found: &mut Recovery) {
+    fn recover_pod(
+        &self,
+        (pod, kind): (&PodUid, &str),
+        folder: &Directory,
+        path: &Path,
+        devices: &FoundDevices,
+        found: &mut Recovery,
+    ) {
         let Recovery { volumes: standing, digests, problems, .. } = found;
         let mut problem = |path: &Path, why: String| problems.push((path.display().to_string(), why));
         let plugins = match self.kernel.names(folder) {
@@ -143,12 +150,20 @@ impl Workshop {
                     problem(&path, "its name is no volume's; the host did not make it".to_owned());
                     continue;
                 };
+                // A private folder is a part of a volume; alone, it is what an interrupted set-up or tear-down left.
+                let private = kind == layout::PRIVATE;
+                let same =
+                    |one: &RecoveredVolume| (&one.pod, &one.plugin, &one.spec_name) == (pod, &plugin, &spec_name);
+                if private && standing.iter().any(same) {
+                    continue;
+                }
                 let record = self.records.read(pod, &plugin, &spec_name).unwrap_or_else(|error| {
                     problem(&path, error.to_string());
                     None
                 });
                 let name = OsStr::new(spec_name.as_str());
                 let stands = match self.kernel.entry(&dir, name) {
+                    _ if private => None,
                     Ok(Entry::Mount(_)) => Some(Stands::Mount),
                     Ok(Entry::Folder) => Some(Stands::Folder),
                     Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref()),

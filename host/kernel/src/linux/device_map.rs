@@ -107,7 +107,8 @@ impl BlockDevices for LinuxKernel {
         // For reading alone: the pin holds the device, and nobody can write past whoever uses it.
         let backing = open_backing(node.as_fd(), true)
             .map_err(|errno| KernelError::failed(Step::AttachLoop, text(&shown), errno))?;
-        self.open_device_at(&connect(&backing, LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen)), &text(&shown))?)
+        let (path, _) = connect(&backing, LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen)), &text(&shown))?;
+        self.open_device_at(&path)
     }
 
     fn unpin_device(&self, directory: &Directory, name: &OsStr) -> Result<()> {

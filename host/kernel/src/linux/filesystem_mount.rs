@@ -1,6 +1,6 @@
 //! Mounting what is on a device: `fsopen` with the device as its source.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -18,6 +18,25 @@ use crate::names::text;
 use crate::step::Step;
 use crate::types::FsOption;
 
+/// Why there is no mount.
+pub(super) enum NotMounted {
+    /// What was asked for can't be.
+    Asked(KernelError),
+    /// The kernel refuses what is on the device.
+    Contents {
+        /// Its answer.
+        errno: Errno,
+        /// What else it said.
+        said: String,
+    },
+}
+
+impl From<KernelError> for NotMounted {
+    fn from(error: KernelError) -> Self {
+        Self::Asked(error)
+    }
+}
+
 impl LinuxKernel {
     pub(super) fn mount_from_device(
         &self,
@@ -28,6 +47,30 @@ impl LinuxKernel {
     ) -> Result<DetachedMount> {
         let family = Family::of(device, fs_type)?;
         check_device_options(fs_type, options)?;
+        // A damaged file system may say itself that the machine is to stop on its damage; a volume can't decide that.
+        let own = FsOption::new("errors", "remount-ro");
+        let own = (family == Family::Ext && !options.iter().any(|option| option.key == "errors")).then_some(&own);
+        let mount = self.new_mount(device, fs_type, own.into_iter().chain(options), read_only);
+        let mount = mount.map_err(|why| match why {
+            NotMounted::Asked(error) => error,
+            NotMounted::Contents { errno, said } => self.not_mounted(device, family, fs_type, errno, said),
+        })?;
+        // The kernel took the device by its path; make sure that it took this one. A btrfs has a number of its own.
+        if family != Family::Btrfs {
+            self.check_carrier(mount.as_fd(), device)?;
+        }
+        check_path(device)?;
+        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: device.path.clone() })
+    }
+
+    /// A new mount of what is on the device.
+    pub(super) fn new_mount<'a>(
+        &self,
+        device: &BlockDevice,
+        fs_type: &str,
+        options: impl Iterator<Item = &'a FsOption>,
+        read_only: bool,
+    ) -> std::result::Result<OwnedFd, NotMounted> {
         check_path(device)?;
         let failed = |errno, detail| {
             let (step, path) = (Step::MountFileSystem, text(&device.path));
@@ -42,18 +85,24 @@ impl LinuxKernel {
         if read_only {
             rustix::mount::fsconfig_set_flag(&context, "ro").map_err(said)?;
         }
-        set_options(context.as_fd(), family, fs_type, options)?;
-        rustix::mount::fsconfig_create(&context)
-            .map_err(|errno| self.not_mounted(device, family, fs_type, errno, log(context.as_fd())))?;
-        let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-            .map_err(|errno| failed(errno, log(context.as_fd())))?;
-        // The kernel took the device by its path; make sure that it took this one. A btrfs has a number of its own.
-        let (major, minor) = look(&mount, "", self.ids()).map_err(|errno| failed(errno, String::new()))?.device();
-        if family != Family::Btrfs && (DeviceNumber { major, minor }) != device.number {
-            return Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number });
+        for option in options {
+            configure(context.as_fd(), option)
+                .map_err(|errno| refused(fs_type, option, errno, log(context.as_fd())))?;
         }
-        check_path(device)?;
-        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: device.path.clone() })
+        rustix::mount::fsconfig_create(&context)
+            .map_err(|errno| NotMounted::Contents { errno, said: log(context.as_fd()) })?;
+        let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+        Ok(mount.map_err(|errno| failed(errno, log(context.as_fd())))?)
+    }
+
+    /// Makes sure that this device carries the mount.
+    pub(super) fn check_carrier(&self, mount: BorrowedFd<'_>, device: &BlockDevice) -> Result<()> {
+        let failed = |errno| KernelError::failed(Step::MountFileSystem, text(&device.path), errno);
+        let (major, minor) = look(mount, "", self.ids()).map_err(failed)?.device();
+        if (DeviceNumber { major, minor }) == device.number {
+            return Ok(());
+        }
+        Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number })
     }
 
     /// Why the kernel did not mount it, in the terms of who asked.
@@ -74,14 +123,4 @@ impl LinuxKernel {
         // Looked at only now: a kernel that can mount it as asked (an ext3 as ext4) knows better than a comparison of names.
         self.other_type(device, fs_type).unwrap_or(failed)
     }
-}
-
-fn set_options(context: BorrowedFd<'_>, family: Family, fs_type: &str, options: &[FsOption]) -> Result<()> {
-    // A damaged file system may say itself that the machine is to stop on its damage; a volume can't decide that.
-    let own = FsOption::new("errors", "remount-ro");
-    let own = (family == Family::Ext && !options.iter().any(|option| option.key == "errors")).then_some(&own);
-    for option in own.into_iter().chain(options) {
-        configure(context, option).map_err(|errno| refused(fs_type, option, errno, log(context)))?;
-    }
-    Ok(())
 }

@@ -24,7 +24,7 @@ use crate::step::Step;
 /// Mode of an image: what is in it belongs to the volume's users, not to everybody on the node.
 const IMAGE_MODE: u32 = 0o600;
 
-fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
+pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
     let DirectoryHandle::Fd(fd) = &file.handle else {
         return Err(KernelError::ForeignHandle { path: text(&file.label) });
     };
@@ -93,7 +93,8 @@ impl LoopDevices for LinuxKernel {
                 let opened = open_backing(file_fd(file)?, read_only).map_err(failed)?;
                 // Direct I/O where it can be had: data cached twice is memory wasted. The kernel leaves it out elsewhere.
                 let access = if read_only { LOOP_READ_ONLY } else { 0 };
-                let path = connect(&opened, LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown)), &shown)?;
+                let status = LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown));
+                let (path, _) = connect(&opened, status, &shown)?;
                 return self.open_device_at(&path);
             }
         };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -113,8 +113,9 @@ fn look_at(number: u32) -> std::result::Result<Loop, Errno> {
     Ok(Loop { number, device: device_of_node(node, &seen, path), status })
 }
 
-/// Gives the file to a free loop device, and returns that device's path.
-pub(super) fn connect(file: &File, status: LoopStatus, shown: &str) -> Result<PathBuf> {
+/// Gives the file to a free loop device, and returns that device's path, and the device open: one that goes with its last user stays
+/// as long as that.
+pub(super) fn connect(file: &File, status: LoopStatus, shown: &str) -> Result<(PathBuf, OwnedFd)> {
     let failed = |errno| KernelError::failed(Step::AttachLoop, shown, errno);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let control = rustix::fs::openat(CWD, CONTROL, flags, Mode::empty()).map_err(|errno| KernelError::Failed {
@@ -135,7 +136,7 @@ pub(super) fn connect(file: &File, status: LoopStatus, shown: &str) -> Result<Pa
             }
         };
         match configure_loop(&device, file.as_fd(), status) {
-            Ok(()) => return Ok(path),
+            Ok(()) => return Ok((path, device)),
             // Somebody else was given the same number and was faster.
             Err(Errno::BUSY) => {}
             Err(errno) => return Err(failed(errno)),

@@ -30,6 +30,8 @@
 //! | `filesystem` | what is on a device; formatting, checking |
 //! | `filesystem_mount` | mounting what is on a device |
 //! | `filesystem_size` | how large a mounted one is; growing it |
+//! | `image_file` | mounting what is in a file |
+//! | `overlay` | folders laid on one another |
 //! | `tool` | running programs that make and check file systems |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
@@ -47,6 +49,7 @@ mod folder;
 mod fs_context;
 mod host_path;
 mod id_map;
+mod image_file;
 mod inspect;
 mod ioctl;
 mod last_resorts;
@@ -56,6 +59,7 @@ mod loop_table;
 mod mount;
 mod mount_point;
 mod mountinfo;
+mod overlay;
 mod ownership;
 mod payload;
 mod removal;

@@ -17,7 +17,7 @@ use crate::step::Step;
 const IMAGE_MODE: u32 = 0o600;
 
 impl TwinKernel {
-    fn file(&self, file: &MountSource) -> Result<NodeId> {
+    pub(super) fn file(&self, file: &MountSource) -> Result<NodeId> {
         let at = self.at(&file.handle, &file.label)?;
         if file.kind == SourceKind::File {
             return Ok(at.node);

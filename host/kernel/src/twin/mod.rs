@@ -13,13 +13,15 @@
 //! | `sub_paths` | parts of volumes, and clearing them away |
 //! | `usage` | how full volumes are |
 //! | `host_path` | granted paths |
+//! | `overlays` | folders laid on one another |
+//! | `image_files` | file systems in files |
 //! | `devices` | block devices and what lies on them |
 //! | `block_devices`, `loop_devices`, `filesystems` | the parts of the trait about them |
 //! | `disks` | what a test does to devices |
 //! | `faults` | steps that fail on order |
 //! | `machine` | what a test does and sees on the machine |
 //!
-//! What it leaves out: permission checks, hard links, propagation between namespaces (there is one), and that
+//! What it leaves out: permission checks, hard links, that what is written to an overlay comes to lie in its top, propagation between namespaces (there is one), and that
 //! a [`Directory`] held inside a mount keeps it busy; [`machine::Hold`] does.
 
 mod block_devices;
@@ -29,11 +31,13 @@ mod faults;
 mod filesystems;
 mod folders;
 mod host_path;
+mod image_files;
 mod kernel;
 mod last_resorts;
 mod loop_devices;
 pub mod machine;
 mod mounts;
+mod overlays;
 mod ownership;
 mod payload;
 mod state;

@@ -5,8 +5,10 @@ pub mod files;
 pub mod filesystems;
 pub mod folders;
 pub mod host_paths;
+pub mod images;
 pub mod loops;
 pub mod mounts;
+pub mod overlays;
 pub mod ownership;
 pub mod payload_paths;
 pub mod payloads;
@@ -231,6 +233,13 @@ macro_rules! all_cases {
                 an_id_map_is_told_by_the_mount_and_set_once,
                 a_bad_id_map_is_refused,
             }
+            overlays {
+                an_overlay_shows_its_folders_as_one,
+                what_is_written_to_an_overlay_leaves_the_lower_alone,
+                an_overlay_without_a_top_refuses_writes,
+                a_tmpfs_that_nobody_sees_is_a_top,
+                layers_that_make_no_overlay_are_told,
+            }
             sub_paths {
                 what_lies_in_the_volume_is_opened_and_bound,
                 what_leads_out_of_the_volume_is_refused,
@@ -270,6 +279,10 @@ macro_rules! device_cases {
                 an_image_is_private_and_only_grows,
                 a_read_only_loop_device_is_never_written,
                 only_files_become_loop_devices,
+            }
+            images {
+                an_image_is_mounted_read_only_and_leaves_nothing,
+                what_is_no_such_image_is_told,
             }
             devices {
                 a_mapped_device_is_the_device,

@@ -51,7 +51,10 @@ fn kernel_error(error: &KernelError) -> types::Error {
     if let KernelError::UndoFailed { .. } = error {
         return types::Error::Uncertain(text);
     }
-    if let KernelError::FilesystemDamaged { .. } = error {
+    if let KernelError::FilesystemDamaged { .. }
+    | KernelError::ImageDamaged { .. }
+    | KernelError::ImageCutShort { .. } = error
+    {
         return types::Error::Corrupt(text);
     }
     match error.kind() {

@@ -13,6 +13,7 @@ use super::{DetachedMount, HostError, MountSource, MountTarget, PodHandle, State
 use crate::bindings::volhost::plugin::mounts::{
     Host, HostDetachedMount, HostMountSource, HostMountTarget, TargetState,
 };
+use crate::bindings::volhost::plugin::types;
 
 /// Threads of one walk over a volume's files; more wait for one another on one disk.
 const WALKERS: usize = 4;
@@ -53,6 +54,13 @@ impl HostDetachedMount for State {
         self.step("detached-mount.set-options", |state| {
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             Ok(state.kernel.set_options(&state.table.get(&mount)?.0, &options, recursive)?)
+        })
+    }
+
+    fn source(&mut self, mount: Resource<DetachedMount>) -> Result<Resource<MountSource>, HostError> {
+        self.step("detached-mount.source", |state| {
+            let source = state.kernel.root_of(&state.table.get(&mount)?.0)?;
+            Ok(state.push(MountSource(source))?)
         })
     }
 
@@ -165,6 +173,18 @@ impl HostMountTarget for State {
         self.change("mount-target.delete-folder", |state| {
             let target = &state.table.get(&target)?.0;
             Ok(state.kernel.delete_folder(&target.parent, &target.name)?)
+        })
+    }
+
+    fn private_folder(&mut self, target: Resource<MountTarget>) -> Result<Resource<MountSource>, HostError> {
+        self.change("mount-target.private-folder", |state| {
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            let Some(private) = &target.private else {
+                let text = "the node's own place has no private folder".to_owned();
+                return Err(HostError::Plugin(types::Error::Unsupported(text)));
+            };
+            let source = private.make(&*state.kernel)?;
+            Ok(state.push(MountSource(source))?)
         })
     }
 

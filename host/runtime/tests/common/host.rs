@@ -154,6 +154,7 @@ impl Host {
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),
             device_mount: None,
+            private: None,
         }
     }
 

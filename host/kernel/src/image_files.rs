@@ -1,0 +1,32 @@
+//! Image files: file systems in a file, mounted read-only.
+
+use crate::error::KernelError;
+use crate::handle::{DetachedMount, MountSource};
+use crate::kernel::Result;
+use crate::names::text;
+use crate::types::FsOption;
+
+/// The types of images.
+pub(crate) const IMAGE_TYPES: [&str; 3] = ["erofs", "squashfs", "ext4"];
+
+/// Primitives over image files.
+pub trait ImageFiles {
+    /// A mount of the file system in a file, unseen until attached. Nothing is ever written to the file, not even a journal.
+    /// Types: `erofs`, `squashfs`, `ext4`; `options` are the file system's own.
+    ///
+    /// The loop device that carries it belongs to the mount: it goes with the last copy of it, or with the result if that is dropped, and
+    /// so there is nothing to take away. The file may be renamed or removed meanwhile; whoever changes its content breaks the volume.
+    ///
+    /// # Errors
+    /// `UnsupportedImage` for another type; `WrongType` if it is no regular file; `ImageMismatch` if it holds something else;
+    /// `ImageDamaged` or `ImageCutShort` if it is damaged or cut short; `InvalidOption`, `UnsupportedOption`; `Failed` with the kernel's log.
+    fn mount_image(&self, file: &MountSource, fs_type: &str, options: &[FsOption]) -> Result<DetachedMount>;
+}
+
+/// Refuses a type that is not mounted from a file.
+pub(crate) fn check_image_type(file: &MountSource, fs_type: &str) -> Result<()> {
+    if IMAGE_TYPES.contains(&fs_type) {
+        return Ok(());
+    }
+    Err(KernelError::UnsupportedImage { path: text(&file.label), fs_type: fs_type.to_owned() })
+}

@@ -1,0 +1,38 @@
+//! The trait's part about image files, acted out on the twin's state: a file that was formatted through a loop device has an image in it.
+
+use super::devices::Backing;
+use super::{TwinKernel, lock};
+use crate::error::{Errno, KernelError};
+use crate::filesystems::{Contents, check_device_options};
+use crate::handle::{DetachedMount, MountSource};
+use crate::image_files::{ImageFiles, check_image_type};
+use crate::kernel::Result;
+use crate::names::text;
+use crate::step::Step;
+use crate::types::FsOption;
+
+impl ImageFiles for TwinKernel {
+    fn mount_image(&self, file: &MountSource, fs_type: &str, options: &[FsOption]) -> Result<DetachedMount> {
+        check_image_type(file, fs_type)?;
+        check_device_options(fs_type, options)?;
+        let node = self.file(file)?;
+        let mut state = lock(&self.state);
+        state.step(Step::AttachLoop, &file.label)?;
+        state.step(Step::MountImage, &file.label)?;
+        let medium = state.devices.media.get(&Backing::File(node)).cloned().unwrap_or_default();
+        let path = text(&file.label);
+        let root = match (&medium.contents, medium.file_system) {
+            (Contents::Filesystem { fs_type: found, .. }, Some((_, root))) if found == fs_type => root,
+            (found, _) => {
+                let (found, wanted) = (found.to_string(), fs_type.to_owned());
+                return Err(KernelError::ImageMismatch { path, found, wanted });
+            }
+        };
+        if medium.damage.is_some() {
+            let (fs_type, errno, said) = (fs_type.to_owned(), Errno::UCLEAN, String::new());
+            return Err(KernelError::ImageDamaged { path, fs_type, errno, said });
+        }
+        let mount = state.add_mount(root, libc::MOUNT_ATTR_RDONLY);
+        Ok(self.detached(&mut state, mount, file.label.clone()))
+    }
+}

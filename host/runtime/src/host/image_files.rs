@@ -1,0 +1,36 @@
+//! `image-files`: file systems in files within the operator's grant.
+
+use std::path::Path;
+
+use volhost_kernel::FsOption;
+use wasmtime::component::Resource;
+
+use super::{DetachedMount, HostError, State};
+use crate::bindings::volhost::plugin::image_files::Host;
+use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::text::tame;
+
+/// How much of a path a message shows, in bytes.
+const SHOWN_BYTES: usize = 256;
+
+impl Host for State {
+    fn folders(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.count()?;
+        Ok(self.reach.image_files.iter().map(|folder| folder.to_string_lossy().into_owned()).collect())
+    }
+
+    fn mount(
+        &mut self,
+        path: String,
+        fs_type: String,
+        options: Vec<WitOption>,
+    ) -> Result<Resource<DetachedMount>, HostError> {
+        self.step(format!("image-files.mount {}", tame(&path, SHOWN_BYTES)), |state| {
+            let options: Vec<FsOption> =
+                options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
+            let file = state.kernel.open_host_path(Path::new(&path), &state.reach.image_files)?;
+            let mount = state.kernel.mount_image(&file, &fs_type, &options)?;
+            Ok(state.push(DetachedMount(mount))?)
+        })
+    }
+}

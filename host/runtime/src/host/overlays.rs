@@ -1,0 +1,29 @@
+//! `overlays`: folders laid on one another. The handles are the right to use the folders; whoever made them has checked the grant.
+
+use volhost_kernel::FsOption;
+use wasmtime::component::Resource;
+
+use super::{DetachedMount, HostError, MountSource, State};
+use crate::bindings::volhost::plugin::overlays::Host;
+use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+
+impl Host for State {
+    fn mount(
+        &mut self,
+        lowers: Vec<Resource<MountSource>>,
+        top: Option<Resource<MountSource>>,
+        options: Vec<WitOption>,
+    ) -> Result<Resource<DetachedMount>, HostError> {
+        self.change("overlays.mount", |state| {
+            let options: Vec<FsOption> =
+                options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
+            let mut folders = Vec::with_capacity(lowers.len());
+            for lower in &lowers {
+                folders.push(&state.table.get(lower)?.0);
+            }
+            let top = top.as_ref().map(|top| state.table.get(top)).transpose()?.map(|top| &top.0);
+            let mount = state.kernel.overlay(&folders, top, &options)?;
+            Ok(state.push(DetachedMount(mount))?)
+        })
+    }
+}

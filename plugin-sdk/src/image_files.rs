@@ -1,0 +1,28 @@
+//! Image files in granted folders: file systems in a file, mounted read-only.
+//!
+//! A plugin that calls one of these needs the grant `image-files`; one that calls none does not ask for it. Every path is absolute,
+//! without `..`, and what it leads to must lie in a granted folder.
+
+use crate::backend::{self, FsOption};
+use crate::error::Result;
+use crate::mounts::DetachedMount;
+
+/// The granted folders, in the order of the grant.
+#[must_use]
+pub fn folders() -> Vec<String> {
+    backend::image_files::folders()
+}
+
+/// Mounts what is in the file, unseen until attached: `erofs`, `squashfs` or `ext4`. Nothing is ever written to the file. There is nothing to
+/// take away but the mount.
+///
+/// # Errors
+/// [`Conflict`](crate::Error::Conflict) if the file holds another type, [`Corrupt`](crate::Error::Corrupt) if it is damaged or cut short,
+/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant; else as the kernel says.
+pub fn mount(path: &str, fs_type: &str, options: &[(&str, Option<&str>)]) -> Result<DetachedMount> {
+    let options: Vec<FsOption> = options
+        .iter()
+        .map(|(key, value)| FsOption { key: (*key).to_owned(), value: value.map(str::to_owned) })
+        .collect();
+    backend::image_files::mount(path, fs_type, &options).map(DetachedMount::new).map_err(backend::error_in)
+}

@@ -1,0 +1,56 @@
+//! A PersistentVolume's mount options, told apart.
+
+use crate::error::{Error, Result};
+use crate::mounts::PER_MOUNT_OPTIONS;
+use crate::quote::quoted;
+use crate::volume::Volume;
+
+/// Mount options, each by itself: one item of the list may hold several, with commas, as in `fstab`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Those of a mount: `ro`, `noatime`; see [`PER_MOUNT_OPTIONS`].
+    pub of_mount: Vec<String>,
+    /// The rest: those of a file system, without a value for a flag.
+    pub of_file_system: Vec<(String, Option<String>)>,
+}
+
+impl MountOptions {
+    /// Reads the options of a volume.
+    #[must_use]
+    pub fn read(volume: &Volume) -> Self {
+        let mut options = Self::default();
+        let items = volume.mount_options();
+        for option in items.iter().flat_map(|item| item.split(',')).map(str::trim).filter(|option| !option.is_empty()) {
+            if PER_MOUNT_OPTIONS.contains(&option) {
+                options.of_mount.push(option.to_owned());
+            } else {
+                options.of_file_system.push(match option.split_once('=') {
+                    Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+                    None => (option.to_owned(), None),
+                });
+            }
+        }
+        options
+    }
+
+    /// Those of a mount, for a volume that has no file system of its own.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming one of a file system.
+    pub fn of_mount_alone(self) -> Result<Vec<String>> {
+        match self.of_file_system.first() {
+            None => Ok(self.of_mount),
+            Some((option, _)) => Err(Error::invalid_argument(format!(
+                "spec.mountOptions: {} can't be set on this kind of volume; known: {}",
+                quoted(option),
+                PER_MOUNT_OPTIONS.join(", ")
+            ))),
+        }
+    }
+
+    /// Those of a file system, as [`crate::filesystems::mount`] and [`crate::image_files::mount`] take them.
+    #[must_use]
+    pub fn borrowed(&self) -> Vec<(&str, Option<&str>)> {
+        self.of_file_system.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect()
+    }
+}

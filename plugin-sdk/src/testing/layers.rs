@@ -1,0 +1,92 @@
+//! Overlays and image files of the double.
+
+use super::host::TestHost;
+
+impl TestHost {
+    /// Grants the plugin a folder of image files to mount.
+    pub fn grant_image_files(&self, folder: &str) -> &Self {
+        self.change(|world| world.image_folders.push(folder.to_owned()))
+    }
+
+    /// Puts an image file on the host, which holds this: `erofs`, `nothing`.
+    pub fn image_file(&self, path: &str, holds: &str) -> &Self {
+        self.change(|world| {
+            world.images.insert(path.to_owned(), holds.to_owned());
+        })
+    }
+}
+
+pub(crate) mod overlays {
+    use crate::error::{Error, Result};
+    use crate::testing::mount::{DetachedMount, FsOption, MountSource, TestMount};
+    use crate::testing::world::current;
+
+    pub(crate) fn mount(
+        lowers: &[&MountSource],
+        top: Option<&MountSource>,
+        options: &[FsOption],
+    ) -> Result<DetachedMount> {
+        let world = current();
+        world.borrow_mut().called("overlays.mount")?;
+        if lowers.is_empty() || (lowers.len() == 1 && top.is_none()) {
+            return Err(Error::invalid_argument("option \"lowers\" of overlay: there are too few"));
+        }
+        if let Some(other) = lowers.iter().copied().chain(top).find(|layer| !layer.is_folder()) {
+            return Err(Error::conflict(format!("{}: expected directory, found {}", other.layer(), other.kind())));
+        }
+        let lowers: Vec<String> = lowers.iter().map(|lower| lower.layer()).collect();
+        let top = top.map(MountSource::layer);
+        let mut layers: Vec<&String> = lowers.iter().chain(&top).collect();
+        layers.sort_unstable();
+        layers.dedup();
+        if layers.len() < lowers.len() + usize::from(top.is_some()) {
+            return Err(Error::conflict("two of the layers are the same folder"));
+        }
+        let mut mount = TestMount::of_type("overlay");
+        mount.options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
+        if top.is_none() {
+            mount.flags.insert("ro".to_owned());
+        }
+        (mount.lowers, mount.top) = (lowers, top);
+        Ok(DetachedMount::new(&world, mount))
+    }
+}
+
+pub(crate) mod image_files {
+    use crate::error::{Error, Result};
+    use crate::testing::mount::{DetachedMount, FsOption, TestMount};
+    use crate::testing::world::current;
+
+    /// What the contract allows.
+    const TYPES: &[&str] = &["erofs", "squashfs", "ext4"];
+
+    pub(crate) fn folders() -> Vec<String> {
+        current().borrow().image_folders.clone()
+    }
+
+    pub(crate) fn mount(path: &str, fs_type: &str, options: &[FsOption]) -> Result<DetachedMount> {
+        let world = current();
+        world.borrow_mut().called("image-files.mount")?;
+        if !path.starts_with('/') || path.split('/').any(|name| name == "..") || path.contains('\0') {
+            return Err(Error::invalid_argument(format!("{path:?} must be an absolute path without `..`")));
+        }
+        let within =
+            |root: &String| path.strip_prefix(root.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'));
+        if !world.borrow().image_folders.iter().any(within) {
+            return Err(Error::permission_denied(format!("{path} lies outside the folders granted to this plugin")));
+        }
+        if !TYPES.contains(&fs_type) {
+            return Err(Error::unsupported(format!("file-system type {fs_type} is not known; {}", TYPES.join(", "))));
+        }
+        let held = world.borrow().images.get(path).cloned();
+        let held = held.ok_or_else(|| Error::not_found(format!("open {path}: No such file or directory")))?;
+        if held != fs_type {
+            return Err(Error::conflict(format!("{path}: holds {held}, not an image of type {fs_type}")));
+        }
+        let mut mount = TestMount::of_type(fs_type);
+        mount.source = Some(path.to_owned());
+        mount.options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
+        mount.flags.insert("ro".to_owned());
+        Ok(DetachedMount::new(&world, mount))
+    }
+}

@@ -1,0 +1,161 @@
+//! `overlay`: folders of the node that many pods share and none can write, each pod with a writable top of its own.
+//!
+//! # Fields
+//!
+//! In a pod's `csi` volume, or in a PersistentVolume:
+//!
+//! | field of `csi` | value | meaning |
+//! |---|---|---|
+//! | `driver` | `overlay.volhost.io` | selects this plugin |
+//! | `volumeAttributes.base` | an absolute path, or several joined by `:` | the shared folders, the uppermost first |
+//! | `volumeAttributes.top` | `disk` (default) | what a pod writes stays on disk, beside its volume, until the pod goes |
+//! | | `memory` | it stays in memory, until the volume is unmounted |
+//! | | an absolute path | it stays in that folder, also when the pod has gone; pods with the same top share it |
+//! | `volumeAttributes.topSize` | a quantity (`1Gi`) | the most that a `memory` top holds |
+//! | `readOnly` | `true` | pods see the base alone |
+//! | `volumeHandle` | any text | a PersistentVolume must have one; it is not used |
+//!
+//! `spec.mountOptions` of the PersistentVolume may hold what belongs to a mount: `nosuid`, `noatime` ...
+//!
+//! # What the pod gets
+//!
+//! The base's files, read where they are: gigabytes cost a pod nothing, and the node's memory holds them once. A file that is written is copied to the
+//! top first. Mounts below the base are not shown.
+//!
+//! A pod's `fsGroup` is applied, by its `fsGroupChangePolicy`: owners and modes come to lie in the top, contents stay in the base.
+//!
+//! Do not change a base while pods use it. A top that is kept belongs to the folders it was made over, and is refused over others.
+//!
+//! # Grants
+//!
+//! `overlays`, and `host-paths` with the folders that bases and kept tops lie in:
+//!
+//! ```toml
+//! [grants."volhost.io/overlay"]
+//! interfaces = ["overlays"]
+//! host-paths = ["/srv/models"]
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod source;
+#[cfg(test)]
+mod tests;
+
+use source::{Source, Top};
+use volhost_plugin_sdk::prelude::*;
+
+/// The plugin `volhost.io/overlay`.
+#[derive(Debug)]
+pub struct Overlay;
+
+/// What else is mounted below a base is not the volume.
+const RECURSIVE: bool = false;
+/// A change of owner or mode alone copies no content.
+const METADATA_ALONE: (&str, Option<&str>) = ("metacopy", Some("on"));
+/// Refuses a top that another overlay uses, or that was made over other folders.
+const VERIFIED: (&str, Option<&str>) = ("index", Some("on"));
+/// Nobody enters the memory behind a top by a path.
+const MEMORY_MODE: u32 = 0o700;
+
+impl VolumePlugin for Overlay {
+    fn describe(about: &mut Description) {
+        about
+            .name("volhost.io/overlay")
+            .version(env!("CARGO_PKG_VERSION"))
+            .serves("csi:overlay.volhost.io")
+            .accepts_mount_options();
+    }
+
+    /// A kept top is mounted once for the node: the kernel lets one overlay write to it. Every other volume is its pod's alone.
+    fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
+        let source = Source::read(volume)?;
+        if let Top::Kept(top) = &source.top {
+            id.name(&format!("{top} over {}", source.bases.join(":")));
+        }
+        id.device_mountable(source.is_kept());
+        Ok(())
+    }
+
+    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        let source = Source::read(volume)?;
+        if target.is_mounted()? {
+            // It may have been interrupted.
+            return give_to_group(volume, pod, target);
+        }
+        let mount = match (&source.top, volume.read_only()) {
+            (Top::Kept(top), _) => match target.device_mount()? {
+                Some(node) => node.bind(RECURSIVE).with_context(|| format!("binding the overlay with top {top}"))?,
+                None => return Err(Error::precondition(format!("the overlay with top {top} is not mounted yet"))),
+            },
+            (_, true) => base_alone(&source)?,
+            (Top::Disk, false) => overlay(&source, Some(&target.private_folder()?), &[METADATA_ALONE])?,
+            (Top::Memory { size }, false) => {
+                let mut memory = Tmpfs::new().mode(MEMORY_MODE);
+                if let Some(size) = size {
+                    memory = memory.size(*size);
+                }
+                overlay(&source, Some(&memory.create()?.source()?), &[METADATA_ALONE])?
+            }
+        };
+        let mut options: Vec<&str> = source.mount_options.iter().map(String::as_str).collect();
+        if volume.read_only() && !options.contains(&"ro") {
+            options.push("ro");
+        }
+        if !options.is_empty() {
+            mount.set_options(&options, RECURSIVE)?;
+        }
+        target.attach(mount)?;
+        give_to_group(volume, pod, target)
+    }
+
+    /// The host removes the private folder, and with it a top on disk.
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        target.detach()
+    }
+}
+
+impl DeviceMounter for Overlay {
+    fn mount_device(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+        const FIELD: &str = "csi.volumeAttributes.top";
+        let source = Source::read(volume)?;
+        if target.is_mounted()? {
+            return Ok(());
+        }
+        let Top::Kept(top) = &source.top else {
+            return Err(Error::invalid_argument(format!(
+                "{FIELD}: a top that is not kept is not mounted for the node"
+            )));
+        };
+        let top = host_paths::create_directory(top).context(FIELD)?;
+        let mount = overlay(&source, Some(&top), &[METADATA_ALONE, VERIFIED]).context(FIELD)?;
+        target.attach(mount)
+    }
+
+    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+        target.detach()
+    }
+}
+
+fn overlay(source: &Source, top: Option<&MountSource>, options: &[(&str, Option<&str>)]) -> Result<DetachedMount> {
+    let bases = source.open_bases()?;
+    overlays::mount(&bases.iter().collect::<Vec<_>>(), top, options)
+}
+
+/// Without a top: one folder is bound, several are laid on one another.
+fn base_alone(source: &Source) -> Result<DetachedMount> {
+    match source.open_bases()?.as_slice() {
+        [only] => only.bind(RECURSIVE).context("csi.volumeAttributes.base"),
+        several => overlays::mount(&several.iter().collect::<Vec<_>>(), None, &[]),
+    }
+}
+
+/// A pod that may only read the volume takes it as it is.
+fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    if volume.read_only() {
+        return Ok(());
+    }
+    target.apply_fs_group(pod, false)
+}
+
+export_plugin!(Overlay, DeviceMounter);
