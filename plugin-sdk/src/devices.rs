@@ -34,6 +34,14 @@ impl BlockDevice {
     pub fn is_read_only(&self) -> Result<bool> {
         self.0.read_only().map_err(backend::error_in)
     }
+
+    /// Whether something on the node has it for itself: a mounted file system, swap, RAID, LVM.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn is_in_use(&self) -> Result<bool> {
+        self.0.in_use().map_err(backend::error_in)
+    }
 }
 
 impl fmt::Debug for BlockDevice {

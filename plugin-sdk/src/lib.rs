@@ -73,7 +73,7 @@
 //!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
-//!    [`image_files`], [`overlays`], [`files`] and those of [`objects`] need a grant.
+//!    [`image_files`], [`overlays`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -93,6 +93,7 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+pub mod block_devices;
 mod capabilities;
 mod describe;
 mod devices;
@@ -101,7 +102,10 @@ pub mod events;
 pub mod file_set;
 pub mod files;
 pub mod filesystems;
+pub mod fs_group;
 pub mod host_paths;
+pub mod huge_pages;
+pub mod id_maps;
 pub mod image_files;
 mod key_selection;
 pub mod log;
@@ -115,6 +119,7 @@ mod plugin;
 mod pod;
 mod pod_items;
 pub mod quantity;
+pub mod quotas;
 mod quote;
 mod suggest;
 pub mod tmpfs;
@@ -136,6 +141,7 @@ pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
 pub use file_set::FileSet;
+pub use fs_group::FsGroup;
 pub use key_selection::KeySelection;
 pub use mount_options::MountOptions;
 pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState};
@@ -147,11 +153,12 @@ pub use volume::Volume;
 
 /// Everything a plugin's source usually names.
 pub mod prelude {
+    pub use crate::huge_pages::HugePages;
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
-        Expander, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
-        TargetState, Volume, VolumePlugin, events, export_plugin, filesystems, host_paths, image_files, log,
-        loop_devices, node, overlays, quoted,
+        Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
+        TargetState, Volume, VolumePlugin, block_devices, events, export_plugin, filesystems, host_paths, id_maps,
+        image_files, log, loop_devices, node, overlays, quotas, quoted,
     };
 }

@@ -96,6 +96,10 @@ impl DetachedMount {
         Self(handle)
     }
 
+    pub(crate) fn handle(&self) -> &backend::DetachedMount {
+        &self.0
+    }
+
     /// Sets per-mount options by mount(8)'s names; see [`PER_MOUNT_OPTIONS`]. With `recursive`, on the mounts below
     /// too. They hold before anyone sees the mount.
     ///
@@ -180,6 +184,15 @@ impl<'call> MountTarget<'call> {
         self.0.mounted_type().map_err(backend::error_in)
     }
 
+    /// The options of the mount that stands there, per-mount ones and the file system's, as the kernel writes them (`ro`, `size=1024k`);
+    /// empty if it is no mount.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn mounted_options(&self) -> Result<Vec<String>> {
+        self.0.mounted_options().map_err(backend::error_in)
+    }
+
     /// The node's own mount of this volume, as [`DeviceMounter::mount_device`](crate::DeviceMounter::mount_device) made it, to be
     /// bound for the pod. None if the volume has no such mount.
     ///
@@ -230,6 +243,22 @@ impl<'call> MountTarget<'call> {
         self.0
             .apply_fs_group(pod.0, read_only)
             .map_err(|error| crate::Error::uncertain(backend::error_in(error).to_string()))
+    }
+
+    /// The group that what stands here belongs to.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when nothing stands here; else as the kernel says.
+    pub fn group(&self) -> Result<u32> {
+        self.0.group().map_err(backend::error_in)
+    }
+
+    /// In how many other pods' folders the node's own mount of this volume is shown now; 0 if the volume has none.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn other_pods(&self) -> Result<u32> {
+        self.0.other_pods().map_err(backend::error_in)
     }
 
     /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never removes data.

@@ -90,6 +90,18 @@ impl<'call> Pod<'call> {
         self.0.resource_value(container, name, divisor).map_err(backend::error_in)
     }
 
+    /// The sizes, in bytes, of the huge pages that the pod or a container of it asks for, ascending.
+    #[must_use]
+    pub fn huge_page_sizes(&self) -> Vec<u64> {
+        self.0.huge_page_sizes()
+    }
+
+    /// How many bytes in huge pages of this size the pod may have; none when it asks for none of them.
+    #[must_use]
+    pub fn huge_page_limit(&self, size: u64) -> Option<u64> {
+        self.0.huge_page_limit(size)
+    }
+
     /// The folders in the pod's volume of this name on which its containers mount other volumes, as relative paths.
     #[must_use]
     pub fn nested_mounts(&self, volume: &str) -> Vec<String> {

@@ -97,6 +97,12 @@ impl<'call> Volume<'call> {
         self.0.mount_options()
     }
 
+    /// An annotation of the PersistentVolume whose key begins with `volhost.io/`; none for any other key.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<String> {
+        self.0.annotation(key)
+    }
+
     /// The names of the source's top-level fields, sorted.
     #[must_use]
     pub fn fields(&self) -> Vec<String> {

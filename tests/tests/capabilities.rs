@@ -65,6 +65,7 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             device_mount: None,
             private: None,
+            sharers: None,
         }
     }
 
@@ -119,6 +120,7 @@ fn pod() -> Arc<Pod> {
         fs_user: None,
         supplemental_groups: Vec::new(),
         containers: Vec::new(),
+        resources: Default::default(),
         nested_mounts: [].into(),
         memory_limit: None,
         used_volumes: Vec::new(),

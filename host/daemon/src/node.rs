@@ -28,6 +28,7 @@ use crate::engine::layout;
 use crate::engine::operation::Workshop;
 use crate::engine::records::Records;
 use crate::engine::serve::{Engine, Inputs};
+use crate::engine::sizes::{self, SizeWatch};
 use crate::engine::sources::Sources;
 use crate::engine::standing::StandingMounts;
 use crate::engine::world::World;
@@ -209,6 +210,7 @@ impl Node {
             // Nobody listens any more only when the process ends.
             let _ = renewed.send(FromOperation::SourceChanged(pod));
         }));
+        tokio::spawn(sizes::measure(Arc::downgrade(&workshop), outcomes.clone(), stop.clone()));
         let executor =
             Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), clock, options.bounds, outcomes);
         let world = World::new(
@@ -311,6 +313,7 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
         records: Records::new(kernel.clone(), state),
         plugins: registry.clone(),
         standing: StandingMounts::default(),
+        sizes: SizeWatch::default(),
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();

@@ -53,7 +53,11 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
     let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
 
     let tokens = match config.token_signing {
-        Some(signing) => Some(Issuer { signer: Signer::read(&signing.key)?, name: signing.issuer }),
+        Some(signing) => Some(Issuer {
+            signer: Signer::read(&signing.key)?,
+            name: signing.issuer,
+            max_lifetime: signing.max_lifetime,
+        }),
         None => None,
     };
     // The first thing that is touched, so that two daemons on one socket are found out before anything is touched.

@@ -15,6 +15,7 @@ use crate::loop_devices::LoopDevices;
 use crate::overlays::Overlays;
 use crate::ownership::Ownership;
 use crate::payload::Payloads;
+use crate::quotas::Quotas;
 use crate::sub_paths::SubPaths;
 use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 use crate::usage::Usages;
@@ -43,6 +44,7 @@ pub trait Kernel:
     + Overlays
     + Payloads
     + Ownership
+    + Quotas
     + SubPaths
     + Usages
     + LastResorts
@@ -210,6 +212,13 @@ pub trait Kernel:
     /// # Errors
     /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user namespace lacks it, `Failed`.
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount>;
+
+    /// A new, empty hugetlbfs: files in it are made of huge pages. No page is taken before a file uses it. Options: `pagesize` (the
+    /// machine's usual size without it), `size`, `nr_inodes`, `mode` (without setgid, which it does not know), `uid`, `gid`.
+    ///
+    /// # Errors
+    /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if the machine has no pages of this size; `Failed`.
+    fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
     /// Opens what stands at an absolute path of the host, following symbolic links. What was opened, not what was
     /// written, must lie in one of `roots`.

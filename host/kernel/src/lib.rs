@@ -13,6 +13,7 @@
 //! | [`ownership`] | a volume's group, and mounts with other ids |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
+//! | [`quotas`] | folders that cannot grow beyond a limit |
 //! | [`usage`] | how full a volume is |
 //! | [`types`] | entries, mounts, options: plain values |
 //! | [`error`] | what went wrong, and the way out |
@@ -48,6 +49,7 @@ pub mod overlays;
 pub mod ownership;
 pub mod payload;
 pub mod program;
+pub mod quotas;
 pub mod step;
 pub mod sub_paths;
 pub mod twin;
@@ -69,6 +71,7 @@ pub use ownership::{
     IdMap, IdRange, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest,
 };
 pub use payload::{Payload, PayloadFile, Payloads, Published};
+pub use quotas::Quotas;
 pub use step::Step;
 pub use sub_paths::{Missing, SubPaths};
 pub use twin::TwinKernel;

@@ -27,6 +27,8 @@ const OPTIONS: [(&str, Attributes); 9] = [
 /// The options of tmpfs(5) that the host passes on. Others reach into memory policy of the whole machine.
 const TMPFS_VALUES: [&str; 5] = ["size", "nr_inodes", "mode", "uid", "gid"];
 const TMPFS_FLAGS: [&str; 1] = ["noswap"];
+/// The options of hugetlbfs that the host passes on. `min_size` is not among them: it takes pages from the node before anybody uses them.
+const HUGE_PAGES_VALUES: [&str; 6] = ["pagesize", "size", "nr_inodes", "mode", "uid", "gid"];
 
 const fn flag(bit: u64) -> Attributes {
     Attributes { set: bit, clear: 0 }
@@ -81,27 +83,35 @@ pub(crate) fn option_names(bits: u64) -> Vec<String> {
 
 /// Refuses options that a tmpfs of a plugin may not have.
 pub(crate) fn check_tmpfs(options: &[FsOption]) -> Result<()> {
+    check("tmpfs", &TMPFS_VALUES, &TMPFS_FLAGS, options)
+}
+
+/// Refuses options that a hugetlbfs of a plugin may not have.
+pub(crate) fn check_huge_pages(options: &[FsOption]) -> Result<()> {
+    check("hugetlbfs", &HUGE_PAGES_VALUES, &[], options)
+}
+
+fn check(subject: &str, values: &[&str], flags: &[&str], options: &[FsOption]) -> Result<()> {
     for option in options {
         let key = option.key.as_str();
-        let reason = if TMPFS_VALUES.contains(&key) {
+        let reason = if values.contains(&key) {
             match &option.value {
-                None => "it needs a value",
-                Some(value) if value.contains(['\0', ',']) => "its value has a character that is not allowed",
+                None => "it needs a value".to_owned(),
+                Some(value) if value.contains(['\0', ',']) => {
+                    "its value has a character that is not allowed".to_owned()
+                }
                 Some(_) => continue,
             }
-        } else if TMPFS_FLAGS.contains(&key) {
+        } else if flags.contains(&key) {
             if option.value.is_none() {
                 continue;
             }
-            "it is a flag and takes no value"
+            "it is a flag and takes no value".to_owned()
         } else {
-            "no such option; there are size, nr_inodes, mode, uid, gid, noswap"
+            let known: Vec<&str> = values.iter().chain(flags).copied().collect();
+            format!("no such option; there are {}", known.join(", "))
         };
-        return Err(KernelError::InvalidOption {
-            subject: "tmpfs".to_owned(),
-            option: option.key.clone(),
-            reason: reason.to_owned(),
-        });
+        return Err(KernelError::InvalidOption { subject: subject.to_owned(), option: option.key.clone(), reason });
     }
     Ok(())
 }
@@ -129,6 +139,14 @@ mod tests {
         assert!(check_tmpfs(&[FsOption::new("size", "1m"), FsOption::flag("noswap")]).is_ok());
         for bad in [FsOption::flag("size"), FsOption::new("noswap", "1"), FsOption::new("mpol", "bind:0")] {
             assert!(matches!(check_tmpfs(&[bad]), Err(KernelError::InvalidOption { .. })));
+        }
+    }
+
+    #[test]
+    fn huge_pages_are_never_reserved() {
+        assert!(check_huge_pages(&[FsOption::new("pagesize", "2m"), FsOption::new("size", "4m")]).is_ok());
+        for bad in [FsOption::new("min_size", "2m"), FsOption::flag("noswap"), FsOption::flag("pagesize")] {
+            assert!(matches!(check_huge_pages(&[bad]), Err(KernelError::InvalidOption { .. })));
         }
     }
 }

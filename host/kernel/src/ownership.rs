@@ -68,6 +68,33 @@ pub struct IdMap {
     pub groups: Vec<IdRange>,
 }
 
+/// Ids of all users and groups; the last one means none.
+const ALL_IDS: u32 = u32::MAX;
+
+impl IdMap {
+    /// Every id as it is, but for two groups that change places; none for a group that nobody can have.
+    #[must_use]
+    pub fn swapping_groups(one: u32, other: u32) -> Option<Self> {
+        let (low, high) = (one.min(other), one.max(other));
+        if high == ALL_IDS {
+            return None;
+        }
+        let range = |stored, seen, count| IdRange { stored, seen, count };
+        let users = vec![range(0, 0, ALL_IDS)];
+        if low == high {
+            return Some(Self { users: users.clone(), groups: users });
+        }
+        let groups = [
+            range(0, 0, low),
+            range(low, high, 1),
+            range(low + 1, low + 1, high - low - 1),
+            range(high, low, 1),
+            range(high + 1, high + 1, ALL_IDS - high - 1),
+        ];
+        Some(Self { users, groups: groups.into_iter().filter(|range| range.count > 0).collect() })
+    }
+}
+
 /// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs is silent.
 pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) + Sync);
 
@@ -91,6 +118,18 @@ pub trait Ownership {
         request: &OwnershipRequest,
         progress: OnProgress<'_>,
     ) -> Result<OwnershipReport>;
+
+    /// The group of what stands at a name: of a mount's root, where one stands. A link is not followed.
+    ///
+    /// # Errors
+    /// `Failed` (`NotFound`).
+    fn group_at(&self, directory: &Directory, name: &OsStr) -> Result<u32>;
+
+    /// The group of the root of a mount that nobody sees yet.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn group_of_mount(&self, mount: &DetachedMount) -> Result<u32>;
 
     /// Makes a mount that nobody sees yet show its files under other ids, in constant time. Nothing is written.
     ///
@@ -127,4 +166,28 @@ pub(crate) fn check_map(map: &IdMap) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_groups_change_places_and_every_other_id_stays() {
+        for (one, other) in [(0, 5), (5, 0), (0, 1), (7, 7), (3, u32::MAX - 1), (0, u32::MAX - 1)] {
+            let map = IdMap::swapping_groups(one, other).unwrap();
+            check_map(&map).unwrap();
+            let seen = |stored: u32| {
+                let mut ranges = map.groups.iter().filter(|range| stored.wrapping_sub(range.stored) < range.count);
+                let range = ranges.next().unwrap();
+                assert!(ranges.next().is_none(), "{stored} is in two ranges");
+                range.seen + (stored - range.stored)
+            };
+            assert_eq!((seen(one), seen(other)), (other, one));
+            for same in [2, 100, 1_000_000, u32::MAX - 2] {
+                assert_eq!(seen(same), same);
+            }
+        }
+        assert_eq!(IdMap::swapping_groups(1, u32::MAX), None);
+    }
 }

@@ -132,6 +132,10 @@ pub enum Step {
     AskUsage,
     /// Adding up what files take.
     MeasureFiles,
+    /// Making a folder that can have a quota.
+    MakeLimitedFolder,
+    /// Setting the quota of a folder.
+    SetQuota,
 }
 
 impl fmt::Display for Step {
@@ -200,6 +204,8 @@ impl fmt::Display for Step {
             Self::OpenSubPath => "opening sub-path",
             Self::AskUsage => "asking how full is",
             Self::MeasureFiles => "measuring",
+            Self::MakeLimitedFolder => "making a folder with a quota at",
+            Self::SetQuota => "setting the quota of",
         })
     }
 }

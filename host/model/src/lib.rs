@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod failure;
+mod huge_pages;
 pub mod names;
 pub mod pod;
 pub mod pod_fields;

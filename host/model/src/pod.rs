@@ -48,6 +48,9 @@ pub struct Pod {
     /// What its containers and init containers ask for and may use.
     #[serde(default)]
     pub containers: Vec<ContainerResources>,
+    /// What the pod itself asks for and may use (`spec.resources`), for all its containers together; without a name.
+    #[serde(default)]
+    pub resources: ContainerResources,
     /// For a volume that a container mounts: the folders in it, as relative paths, on which containers mount other volumes.
     /// Only the uppermost ones; what is nested deeper lies in another volume.
     #[serde(default)]

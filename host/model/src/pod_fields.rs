@@ -105,11 +105,11 @@ fn is_printable(letter: char) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::names::PodUid;
 
-    fn pod() -> Pod {
+    pub(crate) fn pod() -> Pod {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         Pod {
             uid: PodUid::new("uid-1").unwrap(),
@@ -125,6 +125,7 @@ mod tests {
             memory_limit: None,
             used_volumes: Vec::new(),
             containers: Vec::new(),
+            resources: Default::default(),
             nested_mounts: BTreeMap::new(),
         }
     }

@@ -160,6 +160,7 @@ mod tests {
             memory_limit: None,
             used_volumes: Vec::new(),
             containers: vec![full, empty, bad],
+            resources: Default::default(),
             nested_mounts: [].into(),
         }
     }

@@ -51,7 +51,13 @@ pub struct PersistentVolume {
     pub node_affinity: Option<NodeAffinity>,
     /// Annotation `pv.beta.kubernetes.io/gid`, a supplemental group for the pod; none when absent or not a number.
     pub gid: Option<i64>,
+    /// Its annotations whose keys begin with [`ANNOTATION_PREFIX`]: what its owner says to volhost. Others come and go by many hands.
+    #[serde(default)]
+    pub annotations: BTreeMap<String, String>,
 }
+
+/// What the keys of annotations begin with that are meant for volhost.
+pub const ANNOTATION_PREFIX: &str = "volhost.io/";
 
 /// `nodeAffinity.required`: the node must match one of the terms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

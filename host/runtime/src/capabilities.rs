@@ -1,6 +1,7 @@
 //! The calls of what a plugin need not be able to do: attach, mount for the node, map devices, expand. Each is
 //! [`CallError::Lacks`] when the plugin does not export it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use volhost_kernel::{BlockDevice, Entry};
@@ -103,7 +104,8 @@ impl Plugin {
         Ok(attached)
     }
 
-    /// Mounts the volume for the node, and checks that a mount stands at the target.
+    /// Mounts the volume for the node, and checks that a mount stands at the target. Returns the path of the device whose file system was
+    /// mounted now, if one was.
     ///
     /// # Errors
     /// [`CallError`].
@@ -113,7 +115,7 @@ impl Plugin {
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         target: Target,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<PathBuf>, CallError> {
         const FUNCTION: Function = Function::MountDevice;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
@@ -121,7 +123,7 @@ impl Plugin {
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let attachment = put_attachment(&mut sandbox, FUNCTION, attached)?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
-        let (answer, _) = sandbox.call(|store| {
+        let (answer, state) = sandbox.call(|store| {
             guest.call_mount_device(
                 store,
                 Resource::new_borrow(volume.rep()),
@@ -131,7 +133,7 @@ impl Plugin {
         })?;
         answer.map_err(PluginError::from)?;
         match self.look(call, FUNCTION, &target)? {
-            Entry::Mount(_) => Ok(()),
+            Entry::Mount(_) => Ok(state.mounted_device),
             _ => Err(CallError::Lied { function: FUNCTION, found: "no mount stands at the node's place".to_owned() }),
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use volhost_kernel::{BlockDevice, Directory};
+use volhost_kernel::{BlockDevice, Directory, KernelError};
 use volhost_model::pod_resources::Allocatable;
 use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
@@ -116,6 +116,17 @@ pub struct Target {
     pub device_mount: Option<Place>,
     /// The volume's private folder; none for the node's own mount.
     pub private: Option<PrivateFolder>,
+    /// Who else has the volume, likewise.
+    pub sharers: Option<Arc<dyn Sharers>>,
+}
+
+/// The other pods that have a volume which is mounted for the node.
+pub trait Sharers: Send + Sync + Debug {
+    /// In how many other pods' folders the node's own mount is shown now.
+    ///
+    /// # Errors
+    /// What the kernel said when it was asked for its mounts.
+    fn other_pods(&self) -> Result<u32, KernelError>;
 }
 
 /// What is known of an attached volume.

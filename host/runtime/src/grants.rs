@@ -26,6 +26,8 @@ const OVERLAYS: &str = "/var/lib/volhost-overlay";
 /// loop-files = ["/srv/images"]
 /// # Folders of images to mount read-only; imply the interface `image-files`.
 /// image-files = ["/srv/images"]
+/// # Block devices, or folders of them; imply the interface `block-devices`.
+/// block-devices = ["/dev/disk/by-id/archive"]
 /// # Optional: only the plugin with this content may use the grant.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
@@ -43,6 +45,7 @@ pub struct Grant {
     host_paths: Vec<Root>,
     loop_files: Vec<Root>,
     image_files: Vec<Root>,
+    block_devices: Vec<Root>,
     sha256: Vec<Digest>,
 }
 
@@ -55,6 +58,8 @@ pub(crate) struct Reach {
     pub(crate) loop_files: Vec<PathBuf>,
     /// Folders whose image files it may mount.
     pub(crate) image_files: Vec<PathBuf>,
+    /// Block devices it may open, or folders within which it may open them.
+    pub(crate) block_devices: Vec<PathBuf>,
 }
 
 /// An interface that needs a grant; any other word is refused when the configuration is read.
@@ -111,27 +116,29 @@ impl GrantPolicy {
     /// same names.
     #[must_use]
     pub fn builtin() -> Self {
-        let whole_host = Grant { host_paths: vec![Root(PathBuf::from("/"))], ..Grant::default() };
-        let images = Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], ..Grant::default() };
+        let named = |names: &[&str]| names.iter().map(|name| Interface((*name).to_owned())).collect();
+        let interfaces = |names: &[&str]| Grant { interfaces: named(names), ..Grant::default() };
+        let root = || vec![Root(PathBuf::from("/"))];
+        let whole_host = Grant { host_paths: root(), ..Grant::default() };
+        let local = Grant { block_devices: root(), interfaces: named(&["id-maps"]), ..whole_host.clone() };
+        let folder = vec![Root(PathBuf::from(LOOP_FILES))];
         let read_images = Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], ..Grant::default() };
         let overlays = Grant {
-            interfaces: BTreeSet::from([Interface("overlays".to_owned())]),
+            interfaces: named(&["overlays"]),
             host_paths: vec![Root(PathBuf::from(OVERLAYS))],
             ..Grant::default()
         };
-        let interfaces = |names: &[&str]| Grant {
-            interfaces: names.iter().map(|name| Interface((*name).to_owned())).collect(),
-            ..Grant::default()
-        };
+        let images = Grant { loop_files: folder, interfaces: named(&["id-maps"]), ..Grant::default() };
         let grants = [
-            ("kubernetes.io/host-path", whole_host.clone()),
-            ("kubernetes.io/local-volume", whole_host),
+            ("kubernetes.io/host-path", whole_host),
+            ("kubernetes.io/local-volume", local),
             ("volhost.io/loop", images),
             ("volhost.io/image-file", read_images),
             ("volhost.io/overlay", overlays),
             ("kubernetes.io/configmap", interfaces(&["files", "config-maps"])),
             ("kubernetes.io/secret", interfaces(&["files", "secrets"])),
             ("kubernetes.io/downward-api", interfaces(&["files"])),
+            ("kubernetes.io/empty-dir", interfaces(&["huge-pages", "quotas"])),
             (
                 "kubernetes.io/projected",
                 interfaces(&["files", "config-maps", "secrets", "service-account-tokens", "cluster-trust-bundles"]),
@@ -182,6 +189,7 @@ impl Grant {
         (interface == "host-paths" && !self.host_paths.is_empty())
             || (interface == "loop-devices" && !self.loop_files.is_empty())
             || (interface == "image-files" && !self.image_files.is_empty())
+            || (interface == "block-devices" && !self.block_devices.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
@@ -191,6 +199,7 @@ impl Grant {
             host_paths: self.host_paths(),
             loop_files: paths(&self.loop_files),
             image_files: paths(&self.image_files),
+            block_devices: paths(&self.block_devices),
         }
     }
 

@@ -94,6 +94,13 @@ pub struct Identified {
     pub device_mountable: Option<bool>,
 }
 
+/// What came of setting a volume up, besides that it stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetUp {
+    /// Beyond this many bytes the pod is to be told that the volume is too large; none when the plugin did not ask for it.
+    pub watched_size: Option<u64>,
+}
+
 /// A plugin, ready to be called from any thread, by many at once. Every call has a sandbox of its own and blocks its thread.
 pub struct Plugin {
     pub(crate) info: PluginInfo,
@@ -152,7 +159,7 @@ impl Plugin {
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
         target: Target,
-    ) -> Result<(), CallError> {
+    ) -> Result<SetUp, CallError> {
         const FUNCTION: Function = Function::SetUp;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
@@ -160,7 +167,7 @@ impl Plugin {
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
-        let (answer, _state) = sandbox.call(|store| {
+        let (answer, state) = sandbox.call(|store| {
             mounter.call_set_up(
                 store,
                 Resource::new_borrow(volume.rep()),
@@ -169,8 +176,9 @@ impl Plugin {
             )
         })?;
         answer.map_err(PluginError::from)?;
+        let set_up = SetUp { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
-            Entry::Mount(_) | Entry::Folder => return Ok(()),
+            Entry::Mount(_) | Entry::Folder => return Ok(set_up),
             Entry::Absent => "nothing stands at the target",
             Entry::File => "an ordinary file stands at the target",
             Entry::Symlink => "a symbolic link stands at the target",

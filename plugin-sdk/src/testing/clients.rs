@@ -88,6 +88,49 @@ pub(crate) mod tmpfs {
     }
 }
 
+pub(crate) mod huge_pages {
+    use crate::error::{Error, Result};
+    use crate::testing::mount::{DetachedMount, FsOption, TestMount};
+    use crate::testing::world::current;
+
+    pub(crate) fn create(options: &[FsOption]) -> Result<DetachedMount> {
+        let world = current();
+        world.borrow_mut().called("huge-pages.create")?;
+        let page = options.iter().find(|option| option.key == "pagesize").and_then(|option| option.value.as_deref());
+        let page = page.and_then(|page| page.parse().ok()).unwrap_or_default();
+        if !world.borrow().huge_pages.contains(&page) {
+            return Err(Error::unsupported(format!("hugetlbfs: no pages of {page} bytes")));
+        }
+        let options = options.iter().map(|option| (option.key.clone(), option.value.clone())).collect();
+        Ok(DetachedMount::new(&world, TestMount { options, ..TestMount::of_type("hugetlbfs") }))
+    }
+}
+
+pub(crate) mod id_maps {
+    use crate::error::Result;
+    use crate::testing::mount::DetachedMount;
+    use crate::testing::world::current;
+
+    pub(crate) fn map_group(mount: &DetachedMount, group: u32) -> Result<()> {
+        current().borrow_mut().called("id-maps.map-group")?;
+        mount.map_group(group);
+        Ok(())
+    }
+}
+
+pub(crate) mod quotas {
+    use crate::error::Result;
+    use crate::testing::target::MountTarget;
+
+    pub(crate) fn make_limited_folder(target: &MountTarget, mode: u32, group: Option<u32>, limit: u64) -> Result<()> {
+        target.make_limited_folder(mode, group, limit)
+    }
+
+    pub(crate) fn watch_size(target: &MountTarget, limit: u64) {
+        target.watch_size(limit);
+    }
+}
+
 pub(crate) mod host_paths {
     use crate::error::{Error, Result};
     use crate::testing::mount::MountSource;

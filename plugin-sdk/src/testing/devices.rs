@@ -37,6 +37,8 @@ pub(crate) struct Devices {
     pub(crate) devices: BTreeMap<String, Device>,
     /// Folders in which images may be made.
     pub(crate) folders: Vec<String>,
+    /// Devices that may be opened, by the beginnings of their paths.
+    pub(crate) granted: Vec<String>,
 }
 
 impl Devices {
@@ -77,6 +79,10 @@ impl BlockDevice {
 
     pub(crate) fn read_only(&self) -> Result<bool> {
         self.disk(|_, read_only| Ok(read_only))
+    }
+
+    pub(crate) fn in_use(&self) -> Result<bool> {
+        Ok(self.world.borrow().devices.devices.get(&self.path).is_some_and(|device| device.busy))
     }
 
     fn disk<T>(&self, with: impl FnOnce(&mut TestDisk, bool) -> Result<T>) -> Result<T> {
@@ -134,6 +140,26 @@ impl Attachment {
             Some(path) => BlockDevice::open(&self.world, path),
             None => Err(Error::precondition("the volume's device has not been found yet")),
         }
+    }
+}
+
+pub(crate) mod block_devices {
+    use super::BlockDevice;
+    use crate::error::{Error, Result};
+    use crate::testing::tree::Node;
+    use crate::testing::world::current;
+
+    pub(crate) fn open(path: &str) -> Result<BlockDevice> {
+        let world = current();
+        world.borrow_mut().called("block-devices.open")?;
+        let (real, node) = world.borrow().tree.resolve(path)?;
+        if !world.borrow().devices.granted.iter().any(|granted| real.starts_with(granted.as_str())) {
+            return Err(Error::permission_denied(format!("{real} is not granted to this plugin")));
+        }
+        if node != Node::BlockDevice {
+            return Err(Error::conflict(format!("{path}: expected a block device, found a {}", node.word())));
+        }
+        BlockDevice::open(&world, &real)
     }
 }
 

@@ -64,6 +64,16 @@ impl TestHost {
         })
     }
 
+    /// Lets the node have huge pages of these sizes, in bytes; else it has 2 MiB and 1 GiB.
+    pub fn huge_pages(&self, sizes: &[u64]) -> &Self {
+        self.change(|world| world.huge_pages = sizes.to_vec())
+    }
+
+    /// Lets folders at targets have quotas.
+    pub fn folder_quotas(&self) -> &Self {
+        self.change(|world| world.folder_quotas = true)
+    }
+
     // Its paths.
 
     /// Grants the plugin a folder of the host, with all below.

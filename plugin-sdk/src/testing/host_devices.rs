@@ -35,9 +35,23 @@ impl TestHost {
         self.change_disk(path, |disk| disk.damaged = true)
     }
 
+    /// Grants the plugin the block devices whose paths begin so.
+    pub fn grant_devices(&self, paths: &str) -> &Self {
+        self.change(|world| world.devices.granted.push(paths.to_owned()))
+    }
+
+    /// Lets a device refuse writes.
+    pub fn lock_device(&self, path: &str) -> &Self {
+        self.change(|world| {
+            if let Some(device) = world.devices.devices.get_mut(path) {
+                device.read_only = true;
+            }
+        })
+    }
+
     /// Puts a disk of this size on the host, blank.
     pub fn disk_device(&self, path: &str, size: u64) -> &Self {
-        self.image(path, size);
+        self.image(path, size).block_device(path);
         let device = Device { backing: path.to_owned(), read_only: false, busy: false };
         self.change(|world| {
             world.devices.devices.insert(path.to_owned(), device);

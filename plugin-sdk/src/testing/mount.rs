@@ -35,6 +35,8 @@ pub struct TestMount {
     pub payload: Option<TestPayload>,
     /// The folders made inside, with their modes.
     pub inner_folders: BTreeMap<String, u32>,
+    /// The group that its root's group is shown as, if it is another.
+    pub mapped_group: Option<u32>,
 }
 
 impl TestMount {
@@ -59,6 +61,7 @@ impl TestMount {
             root_is_folder: true,
             payload: None,
             inner_folders: BTreeMap::new(),
+            mapped_group: None,
         }
     }
 
@@ -173,6 +176,10 @@ impl DetachedMount {
     pub(crate) fn source(&self) -> Result<MountSource> {
         self.world.borrow_mut().called("source")?;
         Ok(MountSource::of_mount(&self.world, self.mount()))
+    }
+
+    pub(crate) fn map_group(&self, group: u32) {
+        self.mount.borrow_mut().mapped_group = Some(group);
     }
 
     /// What it would be once attached.

@@ -23,6 +23,8 @@ pub(crate) struct Pod {
     /// By container, name and divisor.
     resources: BTreeMap<(String, String, String), String>,
     nested_mounts: BTreeMap<String, Vec<String>>,
+    /// By size of page.
+    huge_pages: BTreeMap<u64, u64>,
 }
 
 impl TestPod {
@@ -111,6 +113,13 @@ impl TestPod {
         self
     }
 
+    /// Lets it have this many bytes in huge pages of this size.
+    #[must_use]
+    pub fn huge_pages(mut self, size: u64, bytes: u64) -> Self {
+        self.0.huge_pages.insert(size, bytes);
+        self
+    }
+
     /// Its uid.
     #[must_use]
     pub fn uid(&self) -> &str {
@@ -189,5 +198,13 @@ impl Pod {
 
     pub(crate) fn nested_mounts(&self, volume: &str) -> Vec<String> {
         self.nested_mounts.get(volume).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn huge_page_sizes(&self) -> Vec<u64> {
+        self.huge_pages.keys().copied().collect()
+    }
+
+    pub(crate) fn huge_page_limit(&self, size: u64) -> Option<u64> {
+        self.huge_pages.get(&size).copied()
     }
 }

@@ -24,6 +24,8 @@ pub struct TestFolder {
     pub payload: Option<TestPayload>,
     /// The folders made inside, with their modes.
     pub inner_folders: BTreeMap<String, u32>,
+    /// What the file system lets it hold, in bytes.
+    pub limit: Option<u64>,
 }
 
 /// What stands at a target.
@@ -94,6 +96,22 @@ impl MountTarget {
         })
     }
 
+    pub(crate) fn mounted_options(&self) -> Result<Vec<String>> {
+        self.called("mounted-options")?;
+        let mount = self.standing_mount();
+        let options = mount.iter().flat_map(|mount| &mount.options);
+        Ok(options
+            .map(|(key, value)| match value {
+                // As the kernel shows it.
+                Some(bytes) if key == "pagesize" => {
+                    format!("{key}={}M", bytes.parse::<u64>().unwrap_or_default() >> 20)
+                }
+                Some(value) => format!("{key}={value}"),
+                None => key.clone(),
+            })
+            .collect())
+    }
+
     /// The mount that stands here.
     pub(crate) fn standing_mount(&self) -> Option<TestMount> {
         match self.standing() {
@@ -117,6 +135,23 @@ impl MountTarget {
             self.world.borrow_mut().groups.insert(self.key(), group);
         }
         Ok(())
+    }
+
+    pub(crate) fn group(&self) -> Result<u32> {
+        self.called("group")?;
+        Ok(self.world.borrow().groups.get(&self.key()).copied().unwrap_or(0))
+    }
+
+    pub(crate) fn other_pods(&self) -> Result<u32> {
+        self.called("other-pods")?;
+        let world = self.world.borrow();
+        let same = world.targets.iter().filter(|((pod, name), standing)| {
+            *name == self.spec_name
+                && !pod.is_empty()
+                && *pod != self.pod_uid
+                && matches!(standing, Standing::Mount(..))
+        });
+        Ok(u32::try_from(same.count()).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn attach(&self, detached: DetachedMount) -> Result<()> {
@@ -155,6 +190,31 @@ impl MountTarget {
         };
         self.put(Some(Standing::Folder(TestFolder { mode, group: group.or(before.group), ..before })));
         Ok(())
+    }
+
+    pub(crate) fn make_limited_folder(&self, mode: u32, group: Option<u32>, limit: u64) -> Result<()> {
+        self.called("make-limited-folder")?;
+        if !self.world.borrow().folder_quotas {
+            return Err(Error::unsupported("make-limited-folder: the file system has no quotas"));
+        }
+        if self.folder().is_some_and(|folder| folder.limit.is_none()) {
+            return Err(self.conflict("make-limited-folder", "a folder without a quota stands here"));
+        }
+        self.make_folder(mode, group)?;
+        let folder = self.folder().map(|folder| TestFolder { limit: Some(limit), ..folder });
+        self.put(folder.map(Standing::Folder));
+        Ok(())
+    }
+
+    pub(crate) fn watch_size(&self, limit: u64) {
+        self.world.borrow_mut().watched_sizes.insert(self.key(), limit);
+    }
+
+    fn folder(&self) -> Option<TestFolder> {
+        match self.standing() {
+            Some(Standing::Folder(folder)) => Some(folder),
+            _ => None,
+        }
     }
 
     pub(crate) fn make_inner_folder(&self, path: &str, mode: u32) -> Result<()> {
@@ -275,10 +335,13 @@ impl TestTarget {
     /// The plain folder that stands there.
     #[must_use]
     pub fn folder(&self) -> Option<TestFolder> {
-        match self.0.standing() {
-            Some(Standing::Folder(folder)) => Some(folder),
-            _ => None,
-        }
+        self.0.folder()
+    }
+
+    /// The size that the host was asked to watch, in bytes.
+    #[must_use]
+    pub fn watched_size(&self) -> Option<u64> {
+        self.0.world.borrow().watched_sizes.get(&self.0.key()).copied()
     }
 
     /// The files that a payload shows there, in a plain folder or a mount.

@@ -25,6 +25,7 @@ pub(crate) struct Volume {
     capacity: Option<u64>,
     access_modes: Vec<String>,
     mount_options: Vec<String>,
+    annotations: BTreeMap<String, String>,
 }
 
 impl TestVolume {
@@ -99,6 +100,13 @@ impl TestVolume {
         self
     }
 
+    /// Annotates the PersistentVolume.
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.0.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
     /// Its name in the pod's folder.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -155,6 +163,10 @@ impl Volume {
 
     pub(crate) fn mount_options(&self) -> Vec<String> {
         self.mount_options.clone()
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<String> {
+        self.annotations.get(key).filter(|_| key.starts_with("volhost.io/")).cloned()
     }
 
     /// A field that only has fields below it is a list when all of them are numbers, else a map.

@@ -17,6 +17,7 @@ pub const CALLS: &[&str] = &[
     "attach",
     "attachment.open",
     "bind",
+    "block-devices.open",
     "cluster-trust-bundles.named",
     "cluster-trust-bundles.signed-by",
     "config-maps.open",
@@ -27,7 +28,10 @@ pub const CALLS: &[&str] = &[
     "device-mount",
     "filesystems.mount",
     "format",
+    "group",
     "grow",
+    "huge-pages.create",
+    "id-maps.map-group",
     "image-files.mount",
     "loop-devices.create",
     "loop-devices.ensure-image",
@@ -35,8 +39,11 @@ pub const CALLS: &[&str] = &[
     "loop-devices.remove",
     "make-folder",
     "make-inner-folder",
+    "make-limited-folder",
+    "mounted-options",
     "mounted-type",
     "open",
+    "other-pods",
     "overlays.mount",
     "private-folder",
     "probe",
@@ -67,6 +74,12 @@ pub(crate) struct World {
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
     pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
+    /// The sizes of huge pages that there are, in bytes.
+    pub(crate) huge_pages: Vec<u64>,
+    /// The file system below the targets has quotas for folders.
+    pub(crate) folder_quotas: bool,
+    /// The sizes that plugins asked the host to watch, by pod uid and name in the pod's folder.
+    pub(crate) watched_sizes: BTreeMap<(String, String), u64>,
     /// What stands at the targets, by pod uid and name in the pod's folder.
     pub(crate) targets: BTreeMap<(String, String), Standing>,
     /// The config maps and their like.
@@ -102,6 +115,9 @@ impl World {
             images: BTreeMap::new(),
             private_folders: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),
+            huge_pages: vec![2 << 20, 1 << 30],
+            folder_quotas: false,
+            watched_sizes: BTreeMap::new(),
             targets: BTreeMap::new(),
             objects: Objects::default(),
             devices: Devices::default(),

@@ -46,6 +46,10 @@ macro_rules! capability {
                     "volhost:plugin/loop-devices@0.1.0": crate::wasm::bindings::volhost::plugin::loop_devices,
                     "volhost:plugin/overlays@0.1.0": crate::wasm::bindings::volhost::plugin::overlays,
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
+                    "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
+                    "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
+                    "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
+                    "volhost:plugin/quotas@0.1.0": crate::wasm::bindings::volhost::plugin::quotas,
                 },
             });
         }
@@ -79,8 +83,8 @@ pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTar
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, image_files, loop_devices, node,
-    overlays, secrets, service_account_tokens, tmpfs,
+    block_devices, cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, huge_pages, id_maps,
+    image_files, loop_devices, node, overlays, quotas, secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};

@@ -6,8 +6,9 @@
 //! |---|---|---|
 //! | `medium` | absent or `""` | a folder below the host's root folder, on whatever disk that is |
 //! | | `Memory` | a memory file system of the pod's own |
-//! | | `HugePages`, `HugePages-SIZE` | not in this version: `unsupported` |
-//! | `sizeLimit` | a quantity such as `64Mi`; absent or 0 means no limit | the most a `Memory` volume may hold |
+//! | | `HugePages-SIZE`, such as `HugePages-2Mi` | memory in huge pages of that size, for which a container must ask |
+//! | | `HugePages` | the same, of the one size that the pod's containers ask for |
+//! | `sizeLimit` | a quantity such as `64Mi`; absent or 0 means no limit | the most the volume may hold |
 //!
 //! # What the pod gets
 //!
@@ -19,7 +20,19 @@
 //! never written to swap (`noswap`); where the kernel can't promise that (before Linux 6.4, or in a user namespace),
 //! the volume is made without it and the pod gets the event `PossibleMemoryBackedVolumesOnDisk`.
 //!
-//! On disk `sizeLimit` is checked for its form and not enforced: a mount has no means to.
+//! A `HugePages` volume is a hugetlbfs of its own, which holds the lesser of `sizeLimit` and what the pod's containers may use in pages of
+//! this size. No page is taken before a container uses it.
+//!
+//! # A limit on disk
+//!
+//! Where the root folder lies on a btrfs whose quotas are on (`btrfs quota enable`), the file system itself enforces `sizeLimit`: a
+//! write beyond it fails with "disk quota exceeded". Elsewhere the host measures the volume every 10 seconds, less often if that takes
+//! long, and the pod gets the event `ExceedsSizeLimit` once it holds more; nothing stops it from growing. That is
+//! also so for a volume that was made before quotas were turned on.
+//!
+//! # Grants
+//!
+//! `quotas` for a limit on disk, `huge-pages` for such a medium.
 //!
 //! # What happens when it is repeated
 //!
@@ -28,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+mod huge_pages;
 mod memory;
 mod source;
 #[cfg(test)]
@@ -64,8 +78,9 @@ impl VolumePlugin for EmptyDir {
     fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         match source.medium {
-            Medium::Disk => set_up_on_disk(pod, target),
+            Medium::Disk => set_up_on_disk(source.size_limit, pod, target),
             Medium::Memory => memory::set_up(&source, pod, target),
+            Medium::HugePages(size) => huge_pages::set_up(&source, size, pod, target),
         }
     }
 
@@ -78,7 +93,23 @@ impl VolumePlugin for EmptyDir {
     }
 }
 
-fn set_up_on_disk(pod: &Pod, target: &MountTarget) -> Result<()> {
+fn set_up_on_disk(limit: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
+    let Some(limit) = limit else {
+        return make_folder(pod, target);
+    };
+    let group = pod.fs_group();
+    match quotas::make_limited_folder(target, mode(group), group, limit) {
+        // Something stands there that has no quota, or nothing here can have one.
+        Err(Error::Unsupported(_) | Error::Conflict(_)) => {
+            make_folder(pod, target)?;
+            quotas::watch_size(target, limit);
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+fn make_folder(pod: &Pod, target: &MountTarget) -> Result<()> {
     let group = pod.fs_group();
     // Nearly always it just works, so what stands in the way is only asked for when something does.
     target.make_folder(mode(group), group).map_err(|error| match (&error, target.mounted_type()) {

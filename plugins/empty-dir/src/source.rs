@@ -1,6 +1,7 @@
 //! The fields of `emptyDir`.
 
 use volhost_plugin_sdk::prelude::*;
+use volhost_plugin_sdk::quantity::parse_bytes;
 
 /// Where the volume's files live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(crate) enum Medium {
     Disk,
     /// In a tmpfs.
     Memory,
+    /// In huge pages of this size in bytes, or of the one size that the pod asks for.
+    HugePages(Option<u64>),
 }
 
 /// A checked `emptyDir`.
@@ -19,25 +22,35 @@ pub(crate) struct Source {
     pub(crate) size_limit: Option<u64>,
 }
 
+/// What names the medium of huge pages, before the size of a page.
+const HUGE_PAGES_OF: &str = "HugePages-";
+
 impl Source {
     /// Reads and checks every field.
     ///
     /// # Errors
-    /// `invalid-argument` naming the field; `unsupported` for huge pages.
+    /// `invalid-argument` naming the field.
     pub(crate) fn read(volume: &Volume) -> Result<Self> {
         volume.known_fields(&["medium", "sizeLimit"])?;
         let size_limit = volume.bytes("sizeLimit")?.filter(|bytes| *bytes > 0);
-        if let Some(medium) = volume.string("medium").filter(|medium| is_huge_pages(medium)) {
-            return Err(Error::unsupported(format!(
-                "emptyDir.medium: {} is not in this version of the plugin; \"\" and \"Memory\" are",
-                quoted(&medium)
-            )));
-        }
-        let medium = volume.one_of("medium", &[("", Medium::Disk), ("Memory", Medium::Memory)])?;
-        Ok(Self { medium: medium.unwrap_or(Medium::Disk), size_limit })
+        Ok(Self { medium: medium(volume)?, size_limit })
     }
 }
 
-fn is_huge_pages(medium: &str) -> bool {
-    medium.strip_prefix("HugePages").is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+fn medium(volume: &Volume) -> Result<Medium> {
+    const FIELD: &str = "medium";
+    if let Some(medium) = volume.string(FIELD)
+        && let Some(size) = medium.strip_prefix(HUGE_PAGES_OF)
+    {
+        let bytes = parse_bytes(size).map_err(|error| volume.invalid(FIELD, format_args!("{medium}: {error}")))?;
+        if !bytes.is_power_of_two() {
+            return Err(volume.invalid(
+                FIELD,
+                format_args!("{} is no size of a page; write HugePages-2Mi or HugePages-1Gi", quoted(&medium)),
+            ));
+        }
+        return Ok(Medium::HugePages(Some(bytes)));
+    }
+    let words = [("", Medium::Disk), ("Memory", Medium::Memory), ("HugePages", Medium::HugePages(None))];
+    Ok(volume.one_of(FIELD, &words)?.unwrap_or(Medium::Disk))
 }

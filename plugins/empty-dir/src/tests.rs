@@ -158,14 +158,119 @@ fn a_mount_in_the_place_of_another_shape_is_a_conflict() {
     }
 }
 
+const MIB: u64 = 1 << 20;
+
+fn huge(medium: &str) -> TestVolume {
+    disk().field("medium", medium)
+}
+
 #[test]
-fn huge_pages_are_said_to_come_later() {
-    let host = TestHost::new();
-    for medium in ["HugePages", "HugePages-2Mi"] {
-        let error = host.identify::<EmptyDir>(&disk().field("medium", medium)).unwrap_err();
-        assert!(matches!(error, Error::Unsupported(_)), "{error}");
-        assert!(error.message().contains("emptyDir.medium") && error.message().contains(medium), "{error}");
+fn huge_pages_are_of_the_size_that_the_medium_or_else_the_pod_says() {
+    for (medium, pod, page) in [
+        ("HugePages", Pod::builder().huge_pages(2 * MIB, 8 * MIB), 2 * MIB),
+        ("HugePages-2Mi", Pod::builder().huge_pages(2 * MIB, 8 * MIB), 2 * MIB),
+        ("HugePages-1Gi", Pod::builder().huge_pages(2 * MIB, 8 * MIB).huge_pages(1 << 30, 1 << 30), 1 << 30),
+    ] {
+        let host = TestHost::new();
+        host.set_up::<EmptyDir>(&huge(medium), &pod).unwrap();
+        let mount = host.target("cache").mount().unwrap();
+        assert_eq!((mount.fs_type.as_str(), mount.option("mode")), ("hugetlbfs", Some("777")), "{medium}");
+        assert_eq!(mount.option("pagesize"), Some(page.to_string().as_str()), "{medium}");
+        assert_eq!(host.detached_mounts(), 0);
+        host.set_up::<EmptyDir>(&huge(medium), &pod).unwrap();
+        assert_eq!(host.target("cache").mount(), Some(mount), "again, and nothing changes");
+        host.tear_down::<EmptyDir>("cache").unwrap();
+        assert!(host.target("cache").is_absent());
     }
+}
+
+#[test]
+fn huge_pages_hold_the_lesser_of_the_limit_and_what_the_pod_may_use() {
+    for (limit, size) in [(None, 8 * MIB), (Some("4Mi"), 4 * MIB), (Some("1Gi"), 8 * MIB)] {
+        let host = TestHost::new();
+        let volume = limit.map_or_else(|| huge("HugePages"), |limit| huge("HugePages").field("sizeLimit", limit));
+        host.set_up::<EmptyDir>(&volume, &Pod::builder().huge_pages(2 * MIB, 8 * MIB).fs_group(9)).unwrap();
+        let mount = host.target("cache").mount().unwrap();
+        assert_eq!(mount.option("size"), Some(size.to_string().as_str()));
+        assert_eq!((mount.option("gid"), host.target("cache").group()), (Some("9"), Some(9)));
+    }
+}
+
+#[test]
+fn huge_pages_that_the_pod_does_not_ask_for_or_leaves_open_are_refused() {
+    let none = Pod::builder;
+    let one = || none().huge_pages(2 * MIB, 8 * MIB);
+    let two = || one().huge_pages(1 << 30, 1 << 30);
+    for (volume, pod, said) in [
+        (huge("HugePages"), none(), "emptyDir.medium: no container asks for huge pages; add hugepages-2Mi"),
+        (huge("HugePages-1Gi"), one(), "emptyDir.medium: no container asks for huge pages of 1Gi; add hugepages-1Gi"),
+        (huge("HugePages"), two(), "emptyDir.medium: \"HugePages\" can't be used by a pod that asks for several"),
+        (huge("HugePages").field("sizeLimit", "1Mi"), one(), "emptyDir.sizeLimit: 1048576 bytes are less than one"),
+    ] {
+        let host = TestHost::new();
+        let error = host.set_up::<EmptyDir>(&volume, &pod).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{error}");
+        assert!(host.target("cache").is_absent());
+    }
+}
+
+#[test]
+fn huge_pages_that_the_node_lacks_are_named_with_the_node() {
+    let host = TestHost::new();
+    host.huge_pages(&[2 * MIB]).node_name("n7");
+    let pod = Pod::builder().huge_pages(1 << 30, 1 << 30);
+    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &pod).unwrap_err();
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert!(error.message().contains("node n7 has no huge pages of 1Gi"), "{error}");
+}
+
+#[test]
+fn huge_pages_of_another_size_are_not_taken_for_these() {
+    let host = TestHost::new();
+    host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 8 * MIB)).unwrap();
+    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(1 << 30, 1 << 30)).unwrap_err();
+    assert!(matches!(error, Error::Conflict(_)) && error.message().contains("2M, and 1Gi"), "{error}");
+    host.target("cache").put_mount(TestMount::tmpfs());
+    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 1)).unwrap_err();
+    assert!(matches!(error, Error::Conflict(_)) && error.message().contains("tmpfs"), "{error}");
+}
+
+#[test]
+fn a_limit_on_disk_is_the_file_systems_where_it_has_quotas() {
+    let host = TestHost::new();
+    host.folder_quotas();
+    let volume = disk().field("sizeLimit", "64Mi");
+    for _ in 0..2 {
+        host.set_up::<EmptyDir>(&volume, &Pod::builder().fs_group(9)).unwrap();
+        let folder = host.target("cache").folder().unwrap();
+        assert_eq!((folder.limit, folder.mode, folder.group), (Some(64 * MIB), 0o2777, Some(9)));
+        host.target("cache").write("data", b"precious");
+    }
+    assert_eq!(host.target("cache").watched_size(), None);
+    host.tear_down::<EmptyDir>("cache").unwrap();
+    assert!(host.target("cache").is_absent());
+}
+
+#[test]
+fn a_limit_on_disk_is_watched_where_nothing_enforces_it() {
+    let host = TestHost::new();
+    set_up(&host, &disk().field("sizeLimit", "64Mi")).unwrap();
+    assert_eq!(host.target("cache").watched_size(), Some(64 * MIB));
+    host.target("cache").write("data", b"precious");
+    host.folder_quotas();
+    set_up(&host, &disk().field("sizeLimit", "32Mi")).unwrap();
+    let folder = host.target("cache").folder().unwrap();
+    assert_eq!((folder.limit, folder.files.len()), (None, 1), "a folder that stands is not made anew");
+    assert_eq!(host.target("cache").watched_size(), Some(32 * MIB));
+}
+
+#[test]
+fn a_quota_that_fails_is_told_and_not_passed_over() {
+    let host = TestHost::new();
+    host.folder_quotas().fail("make-limited-folder", Error::retryable("the disk is tired"));
+    let error = set_up(&host, &disk().field("sizeLimit", "64Mi")).unwrap_err();
+    assert_eq!(error, Error::retryable("the disk is tired"));
+    assert!(host.target("cache").is_absent());
 }
 
 #[test]
@@ -174,10 +279,13 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
     for (volume, said) in [
         (
             disk().field("medium", "memory"),
-            r#"emptyDir.medium: "memory" is not known; did you mean "Memory"? Known: "", "Memory""#,
+            r#"emptyDir.medium: "memory" is not known; did you mean "Memory"? Known: "", "Memory", "HugePages""#,
         ),
-        (disk().field("medium", "SSD"), r#"emptyDir.medium: "SSD" is not known. Known: "", "Memory""#),
-        (disk().field("medium", "HugePages2Mi"), r#"emptyDir.medium: "HugePages2Mi" is not known."#),
+        (disk().field("medium", "SSD"), r#"emptyDir.medium: "SSD" is not known. Known: "", "Memory", "HugePages""#),
+        (disk().field("medium", "HugePages2Mi"), r#"emptyDir.medium: "HugePages2Mi" is not known"#),
+        (disk().field("medium", "HugePages-"), "emptyDir.medium: HugePages-: "),
+        (disk().field("medium", "HugePages-x"), r#"emptyDir.medium: HugePages-x: "x" is not a quantity"#),
+        (disk().field("medium", "HugePages-3Mi"), r#"emptyDir.medium: "HugePages-3Mi" is no size of a page"#),
         (
             disk().field("sizelimit", "1Gi"),
             "emptyDir.sizelimit: no such field; did you mean sizeLimit? Known: medium, sizeLimit",

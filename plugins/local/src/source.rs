@@ -3,12 +3,31 @@
 use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
 use volhost_plugin_sdk::prelude::*;
 
+/// What the host can format and mount.
+const FS_TYPES: &[(&str, &str)] =
+    &[("ext2", "ext2"), ("ext3", "ext3"), ("ext4", "ext4"), ("xfs", "xfs"), ("btrfs", "btrfs"), ("", DEFAULT_FS)];
+/// What a device that does not say gets, as with the kubelet.
+const DEFAULT_FS: &str = "ext4";
+
 /// A checked `local`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) persistent_volume: String,
     pub(crate) path: String,
-    pub(crate) mount_options: Vec<String>,
+    /// What a blank device is formatted with, and a formatted one must hold.
+    pub(crate) fs_type: &'static str,
+    /// Mount options that are the mount's own.
+    pub(crate) mount_flags: Vec<String>,
+    /// Mount options that are the file system's.
+    pub(crate) fs_options: Vec<(String, Option<String>)>,
+    pub(crate) fs_group: FsGroup,
+}
+
+/// What stands at the path.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    Folder(MountSource),
+    Device(BlockDevice),
 }
 
 impl Source {
@@ -25,48 +44,64 @@ impl Source {
         };
         volume.known_fields(&["path", "fsType"])?;
         let path = volume.absolute_path("path")?;
-        Ok(Self { persistent_volume, path, mount_options: mount_options(volume)? })
+        let fs_type = volume.one_of("fsType", FS_TYPES)?.unwrap_or(DEFAULT_FS);
+        let (mount_flags, fs_options) = mount_options(volume)?;
+        Ok(Self { persistent_volume, path, fs_type, mount_flags, fs_options, fs_group: FsGroup::of(volume)? })
     }
 
-    /// Opens the folder.
+    /// Opens the folder or device.
     ///
     /// # Errors
-    /// `not-found` if it is missing, `unsupported` for a block device, `precondition` for anything else that is no
-    /// folder; each with the way out.
-    pub(crate) fn open(&self) -> Result<MountSource> {
+    /// `not-found` if it is missing, `precondition` for anything else; each with the way out.
+    pub(crate) fn open(&self) -> Result<Opened> {
         let Self { path, persistent_volume, .. } = self;
         let source = match host_paths::open(path) {
             Err(Error::NotFound(why)) => {
                 return Err(Error::not_found(format!(
-                    "local.path: {path} does not exist on node {}. Is its disk mounted, and does the nodeAffinity of \
-                     PersistentVolume {persistent_volume} name the right node? ({why})",
+                    "local.path: {path} does not exist on node {}. Is its disk there, or mounted, and does the \
+                     nodeAffinity of PersistentVolume {persistent_volume} name the right node? ({why})",
                     node::name()
                 )));
             }
             opened => opened.context("local.path")?,
         };
         match source.kind() {
-            SourceKind::Directory => Ok(source),
-            SourceKind::BlockDevice => Err(Error::unsupported(format!(
-                "local.path: {path} is a block device; those come in a later version. Mount it on the node, and give \
-                 the folder"
+            SourceKind::Directory => Ok(Opened::Folder(source)),
+            SourceKind::BlockDevice => block_devices::open(path).map(Opened::Device).context("local.path"),
+            other => Err(Error::precondition(format!(
+                "local.path: {path} is {other}; only a directory or a block device can be a local volume"
             ))),
-            other => Err(Error::precondition(format!("local.path: {path} is {other}; it must be a directory"))),
+        }
+    }
+
+    /// Opens the device of a volume that is one.
+    ///
+    /// # Errors
+    /// As [`Source::open`], and `precondition` for a folder.
+    pub(crate) fn device(&self) -> Result<BlockDevice> {
+        match self.open()? {
+            Opened::Device(device) => Ok(device),
+            Opened::Folder(_) => Err(Error::precondition(format!(
+                "local.path: {} is a directory, and volumeMode Block needs a block device; use volumeMode Filesystem",
+                self.path
+            ))),
         }
     }
 }
 
 /// The options, each by itself: one item may hold several, with commas, as in `fstab`.
-fn mount_options(volume: &Volume) -> Result<Vec<String>> {
+type Options = (Vec<String>, Vec<(String, Option<String>)>);
+
+fn mount_options(volume: &Volume) -> Result<Options> {
     let items = volume.mount_options();
-    let options: Vec<String> =
-        items.iter().flat_map(|item| item.split(',')).map(|option| option.trim().to_owned()).collect();
-    match options.iter().find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str())) {
-        None => Ok(options),
-        Some(option) => Err(Error::invalid_argument(format!(
-            "spec.mountOptions: {} can't be set on a local folder; known: {}",
-            quoted(option),
-            PER_MOUNT_OPTIONS.join(", ")
-        ))),
+    let all: Vec<&str> = items.iter().flat_map(|item| item.split(',')).map(str::trim).collect();
+    if all.contains(&"") {
+        return Err(Error::invalid_argument("spec.mountOptions: an option is empty"));
     }
+    let (flags, own): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|option| PER_MOUNT_OPTIONS.contains(option));
+    let own = own.into_iter().map(|option| match option.split_once('=') {
+        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+        None => (option.to_owned(), None),
+    });
+    Ok((flags.into_iter().map(str::to_owned).collect(), own.collect()))
 }

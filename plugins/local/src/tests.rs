@@ -1,11 +1,15 @@
-use volhost_plugin_sdk::testing::{TestHost, TestMount, TestVolume};
+use volhost_plugin_sdk::testing::{TestHost, TestMount, TestPod, TestVolume};
 
 use super::*;
 
-/// A node with one disk's folder, all granted.
+const GIB: u64 = 1 << 30;
+const DISK: &str = "/dev/sdb";
+
+/// A node with one disk's folder and one blank disk, all granted.
 fn host() -> TestHost {
     let host = TestHost::new();
-    host.grant("/").directory("/mnt/disk1").file("/mnt/file").block_device("/dev/sdb").node_name("n7");
+    host.grant("/").grant_devices("/dev").node_name("n7");
+    host.directory("/mnt/disk1").file("/mnt/file").disk_device(DISK, GIB);
     host
 }
 
@@ -13,8 +17,14 @@ fn volume(path: &str) -> TestVolume {
     Volume::builder("local").persistent_volume("pv-1").claim("default/data").field("path", path)
 }
 
+/// Mounts for the node, then for the pod, as the host does.
+fn set_up_for(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Result<()> {
+    host.mount_device::<Local>(volume, None)?;
+    host.set_up::<Local>(volume, pod)
+}
+
 fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<Local>(volume, &Pod::builder())
+    set_up_for(host, volume, &Pod::builder())
 }
 
 fn mount(host: &TestHost) -> TestMount {
@@ -31,7 +41,10 @@ fn it_serves_local_and_accepts_mount_options() {
 
 #[test]
 fn a_volume_is_named_by_its_persistent_volume() {
-    assert_eq!(host().identify::<Local>(&volume("/mnt/disk1")), Ok(Some("pv-1".to_owned())));
+    let host = host();
+    let identity = host.identity::<Local>(&volume("/mnt/disk1")).unwrap();
+    assert_eq!((identity.name.as_deref(), identity.device_mountable), (Some("pv-1"), None));
+    assert!(host.calls().is_empty(), "nothing on the node is looked at");
 }
 
 #[test]
@@ -41,49 +54,64 @@ fn without_a_persistent_volume_it_is_refused_and_told_the_way() {
 }
 
 #[test]
-fn the_folder_is_bound_without_the_mounts_below() {
+fn the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below() {
     let host = host();
-    set_up(&host, &volume("/mnt/disk1").field("fsType", "ext4")).unwrap();
-    let mount = mount(&host);
-    assert_eq!(mount.source.as_deref(), Some("/mnt/disk1"));
-    assert!(!mount.recursive && mount.flags.is_empty());
+    for _ in 0..2 {
+        set_up(&host, &volume("/mnt/disk1").field("fsType", "ext4")).unwrap();
+        for mount in [mount(&host), host.node_target("pv-1").mount().unwrap()] {
+            assert_eq!(mount.source.as_deref(), Some("/mnt/disk1"));
+            assert!(!mount.recursive && mount.flags.is_empty());
+        }
+    }
     assert_eq!(host.detached_mounts(), 0);
 }
 
 #[test]
-fn a_read_only_volume_is_read_only_before_it_is_seen() {
+fn a_pods_mount_waits_for_the_nodes() {
+    let error = host().set_up::<Local>(&volume("/mnt/disk1"), &Pod::builder()).unwrap_err();
+    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("not mounted on this node"), "{error}");
+}
+
+#[test]
+fn a_read_only_volume_is_read_only_before_it_is_seen_and_for_its_pod_alone() {
     let host = host();
     set_up(&host, &volume("/mnt/disk1").read_only()).unwrap();
-    assert!(mount(&host).is_read_only());
+    assert!(mount(&host).is_read_only() && !host.node_target("pv-1").mount().unwrap().is_read_only());
     let calls = host.calls();
-    let position = |call| calls.iter().position(|made| *made == call).unwrap();
-    assert!(position("set-options") < position("attach"), "{calls:?}");
+    let options = calls.iter().position(|made| *made == "set-options").unwrap();
+    assert!(calls.iter().rposition(|made| *made == "attach").unwrap() > options, "{calls:?}");
 }
 
 #[test]
-fn mount_options_are_passed_on() {
-    let host = host();
-    let options = volume("/mnt/disk1").mount_option("noexec,nodev").mount_option("noatime").read_only();
-    set_up(&host, &options).unwrap();
-    let flags: Vec<String> = mount(&host).flags.into_iter().collect();
+fn mount_options_go_to_the_mount_or_the_file_system() {
+    let folder = host();
+    let options = || volume("/mnt/disk1").mount_option("noexec,nodev").mount_option("noatime").read_only();
+    set_up(&folder, &options()).unwrap();
+    let flags: Vec<String> = mount(&folder).flags.into_iter().collect();
     assert_eq!(flags, ["noatime", "nodev", "noexec", "ro"]);
+    drop(folder);
+    let host = host();
+    set_up(&host, &volume(DISK).mount_option("noatime,discard").mount_option("commit=5")).unwrap();
+    let node = host.node_target("pv-1").mount().unwrap();
+    assert!(node.has_option("discard") && node.option("commit") == Some("5") && node.flags.is_empty());
+    assert!(mount(&host).flags.contains("noatime"));
 }
 
 #[test]
-fn a_mount_option_of_a_file_system_is_refused_before_anything_happens() {
+fn a_mount_option_of_a_file_system_is_refused_for_a_folder() {
     let host = host();
-    for option in ["discard", "size=5", "", "noexec,data=ordered"] {
-        let volume = volume("/mnt/disk1").mount_option(option);
-        let error = host.identify::<Local>(&volume).unwrap_err();
+    for option in ["discard", "size=5", "noexec,data=ordered"] {
+        let error = set_up(&host, &volume("/mnt/disk1").mount_option(option)).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with("spec.mountOptions: \"") && error.message().contains("nosuid"), "{error}");
-        assert_eq!(set_up(&host, &volume), Err(error));
     }
-    assert!(host.target("pv-1").is_absent());
+    let error = host.identify::<Local>(&volume("/mnt/disk1").mount_option("ro,")).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument(_)) && error.message().contains("is empty"), "{error}");
+    assert!(host.node_target("pv-1").is_absent() && host.detached_mounts() == 0);
 }
 
 #[test]
-fn a_missing_folder_is_waited_for_and_never_created() {
+fn a_missing_path_is_waited_for_and_never_created() {
     let host = host();
     let error = set_up(&host, &volume("/mnt/disk2")).unwrap_err();
     assert!(matches!(error, Error::NotFound(_)), "{error}");
@@ -96,16 +124,97 @@ fn a_missing_folder_is_waited_for_and_never_created() {
 }
 
 #[test]
-fn a_block_device_is_said_to_come_later() {
-    let error = set_up(&host(), &volume("/dev/sdb")).unwrap_err();
-    assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("later version"), "{error}");
+fn a_blank_device_is_formatted_once_and_mounted_for_the_node() {
+    let host = host();
+    for _ in 0..2 {
+        set_up(&host, &volume(DISK).field("fsType", "xfs")).unwrap();
+        assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some("xfs"));
+        let (node, pod) = (host.node_target("pv-1").mount().unwrap(), mount(&host));
+        assert_eq!(
+            (node.fs_type.as_str(), node.source.as_deref(), pod.source),
+            ("xfs", Some(DISK), node.source.clone())
+        );
+    }
+    assert_eq!(host.calls().iter().filter(|call| **call == "format").count(), 1);
+    assert_eq!(host.detached_mounts(), 0);
 }
 
 #[test]
-fn what_is_no_folder_is_refused() {
+fn without_a_type_a_device_is_ext4() {
+    let host = host();
+    set_up(&host, &volume(DISK)).unwrap();
+    assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some("ext4"));
+}
+
+#[test]
+fn what_has_data_is_never_formatted() {
+    for held in ["partitions", "xfs", "LVM2_member"] {
+        let host = host();
+        host.contents(DISK, held);
+        let error = set_up(&host, &volume(DISK)).unwrap_err();
+        assert!(matches!(error, Error::Conflict(_)) && error.message().contains(held), "{error}");
+        assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some(held));
+        assert!(!host.calls().contains(&"format") && host.node_target("pv-1").is_absent());
+    }
+}
+
+#[test]
+fn a_device_that_something_else_has_is_left_alone() {
+    let host = host();
+    host.contents(DISK, "ext4").use_device(DISK, true);
+    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    assert!(matches!(error, Error::Busy(_)) && error.message().contains("/dev/sdb is in use on node n7"), "{error}");
+    assert!(host.node_target("pv-1").is_absent());
+    host.use_device(DISK, false);
+    set_up(&host, &volume(DISK)).unwrap();
+}
+
+#[test]
+fn a_device_that_refuses_writes_is_neither_formatted_nor_written() {
+    let host = host();
+    host.lock_device(DISK);
+    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("is blank"), "{error}");
+    host.contents(DISK, "ext4");
+    set_up(&host, &volume(DISK)).unwrap();
+    assert!(host.node_target("pv-1").mount().unwrap().is_read_only());
+}
+
+#[test]
+fn a_damaged_file_system_is_told_and_left_alone() {
+    let host = host();
+    host.contents(DISK, "ext4").damage(DISK);
+    assert!(matches!(set_up(&host, &volume(DISK)), Err(Error::Corrupt(_))));
+    assert!(host.node_target("pv-1").is_absent());
+}
+
+#[test]
+fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
+    let host = host();
+    assert_eq!(host.set_up_device::<Local>(&volume(DISK), None).unwrap(), DISK);
+    assert_eq!(host.disk(DISK).unwrap().contents, None, "nothing is written to it");
+    let error = host.set_up_device::<Local>(&volume("/mnt/disk1"), None).unwrap_err();
+    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("volumeMode Filesystem"), "{error}");
+}
+
+#[test]
+fn a_file_system_grows_with_its_device_and_a_folder_has_nothing_to_grow() {
+    let host = host();
+    set_up(&host, &volume(DISK)).unwrap();
+    let error = host.expand::<Local>(&volume(DISK), None, true, 2 * GIB).unwrap_err();
+    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("enlarge the device first"), "{error}");
+    host.image(DISK, 3 * GIB);
+    assert_eq!(host.expand::<Local>(&volume(DISK), None, true, 2 * GIB), Ok(3 * GIB));
+    assert_eq!(host.disk(DISK).unwrap().fs_size, 3 * GIB);
+    assert_eq!(host.expand::<Local>(&volume(DISK), None, false, 2 * GIB), Ok(3 * GIB), "as a device");
+    assert_eq!(host.expand::<Local>(&volume("/mnt/disk1"), None, true, GIB), Ok(GIB));
+}
+
+#[test]
+fn what_is_neither_folder_nor_device_is_refused() {
     let error = set_up(&host(), &volume("/mnt/file")).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
-    assert!(error.message().contains("/mnt/file is a file; it must be a directory"), "{error}");
+    assert!(error.message().contains("/mnt/file is a file; only a directory or a block device"), "{error}");
 }
 
 #[test]
@@ -116,6 +225,9 @@ fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
         let error = set_up(&host, &volume(path)).unwrap_err();
         assert!(matches!(error, Error::PermissionDenied(_)), "{error}");
     }
+    host.grant("/dev").grant_devices("/dev/sdc").disk_device(DISK, GIB);
+    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    assert!(matches!(error, Error::PermissionDenied(_)), "the device itself must be granted: {error}");
 }
 
 #[test]
@@ -127,6 +239,11 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (plain().field("path", "mnt"), r#"local.path: "mnt" must be an absolute path"#),
         (plain().field("path", "/mnt/../etc"), r#"local.path: "/mnt/../etc" must not contain "..""#),
         (volume("/mnt").field("fstype", "xfs"), "local.fstype: no such field; did you mean fsType?"),
+        (volume("/mnt").field("fsType", "ntfs"), r#"local.fsType: "ntfs" is not known"#),
+        (
+            volume("/mnt").annotation("volhost.io/fs-group", "none"),
+            r#"metadata.annotations[volhost.io/fs-group]: "none" is not known. Known: "walk", "map""#,
+        ),
     ] {
         let error = host.identify::<Local>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
@@ -135,38 +252,83 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 }
 
 #[test]
-fn fs_group_is_left_alone_and_that_is_said() {
+fn the_first_pod_gets_the_files_for_its_group() {
     let host = host();
-    host.set_up::<Local>(&volume("/mnt/disk1"), &Pod::builder().fs_group(2000)).unwrap();
-    assert!(host.lines().iter().any(|line| line.message.contains("fsGroup 2000 is not applied")));
+    set_up_for(&host, &volume("/mnt/disk1").read_only(), &Pod::builder().fs_group(2000)).unwrap();
+    assert_eq!(host.target("pv-1").group(), None, "a reader takes it as it is");
+    host.tear_down::<Local>("pv-1").unwrap();
+    host.fail("apply-fs-group", Error::busy("held"));
+    let pod = Pod::builder().fs_group(2000);
+    assert!(matches!(set_up_for(&host, &volume("/mnt/disk1"), &pod), Err(Error::Uncertain(_))), "mounted, not done");
+    set_up_for(&host, &volume("/mnt/disk1"), &pod).unwrap();
+    assert_eq!(host.target("pv-1").group(), Some(2000));
+    assert!(host.events().is_empty());
 }
 
 #[test]
-fn what_is_mounted_is_done() {
+fn a_pod_that_comes_later_takes_the_files_as_they_are_and_is_told() {
     let host = host();
     set_up(&host, &volume("/mnt/disk1")).unwrap();
-    let before = mount(&host);
-    set_up(&host, &volume("/mnt/disk1").read_only()).unwrap();
-    assert_eq!(mount(&host), before);
+    let other = Pod::builder().with_uid("uid-2").fs_group(2000);
+    set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
+    assert_eq!(host.target_of(&other, "pv-1").group(), None);
+    let events = host.events();
+    assert_eq!((events.len(), events[0].reason.as_str()), (1, "AlreadyMountedVolume"));
+    assert_eq!(
+        events[0].message,
+        "The requested fsGroup is 2000, but the volume pv-1 has GID 0. The volume may not be shareable."
+    );
+    host.tear_down::<Local>("pv-1").unwrap();
+    set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
+    assert_eq!(host.target_of(&other, "pv-1").group(), Some(2000), "it is the only one now");
 }
 
 #[test]
-fn tearing_down_unmounts_and_leaves_the_folder_alone() {
+fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() {
     let host = host();
-    set_up(&host, &volume("/mnt/disk1")).unwrap();
-    for _ in 0..2 {
-        host.tear_down::<Local>("pv-1").unwrap();
-        assert!(host.target("pv-1").is_absent() && host.has_path("/mnt/disk1"));
+    let volume = volume("/mnt/disk1").annotation("volhost.io/fs-group", "map");
+    for (uid, group) in [("uid-1", 2000), ("uid-2", 3000)] {
+        let pod = Pod::builder().with_uid(uid).fs_group(group);
+        set_up_for(&host, &volume, &pod).unwrap();
+        assert_eq!(host.target_of(&pod, "pv-1").mount().unwrap().mapped_group, Some(group));
     }
-    assert!(!host.calls().contains(&"delete-folder"));
+    assert!(!host.calls().contains(&"apply-fs-group") && host.events().is_empty());
+    host.fail("id-maps.map-group", Error::unsupported("this file system can't"));
+    let third = Pod::builder().with_uid("uid-3").fs_group(4000);
+    let error = set_up_for(&host, &volume, &third).unwrap_err();
+    assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("volhost.io/fs-group"), "{error}");
+    assert!(host.target_of(&third, "pv-1").is_absent() && host.detached_mounts() == 0);
+}
+
+#[test]
+fn tearing_down_unmounts_and_leaves_folder_and_device_alone() {
+    for path in ["/mnt/disk1", DISK] {
+        let host = host();
+        set_up(&host, &volume(path)).unwrap();
+        for _ in 0..2 {
+            host.tear_down::<Local>("pv-1").unwrap();
+            host.unmount_device::<Local>("pv-1", "pv-1").unwrap();
+            assert!(host.target("pv-1").is_absent() && host.node_target("pv-1").is_absent() && host.has_path(path));
+        }
+        assert!(!host.calls().contains(&"delete-folder"));
+    }
 }
 
 #[test]
 fn a_failed_step_leaves_no_mount_behind() {
-    for call in ["open", "bind", "set-options", "attach"] {
+    for call in ["open", "block-devices.open", "probe", "format", "filesystems.mount", "attach"] {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
-        let error = set_up(&host, &volume("/mnt/disk1").read_only()).unwrap_err();
+        let error = set_up(&host, &volume(DISK)).unwrap_err();
+        assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
+        assert!(host.node_target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
+        set_up(&host, &volume(DISK)).unwrap();
+    }
+    for call in ["device-mount", "bind", "set-options"] {
+        let host = host();
+        host.mount_device::<Local>(&volume(DISK), None).unwrap();
+        host.fail(call, Error::uncertain("lost"));
+        let error = host.set_up::<Local>(&volume(DISK).read_only(), &Pod::builder()).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
         assert!(host.target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
     }

@@ -169,6 +169,7 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
         memory_limit: None,
         used_volumes,
         containers: Vec::new(),
+        resources: Default::default(),
         nested_mounts: [].into(),
     })
 }
@@ -187,6 +188,7 @@ fn spec(name: &str, persistent: bool) -> VolumeSpec {
             mount_options: vec![],
             volume_mode: Default::default(),
             node_affinity: None,
+            annotations: Default::default(),
             gid: None,
         }),
     }

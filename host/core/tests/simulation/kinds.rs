@@ -181,6 +181,7 @@ impl Catalog {
             memory_limit: None,
             used_volumes,
             containers: Vec::new(),
+            resources: Default::default(),
             nested_mounts: [].into(),
         })
     }
@@ -195,6 +196,7 @@ fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {
         mount_options: vec![],
         volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },
         node_affinity: None,
+        annotations: Default::default(),
         gid: None,
     });
     Arc::new(VolumeSpec {

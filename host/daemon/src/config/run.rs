@@ -41,6 +41,9 @@ pub enum LogFormat {
     Json,
 }
 
+/// The shortest life that tokens can be bound to: renewing one takes milliseconds, and clocks differ by seconds.
+const SHORTEST_LIFETIME: Duration = Duration::from_secs(10);
+
 /// How tokens of service accounts are issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenSigning {
@@ -48,6 +51,8 @@ pub struct TokenSigning {
     pub key: PathBuf,
     /// Who issues them.
     pub issuer: String,
+    /// The longest that one lives, in whole seconds.
+    pub max_lifetime: Option<Duration>,
 }
 
 /// The daemon's options.
@@ -130,7 +135,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
         max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
-        token_signing: token_signing(given.token_signing_key, given.token_issuer)?,
+        token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
         file,
@@ -138,9 +143,20 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
 }
 
 /// Both or none: a token without an issuer is of no use.
-fn token_signing(key: Option<PathBuf>, issuer: Option<String>) -> Result<Option<TokenSigning>, ConfigError> {
+fn token_signing(
+    key: Option<PathBuf>,
+    issuer: Option<String>,
+    longest: Option<HumanDuration>,
+) -> Result<Option<TokenSigning>, ConfigError> {
+    let max_lifetime = longest.map(|given| max_lifetime(given.0)).transpose()?;
     match (key, issuer.filter(|issuer| !issuer.is_empty())) {
-        (Some(key), Some(issuer)) => Ok(Some(TokenSigning { key: absolute("token-signing-key", &key)?, issuer })),
+        (Some(key), Some(issuer)) => {
+            Ok(Some(TokenSigning { key: absolute("token-signing-key", &key)?, issuer, max_lifetime }))
+        }
+        (None, None) if max_lifetime.is_some() => Err(ConfigError::Value {
+            option: "token-max-lifetime",
+            message: "it goes with token-signing-key and token-issuer, which are not given".to_owned(),
+        }),
         (None, None) => Ok(None),
         (Some(_), None) => Err(ConfigError::Value {
             option: "token-issuer",
@@ -151,6 +167,20 @@ fn token_signing(key: Option<PathBuf>, issuer: Option<String>) -> Result<Option<
             message: "it is not given, and goes with token-issuer; name the file of a private key".to_owned(),
         }),
     }
+}
+
+/// Tokens count in seconds, and one that lives shorter than it takes to renew it is of no use.
+fn max_lifetime(given: Duration) -> Result<Duration, ConfigError> {
+    if given >= SHORTEST_LIFETIME {
+        return Ok(Duration::from_secs(given.as_secs()));
+    }
+    Err(ConfigError::Value {
+        option: "token-max-lifetime",
+        message: format!(
+            "it must be {} s at least, so that tokens can be renewed in time",
+            SHORTEST_LIFETIME.as_secs()
+        ),
+    })
 }
 
 /// Absolute, so that it means the same after the daemon has changed its folder, and in messages.

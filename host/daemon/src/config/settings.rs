@@ -68,6 +68,9 @@ pub struct Settings {
     /// The issuer that the tokens name, usually an https URL; goes with --token-signing-key
     #[arg(long, value_name = "URL")]
     pub token_issuer: Option<String>,
+    /// The longest that a token lives, whatever a pod asks for; goes with --token-signing-key [default: as long as is asked for]
+    #[arg(long, value_name = "DURATION")]
+    pub token_max_lifetime: Option<HumanDuration>,
     /// File that gets the line "ready" when requests are served: a file, a FIFO, or /dev/fd/N [default: none]
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
@@ -98,6 +101,7 @@ impl Settings {
             max_operations: self.max_operations.or(below.max_operations),
             token_signing_key: self.token_signing_key.or(below.token_signing_key),
             token_issuer: self.token_issuer.or(below.token_issuer),
+            token_max_lifetime: self.token_max_lifetime.or(below.token_max_lifetime),
             ready_file: self.ready_file.or(below.ready_file),
             grants: self.grants.or(below.grants),
         }

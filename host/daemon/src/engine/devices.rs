@@ -41,8 +41,12 @@ impl Workshop {
         let outcome = plugin.mount_device(call, spec, attached, self.node_target(&parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
         match outcome {
-            Ok(()) => {
+            Ok(device) => {
                 found.device = Some(DeviceReport::Mounted);
+                if let Some(device) = device.map(|path| path.to_string_lossy().into_owned()) {
+                    // So that it can be looked after when the mount goes.
+                    self.note_device(operation, plugin, |record| record.device = Some(device));
+                }
                 Ok(())
             }
             Err(error) => {
@@ -66,13 +70,15 @@ impl Workshop {
             .open_if_there(&folder)
             .map_err(|error| kernel_failure("UnmountDevice.OpenFolder", FailureClass::Uncertain, &error))?;
         let mut device = self.device_record(operation).and_then(|record| record.device);
+        // Without a record, a plugin that attaches nothing may have mounted a folder of a disk that is the node's own.
+        let of_device = device.is_some() || self.may_attach(operation);
         if let Some(parent) = parent {
             let name = OsStr::new(layout::GLOBAL_MOUNT);
             let mount = self
                 .kernel
                 .mount_at(&parent, name)
                 .map_err(|error| kernel_failure("UnmountDevice.Look", FailureClass::Uncertain, &error))?;
-            if let Some(mount) = mount.filter(is_of_device) {
+            if let Some(mount) = mount.filter(|mount| of_device && is_of_device(mount)) {
                 self.check_references(&folder, &mount)?;
                 device = device.or_else(|| Some(mount.source.to_string_lossy().into_owned()));
             }
@@ -84,6 +90,11 @@ impl Workshop {
         self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
         self.device_is_gone(operation);
         Ok(())
+    }
+
+    /// Whether the volume's plugin attaches volumes, as far as it is known.
+    fn may_attach(&self, operation: &Operation) -> bool {
+        self.tear_down_plugin(operation, None).is_none_or(|plugin| plugin.exports(Capability::Attacher))
     }
 
     fn take_device_mount_away(
@@ -155,6 +166,7 @@ impl Workshop {
             spec_name: operation.spec_name.clone(),
             device_mount: None,
             private: None,
+            sharers: None,
         })
     }
 

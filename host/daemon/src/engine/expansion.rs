@@ -98,6 +98,7 @@ impl Workshop {
             spec_name: operation.spec_name.clone(),
             device_mount: None,
             private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
+            sharers: None,
         }))
     }
 }

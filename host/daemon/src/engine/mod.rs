@@ -13,10 +13,11 @@
 //! | [`world`] | the state machine and what surrounds it |
 //! | [`sources`] | objects to desired pods |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
-//! | `attaching`, `devices`, `mounting`, `block`, `expansion` | what each operation does |
+//! | `attaching`, `devices`, `mounting`, `block`, `expansion`, `sharers` | what each operation does |
 //! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
 //! | [`orphans`], `sweep` | folders of pods that nobody knows |
 //! | [`standing`], `vanished`, [`forced`] | mounts that go without an operation |
+//! | [`sizes`] | volumes that are measured, for nothing limits them |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
 mod answers;
@@ -43,7 +44,9 @@ mod recovery_devices;
 pub mod requests;
 pub mod running;
 pub mod serve;
+mod sharers;
 pub mod sink;
+pub mod sizes;
 pub mod sources;
 pub mod standing;
 mod sweep;

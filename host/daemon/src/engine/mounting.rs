@@ -36,10 +36,10 @@ impl Workshop {
             let target = self.pod_target(&parent, operation, pod.uid.clone())?;
             let outcome = plugin.set_up(call, spec, pod, target);
             self.note_conduct(operation, call, outcome.as_ref().err());
-            outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
-            Ok(parent)
+            let set_up = outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
+            Ok((parent, set_up))
         };
-        let parent = match set_up() {
+        let (parent, set_up) = match set_up() {
             // The folders of a pod whose last volume has just gone are removed; a new volume of it can find them vanishing.
             Err(_) if self.is_absent(&path) => set_up()?,
             outcome => outcome?,
@@ -62,7 +62,9 @@ impl Workshop {
             spec.as_ref().clone(),
             stands,
         );
-        self.write_record(&record.on_node(operation.attachable, operation.device_mountable));
+        let record = record.on_node(operation.attachable, operation.device_mountable).watched(set_up.watched_size);
+        self.write_record(&record);
+        self.sizes.watch(pod, &operation.plugin, &operation.spec_name, set_up.watched_size);
         Ok(())
     }
 
@@ -72,6 +74,7 @@ impl Workshop {
             return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
         };
         self.standing.leaves(&volume_place(operation, pod));
+        self.sizes.forget(pod, &operation.plugin, &operation.spec_name);
         let parent = self
             .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
@@ -140,6 +143,7 @@ impl Workshop {
             spec_name: operation.spec_name.clone(),
             device_mount: self.device_mount(operation)?,
             private: Some(self.private_folder(operation, &pod)),
+            sharers: self.sharers(operation)?,
         })
     }
 }

@@ -19,6 +19,7 @@ use volhost_runtime::{CallContext, CallError, Place, Plugin};
 
 use super::layout;
 use super::records::Records;
+use super::sizes::SizeWatch;
 use super::standing::StandingMounts;
 use crate::plugins::PluginRegistry;
 
@@ -35,6 +36,8 @@ pub struct Workshop {
     pub plugins: Arc<PluginRegistry>,
     /// The mounts that stand in pods' folders.
     pub standing: StandingMounts,
+    /// The volumes whose size is watched.
+    pub sizes: SizeWatch,
 }
 
 /// What an operation learns on its way, whatever its result.

@@ -54,6 +54,9 @@ pub struct Record {
     /// The volume was mounted for the node first.
     #[serde(default)]
     pub device_mountable: bool,
+    /// Beyond this many bytes the pod is told that the volume is too large.
+    #[serde(default)]
+    pub watched_size: Option<u64>,
 }
 
 /// Why a record could not be written, read or used.
@@ -108,6 +111,7 @@ impl Record {
             stands,
             attachable: false,
             device_mountable: false,
+            watched_size: None,
         }
     }
 
@@ -116,6 +120,13 @@ impl Record {
     pub fn on_node(mut self, attachable: bool, device_mountable: bool) -> Self {
         self.attachable = attachable;
         self.device_mountable = device_mountable;
+        self
+    }
+
+    /// Says beyond which size the pod is told.
+    #[must_use]
+    pub fn watched(mut self, size: Option<u64>) -> Self {
+        self.watched_size = size;
         self
     }
 }

@@ -1,7 +1,7 @@
 //! What stands in the pods' folders when the process starts. The kernel's word counts; records only add what it cannot know.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::layout;
 use super::operation::Workshop;
 use super::record_sweep;
 use super::records::{Record, Stands};
-use super::recovery_devices::FoundDevices;
+use super::recovery_devices::{FoundDevices, Shown};
 use super::standing::VolumePlace;
 
 /// What was found.
@@ -36,8 +36,8 @@ struct Standing<'a> {
     spec_name: SpecName,
     /// What stands there, as far as it is something whole.
     stands: Option<Stands>,
-    /// The device that a mount there shows.
-    source: Option<OsString>,
+    /// What a mount there shows.
+    source: Option<Shown>,
     record: Option<Record>,
 }
 
@@ -182,7 +182,10 @@ impl Workshop {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
                     self.standing.stands(VolumePlace { pod, plugin, spec_name });
                 }
-                let source = source.map(|mount| mount.source);
+                if let Some(record) = &record {
+                    self.sizes.watch(&record.pod, &plugin, &spec_name, record.watched_size);
+                }
+                let source = source.map(|mount| (mount.source, mount.root));
                 let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record };
                 standing.push(recovered(place, devices));
             }
@@ -215,7 +218,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
         },
         None => {
             let mapped_for = stands.is_none().then_some(pod);
-            let behind = devices.behind(&plugin, &spec_name, source.as_deref(), mapped_for);
+            let behind = devices.behind(&plugin, &spec_name, source.as_ref(), mapped_for);
             let (unique_name, attachable, device_mountable) = match behind {
                 Some((name, found)) => (name.clone(), found.attachable, found.device_mountable),
                 None => (UniqueVolumeName::of_pod(&plugin, pod, &spec_name), false, false),

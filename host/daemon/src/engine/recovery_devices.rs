@@ -19,6 +19,9 @@ use super::recovery::Recovery;
 /// What is shown of a volume whose name in pods' folders nobody knows.
 const UNKNOWN_NAME: &str = "unknown";
 
+/// What a mount shows: its source, and which folder of that.
+pub(super) type Shown = (OsString, PathBuf);
+
 /// One volume that the node has, or may have.
 #[derive(Debug)]
 pub(super) struct FoundDevice {
@@ -27,8 +30,8 @@ pub(super) struct FoundDevice {
     spec: Option<Arc<VolumeSpec>>,
     pub(super) attachable: bool,
     pub(super) device_mountable: bool,
-    /// The device that the node's own mount shows.
-    source: Option<OsString>,
+    /// What the node's own mount shows: the device, and which folder of it.
+    source: Option<Shown>,
     /// The pods it is mapped for.
     pods: BTreeSet<PodUid>,
 }
@@ -38,19 +41,19 @@ pub(super) struct FoundDevice {
 pub(super) struct FoundDevices(BTreeMap<UniqueVolumeName, FoundDevice>);
 
 impl FoundDevices {
-    /// The volume that stands in a pod's folder without a record: by its name there, by the device its mount shows, or by the pod that
+    /// The volume that stands in a pod's folder without a record: by its name there, by what its mount shows, or by the pod that
     /// it is mapped for.
     pub(super) fn behind(
         &self,
         plugin: &PluginName,
         spec_name: &SpecName,
-        source: Option<&OsStr>,
+        source: Option<&Shown>,
         mapped_for: Option<&PodUid>,
     ) -> Option<(&UniqueVolumeName, &FoundDevice)> {
         self.0.iter().filter(|(_, found)| found.plugin == *plugin).find(|(_, found)| match &found.spec {
             Some(spec) => spec.name == *spec_name,
             None => {
-                source.is_some_and(|source| found.source.as_deref() == Some(source))
+                source.is_some_and(|source| found.source.as_ref() == Some(source))
                     || mapped_for.is_some_and(|pod| found.pods.contains(pod))
             }
         })
@@ -144,7 +147,7 @@ impl Workshop {
                 .and_then(|folder| Ok((self.kernel.entry(&folder, name)?, self.kernel.mount_at(&folder, name)?)));
             match looked {
                 Ok((Entry::Mount(_), mount)) => {
-                    devices.of_folder(plugin, volume).source = mount.map(|mount| mount.source);
+                    devices.of_folder(plugin, volume).source = mount.map(|mount| (mount.source, mount.root));
                 }
                 Ok(_) if !devices.0.contains_key(&volume) => self.forget_volume_folder(&path, name),
                 Ok(_) => {}

@@ -82,10 +82,11 @@ impl Sources {
     }
 
     /// Takes what the manifest folder has brought.
-    pub fn apply_manifests(&mut self, changes: Changes) -> Effects {
+    pub fn apply_manifests(&mut self, mut changes: Changes) -> Effects {
         for notice in &changes.notices {
             info!("{notice}");
         }
+        let refused = self.refuse_changes_of_immutable(&mut changes);
         let removed: Vec<ObjectKey> = changes.removed.iter().map(|object| object.key.clone()).collect();
         let mut touched = removed.clone();
         touched.extend(changes.upserted.iter().map(|object| object.key.clone()));
@@ -108,6 +109,7 @@ impl Sources {
                 ));
             }
         }
+        effects.notices.extend(refused);
         for file in changes.cleared {
             effects.notices.push((
                 EventKind::Normal,
@@ -117,6 +119,20 @@ impl Sources {
             ));
         }
         effects
+    }
+
+    /// Leaves out what would change an object that cannot change, and says so. One that was removed before can be made anew.
+    fn refuse_changes_of_immutable(&self, changes: &mut Changes) -> Vec<(EventKind, &'static str, String, String)> {
+        let mut refused = Vec::new();
+        changes.upserted.retain(|new| {
+            let old = self.store.get(&new.key);
+            let why = old.and_then(|old| manifest::immutable::refused(old, new));
+            let kept = why.is_none();
+            let file = format!("file {}", new.origin.file);
+            refused.extend(why.map(|why| (EventKind::Warning, "InvalidManifest", file, why)));
+            kept
+        });
+        refused
     }
 
     /// Adds or replaces the objects of a request. All or nothing.

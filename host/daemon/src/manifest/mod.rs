@@ -26,6 +26,7 @@ pub mod claim;
 pub mod error;
 pub mod folder;
 mod grace;
+pub mod immutable;
 mod inotify;
 mod keyed;
 mod listing;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
 use volhost_model::SpecName;
 use volhost_model::quantity::parse_bytes;
-use volhost_model::spec::{NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
+use volhost_model::spec::{ANNOTATION_PREFIX, NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
 
 use super::error::FieldError;
 
@@ -57,6 +57,8 @@ pub struct PersistentVolumeObject {
     pub claim: Option<ClaimReference>,
     /// The group of its gid annotation, when that is a number.
     pub gid: Option<i64>,
+    /// Its annotations that are meant for volhost.
+    pub annotations: BTreeMap<String, String>,
     /// It is on offer: not deleted, released or failed.
     pub available: bool,
 }
@@ -91,6 +93,8 @@ pub(super) fn check(
         .as_ref()
         .and_then(|annotations| annotations.get(GID_ANNOTATION))
         .and_then(|gid| gid.parse().ok());
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.retain(|key, _| key.starts_with(ANNOTATION_PREFIX));
     let phase = status.and_then(|status| status.phase).unwrap_or_default();
     Ok(PersistentVolumeObject {
         name,
@@ -106,6 +110,7 @@ pub(super) fn check(
         storage_class: spec.storage_class_name.unwrap_or_default(),
         claim: spec.claim_ref.map(claim_reference).transpose()?,
         gid,
+        annotations,
         available: metadata.deletion_timestamp.is_none() && !matches!(phase.as_str(), "Released" | "Failed"),
     })
 }

@@ -113,6 +113,7 @@ pub(super) fn check(
         memory_limit: pod_resources::memory_limit(&spec)?,
         used_volumes: used_volumes(&volumes, &uses),
         containers: pod_resources::containers(&spec),
+        resources: pod_resources::of_pod(&spec),
         nested_mounts: nested_mounts::find(&spec),
     };
     Ok(PodObject {

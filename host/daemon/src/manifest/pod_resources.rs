@@ -11,19 +11,24 @@ use super::error::FieldError;
 
 /// What containers and init containers ask for and may use, as written.
 pub(super) fn containers(spec: &k8s::PodSpec) -> Vec<ContainerResources> {
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.map(|container| resources(&container.name, container.resources.as_ref())).collect()
+}
+
+/// What the pod itself asks for and may use, as written.
+pub(super) fn of_pod(spec: &k8s::PodSpec) -> ContainerResources {
+    resources("", spec.resources.as_ref())
+}
+
+fn resources(name: &str, written: Option<&k8s::ResourceRequirements>) -> ContainerResources {
     let text = |quantities: Option<&BTreeMap<String, Quantity>>| {
         quantities.into_iter().flatten().map(|(name, quantity)| (name.clone(), quantity.0.clone())).collect()
     };
-    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
-    all.map(|container| {
-        let resources = container.resources.as_ref();
-        ContainerResources {
-            name: container.name.clone(),
-            limits: text(resources.and_then(|resources| resources.limits.as_ref())),
-            requests: text(resources.and_then(|resources| resources.requests.as_ref())),
-        }
-    })
-    .collect()
+    ContainerResources {
+        name: name.to_owned(),
+        limits: text(written.and_then(|resources| resources.limits.as_ref())),
+        requests: text(written.and_then(|resources| resources.requests.as_ref())),
+    }
 }
 
 const MEMORY: &str = "memory";

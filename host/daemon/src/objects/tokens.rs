@@ -25,6 +25,8 @@ const LONGEST: u64 = 1 << 32;
 const OLDEST: Duration = Duration::from_secs(24 * 3600);
 /// Renewals are spread over this many seconds, so that a thousand pods started together do not renew together.
 const SPREAD: u64 = 10;
+/// They are spread over this part of a token's life at the most.
+const SPREAD_PART: u32 = 10;
 
 /// Who issues tokens.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Issuer {
     pub name: String,
     /// Its key.
     pub signer: Signer,
+    /// The longest that a token lives, whatever is asked for.
+    pub max_lifetime: Option<Duration>,
 }
 
 /// The tokens of a pod come to their end at this moment.
@@ -120,7 +124,8 @@ impl Tokens {
         request: &TokenRequest,
         now: SystemTime,
     ) -> Result<Issued, ObjectError> {
-        let life = Duration::from_secs(request.expiration_seconds);
+        let asked = Duration::from_secs(request.expiration_seconds);
+        let life = self.issuer.max_lifetime.map_or(asked, |longest| asked.min(longest));
         let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let expires = now + life;
         let claims = json!({
@@ -140,14 +145,14 @@ impl Tokens {
             ObjectError::Unknown(format!("a token for service account {account} could not be signed: {error}"))
         })?;
         // In whole thousandths: 80 % of the life, or a day.
-        let used = (life / 5 * 4).min(OLDEST).saturating_sub(Duration::from_secs(spread(pod)));
+        let used = (life / 5 * 4).min(OLDEST).saturating_sub(spread(pod).min(life / SPREAD_PART));
         Ok(Issued { token: Arc::from(token.into_bytes()), renew: now + used, expires })
     }
 }
 
-/// How many seconds earlier this pod's tokens are renewed than the rule says; the same for all of them, so that they go together.
-fn spread(pod: &Pod) -> u64 {
-    Sha256::digest(pod.uid.as_str()).first().map_or(0, |byte| u64::from(*byte) % SPREAD)
+/// How much earlier this pod's tokens are renewed than the rule says; the same for all of them, so that they go together.
+fn spread(pod: &Pod) -> Duration {
+    Duration::from_secs(Sha256::digest(pod.uid.as_str()).first().map_or(0, |byte| u64::from(*byte) % SPREAD))
 }
 
 /// Calls `renew` for a pod whenever its tokens come to their end, until it is stopped.
@@ -190,7 +195,8 @@ mod tests {
     fn tokens() -> (Tokens, mpsc::UnboundedReceiver<Renewal>) {
         let (renewals, due) = mpsc::unbounded_channel();
         let signer = Signer::from_pem(&ed25519()).unwrap();
-        (Tokens::new(Issuer { name: "https://node.example".into(), signer }, renewals), due)
+        let issuer = Issuer { name: "https://node.example".into(), signer, max_lifetime: None };
+        (Tokens::new(issuer, renewals), due)
     }
 
     fn pod() -> Pod {
@@ -234,6 +240,17 @@ mod tests {
         assert!(due.try_recv().is_err());
         assert_ne!(at(2881).unwrap(), first);
         assert!(due.try_recv().is_ok());
+    }
+
+    #[test]
+    fn no_token_lives_longer_than_the_operator_lets_it() {
+        let (mut tokens, mut due) = tokens();
+        tokens.issuer.max_lifetime = Some(Duration::from_secs(20));
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let token = tokens.token(&pod(), "robot", "", &request(3600), now).unwrap();
+        assert_eq!(claims(&token)["exp"], json!(1_000_020));
+        let after = due.try_recv().unwrap().after;
+        assert!(after <= Duration::from_secs(16) && after >= Duration::from_secs(14), "{after:?}");
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn through(
             volume_mode: volume.volume_mode,
             node_affinity: volume.node_affinity.clone(),
             gid: volume.gid,
+            annotations: volume.annotations.clone(),
         }),
     })
 }

@@ -10,12 +10,15 @@ use super::LinuxKernel;
 use crate::error::KernelError;
 use crate::handle::{DetachedHandle, DetachedMount};
 use crate::kernel::Result;
-use crate::options::check_tmpfs;
+use crate::options::{check_huge_pages, check_tmpfs};
 use crate::step::Step;
 use crate::types::FsOption;
 
 /// The longest message of the log, in bytes; the kernel cuts nothing shorter than a page.
 const MESSAGE_BYTES: usize = 4096;
+/// The file system of huge pages, and its option for the size of a page.
+const HUGE_PAGES: &str = "hugetlbfs";
+const PAGE_SIZE: &str = "pagesize";
 /// The log holds eight messages.
 const MAX_MESSAGES: usize = 8;
 
@@ -24,6 +27,31 @@ impl LinuxKernel {
         check_tmpfs(options)?;
         filesystem("tmpfs", "tmpfs", options)
     }
+
+    pub(super) fn new_huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount> {
+        check_huge_pages(options)?;
+        // The source that the kubelet gives it.
+        filesystem(HUGE_PAGES, "nodev", options).map_err(|error| match error {
+            // It says into the machine's log what was wrong, and the caller only that something was.
+            KernelError::InvalidOption { option, .. } if option == PAGE_SIZE => lacking_pages(options),
+            other => other,
+        })
+    }
+}
+
+/// The error for a size of page that the machine does not have.
+fn lacking_pages(options: &[FsOption]) -> KernelError {
+    let asked = options.iter().find(|option| option.key == PAGE_SIZE).and_then(|option| option.value.clone());
+    let asked = asked.unwrap_or_default();
+    let (subject, option) = (HUGE_PAGES.to_owned(), PAGE_SIZE.to_owned());
+    if asked.parse::<u64>().is_err() {
+        return KernelError::InvalidOption { subject, option, reason: format!("{asked:?} is not a number of bytes") };
+    }
+    let sizes = std::fs::read_dir("/sys/kernel/mm/hugepages").into_iter().flatten().flatten();
+    let mut sizes: Vec<String> = sizes.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    sizes.sort();
+    let there = if sizes.is_empty() { "no huge pages at all".to_owned() } else { sizes.join(", ") };
+    KernelError::UnsupportedOption { subject, option, reason: format!("no pages of {asked} bytes; there are {there}") }
 }
 
 /// A new mount of a file system, unseen until attached.

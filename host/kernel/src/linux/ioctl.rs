@@ -201,13 +201,43 @@ struct BtrfsInfo {
 
 /// `struct btrfs_ioctl_vol_args`.
 #[repr(C)]
-struct BtrfsResize {
+struct BtrfsText {
     fd: i64,
     what: [u8; 4088],
 }
 
+impl BtrfsText {
+    /// Ended by a zero, for which there is always room.
+    fn new(text: &[u8]) -> Result<Self> {
+        let mut all = Self { fd: 0, what: [0; 4088] };
+        if text.len() >= all.what.len() {
+            return Err(Errno::NAMETOOLONG);
+        }
+        for (place, byte) in all.what.iter_mut().zip(text) {
+            *place = *byte;
+        }
+        Ok(all)
+    }
+}
+
+/// `struct btrfs_ioctl_qgroup_limit_args`.
+#[repr(C)]
+struct BtrfsLimit {
+    /// 0 is the qgroup of the subvolume that the descriptor is of.
+    group: u64,
+    /// Which of the fields after it count.
+    flags: u64,
+    max_referenced: u64,
+    max_exclusive: u64,
+    reserved: [u64; 2],
+}
+
+/// `BTRFS_QGROUP_LIMIT_MAX_RFER`.
+const BTRFS_MAX_REFERENCED: u64 = 1;
+
 const _: () =
-    assert!(size_of::<BtrfsDevice>() == 4096 && size_of::<BtrfsInfo>() == 1024 && size_of::<BtrfsResize>() == 4096);
+    assert!(size_of::<BtrfsDevice>() == 4096 && size_of::<BtrfsInfo>() == 1024 && size_of::<BtrfsText>() == 4096);
+const _: () = assert!(size_of::<BtrfsLimit>() == 48);
 
 /// The highest id of a mounted btrfs's devices (`BTRFS_IOC_FS_INFO`).
 pub(super) fn btrfs_max_id(mounted: impl AsFd) -> Result<u64> {
@@ -229,12 +259,32 @@ pub(super) fn btrfs_device(mounted: impl AsFd, id: u64) -> Result<BtrfsDevice> {
 
 /// Grows a mounted btrfs on one of its devices as far as that goes (`BTRFS_IOC_RESIZE`).
 pub(super) fn grow_btrfs(mounted: impl AsFd, id: u64) -> Result<()> {
-    const REQUEST: u32 = opcode::write::<BtrfsResize>(0x94, 3);
-    let mut resize = BtrfsResize { fd: 0, what: [0; 4088] };
-    // The array is zeroed and far longer than a number and a word, so the text ends by a zero.
-    for (place, byte) in resize.what.iter_mut().zip(format!("{id}:max").bytes()) {
-        *place = byte;
-    }
-    // SAFETY: the request reads a `struct btrfs_ioctl_vol_args`, which `BtrfsResize` is.
-    unsafe { ioctl(mounted, Setter::<REQUEST, BtrfsResize>::new(resize)) }
+    const REQUEST: u32 = opcode::write::<BtrfsText>(0x94, 3);
+    let resize = BtrfsText::new(format!("{id}:max").as_bytes())?;
+    // SAFETY: the request reads a `struct btrfs_ioctl_vol_args`, which `BtrfsText` is.
+    unsafe { ioctl(mounted, Setter::<REQUEST, BtrfsText>::new(resize)) }
+}
+
+/// Makes an empty subvolume in a folder of a btrfs (`BTRFS_IOC_SUBVOL_CREATE`).
+pub(super) fn make_subvolume(folder: impl AsFd, name: &[u8]) -> Result<()> {
+    const REQUEST: u32 = opcode::write::<BtrfsText>(0x94, 14);
+    let name = BtrfsText::new(name)?;
+    // SAFETY: the request reads a `struct btrfs_ioctl_vol_args`, which `BtrfsText` is.
+    unsafe { ioctl(folder, Setter::<REQUEST, BtrfsText>::new(name)) }
+}
+
+/// Lets the subvolume of an open folder refer to no more than `limit` bytes; none changes nothing (`BTRFS_IOC_QGROUP_LIMIT`). `NOTCONN`
+/// if quotas are off.
+pub(super) fn limit_subvolume(folder: impl AsFd, limit: Option<u64>) -> Result<()> {
+    // Its number says that it is read, though it only writes.
+    const REQUEST: u32 = opcode::read::<BtrfsLimit>(0x94, 43);
+    let limit = BtrfsLimit {
+        group: 0,
+        flags: limit.map_or(0, |_| BTRFS_MAX_REFERENCED),
+        max_referenced: limit.unwrap_or_default(),
+        max_exclusive: 0,
+        reserved: [0; 2],
+    };
+    // SAFETY: the request reads a `struct btrfs_ioctl_qgroup_limit_args`, which `BtrfsLimit` is.
+    unsafe { ioctl(folder, Setter::<REQUEST, BtrfsLimit>::new(limit)) }
 }

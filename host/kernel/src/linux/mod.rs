@@ -16,6 +16,7 @@
 //! | `payload` | sets of files, published whole |
 //! | `sub_paths` | parts of volumes, opened and made |
 //! | `detach_tree` | unmounting all that stands in a folder |
+//! | `quota` | folders that cannot grow beyond a limit |
 //! | `usage` | how full volumes are |
 //! | `last_resorts` | servers that do not answer; hearing of changes of mounts |
 //! | `tree` | walking whole trees on several threads |
@@ -62,6 +63,7 @@ mod mountinfo;
 mod overlay;
 mod ownership;
 mod payload;
+mod quota;
 mod removal;
 mod root;
 mod stat;
@@ -222,6 +224,10 @@ impl Kernel for LinuxKernel {
 
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount> {
         self.new_tmpfs(options)
+    }
+
+    fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount> {
+        self.new_huge_pages(options)
     }
 
     fn open_host_path(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxAttributes, S
 use rustix::io::Errno;
 
 use super::LinuxKernel;
+use super::mount::mount_fd;
 use super::syscall::fchmodat2;
 use super::tree::{Visitor, walk_tree};
 use super::walk::{FOLDER, folder_fd, open_beneath, proc_path};
@@ -62,6 +63,20 @@ impl Ownership for LinuxKernel {
             changed: giving.changed.load(Ordering::Relaxed),
             skipped: false,
         })
+    }
+
+    fn group_at(&self, folder: &Directory, name: &OsStr) -> Result<u32> {
+        check_name(name)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        rustix::fs::statx(folder_fd(folder)?, name, flags, StatxFlags::GID)
+            .map(|seen| seen.stx_gid)
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(&label(&folder.label, name)), errno))
+    }
+
+    fn group_of_mount(&self, mount: &DetachedMount) -> Result<u32> {
+        look(mount_fd(mount)?, c"")
+            .map(|seen| seen.stx_gid)
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(&mount.label), errno))
     }
 
     fn idmapped(&self, mount: &DetachedMount, map: &IdMap) -> Result<()> {

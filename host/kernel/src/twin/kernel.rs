@@ -11,7 +11,7 @@ use crate::error::{Errno, KernelError};
 use crate::handle::{DetachedMount, Directory, LockHandle, MountSource, RootLock, SourceKind};
 use crate::kernel::{Kernel, Result};
 use crate::names::{check_absolute, check_mode, check_name, check_relative, label, text};
-use crate::options::{attributes, check_tmpfs};
+use crate::options::{attributes, check_huge_pages, check_tmpfs};
 use crate::step::Step;
 use crate::types::{Detach, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
 
@@ -302,6 +302,15 @@ impl Kernel for TwinKernel {
         let mut state = lock(&self.state);
         state.step(Step::CreateFileSystem, &shown)?;
         let mount = state.new_tmpfs(options)?;
+        Ok(self.detached(&mut state, mount, shown))
+    }
+
+    fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount> {
+        check_huge_pages(options)?;
+        let shown = PathBuf::from("hugetlbfs");
+        let mut state = lock(&self.state);
+        state.step(Step::CreateFileSystem, &shown)?;
+        let mount = state.new_huge_pages(options)?;
         Ok(self.detached(&mut state, mount, shown))
     }
 

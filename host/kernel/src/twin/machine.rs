@@ -244,6 +244,16 @@ impl TwinKernel {
         lock(&self.state).memory = bytes;
     }
 
+    /// Lets the machine have huge pages of these sizes, in bytes, the usual one first; else it has 2 MiB and 1 GiB.
+    pub fn set_huge_pages(&self, sizes: &[u64]) {
+        lock(&self.state).huge_pages = sizes.to_vec();
+    }
+
+    /// Lets folders have quotas, as on a btrfs where they are on.
+    pub fn enable_folder_quotas(&self) {
+        lock(&self.state).folder_quotas = true;
+    }
+
     /// Takes id-mapped mounts away from a type of file system (`ext4`, `tmpfs`).
     pub fn without_id_maps(&self, fs_type: &str) {
         lock(&self.state).without_id_maps.insert(fs_type.to_owned());
@@ -281,6 +291,7 @@ impl State {
             return Err(Errno::ISDIR);
         };
         self.check_room(node.file_system, old.len(), bytes.len())?;
+        self.check_quota(at.node, old.len(), bytes.len())?;
         self.node_mut(at.node)?.content = Content::File(bytes.to_vec());
         Ok(())
     }

@@ -11,6 +11,8 @@
 //! | `payload` | sets of files, published whole |
 //! | `ownership` | a volume's group and modes, and id maps |
 //! | `sub_paths` | parts of volumes, and clearing them away |
+//! | `huge_pages` | file systems made of huge pages |
+//! | `quota` | folders that cannot grow beyond a limit |
 //! | `usage` | how full volumes are |
 //! | `host_path` | granted paths |
 //! | `overlays` | folders laid on one another |
@@ -31,6 +33,7 @@ mod faults;
 mod filesystems;
 mod folders;
 mod host_path;
+mod huge_pages;
 mod image_files;
 mod kernel;
 mod last_resorts;
@@ -40,6 +43,7 @@ mod mounts;
 mod overlays;
 mod ownership;
 mod payload;
+mod quota;
 mod state;
 mod sub_paths;
 mod tmpfs;

@@ -43,6 +43,24 @@ impl Ownership for TwinKernel {
         Ok(report)
     }
 
+    fn group_at(&self, directory: &Directory, name: &OsStr) -> Result<u32> {
+        check_name(name)?;
+        let folder = self.folder(directory)?;
+        let shown = label(&directory.label, name);
+        let mut state = lock(&self.state);
+        state.step(Step::Inspect, &shown)?;
+        let found = state.entry(folder, name).and_then(|at| state.node(at.node));
+        found.map(|node| node.group).map_err(|errno| KernelError::failed(Step::Inspect, text(&shown), errno))
+    }
+
+    fn group_of_mount(&self, mount: &DetachedMount) -> Result<u32> {
+        let key = self.mount_of(mount)?;
+        let mut state = lock(&self.state);
+        state.step(Step::Inspect, &mount.label)?;
+        let root = state.mounts.get(&key).ok_or(Errno::STALE).and_then(|mount| state.node(mount.root));
+        root.map(|node| node.group).map_err(|errno| KernelError::failed(Step::Inspect, text(&mount.label), errno))
+    }
+
     fn idmapped(&self, mount: &DetachedMount, map: &IdMap) -> Result<()> {
         check_map(map)?;
         let key = self.mount_of(mount)?;

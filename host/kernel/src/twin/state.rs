@@ -77,6 +77,12 @@ pub(super) struct State {
     pub(super) devices: Devices,
     /// Types of file systems whose mounts can't be id-mapped.
     pub(super) without_id_maps: HashSet<String>,
+    /// The sizes of huge pages that there are, in bytes, the usual one first.
+    pub(super) huge_pages: Vec<u64>,
+    /// Folders can have quotas.
+    pub(super) folder_quotas: bool,
+    /// The folders that have one, in bytes.
+    pub(super) limits: HashMap<NodeId, u64>,
     next: u64,
 }
 
@@ -98,6 +104,9 @@ impl State {
             missing_options: HashSet::new(),
             devices: Devices::default(),
             without_id_maps: HashSet::new(),
+            huge_pages: vec![2 << 20, 1 << 30],
+            folder_quotas: false,
+            limits: HashMap::new(),
             next: 3,
         };
         let disk = FileSystem { fs_type: "ext4".to_owned(), options: Vec::new(), max_bytes: None, max_inodes: None };
@@ -261,6 +270,7 @@ impl State {
         }
         if let Content::File(bytes) = &content {
             self.check_room(file_system, 0, bytes.len())?;
+            self.check_quota(folder.node, 0, bytes.len())?;
         }
         let id = self.fresh();
         let node = Node { content, mode, owner: 0, group: 0, file_system, parent: Some(folder.node) };

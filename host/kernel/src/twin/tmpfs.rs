@@ -65,16 +65,21 @@ impl State {
 
     /// A size as tmpfs reads it: a number with k, m, g or %, rounded up to pages.
     fn parse_size(&self, value: &str) -> Option<u64> {
+        let bytes = self.parse_bytes(value)?;
+        if bytes < PAGE { Some(bytes) } else { Some(bytes.div_ceil(PAGE) * PAGE) }
+    }
+
+    /// A number with k, m, g or %.
+    pub(super) fn parse_bytes(&self, value: &str) -> Option<u64> {
         let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
         let number: u64 = digits.parse().ok()?;
-        let bytes = match value.get(digits.len()..)?.to_ascii_lowercase().as_str() {
-            "" => number,
-            "k" => number.checked_mul(1 << 10)?,
-            "m" => number.checked_mul(1 << 20)?,
-            "g" => number.checked_mul(1 << 30)?,
-            "%" => self.memory.checked_mul(number)? / 100,
-            _ => return None,
-        };
-        if bytes < PAGE { Some(bytes) } else { Some(bytes.div_ceil(PAGE) * PAGE) }
+        match value.get(digits.len()..)?.to_ascii_lowercase().as_str() {
+            "" => Some(number),
+            "k" => number.checked_mul(1 << 10),
+            "m" => number.checked_mul(1 << 20),
+            "g" => number.checked_mul(1 << 30),
+            "%" => Some(self.memory.checked_mul(number)? / 100),
+            _ => None,
+        }
     }
 }

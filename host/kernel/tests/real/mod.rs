@@ -53,6 +53,8 @@ pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 
         let loops = loops_over(base.path());
         // What is mounted ends with the thread; the folder beneath is removed here, so it must be no mount any more.
         nix::mount::umount2(base.path(), nix::mount::MntFlags::MNT_DETACH).unwrap();
+        // A case may have put a file system of its own over the first.
+        while nix::mount::umount2(base.path(), nix::mount::MntFlags::MNT_DETACH).is_ok() {}
         // Loop devices belong to the machine, not to the namespace. One that a pin still keeps goes with the pin. Each once: freed,
         // its number is another test's at once.
         for device in &loops {
@@ -182,6 +184,20 @@ impl World for RealWorld {
 
     fn claim_devices(&self) {
         self.devices.get_or_init(|| DEVICES.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A btrfs of its own over the base, whose loop device goes with its last user.
+    fn enable_folder_quotas(&self) {
+        self.claim_devices();
+        let image = self.base.path().join("btrfs.img");
+        std::fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
+        let run = |program: &str, arguments: &[&str], path: &Path| {
+            let done = std::process::Command::new(program).args(arguments).arg(path).output().unwrap();
+            assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+        };
+        run("mkfs.btrfs", &["--quiet"], &image);
+        run("mount", &["-t", "btrfs", "-o", "loop", &image.display().to_string()], self.base.path());
+        run("btrfs", &["quota", "enable"], self.base.path());
     }
 
     fn grows_mounted_ext(&self) -> bool {

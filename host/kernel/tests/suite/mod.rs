@@ -5,6 +5,7 @@ pub mod files;
 pub mod filesystems;
 pub mod folders;
 pub mod host_paths;
+pub mod huge_pages;
 pub mod images;
 pub mod loops;
 pub mod mounts;
@@ -12,6 +13,7 @@ pub mod overlays;
 pub mod ownership;
 pub mod payload_paths;
 pub mod payloads;
+pub mod quotas;
 pub mod removal;
 pub mod roots;
 pub mod sub_paths;
@@ -63,6 +65,8 @@ pub trait World {
     fn mount_count(&self) -> usize;
     /// Has the machine's block devices for this case alone, until it ends.
     fn claim_devices(&self);
+    /// Lets folders below [`World::base`] have quotas. Called before anything is made there.
+    fn enable_folder_quotas(&self);
     /// Whether the kernel lets this process grow a mounted ext file system (`CAP_SYS_RESOURCE`, which sandboxes take from root).
     fn grows_mounted_ext(&self) -> bool;
 }
@@ -252,6 +256,13 @@ macro_rules! all_cases {
                 a_busy_sub_path_is_told_and_the_others_go,
                 a_mounted_or_linked_tree_is_detached_or_refused,
             }
+            huge_pages {
+                huge_pages_are_mounted_whether_or_not_there_are_any,
+                a_size_of_page_that_the_machine_lacks_is_named,
+            }
+            quotas {
+                where_there_are_no_quotas_nothing_is_made,
+            }
             usage {
                 a_file_system_tells_how_full_it_is,
                 files_are_added_up_on_one_file_system,
@@ -290,6 +301,10 @@ macro_rules! device_cases {
                 a_link_leads_to_the_device_and_is_replaced_whole,
                 a_pinned_device_can_not_go,
                 what_is_no_block_device_is_refused,
+            }
+            quotas {
+                a_limited_folder_takes_no_more_than_its_limit,
+                a_folder_without_a_quota_gets_none_and_stays,
             }
             filesystems {
                 a_blank_device_is_formatted_and_never_again,

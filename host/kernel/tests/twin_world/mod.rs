@@ -92,6 +92,10 @@ impl World for TwinWorld {
 
     fn claim_devices(&self) {}
 
+    fn enable_folder_quotas(&self) {
+        self.0.enable_folder_quotas();
+    }
+
     fn grows_mounted_ext(&self) -> bool {
         true
     }

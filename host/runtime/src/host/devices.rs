@@ -32,6 +32,10 @@ impl HostBlockDevice for State {
         self.step("block-device.read-only", |state| Ok(state.kernel.device_read_only(&*state.device(&device)?)?))
     }
 
+    fn in_use(&mut self, device: Resource<BlockDevice>) -> Result<bool, HostError> {
+        self.step("block-device.in-use", |state| Ok(state.kernel.device_in_use(&*state.device(&device)?)?))
+    }
+
     fn drop(&mut self, device: Resource<BlockDevice>) -> wasmtime::Result<()> {
         dropped(self, device)
     }

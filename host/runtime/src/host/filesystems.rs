@@ -52,7 +52,9 @@ impl Host for State {
             })?;
         }
         self.step("filesystems.mount", |state| {
-            let mount = state.kernel.mount_filesystem(&*state.device(&device)?, &fs_type, &options, read_only)?;
+            let device = state.device(&device)?;
+            let mount = state.kernel.mount_filesystem(&device, &fs_type, &options, read_only)?;
+            state.mounted_device = Some(device.path().to_owned());
             Ok(state.push(DetachedMount(mount))?)
         })
     }

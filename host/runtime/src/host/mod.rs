@@ -3,12 +3,15 @@
 //! A function here trusts nothing it is given. It answers with the contract's `error` what a plugin may run into, and ends
 //! the call only where a limit is passed or the contract broken.
 
+mod block_devices;
 mod devices;
 mod error;
 mod events;
 mod files;
 mod filesystems;
 mod host_paths;
+mod huge_pages;
+mod id_maps;
 mod image_files;
 mod log;
 mod loop_devices;
@@ -17,6 +20,7 @@ mod mounts;
 mod node;
 mod objects;
 mod overlays;
+mod quotas;
 mod slow_walk;
 mod state;
 mod tmpfs;

@@ -99,6 +99,13 @@ impl HostMountTarget for State {
         })
     }
 
+    fn mounted_options(&mut self, target: Resource<MountTarget>) -> Result<Vec<String>, HostError> {
+        self.step("mount-target.mounted-options", |state| {
+            let target = &state.table.get(&target)?.0;
+            Ok(state.kernel.mount_at(&target.parent, &target.name)?.map(|mount| mount.options).unwrap_or_default())
+        })
+    }
+
     fn device_mount(&mut self, target: Resource<MountTarget>) -> Result<Option<Resource<MountSource>>, HostError> {
         self.step("mount-target.device-mount", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
@@ -159,6 +166,20 @@ impl HostMountTarget for State {
                 .kernel
                 .apply_ownership(&target.parent, &target.name, &request, &|progress| teller.hear(progress.visited))?;
             Ok(())
+        })
+    }
+
+    fn group(&mut self, target: Resource<MountTarget>) -> Result<u32, HostError> {
+        self.step("mount-target.group", |state| {
+            let target = &state.table.get(&target)?.0;
+            Ok(state.kernel.group_at(&target.parent, &target.name)?)
+        })
+    }
+
+    fn other_pods(&mut self, target: Resource<MountTarget>) -> Result<u32, HostError> {
+        self.step("mount-target.other-pods", |state| {
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            Ok(target.sharers.as_ref().map(|sharers| sharers.other_pods()).transpose()?.unwrap_or(0))
         })
     }
 

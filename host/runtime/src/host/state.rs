@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,10 @@ pub(crate) struct State {
     pub(crate) payload_files: usize,
     /// Of which secret how many keys were used, for the log.
     pub(crate) secrets_used: BTreeMap<String, usize>,
+    /// The path of the device whose file system was mounted.
+    pub(crate) mounted_device: Option<PathBuf>,
+    /// The size beyond which the pod is to be told, in bytes.
+    pub(crate) watched_size: Option<u64>,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
@@ -60,6 +65,8 @@ impl State {
             payload_bytes: limits.payload_bytes,
             payload_files: limits.payload_files,
             secrets_used: BTreeMap::new(),
+            mounted_device: None,
+            watched_size: None,
             changed: false,
             last_words: None,
             started: Instant::now(),

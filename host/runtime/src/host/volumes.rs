@@ -171,6 +171,10 @@ impl HostVolume for State {
         Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.access_modes.clone()).unwrap_or_default())
     }
 
+    fn annotation(&mut self, volume: Resource<VolumeHandle>, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(State::persistent_volume(self, &volume)?.and_then(|pv| pv.annotations.get(&key).cloned()))
+    }
+
     fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
         Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.mount_options.clone()).unwrap_or_default())
     }
@@ -233,6 +237,14 @@ impl HostPod for State {
         self.pod(&pod)?
             .resource_value(&container, &name, divisor.as_deref(), &node)
             .map_err(|error| HostError::Plugin(Error::InvalidArgument(error.to_string())))
+    }
+
+    fn huge_page_sizes(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Vec<u64>> {
+        Ok(self.pod(&pod)?.huge_page_limits().into_keys().collect())
+    }
+
+    fn huge_page_limit(&mut self, pod: Resource<PodHandle>, size: u64) -> wasmtime::Result<Option<u64>> {
+        Ok(self.pod(&pod)?.huge_page_limits().get(&size).copied())
     }
 
     fn nested_mounts(&mut self, pod: Resource<PodHandle>, volume: String) -> wasmtime::Result<Vec<String>> {

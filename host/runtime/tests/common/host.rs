@@ -155,6 +155,7 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             device_mount: None,
             private: None,
+            sharers: None,
         }
     }
 
@@ -164,7 +165,7 @@ impl Host {
     }
 
     pub fn set_up(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
-        plugin.set_up(&self.call(), &spec(serde_json::json!({})), &pod(), self.target(name))
+        plugin.set_up(&self.call(), &spec(serde_json::json!({})), &pod(), self.target(name)).map(drop)
     }
 
     pub fn tear_down(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
@@ -201,6 +202,7 @@ pub fn pod() -> Arc<Pod> {
         memory_limit: None,
         used_volumes: Vec::new(),
         containers: Vec::new(),
+        resources: Default::default(),
         nested_mounts: [].into(),
     })
 }

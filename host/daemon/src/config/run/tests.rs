@@ -48,10 +48,21 @@ fn a_signing_key_and_its_issuer_go_together() {
 }
 
 #[test]
+fn a_tokens_longest_life_goes_with_its_signing_and_is_long_enough_to_renew_it() {
+    for (more, says) in [
+        (&["--token-max-lifetime", "1h"][..], "goes with token-signing-key"),
+        (&["--token-max-lifetime", "9s", "--token-signing-key", "/k", "--token-issuer", "i"], "10 s at least"),
+    ] {
+        let error = load(flags(&[&["--node-name", "n"], more].concat()), None, &Environment::default()).unwrap_err();
+        assert!(error.to_string().contains(says) && error.to_string().contains("token-max-lifetime"), "{error}");
+    }
+}
+
+#[test]
 fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nmanifest-grace = '20s'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
-        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\nready-file = '/f'";
+        log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
     let (_folder, file) = with_file(text);
     let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
     let variables = [
@@ -72,6 +83,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_MAX_OPERATIONS", "3"),
         ("VOLHOST_TOKEN_SIGNING_KEY", "/k"),
         ("VOLHOST_TOKEN_ISSUER", "https://i"),
+        ("VOLHOST_TOKEN_MAX_LIFETIME", "1h"),
         ("VOLHOST_READY_FILE", "/f"),
     ];
     let from_environment = load(Settings::default(), None, &environment(&variables)).unwrap();

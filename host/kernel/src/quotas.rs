@@ -1,0 +1,41 @@
+//! Folders that the file system itself keeps from growing beyond a limit.
+
+use std::ffi::OsStr;
+
+use crate::error::KernelError;
+use crate::handle::Directory;
+use crate::kernel::Result;
+
+/// What a file system without it lacks, for messages.
+pub(crate) const FEATURE: &str = "a quota for a folder";
+
+/// Quotas of folders. On btrfs a folder with one is a subvolume, whose qgroup has the limit; no other file system is used in this way.
+pub trait Quotas {
+    /// Makes the name a plain folder as [`crate::Kernel::make_folder`], whose files take no more than `limit` bytes together: a write
+    /// beyond fails with `DQUOT`. Repeating it on such a folder sets mode, group and limit again and leaves the content alone.
+    /// [`crate::Kernel::delete_folder`] and [`crate::Kernel::remove_empty_dir`] undo it.
+    ///
+    /// # Guarantees
+    /// The file system's own settings stay as they are: quotas are used where the operator has turned them on.
+    ///
+    /// # Errors
+    /// `FilesystemLacks` if the file system has no such quota, or has it turned off; `WrongType` if a folder without one stands there,
+    /// which stays; else as [`crate::Kernel::make_folder`], and `InvalidOption` for a limit of 0.
+    fn make_limited_folder(
+        &self,
+        directory: &Directory,
+        name: &OsStr,
+        mode: u32,
+        group: Option<u32>,
+        limit: u64,
+    ) -> Result<()>;
+}
+
+/// A limit of nothing would make a folder that nobody can use.
+pub(crate) fn check_limit(limit: u64) -> Result<()> {
+    if limit > 0 {
+        return Ok(());
+    }
+    let (subject, option) = ("a folder's quota".to_owned(), "limit".to_owned());
+    Err(KernelError::InvalidOption { subject, option, reason: "it must be 1 byte at least".to_owned() })
+}

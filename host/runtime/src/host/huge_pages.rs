@@ -1,0 +1,19 @@
+//! `huge-pages`: file systems whose files are made of huge pages.
+
+use volhost_kernel::FsOption;
+use wasmtime::component::Resource;
+
+use super::{DetachedMount, HostError, State};
+use crate::bindings::volhost::plugin::huge_pages::Host;
+use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+
+impl Host for State {
+    fn create(&mut self, options: Vec<WitOption>) -> Result<Resource<DetachedMount>, HostError> {
+        self.step("huge-pages.create", |state| {
+            let options: Vec<FsOption> =
+                options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
+            let mount = state.kernel.huge_pages(&options)?;
+            Ok(state.push(DetachedMount(mount))?)
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Mounts that show their files under other owners, at once and without writing anything.
+//!
+//! A plugin that calls this needs the grant `id-maps`; one that does not, does not ask for it.
+
+use crate::backend;
+use crate::error::Result;
+use crate::mounts::DetachedMount;
+
+/// Shows the files of the group that the mount's root belongs to as those of `group`, and the other way round.
+///
+/// # Errors
+/// [`Unsupported`](crate::Error::Unsupported) when the file system cannot do it; else as the kernel says.
+pub fn map_group(mount: &DetachedMount, group: u32) -> Result<()> {
+    backend::id_maps::map_group(mount.handle(), group).map_err(backend::error_in)
+}

@@ -1,0 +1,22 @@
+//! How large a volume that is a folder of the host's own may become.
+//!
+//! A plugin that calls one of these needs the grant `quotas`; one that calls none does not ask for it.
+
+use crate::backend;
+use crate::error::Result;
+use crate::mounts::MountTarget;
+
+/// As [`MountTarget::make_folder`], with a limit that the file system enforces: a write beyond `limit` bytes fails.
+///
+/// # Errors
+/// [`Unsupported`](crate::Error::Unsupported) when the file system has no quota for folders or has it turned off, and nothing was made;
+/// [`Conflict`](crate::Error::Conflict) when a mount, or a folder without one, stands there.
+pub fn make_limited_folder(target: &MountTarget<'_>, mode: u32, group: Option<u32>, limit: u64) -> Result<()> {
+    backend::quotas::make_limited_folder(target.0, mode, group, limit).map_err(backend::error_in)
+}
+
+/// Where nothing enforces a limit: the host measures the volume from time to time, and tells the pod when it is larger than `limit`
+/// bytes. Only in [`set_up`](crate::VolumePlugin::set_up), and it begins when that has ended well.
+pub fn watch_size(target: &MountTarget<'_>, limit: u64) {
+    backend::quotas::watch_size(target.0, limit);
+}
