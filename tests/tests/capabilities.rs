@@ -84,7 +84,7 @@ impl Host {
 
     fn mount_device(&self, spec: &Arc<VolumeSpec>) -> Result<(), CallError> {
         let attached = self.attached(spec);
-        self.plugin.mount_device(&self.call(), spec, Some(&attached), self.target("node"))
+        self.plugin.mount_device(&self.call(), spec, Some(&attached), self.target("node")).map(drop)
     }
 
     fn entry(&self, name: &str) -> Entry {

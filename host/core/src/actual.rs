@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use volhost_model::Pod;
-use volhost_model::VolumeSpec;
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::{ContainerMount, Pod, VolumeSpec};
 
 use crate::event::Time;
 use crate::transitions::Stage;
@@ -49,6 +48,8 @@ pub(crate) struct Mount {
     pub(crate) remount_required: bool,
     /// What it was mounted with.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
+    /// The uses by containers that it was made ready for.
+    pub(crate) container_mounts: Arc<[ContainerMount]>,
     /// The name of its folder.
     pub(crate) spec_name: SpecName,
     /// It is a device, not a file system.

@@ -8,7 +8,7 @@ use crate::actual::{Mount, Volume};
 use crate::config::Mutation;
 use crate::core::{Core, Turn, differs};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
-use crate::transitions::{Presence, Stage};
+use crate::transitions::{Outcome, Presence, Stage};
 
 impl Core {
     pub(crate) fn apply(&mut self, event: Event, turn: &mut Turn) {
@@ -39,6 +39,11 @@ impl Core {
                 self.reported_in_use = reported;
             }
             Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
+            Event::NotAttached(volumes) => {
+                for name in volumes {
+                    self.not_attached(name, turn);
+                }
+            }
             Event::Drain => {
                 self.draining = true;
                 turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
@@ -171,6 +176,7 @@ impl Core {
             remount_required: false,
             block: device.spec.as_ref().is_some_and(|spec| spec.is_block()),
             spec: device.spec.clone(),
+            container_mounts: found.container_mounts,
             spec_name: device.spec_name.clone(),
             pod: found.known_pod,
             outer_names: Vec::new(),
@@ -216,6 +222,22 @@ impl Core {
             volume.device_mountable = true;
             volume.device = Stage::RECOVERED;
         }
+    }
+
+    /// An attachment that nobody finds may be gone: it is made again, or undone, and what is mounted stays.
+    fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
+        // What an operation has done since is newer than the look.
+        if self.pending.running_on(&name).next().is_some() {
+            return;
+        }
+        let Some(volume) = self.actual.get_mut(&name).filter(|volume| volume.attachable && volume.attach.is_present())
+        else {
+            return;
+        };
+        volume.attach = volume.attach.after_tear_down(Outcome::Uncertain);
+        self.publish_not_attached(&name, turn);
+        turn.touched.extend(self.desired.users(&name).cloned());
+        turn.dirty.insert(name);
     }
 
     /// The controller's word settles what recovery could not know, and frees what nobody has begun to use.

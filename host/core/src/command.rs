@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{EventKind, VolumeState};
-use volhost_model::{Failure, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, Failure, Pod, VolumeSpec};
 
 use crate::event::{OperationId, Time, WaiterId};
 
@@ -51,6 +51,8 @@ pub struct Operation {
     pub attachable: bool,
     /// The volume is mounted once for the node.
     pub device_mountable: bool,
+    /// For mounts: how the pod's containers use it.
+    pub container_mounts: Arc<[ContainerMount]>,
 }
 
 /// What an operation does. Named as the kubelet's metrics name them.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::sync::Arc;
-use volhost_model::Pod;
 use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::{ContainerMount, Pod};
 
 use crate::actual::{Actual, Mount};
 use crate::command::Command;
@@ -32,6 +32,8 @@ pub struct Core {
     pub(crate) reported_in_use: BTreeSet<UniqueVolumeName>,
     /// The controller's report, once there was one.
     pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
+    /// Volumes that are not attached because as many of their plugin are as may be.
+    pub(crate) waiting_for_place: BTreeSet<UniqueVolumeName>,
     pub(crate) sources_synced: bool,
     pub(crate) draining: bool,
     /// The timer that is armed.
@@ -61,6 +63,7 @@ impl Core {
             waiters: Waiters::default(),
             reported_in_use: BTreeSet::new(),
             node_attachments: None,
+            waiting_for_place: BTreeSet::new(),
             sources_synced: false,
             draining: false,
             armed: None,
@@ -167,7 +170,9 @@ impl Core {
 
     /// The mount stands and is the one that is wanted; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
-        self.actual.mount(volume, uid).is_some_and(|mount| mount.is_usable() && !differs(mount, wanted))
+        self.actual
+            .mount(volume, uid)
+            .is_some_and(|mount| mount.is_usable() && !differs(mount, wanted) && !lacks_parts(mount, wanted))
     }
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
@@ -184,6 +189,14 @@ impl Core {
     pub(crate) fn pod_name(&self, uid: &PodUid) -> String {
         self.desired.pod(uid).and_then(|entry| entry.full_name()).unwrap_or_else(|| uid.to_string())
     }
+}
+
+/// The mount was not made ready for the parts of the volume that the pod's containers now name, or for how they use them.
+pub(crate) fn lacks_parts(mount: &Mount, wanted: &Wanted) -> bool {
+    fn parts(mounts: &[ContainerMount]) -> impl Iterator<Item = &ContainerMount> {
+        mounts.iter().filter(|mount| mount.sub_path.is_some())
+    }
+    !parts(&mount.container_mounts).eq(parts(&wanted.volume.container_mounts))
 }
 
 /// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.

@@ -145,6 +145,8 @@ impl Desired {
                 // Two names lead to one volume: the first says what it is.
                 if !same.outer_names.contains(&volume.outer_name) {
                     same.outer_names.push(volume.outer_name);
+                    let both = same.volume.container_mounts.iter().chain(volume.container_mounts.iter());
+                    same.volume.container_mounts = both.cloned().collect();
                 }
                 continue;
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{Failure, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, Failure, Pod, VolumeSpec};
 
 /// Microseconds since the Unix epoch, never running backwards: the caller adds a monotonic clock to the time it started at.
 pub type Time = u64;
@@ -87,6 +87,8 @@ pub enum Event {
     ReportedInUse(Vec<UniqueVolumeName>),
     /// The controller's report: exactly these volumes are attached to this node, at these device paths.
     NodeAttachments(Vec<(UniqueVolumeName, String)>),
+    /// Their plugins looked, and do not find these volumes attached to this node, which are held to be.
+    NotAttached(Vec<UniqueVolumeName>),
     /// From now on no pod wants anything: take every volume away, whatever sources say, until the process ends.
     Drain,
 }
@@ -126,6 +128,10 @@ pub struct DesiredVolume {
     pub follows_source: bool,
     /// Its file system may be expanded on this node.
     pub expandable: bool,
+    /// How many volumes of its plugin may be attached to this node at once; none for no limit. Counts where the host attaches.
+    pub attach_limit: Option<u32>,
+    /// How the pod's containers use it. It is ready when every part of it that they name is.
+    pub container_mounts: Arc<[ContainerMount]>,
 }
 
 /// A volume that could not be resolved.
@@ -158,6 +164,8 @@ pub struct RecoveredVolume {
     pub attachable: bool,
     /// It was staged, or may have been.
     pub device_mountable: bool,
+    /// The uses by containers that it was made ready for, from the record.
+    pub container_mounts: Arc<[ContainerMount]>,
 }
 
 /// What recovery found outside any pod's folder.

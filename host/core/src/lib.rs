@@ -59,6 +59,7 @@
 //! | [`event`], [`command`] | the language the daemon and the machine speak |
 //! | `core` | the machine's parts and one step |
 //! | `apply` | what each event changes |
+//! | `attach_limit` | how many volumes of a plugin may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what stands, or may |
 //! | `transitions` | the tables of states and outcomes |
@@ -74,11 +75,12 @@
 //! # Cost
 //!
 //! A step looks at the volumes and pods that its event may concern, found by index, not at all of them. The exceptions are events
-//! that concern all: `SourcesSynced`, `Drain`, and the controller's reports.
+//! that concern all: `SourcesSynced`, `Drain`, the controller's reports, and an attachment whose plugin has a limit, which counts.
 #![forbid(unsafe_code)]
 
 mod actual;
 mod apply;
+mod attach_limit;
 mod census;
 pub mod command;
 pub mod config;

@@ -78,12 +78,35 @@ impl Core {
         why: &str,
         turn: &mut Turn,
     ) {
+        let limited = self.config.host_attaches
+            && self
+                .desired
+                .wanted(pod, volume)
+                .is_some_and(|wanted| self.attach_limit_reached(volume, wanted).is_some());
+        if limited {
+            let message = format!("AttachVolume.Attach failed for volume \"{spec_name}\": {why}");
+            self.publish(EventKind::Warning, "FailedAttachVolume", Some(pod), Some(volume), message, turn);
+        }
         // A controller that takes its time is no fault.
         let attachable = self.desired.wanted(pod, volume).is_some_and(|wanted| wanted.volume.attachable)
             && !self.actual.get(volume).is_some_and(|volume| volume.attach.is_present());
         if !attachable {
             let message = format!("MountVolume.SetUp failed for volume \"{spec_name}\": {why}");
             self.publish(EventKind::Warning, "FailedMount", Some(pod), Some(volume), message, turn);
+        }
+    }
+
+    pub(crate) fn publish_not_attached(&self, volume: &UniqueVolumeName, turn: &mut Turn) {
+        let spec_name = self.actual.get(volume).map(|volume| volume.spec_name.to_string()).unwrap_or_default();
+        let message = format!(
+            "VerifyVolumesAreAttached failed for volume \"{spec_name}\": its plugin does not find it attached to this node any more; what is mounted stays, and it is attached again before it is mounted again"
+        );
+        let mut pods: Vec<Option<&PodUid>> = self.desired.users(volume).map(Some).collect();
+        if pods.is_empty() {
+            pods.push(None);
+        }
+        for pod in pods {
+            self.publish(EventKind::Warning, "VolumeNotAttached", pod, Some(volume), message.clone(), turn);
         }
     }
 

@@ -27,6 +27,9 @@ impl Core {
             _ => {
                 turn.touched.extend(self.desired.users(&operation.volume).cloned());
                 self.volume_operation_ended(&operation, &report);
+                if matches!(operation.kind, OperationKind::Attach | OperationKind::Detach) {
+                    self.attach_place_is_free(turn);
+                }
                 true
             }
         };
@@ -116,6 +119,7 @@ impl Core {
         }
         if outcome == Outcome::Done {
             mount.spec.clone_from(&operation.spec);
+            mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
             mount.spec_name = operation.spec_name.clone();
             mount.block = operation.spec.as_deref().is_some_and(VolumeSpec::is_block);
             mount.ready_at = Some(now).filter(|_| !before.is_present()).or(mount.ready_at);

@@ -7,7 +7,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::{Mount, Volume};
 use crate::command::OperationKind;
 use crate::config::Mutation;
-use crate::core::{Core, Turn, differs};
+use crate::core::{Core, Turn, differs, lacks_parts};
 use crate::desired::Wanted;
 use crate::pending::Slot;
 use crate::transitions::{Need, Presence, need};
@@ -96,6 +96,7 @@ impl Core {
         let volume = self.actual.get(name);
         let mount = volume.and_then(|volume| volume.mounts.get(pod)).map(Box::as_ref);
         let mut hindrance = None;
+        let mut no_place = false;
         let next = if mount.is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted)) {
             // The old mount goes first; unmounting has been started, or waits.
             let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
@@ -105,13 +106,14 @@ impl Core {
         } else {
             match self.need_of(wanted, volume, mount) {
                 Need::Nothing => None,
-                Need::Attach => match self.attach_step(name) {
+                Need::Attach => match self.attach_step(name, wanted) {
                     Ok(kind) => {
                         needed.push((None, kind.name()));
                         Some((kind, None))
                     }
                     Err(why) => {
                         hindrance = Some(why);
+                        no_place = self.config.host_attaches;
                         None
                     }
                 },
@@ -130,6 +132,9 @@ impl Core {
             }
         };
         self.note_hindrance(name, pod, hindrance, turn);
+        if no_place {
+            self.waiting_for_place.insert(name.clone());
+        }
         let Some((kind, op_pod)) = next else { return };
         let key_pod = self.key_pod(name, kind, pod);
         if self.is_free(name, key_pod.as_ref(), op_pod.as_ref(), kind) {
@@ -142,8 +147,11 @@ impl Core {
         let attached = !wanted.volume.attachable
             || volume.is_some_and(|volume| volume.attach.is_present())
             || self.mutated(Mutation::MountBeforeAttach);
-        let remount = mount
-            .is_some_and(|mount| (mount.remount_required && wanted.volume.follows_source) || differs(mount, wanted));
+        let remount = mount.is_some_and(|mount| {
+            (mount.remount_required && wanted.volume.follows_source)
+                || differs(mount, wanted)
+                || lacks_parts(mount, wanted)
+        });
         let size = volume.and_then(|volume| volume.size);
         let spec = &wanted.volume.spec;
         let grow = wanted.volume.expandable
@@ -153,9 +161,12 @@ impl Core {
     }
 
     /// The operation that brings the attachment, or why none is begun.
-    fn attach_step(&self, name: &UniqueVolumeName) -> Result<OperationKind, String> {
+    fn attach_step(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Result<OperationKind, String> {
         if self.config.host_attaches {
-            return Ok(OperationKind::Attach);
+            return match self.attach_limit_reached(name, wanted) {
+                Some(why) => Err(why),
+                None => Ok(OperationKind::Attach),
+            };
         }
         if !self.reported_in_use.contains(name) {
             return Err("waits until the node's status reports the volume as in use".to_owned());

@@ -6,7 +6,7 @@ use volhost_model::view::VolumeState;
 
 use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStanding};
-use crate::core::{Core, differs};
+use crate::core::{Core, differs, lacks_parts};
 use crate::desired::Wanted;
 use crate::event::Time;
 use crate::pending::{Backoff, Running};
@@ -62,7 +62,9 @@ impl Core {
         }
         let kept = mount.is_some_and(|mount| self.is_kept(uid, mount));
         match (presence, wanted) {
-            (Presence::Present, Some(wanted)) if mount.is_some_and(|mount| differs(mount, wanted)) => {
+            (Presence::Present, Some(wanted))
+                if mount.is_some_and(|mount| differs(mount, wanted) || lacks_parts(mount, wanted)) =>
+            {
                 VolumeState::Pending
             }
             (Presence::Present, Some(_)) => VolumeState::Mounted,

@@ -77,6 +77,7 @@ impl Core {
             leaving: false,
             remount_required: false,
             spec: Some(Arc::clone(&desired.spec)),
+            container_mounts: Arc::default(),
             spec_name: desired.spec.name.clone(),
             block: desired.spec.is_block(),
             pod: object,
@@ -122,6 +123,11 @@ impl Core {
             device_path: volume.device_path.clone(),
             attachable: volume.attachable,
             device_mountable: volume.device_mountable,
+            container_mounts: match kind {
+                OperationKind::Mount { .. } => wanted.map(|wanted| Arc::clone(&wanted.volume.container_mounts)),
+                _ => None,
+            }
+            .unwrap_or_default(),
         };
         let key_pod = pod.as_ref().and_then(|pod| self.key_pod(name, kind, pod));
         self.pending.start(operation.clone(), key_pod, self.now);

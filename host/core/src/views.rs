@@ -1,11 +1,11 @@
 //! What users and the daemon may ask. Nothing here changes anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::view::{OperationView, PodPhase, PodView, VolumeState, VolumeView};
-use volhost_model::{Failure, FailureClass, VolumeSpec};
+use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
+use volhost_model::{ContainerMount, Failure, FailureClass, RecursiveReadOnly, VolumeSpec};
 
 use crate::actual::Mount;
 use crate::core::Core;
@@ -83,14 +83,21 @@ impl Core {
             self.actual.get(name).map(|volume| &volume.plugin).or_else(|| wanted.map(|wanted| &wanted.volume.plugin));
         let names = wanted.map(|wanted| &wanted.outer_names).or_else(|| mount.map(|mount| &mount.outer_names));
         let spec_name = mount.map(|mount| &mount.spec_name).or_else(|| spec.map(|spec| &spec.name));
+        let path = mount.zip(plugin).map(|(mount, plugin)| path_of(uid, plugin, mount)).unwrap_or_default();
+        let used = wanted.map(|wanted| &wanted.volume.container_mounts).or_else(|| mount.map(|m| &m.container_mounts));
+        let used = used.map(|used| &used[..]).unwrap_or_default();
+        let (attached_by, attached_as) = self.attachment_view(name);
         VolumeView {
+            attached_by,
+            attached_as,
+            container_mounts: used.iter().map(|one| container_mount_view(uid, &path, mount, one)).collect(),
             name: names.map(|names| outer_names(names)).unwrap_or_default(),
             spec_name: spec_name.map(ToString::to_string).unwrap_or_default(),
             unique_name: name.to_string(),
             plugin: plugin.map(ToString::to_string).unwrap_or_default(),
             pod: self.pod_name(uid),
             pod_uid: uid.to_string(),
-            path: mount.zip(plugin).map(|(mount, plugin)| path_of(uid, plugin, mount)).unwrap_or_default(),
+            path,
             claim: claim_of(spec),
             read_only: spec.is_some_and(|spec| spec.read_only),
             since: wanted.map(|wanted| wanted.since).or_else(|| mount.map(|mount| mount.since)).unwrap_or_default(),
@@ -115,6 +122,13 @@ impl Core {
         })
     }
 
+    /// Who attached the volume, and what it is attached as.
+    fn attachment_view(&self, name: &UniqueVolumeName) -> (String, String) {
+        let attached = self.actual.get(name).filter(|volume| volume.attachable && volume.attach.is_present());
+        let by = if self.config.host_attaches { "host" } else { "controller" };
+        attached.map(|volume| (by.to_owned(), volume.device_path.clone().unwrap_or_default())).unwrap_or_default()
+    }
+
     /// Volumes that no pod uses and that are still attached or staged, or may be.
     pub fn unused_volumes(&self) -> Vec<VolumeView> {
         let unused = self.actual.volumes().filter(|(name, volume)| {
@@ -123,7 +137,10 @@ impl Core {
         unused
             .map(|(name, volume)| {
                 let failed = self.pending.failures_for(name, None).next();
+                let (attached_by, attached_as) = self.attachment_view(name);
                 VolumeView {
+                    attached_by,
+                    attached_as,
                     spec_name: volume.spec_name.to_string(),
                     unique_name: name.to_string(),
                     plugin: volume.plugin.to_string(),
@@ -210,6 +227,22 @@ impl Core {
         names.map(|name| self.volume_view(uid, name, self.wanted(uid, name))).collect()
     }
 
+    /// The volumes that are attached for certain and have no operation running, by plugin: what is to be verified from time to time.
+    pub fn attached_volumes(&self) -> BTreeMap<PluginName, Vec<UniqueVolumeName>> {
+        let mut attached: BTreeMap<PluginName, Vec<UniqueVolumeName>> = BTreeMap::new();
+        for (name, volume) in self.actual.volumes() {
+            if volume.attachable && volume.attach.is_present() && self.pending.running_on(name).next().is_none() {
+                attached.entry(volume.plugin.clone()).or_default().push(name.clone());
+            }
+        }
+        attached
+    }
+
+    /// Whether the host attaches volumes itself; otherwise a controller does.
+    pub const fn host_attaches(&self) -> bool {
+        self.config.host_attaches
+    }
+
     /// Whether the volume is attached to this node for certain, or needs no attachment and is in use.
     pub fn volume_is_attached(&self, name: &UniqueVolumeName) -> bool {
         self.actual.get(name).is_some_and(|volume| !volume.attachable || volume.attach.is_present())
@@ -269,6 +302,28 @@ fn path_of(uid: &PodUid, plugin: &PluginName, mount: &Mount) -> String {
     format!("pods/{uid}/{folder}/{}/{}", plugin.escaped(), mount.spec_name)
 }
 
+/// One use by a container. A part of the volume has a path once it was prepared.
+fn container_mount_view(uid: &PodUid, volume: &str, mount: Option<&Mount>, one: &ContainerMount) -> ContainerMountView {
+    let ready = mount.filter(|mount| mount.is_usable());
+    let path = match ready {
+        Some(_) if one.sub_path.is_none() => volume.to_owned(),
+        Some(mount) if mount.container_mounts.contains(one) => {
+            format!("pods/{uid}/{}", one.sub_path_place(&mount.spec_name))
+        }
+        _ => String::new(),
+    };
+    ContainerMountView {
+        container: one.container.clone(),
+        index: one.index,
+        mount_path: one.mount_path.clone(),
+        sub_path: one.sub_path.clone(),
+        path,
+        read_only: one.read_only || mount.and_then(|mount| mount.spec.as_ref()).is_some_and(|spec| spec.read_only),
+        recursive_read_only: one.recursive_read_only != RecursiveReadOnly::Disabled,
+        propagation: one.propagation.name().to_owned(),
+    }
+}
+
 fn claim_of(spec: Option<&Arc<VolumeSpec>>) -> String {
     spec.and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.claim.clone()).unwrap_or_default()
 }
@@ -291,5 +346,8 @@ fn empty_view(state: VolumeState) -> VolumeView {
         retry_at: None,
         failures: 0,
         usage: None,
+        attached_by: String::new(),
+        attached_as: String::new(),
+        container_mounts: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Nothing is mounted or unmounted before recovery has seen what stands, and no recovered volume is unmounted before every source has spoken.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_core::{Config, Core};
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
+use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
 
 use crate::engine::EngineHandle;
@@ -64,6 +66,12 @@ pub struct NodeOptions {
     pub identity: NodeIdentity,
     /// What plugins may do.
     pub grants: GrantPolicy,
+    /// A controller attaches volumes, not the host.
+    pub controller_attaches: bool,
+    /// How often plugins are asked which volumes are attached.
+    pub verify_attached: Duration,
+    /// How many volumes of a plugin may be attached at once.
+    pub attach_limits: BTreeMap<PluginName, u32>,
     /// Compiled plugins are kept here.
     pub cache: PathBuf,
     /// How plugins are compiled.
@@ -214,7 +222,7 @@ impl Node {
         let executor =
             Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), clock, options.bounds, outcomes);
         let world = World::new(
-            Core::new(Config::default().with_host_attaches(true)),
+            Core::new(Config::default().with_host_attaches(!options.controller_attaches)),
             clock,
             executor,
             workshop.clone(),
@@ -223,7 +231,7 @@ impl Node {
         let exposition =
             Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop, options.bounds.plugin_time)));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
-        let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop);
+        let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached);
         reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
@@ -305,7 +313,7 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
         },
         kernel.clone(),
     )?;
-    let registry = Arc::new(PluginRegistry::new(Arc::new(runtime)));
+    let registry = Arc::new(PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()));
     let inside = kernel.try_clone(&root).map_err(root_error)?;
     let workshop = Arc::new(Workshop {
         kernel: kernel.clone(),

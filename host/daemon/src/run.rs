@@ -74,6 +74,9 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         manifest_grace: config.manifest_grace,
         identity: NodeIdentity::new(config.node_name, config.node_labels),
         grants: config.grants,
+        controller_attaches: config.controller_attaches,
+        attach_limits: config.attach_limits,
+        verify_attached: config.verify_attached,
         cache: config.cache_dir,
         // The running binary itself, also after its file was replaced.
         compiler: Compiler {

@@ -73,7 +73,7 @@ pub use ownership::{
 pub use payload::{Payload, PayloadFile, Payloads, Published};
 pub use quotas::Quotas;
 pub use step::Step;
-pub use sub_paths::{Missing, SubPaths};
+pub use sub_paths::{Bound, Missing, SubPathBind, SubPaths};
 pub use twin::TwinKernel;
 pub use types::{Detach, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
 pub use usage::{DiskUsage, Usage, Usages};

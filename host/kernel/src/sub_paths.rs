@@ -18,6 +18,26 @@ pub enum Missing {
     MakeFoldersWithMode(u32),
 }
 
+/// How a part of a volume is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SubPathBind {
+    /// Nothing can be written through it.
+    pub read_only: bool,
+    /// The mounts inside come too, and those that are made there later follow.
+    pub submounts: bool,
+}
+
+/// What [`SubPaths::bind_sub_path`] had to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// Nothing was mounted there.
+    New,
+    /// It stood there already, as wanted.
+    Kept,
+    /// Something else was mounted there, or not as wanted.
+    Replaced,
+}
+
 /// Sub-paths of volumes.
 pub trait SubPaths {
     /// Opens what stands at a path in the volume at `name`, a folder or a mount, to be bound: a folder, file, pipe, socket or
@@ -32,6 +52,23 @@ pub trait SubPaths {
     /// `InvalidPath` (absolute, `..`), `OutsideVolume`, `SymbolicLink` if a link that leads nowhere is in the way of a new folder,
     /// `WrongType` if something on the way is no folder, `Failed` (`NotFound`).
     fn open_sub_path(&self, volume: &Directory, name: &OsStr, rel: &Path, missing: Missing) -> Result<MountSource>;
+
+    /// Shows a sub-path at a name, which becomes a mount; the mount point is made as by [`Kernel::attach`](crate::Kernel::attach).
+    ///
+    /// # Guarantees
+    /// - What stands there already and is the same folder or file, read-only or not as wanted, stays as it is.
+    /// - Another mount there is replaced. Where the kernel can mount beneath it (Linux 6.5) and both are folders or both are not, there
+    ///   is no moment at which neither is seen. Whoever uses the old one keeps it.
+    ///
+    /// # Errors
+    /// As [`Kernel::attach`](crate::Kernel::attach); what was shown before may be gone then.
+    fn bind_sub_path(
+        &self,
+        source: &MountSource,
+        how: SubPathBind,
+        directory: &Directory,
+        name: &OsStr,
+    ) -> Result<Bound>;
 
     /// Takes away everything that is mounted in the folder at a name, at any depth, and then the empty folders and empty files it
     /// stood on, and the folder itself. One reading of the mount table, however many. Nothing there: done.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`names`] | checked names: pods, volumes, plugins; the unique name of a volume |
 //! | [`pod`] | a pod, as far as volumes are concerned |
+//! | [`container_mount`] | how a container uses a volume |
 //! | [`pod_fields`] | fields of a pod as text, as `downwardAPI` shows them |
 //! | [`pod_resources`] | what a container asks for and may use, as text |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
@@ -13,6 +14,7 @@
 //! | [`quantity`] | Kubernetes quantities as bytes |
 #![forbid(unsafe_code)]
 
+pub mod container_mount;
 pub mod failure;
 mod huge_pages;
 pub mod names;
@@ -23,6 +25,7 @@ pub mod quantity;
 pub mod spec;
 pub mod view;
 
+pub use container_mount::{ContainerMount, MountPropagation, RecursiveReadOnly};
 pub use failure::{Failure, FailureClass};
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 pub use pod::{ContainerResources, FsGroupChangePolicy, Pod};

@@ -130,6 +130,15 @@ impl VolumeSpec {
         self.persistent_volume.as_ref().is_some_and(|pv| pv.access_modes.as_slice() == ["ReadWriteOncePod"])
     }
 
+    /// Whether the volume may be attached to several nodes at once: an inline one, or one whose access modes are not said or allow many
+    /// nodes.
+    pub fn allows_multi_attach(&self) -> bool {
+        self.persistent_volume.as_ref().is_none_or(|pv| {
+            pv.access_modes.is_empty()
+                || pv.access_modes.iter().any(|mode| matches!(mode.as_str(), "ReadWriteMany" | "ReadOnlyMany"))
+        })
+    }
+
     /// One field of the source by its dotted path (`csi.driver`, `items.0.key`): a string as it is, a number or boolean in JSON's
     /// spelling, an object or list as JSON text; none when absent or null.
     pub fn parameter(&self, path: &str) -> Option<String> {

@@ -96,6 +96,15 @@ pub struct VolumeView {
     pub retry_at: Option<u64>,
     /// How often in a row it failed.
     pub failures: u32,
+    /// Who attached it to the node, `host` or `controller`; empty when it is not attached for certain, or need not be.
+    #[serde(default)]
+    pub attached_by: String,
+    /// What it is attached as, a device's path mostly; empty when that is not known.
+    #[serde(default)]
+    pub attached_as: String,
+    /// How the pod's containers use it, container by container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub container_mounts: Vec<ContainerMountView>,
     /// How full it is, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageView>,
@@ -124,6 +133,27 @@ pub struct UsageView {
     pub abnormal: String,
     /// Why the figures, or some, are missing.
     pub problem: String,
+}
+
+/// One use of a volume by a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerMountView {
+    /// The container.
+    pub container: String,
+    /// Its place in the container's `volumeMounts`, from 0.
+    pub index: u32,
+    /// Where the container has it.
+    pub mount_path: String,
+    /// The part of the volume, `subPathExpr` expanded; none for the whole volume.
+    pub sub_path: Option<String>,
+    /// What is to be mounted into the container, below the root folder; empty while it is not ready.
+    pub path: String,
+    /// The container can only read it.
+    pub read_only: bool,
+    /// Mounts inside it are read-only too.
+    pub recursive_read_only: bool,
+    /// `None`, `HostToContainer` or `Bidirectional`.
+    pub propagation: String,
 }
 
 /// An operation that runs, or that failed and waits for its next try.

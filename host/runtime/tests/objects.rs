@@ -61,7 +61,7 @@ fn show_secret() -> Guest {
 }
 
 fn set_up(host: &Host, guest: &Guest, fields: serde_json::Value) -> Result<(), CallError> {
-    host.load(guest).set_up(&host.call(), &spec(fields), &pod(), host.target("v"))
+    host.load(guest).set_up(&host.call(), &spec(fields), &pod(), host.target("v")).map(drop)
 }
 
 #[test]

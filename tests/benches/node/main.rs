@@ -29,6 +29,7 @@ mod raw;
 mod recovery;
 mod report;
 mod scale;
+mod sub_paths;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -60,6 +61,7 @@ fn main() {
         latency::measure(&mut report, scratch.path()).await;
         payload::measure(&mut report, scratch.path()).await;
         recovery::measure(&mut report, scratch.path()).await;
+        sub_paths::measure(&mut report, scratch.path()).await;
         scale::measure(&mut report, scratch.path()).await;
     });
     let unmounted = Command::new("umount").arg("--lazy").arg(scratch.path()).status().expect("umount runs");

@@ -1,6 +1,6 @@
 //! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may use.
 
-use volhost_core::{Config, Event, OperationReport};
+use volhost_core::{Config, DesiredVolume, Event, OperationReport};
 use volhost_model::FailureClass;
 use volhost_model::view::VolumeState;
 
@@ -177,4 +177,74 @@ fn a_second_pod_of_an_attached_volume_needs_no_second_attachment() {
     world.settle();
     world.gone("a");
     assert!(world.done("volume_unmount disk a").is_empty(), "the other pod keeps the device and the attachment");
+}
+
+fn limited(name: &str, limit: u32) -> DesiredVolume {
+    DesiredVolume { attach_limit: Some(limit), ..shared(name) }
+}
+
+#[test]
+fn no_more_volumes_are_attached_than_may_be_and_the_next_waits_for_a_place() {
+    let mut world = World::new();
+    assert_eq!(world.desire("a", vec![limited("one", 2), limited("two", 2)]).len(), 2);
+    assert!(world.desire("b", vec![limited("three", 2)]).is_empty(), "two are being attached");
+    assert_eq!(world.reasons(), ["FailedAttachVolume"], "said once");
+    let said = world.notices[0].message.clone();
+    assert!(said.contains("may have 2 volumes attached to this node and has 2"), "{said}");
+    assert!(said.contains("one") && said.contains("two"), "{said}");
+    world.settle();
+    assert_eq!(world.state("b", "three"), VolumeState::Attaching);
+    world.gone("a");
+    world.settle();
+    assert_eq!(world.state("b", "three"), VolumeState::Mounted);
+    assert_eq!(world.core.volumes_in_use().len(), 1);
+}
+
+#[test]
+fn an_attachment_that_may_be_there_takes_a_place_and_one_that_failed_does_not() {
+    let mut world = World::new();
+    world.desire("a", vec![limited("one", 1)]);
+    world.fails("volume_attach one", FailureClass::Uncertain);
+    assert!(world.desire("b", vec![limited("two", 1)]).is_empty());
+    assert_eq!(world.tick(), ["volume_attach one"], "it is not in its own way");
+    assert_eq!(world.fails("volume_attach one", FailureClass::Final), ["volume_attach two"]);
+}
+
+#[test]
+fn without_a_limit_for_its_plugin_a_volume_is_attached_beside_any_number() {
+    let mut world = World::new();
+    let many: Vec<DesiredVolume> = (0..20).map(|number| shared(&format!("disk{number}"))).collect();
+    assert_eq!(world.desire("a", many).len(), 20);
+}
+
+#[test]
+fn an_attachment_that_vanished_is_told_and_made_again_before_the_next_mount() {
+    let mut world = World::new();
+    let name = shared("disk").unique_name;
+    world.desire("a", vec![shared("disk")]);
+    world.settle();
+    assert_eq!(world.core.attached_volumes().values().next().unwrap().as_slice(), std::slice::from_ref(&name));
+    world.notices.clear();
+    assert!(world.step(Event::NotAttached(vec![name.clone()])).is_empty(), "what is mounted stays");
+    assert_eq!(world.reasons(), ["VolumeNotAttached"]);
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+    assert!(world.step(Event::NotAttached(vec![name.clone()])).is_empty() && world.notices.len() == 1, "said once");
+    assert_eq!(world.desire("b", vec![shared("disk")]), ["volume_attach disk"]);
+    world.settle();
+    assert_eq!(world.state("b", "disk"), VolumeState::Mounted);
+    world.step(Event::NotAttached(vec![name]));
+    world.gone("a");
+    world.gone("b");
+    world.settle();
+    assert!(world.core.unused_volumes().is_empty(), "it is undone, not forgotten");
+}
+
+#[test]
+fn a_look_that_an_operation_has_overtaken_says_nothing() {
+    let mut world = World::new();
+    let name = shared("disk").unique_name;
+    world.desire("a", vec![shared("disk")]);
+    world.done("volume_attach disk");
+    world.step(Event::NotAttached(vec![name.clone()]));
+    assert!(world.core.volume_is_attached(&name), "its mount is running");
 }

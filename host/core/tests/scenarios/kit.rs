@@ -119,6 +119,7 @@ impl World {
             intact,
             attachable: volume.attachable,
             device_mountable: volume.device_mountable,
+            container_mounts: Arc::clone(&volume.container_mounts),
         }))
     }
 
@@ -206,6 +207,8 @@ pub fn plain(pod: &str, name: &str) -> DesiredVolume {
         device_mountable: false,
         follows_source: false,
         expandable: false,
+        attach_limit: None,
+        container_mounts: Arc::default(),
     }
 }
 
@@ -220,6 +223,8 @@ pub fn shared(name: &str) -> DesiredVolume {
         device_mountable: true,
         follows_source: false,
         expandable: true,
+        attach_limit: None,
+        container_mounts: Arc::default(),
     }
 }
 

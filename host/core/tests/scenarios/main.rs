@@ -49,6 +49,7 @@ mod census;
 mod kit;
 mod matrix;
 mod operations;
+mod parts;
 mod pods;
 mod recovery;
 mod uncertain;

@@ -57,6 +57,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         Event::SourcesSynced => "every source has spoken".to_owned(),
         Event::SourceChanged { uid } => format!("the source of {uid} has changed"),
         Event::PluginChanged { plugin } => format!("{plugin} is there anew"),
+        Event::NotAttached(volumes) => format!("not attached any more: {volumes:?}"),
         Event::Drain => "drain".to_owned(),
     }
 }

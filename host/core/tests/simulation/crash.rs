@@ -79,6 +79,7 @@ impl Sim<'_> {
             intact: complete && recorded && random.chance(80),
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
+            container_mounts: std::sync::Arc::default(),
         };
         self.met.insert(("recovered", if found.intact { "complete" } else { "broken" }));
         self.met.insert(("recovered", if recorded { "recorded" } else { "unrecorded" }));

@@ -148,6 +148,8 @@ impl<'a> Sim<'a> {
                         device_mountable: kind.device_mountable,
                         follows_source: kind.follows_source,
                         expandable: kind.expandable,
+                        attach_limit: None,
+                        container_mounts: std::sync::Arc::default(),
                     });
                 }
             }

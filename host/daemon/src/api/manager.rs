@@ -190,6 +190,16 @@ impl VolumeManager for ManagerService {
         Ok(Response::new(pb::MarkVolumesAsReportedInUseResponse {}))
     }
 
+    async fn set_node_attachments(
+        &self,
+        request: Request<pb::NodeAttachments>,
+    ) -> Result<Response<pb::SetNodeAttachmentsResponse>, Status> {
+        let attachments = request.into_inner().attachments.into_iter();
+        let attachments = attachments.map(|one| (one.volume, one.device_path)).collect();
+        self.engine.set_node_attachments(attachments).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::SetNodeAttachmentsResponse {}))
+    }
+
     async fn volume_is_attached(
         &self,
         request: Request<pb::VolumeIsAttachedRequest>,

@@ -12,6 +12,7 @@ pub(super) fn refused(error: &RequestError) -> Status {
         RequestError::UnknownPod(_) => Status::not_found(text),
         RequestError::Conflict(_) => Status::already_exists(text),
         RequestError::Failed(_) => Status::failed_precondition(text),
+        RequestError::Precondition(_) => Status::failed_precondition(text),
         RequestError::Stopping => Status::unavailable(text),
     }
 }

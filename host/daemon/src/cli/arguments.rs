@@ -131,6 +131,15 @@ pub(super) enum Command {
         after_help = "For a pod that is gone and whose volume cannot be unmounted, and for a volume that hangs while it is mounted. It is told as an event. The kernel lets go of the file system with its last user."
     )]
     ForceUnmount(ForceUnmountArguments),
+    /// Act as the controller that attaches volumes to this node
+    #[command(
+        after_help = "For a node that runs with --controller-attaches.\nExample:\n  volhost attachments list\n  volhost attachments set volhost.io/loop//srv/a.img=/dev/loop3"
+    )]
+    Attachments {
+        /// What to do.
+        #[command(subcommand)]
+        command: AttachmentsCommand,
+    },
     /// Look into plugin files; needs no daemon
     Plugin {
         /// What to do.
@@ -389,6 +398,19 @@ pub(super) struct DrainArguments {
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "2m3s")]
     pub(super) timeout: HumanDuration,
+}
+
+/// `attachments`.
+#[derive(Debug, Subcommand)]
+pub(super) enum AttachmentsCommand {
+    /// List the attachable volumes that are wanted or attached: those a controller has to attach
+    List,
+    /// Say that exactly these volumes are attached to this node; without any, that none is
+    Set {
+        /// The volume's unique name, and what it is attached as: NAME or NAME=DEVICE
+        #[arg(value_name = "NAME[=DEVICE]")]
+        volumes: Vec<String>,
+    },
 }
 
 /// `plugin`.

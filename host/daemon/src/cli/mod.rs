@@ -11,6 +11,7 @@
 
 mod apply;
 mod arguments;
+mod attachments;
 mod client;
 mod columns;
 mod completions;
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Events(arguments) => events::run(&arguments, &socket, output).await,
             Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
+            Command::Attachments { command } => attachments::run(&command, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
             Command::ForceUnmount(arguments) => force_unmount::run(&arguments, &socket, output).await,
             Command::Top(arguments) => top::run(&arguments, &socket, output).await,

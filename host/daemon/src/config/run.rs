@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
 use volhost_runtime::GrantPolicy;
 
@@ -27,6 +28,8 @@ const DEFAULT_CACHE_DIR: &str = "/var/cache/volhost";
 const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
 /// An honest plugin computes for microseconds.
 const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
+/// Storage that vanishes is told by the kernel too, to who uses it: this is for what nobody uses at the moment.
+const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
 /// One thread each. More than any disk does well at once; enough that a few hung ones leave room.
 const DEFAULT_MAX_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
@@ -88,6 +91,12 @@ pub struct RunConfig {
     pub plugin_cpu_time: Duration,
     /// How many operations of one plugin may run at once.
     pub max_operations: NonZeroUsize,
+    /// A controller attaches volumes, not the host.
+    pub controller_attaches: bool,
+    /// How often plugins are asked which volumes are attached.
+    pub verify_attached: Duration,
+    /// How many volumes of a plugin may be attached at once.
+    pub attach_limits: BTreeMap<PluginName, u32>,
     /// How tokens of service accounts are issued, if they are.
     pub token_signing: Option<TokenSigning>,
     /// The file that gets the line `ready` when requests are served.
@@ -135,6 +144,9 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
         max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
+        controller_attaches: given.controller_attaches.unwrap_or_default(),
+        verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
+        attach_limits: given.attach_limits.unwrap_or_default(),
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),

@@ -1,11 +1,13 @@
 //! The options as they are given, before defaults: one layer.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Deserialize;
+use volhost_model::PluginName;
 use volhost_runtime::GrantPolicy;
 
 use super::duration::HumanDuration;
@@ -62,6 +64,9 @@ pub struct Settings {
     /// How many operations of one plugin may run at once; one that hangs keeps its place [default: 64]
     #[arg(long, value_name = "NUMBER")]
     pub max_operations: Option<NonZeroUsize>,
+    /// A controller attaches volumes to this node and reports it through the API, as with Kubernetes; without this volhost attaches them itself
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub controller_attaches: Option<bool>,
     /// File with the private key (PKCS#8 PEM: Ed25519, P-256 or RSA) that signs service account tokens; only its owner may read it [default: none, no tokens are issued]
     #[arg(long, value_name = "FILE")]
     pub token_signing_key: Option<PathBuf>,
@@ -74,6 +79,12 @@ pub struct Settings {
     /// File that gets the line "ready" when requests are served: a file, a FIFO, or /dev/fd/N [default: none]
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
+    /// How often plugins are asked whether the volumes they attached still are, as 1m or 10s [default: 1m]
+    #[arg(long, value_name = "DURATION")]
+    pub verify_attached: Option<HumanDuration>,
+    /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
+    #[arg(skip)]
+    pub attach_limits: Option<BTreeMap<PluginName, u32>>,
     /// What plugins are allowed beyond what all are; in the file only.
     #[arg(skip)]
     pub grants: Option<GrantPolicy>,
@@ -103,6 +114,9 @@ impl Settings {
             token_issuer: self.token_issuer.or(below.token_issuer),
             token_max_lifetime: self.token_max_lifetime.or(below.token_max_lifetime),
             ready_file: self.ready_file.or(below.ready_file),
+            controller_attaches: self.controller_attaches.or(below.controller_attaches),
+            verify_attached: self.verify_attached.or(below.verify_attached),
+            attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }
     }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use volhost_core::Event;
 use volhost_model::names::{PodUid, UniqueVolumeName};
-use volhost_model::view::{EventKind, PodView, VolumeView};
+use volhost_model::view::{ContainerMountView, EventKind, PodView, VolumeView};
 
 use super::layout;
 use super::requests::{MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
@@ -57,6 +57,9 @@ impl Engine {
                 reply(answer, self.world.core.volumes_in_use().iter().map(ToString::to_string).collect());
             }
             Request::MarkReportedInUse { volumes, answer } => reply(answer, self.mark_reported_in_use(volumes)),
+            Request::SetNodeAttachments { attachments, answer } => {
+                reply(answer, self.set_node_attachments(attachments))
+            }
             Request::VolumeIsAttached { volume, answer } => {
                 let attached =
                     UniqueVolumeName::new(volume).is_ok_and(|name| self.world.core.volume_is_attached(&name));
@@ -132,7 +135,14 @@ impl Engine {
         let uid = self.find(pod)?;
         let core = &self.world.core;
         let volumes = if possibly { core.possibly_mounted_volumes_of(&uid) } else { core.mounted_volumes_of(&uid) };
+        let absolute = |mut mount: ContainerMountView| {
+            if !mount.path.is_empty() {
+                mount.path = self.root.join(&mount.path).display().to_string();
+            }
+            mount
+        };
         let views = volumes.into_iter().map(|volume| MountedVolume {
+            container_mounts: volume.container_mounts.into_iter().map(absolute).collect(),
             path: self.root.join(&volume.path).display().to_string(),
             outer_name: volume.name,
             unique_name: volume.unique_name,
@@ -146,6 +156,19 @@ impl Engine {
         let names: Result<Vec<_>, _> = volumes.into_iter().map(UniqueVolumeName::new).collect();
         let names = names.map_err(|error| RequestError::Invalid(error.to_string()))?;
         self.world.feed(Event::ReportedInUse(names));
+        Ok(())
+    }
+
+    fn set_node_attachments(&mut self, attachments: Vec<(String, String)>) -> Result<(), RequestError> {
+        if self.world.core.host_attaches() {
+            return Err(RequestError::Precondition(
+                "this node attaches its volumes itself; a controller's reports are for a node that runs with --controller-attaches".to_owned(),
+            ));
+        }
+        let named = |(volume, path)| UniqueVolumeName::new(volume).map(|name| (name, path));
+        let attachments: Result<Vec<_>, _> = attachments.into_iter().map(named).collect();
+        let attachments = attachments.map_err(|error| RequestError::Invalid(error.to_string()))?;
+        self.world.feed(Event::NodeAttachments(attachments));
         Ok(())
     }
 

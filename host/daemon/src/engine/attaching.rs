@@ -1,15 +1,20 @@
 //! Attaching a volume to the node, and detaching it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::{instrument, warn};
 use volhost_core::Operation;
+use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Attachment, CallContext, CallError, Capability, Function, Plugin};
+use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin};
 
 use super::device_records::DeviceRecord;
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
+
+/// How long a plugin's own code may take to say which of its volumes are attached.
+const VERIFY_TIME: Duration = Duration::from_secs(5);
 
 impl Workshop {
     /// Attaches the volume. Its record comes first: an attachment that nobody remembers would never be undone.
@@ -27,7 +32,16 @@ impl Workshop {
         self.note_device(operation, &plugin, |record| record.attachable = true);
         let outcome = plugin.attach(call, spec);
         self.note_conduct(operation, call, outcome.as_ref().err());
-        let attached_as = outcome.map_err(|error| Failure::new(error.class(), STEP, error.message()))?;
+        let attached_as = outcome.map_err(|error| {
+            let message = match &error {
+                CallError::Plugin(said) if said.case == ErrorCase::Conflict && !spec.allows_multi_attach() => format!(
+                    "Multi-Attach error for volume \"{}\": Volume is already exclusively attached to one node and can't be attached to another: {}",
+                    spec.name, said.message
+                ),
+                error => error.message(),
+            };
+            Failure::new(error.class(), STEP, message)
+        })?;
         self.note_device(operation, &plugin, |record| record.attached_as = Some(attached_as.clone()));
         found.device_path = Some(attached_as);
         Ok(())
@@ -71,6 +85,25 @@ impl Workshop {
             warn!(volume = %operation.volume, %error, "the volume is detached, but its record could not be removed");
         }
         Ok(())
+    }
+
+    /// Those of the plugin's volumes that it does not find attached to this node. A plugin that is not there, or cannot say, leaves all as
+    /// they are.
+    pub(super) fn not_attached(&self, plugin: &PluginName, volumes: &[UniqueVolumeName]) -> Vec<UniqueVolumeName> {
+        let Some(loaded) = self.plugins.ready(plugin).filter(|loaded| loaded.exports(Capability::Attacher)) else {
+            return Vec::new();
+        };
+        let names: Vec<String> = volumes.iter().map(|name| layout::volume_name(plugin, name).to_owned()).collect();
+        match loaded.are_attached(&CallContext::quiet(VERIFY_TIME), &names) {
+            Ok(attached) => {
+                let missing = volumes.iter().zip(attached).filter(|(_, attached)| !attached);
+                missing.map(|(name, _)| name.clone()).collect()
+            }
+            Err(error) => {
+                warn!(%plugin, error = error.message(), "which of its volumes are attached could not be verified");
+                Vec::new()
+            }
+        }
     }
 
     /// What is known of the attached volume, its device found; none for a volume that needs no attachment.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tracing::{debug, debug_span};
 use volhost_core::{Operation, OperationId, OperationReport, Time};
-use volhost_model::names::{PluginName, PodUid};
+use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{CallContext, NodeFacts, Objects, Progress};
@@ -38,6 +38,13 @@ pub enum FromOperation {
     },
     /// What the pod's volumes show has come to its end: they are to be set up again.
     SourceChanged(PodUid),
+    /// A plugin was asked which of its volumes are attached.
+    Verified {
+        /// Which plugin.
+        plugin: PluginName,
+        /// Those that it does not find.
+        missing: Vec<UniqueVolumeName>,
+    },
 }
 
 /// What bounds operations.
@@ -67,6 +74,8 @@ pub struct Executor {
     lane_width: usize,
     lanes: HashMap<PluginName, Lane>,
     running: HashMap<OperationId, Running>,
+    /// Plugins that are being asked which of their volumes are attached.
+    verifying: BTreeSet<PluginName>,
     /// When which operation becomes overdue.
     overdue: BTreeSet<(Time, OperationId)>,
 }
@@ -119,6 +128,7 @@ impl Executor {
             lane_width: bounds.lane_width,
             lanes: HashMap::new(),
             running: HashMap::new(),
+            verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
         }
     }
@@ -159,6 +169,30 @@ impl Executor {
             let _ = self.outcomes.send(FromOperation::Done(id, report));
             drop(job);
         }
+    }
+
+    /// Begins to ask the plugin which of these volumes are attached to the node, unless it is being asked still. The answer comes as
+    /// [`FromOperation::Verified`]; a plugin that cannot say answers nothing.
+    pub fn verify(&mut self, plugin: PluginName, volumes: Vec<UniqueVolumeName>) {
+        if !self.verifying.insert(plugin.clone()) {
+            return;
+        }
+        let (workshop, outcomes, width) = (self.workshop.clone(), self.outcomes.clone(), self.lane_width);
+        let lane = self.lanes.entry(plugin.clone()).or_insert_with(|| Lane::new(width));
+        let asked = plugin.clone();
+        let work = move || {
+            let missing = workshop.not_attached(&asked, &volumes);
+            // Nobody listens any more only when the process ends.
+            let _ = outcomes.send(FromOperation::Verified { plugin: asked, missing });
+        };
+        if lane.push(Box::new(work)).is_err() {
+            self.verifying.remove(&plugin);
+        }
+    }
+
+    /// Takes note that the plugin has answered.
+    pub fn verified(&mut self, plugin: &PluginName) {
+        self.verifying.remove(plugin);
     }
 
     /// When [`Executor::relieve`] is to be called next.

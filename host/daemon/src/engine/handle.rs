@@ -171,6 +171,14 @@ impl EngineHandle {
         self.ask(|answer| Request::MarkReportedInUse { volumes, answer }).await?
     }
 
+    /// Says that a controller has attached exactly these volumes to this node, each with what it is attached as.
+    ///
+    /// # Errors
+    /// [`RequestError::Precondition`] where the host attaches, [`RequestError::Invalid`] names what is no unique volume name.
+    pub async fn set_node_attachments(&self, attachments: Vec<(String, String)>) -> Result<(), RequestError> {
+        self.ask(|answer| Request::SetNodeAttachments { attachments, answer }).await?
+    }
+
     /// Whether the volume is attached.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! ```text
 //! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
 //! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
-//! ROOT/pods/UID/volume-subpaths/                     parts of volumes, mounted for containers
+//! ROOT/pods/UID/volume-subpaths/NAME/CONTAINER/INDEX a part of a volume for a container, by its place in `volumeMounts`
 //! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a pod's volume keeps beside what the pod sees: an overlay's top
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
@@ -16,7 +16,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
 /// The pods' folder.
 pub const PODS: &str = "pods";
@@ -58,6 +58,16 @@ pub fn pod_device_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
 /// The folder of one plugin's private folders in a pod, below the root.
 pub fn private_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), PRIVATE, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of a pod's parts of volumes, below the root.
+pub fn sub_paths_folder(pod: &PodUid) -> PathBuf {
+    [PODS, pod.as_str(), SUB_PATHS].iter().collect()
+}
+
+/// The folder of the parts of a volume for one container of a pod, below the root.
+pub fn container_folder(pod: &PodUid, volume: &SpecName, container: &str) -> PathBuf {
+    [PODS, pod.as_str(), SUB_PATHS, volume.as_str(), container].iter().collect()
 }
 
 /// The folder of the node's own mount of a volume, below the root.

@@ -13,7 +13,7 @@
 //! | [`world`] | the state machine and what surrounds it |
 //! | [`sources`] | objects to desired pods |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
-//! | `attaching`, `devices`, `mounting`, `block`, `expansion`, `sharers` | what each operation does |
+//! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion`, `sharers` | what each operation does |
 //! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
 //! | [`orphans`], `sweep` | folders of pods that nobody knows |
 //! | [`standing`], `vanished`, [`forced`] | mounts that go without an operation |
@@ -49,6 +49,7 @@ pub mod sink;
 pub mod sizes;
 pub mod sources;
 pub mod standing;
+mod sub_paths;
 mod sweep;
 mod vanished;
 pub mod world;

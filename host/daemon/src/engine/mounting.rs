@@ -54,6 +54,7 @@ impl Workshop {
             Err(error) => return Err(kernel_failure("MountVolume.Check", FailureClass::Uncertain, &error)),
         };
         self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found)?;
+        self.prepare_sub_paths(operation, call, &pod.uid, &parent)?;
         let record = Record::new(
             pod.as_ref().clone(),
             operation.plugin.clone(),
@@ -63,7 +64,7 @@ impl Workshop {
             stands,
         );
         let record = record.on_node(operation.attachable, operation.device_mountable).watched(set_up.watched_size);
-        self.write_record(&record);
+        self.write_record(&record.for_containers(&operation.container_mounts));
         self.sizes.watch(pod, &operation.plugin, &operation.spec_name, set_up.watched_size);
         Ok(())
     }
@@ -75,6 +76,7 @@ impl Workshop {
         };
         self.standing.leaves(&volume_place(operation, pod));
         self.sizes.forget(pod, &operation.plugin, &operation.spec_name);
+        self.clean_sub_paths(operation, call, pod)?;
         let parent = self
             .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;

@@ -145,6 +145,7 @@ impl Workshop {
                 self.remove_if_empty(&folder, OsStr::new(kind))?;
             }
         }
+        self.forget_sub_paths(pod)?;
         if let Some(folder) = self.open_if_there(Path::new(layout::PODS))? {
             self.remove_if_empty(&folder, OsStr::new(pod.as_str()))?;
         }

@@ -57,7 +57,8 @@ impl Workshop {
             }
             for name in self.kernel.names(&folder)? {
                 // What stands in these are volumes, or will be.
-                if name != layout::VOLUMES && name != layout::VOLUME_DEVICES && name != layout::SUB_PATHS {
+                let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE, layout::SUB_PATHS];
+                if !of_volumes.iter().any(|kind| name == *kind) {
                     self.prune(&folder, &name, &path.join(&name), DEPTH, left);
                 }
             }

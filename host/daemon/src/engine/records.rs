@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{Pod, VolumeSpec};
+use volhost_model::{ContainerMount, Pod, VolumeSpec};
 
 /// The records' folder below the state folder, one folder a pod in it.
 pub(super) const FOLDER: &str = "volumes";
@@ -57,6 +57,9 @@ pub struct Record {
     /// Beyond this many bytes the pod is told that the volume is too large.
     #[serde(default)]
     pub watched_size: Option<u64>,
+    /// The uses by containers that it was made ready for.
+    #[serde(default)]
+    pub container_mounts: Vec<ContainerMount>,
 }
 
 /// Why a record could not be written, read or used.
@@ -112,7 +115,15 @@ impl Record {
             attachable: false,
             device_mountable: false,
             watched_size: None,
+            container_mounts: Vec::new(),
         }
+    }
+
+    /// Says which parts of the volume stand for containers.
+    #[must_use]
+    pub fn for_containers(mut self, mounts: &[ContainerMount]) -> Self {
+        self.container_mounts = mounts.iter().filter(|mount| mount.sub_path.is_some()).cloned().collect();
+        self
     }
 
     /// Says what the volume needs for the node.

@@ -39,6 +39,8 @@ struct Standing<'a> {
     /// What a mount there shows.
     source: Option<Shown>,
     record: Option<Record>,
+    /// What the record tells of besides stands too.
+    intact: bool,
 }
 
 impl Workshop {
@@ -186,7 +188,8 @@ impl Workshop {
                     self.sizes.watch(&record.pod, &plugin, &spec_name, record.watched_size);
                 }
                 let source = source.map(|mount| (mount.source, mount.root));
-                let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record };
+                let intact = record.as_ref().is_some_and(|record| self.shows_recorded_parts(pod, record));
+                let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record, intact };
                 standing.push(recovered(place, devices));
             }
         }
@@ -202,12 +205,12 @@ impl Workshop {
 }
 
 fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
-    let Standing { pod, plugin, spec_name, stands, source, record } = place;
+    let Standing { pod, plugin, spec_name, stands, source, record, intact } = place;
     match record {
         Some(record) => RecoveredVolume {
             pod: pod.clone(),
             // A mount that vanished and left its folder is not intact, whatever the record says.
-            intact: stands == Some(record.stands),
+            intact: intact && stands == Some(record.stands),
             known_pod: Some(Arc::new(record.pod)),
             plugin,
             spec_name,
@@ -215,6 +218,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
             spec: Some(Arc::new(record.spec)),
             attachable: record.attachable,
             device_mountable: record.device_mountable,
+            container_mounts: record.container_mounts.into(),
         },
         None => {
             let mapped_for = stands.is_none().then_some(pod);
@@ -233,6 +237,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
                 intact: false,
                 attachable,
                 device_mountable,
+                container_mounts: Arc::default(),
             }
         }
     }

@@ -6,7 +6,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
-use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{ContainerMountView, EventView, OperationView, PluginView, PodView, VolumeView};
 
 use super::forced::Forced;
 use super::manifest_text::Manifest;
@@ -49,6 +49,9 @@ pub enum RequestError {
     /// It was tried, and failed.
     #[error("{0}")]
     Failed(String),
+    /// This node is not one that does such a thing.
+    #[error("{0}")]
+    Precondition(String),
     /// The engine is ending.
     #[error("volhost is shutting down")]
     Stopping,
@@ -82,6 +85,8 @@ pub struct MountedVolume {
     pub path: String,
     /// Read-only.
     pub read_only: bool,
+    /// What each container gets of it, the paths absolute.
+    pub container_mounts: Vec<ContainerMountView>,
 }
 
 /// All that can be listed, at one moment.
@@ -183,6 +188,13 @@ pub enum Request {
     MarkReportedInUse {
         /// Unique names.
         volumes: Vec<String>,
+        /// Done.
+        answer: oneshot::Sender<Result<(), RequestError>>,
+    },
+    /// A controller has attached exactly these to this node.
+    SetNodeAttachments {
+        /// Unique names, and what each is attached as.
+        attachments: Vec<(String, String)>,
         /// Done.
         answer: oneshot::Sender<Result<(), RequestError>>,
     },

@@ -50,6 +50,9 @@ pub struct Engine {
     pub(super) expected: Vec<Expected>,
     pub(super) sweep: Sweep,
     synced: bool,
+    /// How often plugins are asked which volumes are attached, and when next.
+    verify_every: Duration,
+    verify_at: Instant,
 }
 
 /// A caller that waits for the end of a drain.
@@ -75,6 +78,7 @@ impl Engine {
         plugins: Arc<PluginRegistry>,
         root: std::path::PathBuf,
         workshop: Arc<super::operation::Workshop>,
+        verify_every: Duration,
     ) -> Self {
         Self {
             world,
@@ -87,6 +91,8 @@ impl Engine {
             expected: Vec::new(),
             sweep: Sweep::default(),
             synced: false,
+            verify_every,
+            verify_at: Instant::now() + verify_every,
         }
     }
 
@@ -188,7 +194,9 @@ impl Engine {
             match timeout_at(deadline, inputs.operations.recv()).await {
                 // The state machine is not asked any more, so nothing new is started.
                 Ok(Some(FromOperation::Done(id, _))) => drop(self.world.executor.ended(id)),
-                Ok(Some(FromOperation::Event { .. } | FromOperation::SourceChanged(_))) => {}
+                Ok(Some(
+                    FromOperation::Event { .. } | FromOperation::SourceChanged(_) | FromOperation::Verified { .. },
+                )) => {}
                 Ok(None) => break,
                 Err(_) => {
                     let running = self.world.executor.running();
@@ -208,7 +216,8 @@ impl Engine {
         let draining = self.draining.iter().map(|draining| draining.deadline);
         let expected = self.expected.iter().map(|expected| expected.deadline);
         let relief = self.world.executor.next_relief().map(Instant::from_std);
-        world.into_iter().chain(draining).chain(expected).chain(relief).chain(self.sweep.due).min()
+        let sweep = self.sweep.due.into_iter().chain([self.verify_at]);
+        world.into_iter().chain(draining).chain(expected).chain(relief).chain(sweep).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {
@@ -283,10 +292,23 @@ impl Engine {
     /// What is due after every turn.
     fn tidy(&mut self) {
         self.sweep_when_due();
+        self.verify_attachments();
         self.answer_drains();
         self.give_up_expected();
         self.world.forget_gone_waiters();
         self.world.announce();
+    }
+
+    /// Asks each plugin, when it is time, which of its volumes are attached to the node.
+    fn verify_attachments(&mut self) {
+        let now = Instant::now();
+        if now < self.verify_at {
+            return;
+        }
+        self.verify_at = now + self.verify_every;
+        for (plugin, volumes) in self.world.core.attached_volumes() {
+            self.world.executor.verify(plugin, volumes);
+        }
     }
 
     /// A volume of the pod is gone: if it was the last, so are its folders, and perhaps a plugin that was only kept for it.

@@ -127,6 +127,13 @@ impl World {
                 self.tell(kind, &reason, &object, &message);
                 None
             }
+            FromOperation::Verified { plugin, missing } => {
+                self.executor.verified(&plugin);
+                if !missing.is_empty() {
+                    self.feed(Event::NotAttached(missing));
+                }
+                None
+            }
             FromOperation::SourceChanged(uid) => {
                 self.feed(Event::SourceChanged { uid });
                 None

@@ -23,6 +23,7 @@
 pub mod binding;
 pub mod changes;
 pub mod claim;
+pub mod environment;
 pub mod error;
 pub mod folder;
 mod grace;
@@ -40,6 +41,8 @@ pub mod references;
 pub mod store;
 mod tree;
 mod unknown_fields;
+pub(crate) mod volume_mounts;
+pub mod volume_uses;
 pub mod watch;
 
 #[cfg(test)]
@@ -51,6 +54,7 @@ pub use folder::ManifestFolder;
 pub use object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 pub use parse::{DEFAULT_NAMESPACE, Parsed, parse};
 pub use persistent_volume::PersistentVolumeObject;
-pub use pod::{PodObject, PodVolume, VolumeUse};
+pub use pod::{PodObject, PodVolume};
 pub use store::{Applied, ObjectStore, Source};
+pub use volume_uses::{MountUse, VolumeUse};
 pub use watch::watch;

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
 use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 
+use super::environment::Environment;
 use super::error::{FieldError, FieldProblem};
+use super::volume_uses::{VolumeUse, used_volumes, uses};
 use super::{nested_mounts, pod_resources};
 
 /// Linux keeps the highest 32-bit id for "no change".
@@ -26,6 +28,8 @@ pub struct PodObject {
     pub volumes: Vec<PodVolume>,
     /// Every place where a container names a volume.
     pub uses: Vec<VolumeUse>,
+    /// The environments of the containers that have a `subPathExpr`, by the container's name.
+    pub environments: BTreeMap<String, Environment>,
     /// `spec.nodeName`; empty when the pod names none.
     pub node_name: String,
     /// `status.phase`; empty when the manifest has none.
@@ -47,31 +51,11 @@ pub struct PodVolume {
     pub source: Map<String, Value>,
 }
 
-/// A container's use of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeUse {
-    /// The volume it names.
-    pub volume: OuterName,
-    /// As a device (`volumeDevices`), not as a file system.
-    pub as_device: bool,
-    /// The field: `spec.containers[0].volumeMounts[1]`.
-    pub path: String,
-    /// The field's line in the file.
-    pub line: u32,
-}
-
 impl PodObject {
     /// The volume of this name.
     pub fn volume(&self, name: &OuterName) -> Option<(usize, &PodVolume)> {
         self.volumes.iter().enumerate().find(|(_, volume)| volume.name == *name)
     }
-}
-
-/// What a container and an ephemeral container have in common here.
-struct Container<'a> {
-    path: String,
-    mounts: &'a [k8s::VolumeMount],
-    devices: &'a [k8s::VolumeDevice],
 }
 
 /// Checks a pod. `raw_volumes` is `spec.volumes` as written; `line_of` finds a field's line.
@@ -91,7 +75,7 @@ pub(super) fn check(
     }
     let uid = PodUid::new(uid).map_err(|e| FieldError::new("metadata.uid", e))?;
     let volumes = volumes(raw_volumes, line_of)?;
-    let uses = uses(&spec, line_of)?;
+    let (uses, environments) = uses(&spec, line_of)?;
     let security = spec.security_context.clone().unwrap_or_default();
     let fs_group = security.fs_group.map(|id| group_id("spec.securityContext.fsGroup", id)).transpose()?;
     let fs_group_change_policy = change_policy(security.fs_group_change_policy.as_deref())?;
@@ -122,6 +106,7 @@ pub(super) fn check(
         file: Arc::clone(file),
         volumes,
         uses,
+        environments,
         node_name: spec.node_name.unwrap_or_default(),
         containers_ended: status.as_ref().is_some_and(containers_ended),
         phase: status.and_then(|status| status.phase).unwrap_or_default(),
@@ -148,59 +133,6 @@ fn volumes(raw: Vec<Map<String, Value>>, line_of: &dyn Fn(&str) -> u32) -> Resul
         volumes.push(PodVolume { name, line: line_of(&format!("spec.volumes[{index}]")), source });
     }
     Ok(volumes)
-}
-
-fn uses(spec: &k8s::PodSpec, line_of: &dyn Fn(&str) -> u32) -> Result<Vec<VolumeUse>, FieldError> {
-    let name = |path: &str, field: &str, name: &str| {
-        let path = format!("{path}.{field}");
-        OuterName::new(name).map_err(|e| FieldError::new(path, e))
-    };
-    let mut uses = Vec::new();
-    for container in containers(spec) {
-        for (index, mount) in container.mounts.iter().enumerate() {
-            let path = format!("{}.volumeMounts[{index}]", container.path);
-            let line = line_of(&path);
-            uses.push(VolumeUse { volume: name(&path, "name", &mount.name)?, as_device: false, path, line });
-        }
-        for (index, device) in container.devices.iter().enumerate() {
-            let path = format!("{}.volumeDevices[{index}]", container.path);
-            let line = line_of(&path);
-            uses.push(VolumeUse { volume: name(&path, "name", &device.name)?, as_device: true, path, line });
-        }
-    }
-    Ok(uses)
-}
-
-fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
-    fn of<'a>(
-        list: &str,
-        index: usize,
-        mounts: Option<&'a Vec<k8s::VolumeMount>>,
-        devices: Option<&'a Vec<k8s::VolumeDevice>>,
-    ) -> Container<'a> {
-        Container {
-            path: format!("spec.{list}[{index}]"),
-            mounts: mounts.map(Vec::as_slice).unwrap_or_default(),
-            devices: devices.map(Vec::as_slice).unwrap_or_default(),
-        }
-    }
-    let init = spec.init_containers.iter().flatten().enumerate();
-    let regular = spec.containers.iter().enumerate();
-    let ephemeral = spec.ephemeral_containers.iter().flatten().enumerate();
-    init.map(|(i, c)| of("initContainers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref()))
-        .chain(regular.map(|(i, c)| of("containers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref())))
-        .chain(
-            ephemeral.map(|(i, c)| of("ephemeralContainers", i, c.volume_mounts.as_ref(), c.volume_devices.as_ref())),
-        )
-}
-
-/// The volumes that containers name: the pod's own in their order, then those it lacks.
-fn used_volumes(volumes: &[PodVolume], uses: &[VolumeUse]) -> Vec<OuterName> {
-    let mut used: BTreeSet<&OuterName> = uses.iter().map(|used| &used.volume).collect();
-    let mut names: Vec<OuterName> =
-        volumes.iter().filter(|volume| used.remove(&volume.name)).map(|volume| volume.name.clone()).collect();
-    names.extend(used.into_iter().cloned());
-    names
 }
 
 /// The user that all containers run as, if each says so and all say the same.

@@ -39,6 +39,7 @@ impl PluginCatalog for PluginRegistry {
             follows_source: info.follows_its_source,
             read_only: info.read_only,
             expandable: plugin.exports(Capability::Expander),
+            attach_limit: self.attach_limits.get(&info.name).copied(),
             accepts_mount_options: info.accepts_mount_options,
         })
     }

@@ -55,6 +55,8 @@ pub struct PluginRegistry {
     runtime: Arc<Runtime>,
     state: RwLock<State>,
     pub(super) identified: IdentifiedVolumes,
+    /// How many volumes of a plugin may be attached to the node at once.
+    pub(super) attach_limits: BTreeMap<PluginName, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +73,19 @@ struct State {
 impl PluginRegistry {
     /// An empty registry.
     pub fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime, state: RwLock::default(), identified: IdentifiedVolumes::default() }
+        Self {
+            runtime,
+            state: RwLock::default(),
+            identified: IdentifiedVolumes::default(),
+            attach_limits: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with at most so many volumes of these plugins attached to the node at once.
+    #[must_use]
+    pub fn limiting(mut self, attach_limits: BTreeMap<PluginName, u32>) -> Self {
+        self.attach_limits = attach_limits;
+        self
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -31,6 +31,8 @@ pub struct PluginChoice {
     pub read_only: bool,
     /// Its file system may be expanded on this node.
     pub expandable: bool,
+    /// How many volumes of the plugin may be attached to the node at once; none for no limit.
+    pub attach_limit: Option<u32>,
     /// It takes the PersistentVolume's mount options.
     pub accepts_mount_options: bool,
 }

@@ -11,8 +11,10 @@
 
 pub mod catalog;
 mod claim;
+mod container_mounts;
 pub mod node;
 mod source;
+mod sub_path_expr;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,8 @@ use crate::manifest::{ObjectStore, PodObject, PodVolume};
 pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> DesiredPod {
     let mut desired = DesiredPod { pod: Arc::clone(&pod.pod), volumes: Vec::new(), unresolved: Vec::new() };
     for name in &pod.pod.used_volumes {
-        match resolve_volume(pod, name, store, catalog, node) {
+        let volume = resolve_volume(pod, name, store, catalog, node);
+        match volume.and_then(|volume| check_parts(&desired.volumes, volume)) {
             Ok(volume) => desired.volumes.push(volume),
             Err(reason) => desired.unresolved.push(UnresolvedVolume { outer_name: name.clone(), reason }),
         }
@@ -67,6 +70,7 @@ fn resolve_volume(
         Arc::make_mut(&mut spec).read_only = true;
     }
     check_mount_options(&spec, &choice)?;
+    let container_mounts = container_mounts::of(pod, name, node)?;
     let unique_name = match &choice.unique_shared_name {
         Some(shared) => UniqueVolumeName::shared(&choice.plugin, shared)
             .map_err(|e| format!("plugin {} gives the volume a name that cannot be used: {e}", choice.plugin))?,
@@ -81,7 +85,22 @@ fn resolve_volume(
         device_mountable: choice.device_mountable,
         follows_source: choice.follows_source,
         expandable: choice.expandable,
+        attach_limit: choice.attach_limit,
+        container_mounts,
     })
+}
+
+/// Parts of volumes are shown in folders by the volume's name in the pod's folder, which has to be the volume's own.
+fn check_parts(others: &[DesiredVolume], volume: DesiredVolume) -> Result<DesiredVolume, String> {
+    let has_parts = |one: &DesiredVolume| one.container_mounts.iter().any(|mount| mount.sub_path.is_some());
+    let same = |one: &&DesiredVolume| one.spec.name == volume.spec.name && one.unique_name != volume.unique_name;
+    match others.iter().find(same) {
+        Some(other) if has_parts(other) || has_parts(&volume) => Err(format!(
+            "volume {} and volume {} of the pod both stand under the name {}, and a container has a subPath in one of them; rename one",
+            volume.outer_name, other.outer_name, volume.spec.name
+        )),
+        _ => Ok(volume),
+    }
 }
 
 /// A container names a volume that the pod lacks.

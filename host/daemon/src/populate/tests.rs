@@ -23,6 +23,7 @@ impl PluginCatalog for Catalog {
                 follows_source: false,
                 read_only: false,
                 expandable: false,
+                attach_limit: None,
                 accepts_mount_options: shared,
             }),
             other => Err(format!("no loaded plugin serves the volume source {other:?}")),
@@ -257,4 +258,50 @@ fn pods_of_other_nodes_and_ended_pods_are_not_wanted() {
     assert_eq!(stands(&container("terminated: {exitCode: 0}")), PodStanding::Finished);
     let deleting = pod("a").replace("{name: a}", "{name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}");
     assert_eq!(stands(&deleting), PodStanding::Runs, "nothing says that its containers have ended");
+}
+
+/// The pod `a` with these uses of its volume `v` by its one container, which has these further lines.
+fn with_uses(volume: &str, container: &str, mounts: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n  - name: c\n    image: i\n{container}    volumeMounts: [{mounts}]\n  volumes:\n  - {{name: v, {volume}}}\n"
+    )
+}
+
+#[test]
+fn every_use_by_a_container_comes_with_its_volume_and_paths_are_expanded() {
+    let env = "    env: [{name: WHO, value: me}]\n";
+    let mounts = "{name: v, mountPath: /a, subPathExpr: x/$(WHO)}, {name: v, mountPath: /b, readOnly: true, recursiveReadOnly: IfPossible}, {name: v, mountPath: /c, subPath: ./y//z, mountPropagation: HostToContainer}";
+    let desired = resolved(&with_uses("emptyDir: {}", env, mounts));
+    let uses = &desired.volumes.first().unwrap().container_mounts;
+    let paths: Vec<Option<&str>> = uses.iter().map(|used| used.sub_path.as_deref()).collect();
+    assert_eq!(paths, [Some("x/me"), None, Some("y/z")]);
+    assert_eq!(uses.iter().map(|used| used.index).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(
+        uses.iter().map(|used| used.propagation.name()).collect::<Vec<_>>(),
+        ["None", "None", "HostToContainer"]
+    );
+    // An expression that comes to nothing means the whole volume, as for the kubelet.
+    let empty = resolved(&with_uses(
+        "emptyDir: {}",
+        "    env: [{name: WHO}]\n",
+        "{name: v, mountPath: /a, subPathExpr: $(WHO)}",
+    ));
+    assert_eq!(empty.volumes.first().unwrap().container_mounts.first().unwrap().sub_path, None);
+}
+
+#[test]
+fn an_expression_without_a_value_leaves_its_volume_unresolved() {
+    let why = reason(&with_uses("emptyDir: {}", "", "{name: v, mountPath: /a, subPathExpr: $(WHO)}"));
+    assert!(why.contains("spec.containers[0].volumeMounts[0].subPathExpr") && why.contains("variable WHO"), "{why}");
+}
+
+#[test]
+fn two_volumes_of_one_folder_name_cannot_both_have_parts() {
+    let text =
+        with_claim("capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], shared: {handle: h}", "volumeName: pv")
+            .replace("volumes:", "volumes:\n  - {name: pv, emptyDir: {}}")
+            .replace("volumeMounts:", "volumeMounts:\n    - {name: pv, mountPath: /pv, subPath: x}");
+    let desired = resolved(&text);
+    let [unresolved] = desired.unresolved.as_slice() else { panic!("{:?}", desired.unresolved) };
+    assert!(unresolved.reason.contains("both stand under the name pv"), "{}", unresolved.reason);
 }

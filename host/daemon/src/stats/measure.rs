@@ -153,5 +153,7 @@ fn target(workshop: &Workshop, volume: &StandingVolume, standing: &Standing) -> 
         pod_uid: Some(volume.pod.clone()),
         spec_name: volume.spec_name.clone(),
         device_mount: None,
+        private: None,
+        sharers: None,
     }))
 }

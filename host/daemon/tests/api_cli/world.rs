@@ -28,6 +28,7 @@ pub(crate) struct World {
     pub(crate) timeouts: Vec<Duration>,
     pub(crate) manifests: Vec<String>,
     pub(crate) reported: Vec<String>,
+    pub(crate) attached: Vec<(String, String)>,
 }
 
 /// The engine, for tests.
@@ -114,6 +115,7 @@ impl Fake {
                     spec_name: name.into(),
                     path: format!("/r/{name}"),
                     read_only: false,
+                    container_mounts: Vec::new(),
                 };
                 let volumes = if possibly { vec![volume("data"), volume("doubtful")] } else { vec![volume("data")] };
                 let _ = answer.send(known(&pod, &world).map(|()| volumes));
@@ -125,6 +127,11 @@ impl Fake {
             Request::MarkReportedInUse { volumes, answer } => {
                 world.reported = volumes;
                 let _ = answer.send(Ok(()));
+            }
+            Request::SetNodeAttachments { attachments, answer } => {
+                let refused = attachments.is_empty().then(|| RequestError::Precondition("the host attaches".into()));
+                world.attached = attachments;
+                let _ = answer.send(refused.map_or(Ok(()), Err));
             }
             Request::VolumeIsAttached { volume, answer } => drop(answer.send(volume == "a.b/c/v")),
             Request::StatesSynced(answer) => drop(answer.send(true)),
@@ -169,6 +176,9 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         retry_at: None,
         failures: 0,
         usage: None,
+        attached_by: String::new(),
+        attached_as: String::new(),
+        container_mounts: Vec::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sub-paths: opened by one `openat2` that stays beneath the volume, made by handle.
+//! Sub-paths: opened by one `openat2` that stays beneath the volume, made and shown by handle.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::mount::MoveMountFlags;
 
 use super::LinuxKernel;
-use super::stat::{look, source_kind, type_word};
+use super::detach::unmount;
+use super::mount::mount_fd;
+use super::stat::{look, look_closer, source_kind, type_word};
 use super::walk::{FOLDER_PLACE, folder_fd, make_exact, open_beneath};
 use crate::error::KernelError;
-use crate::handle::{Directory, DirectoryHandle, MountSource};
+use crate::handle::{DetachedMount, Directory, DirectoryHandle, MountSource};
 use crate::kernel::Result;
 use crate::names::{check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
-use crate::sub_paths::{Missing, SubPaths};
+use crate::sub_paths::{Bound, Missing, SubPathBind, SubPaths};
 use crate::types::Detach;
 
 /// How often a walk is tried again that the kernel gave up because something was renamed or mounted meanwhile.
@@ -49,12 +52,82 @@ impl SubPaths for LinuxKernel {
         self.sub_path_source(made, shown)
     }
 
+    fn bind_sub_path(
+        &self,
+        source: &MountSource,
+        how: SubPathBind,
+        directory: &Directory,
+        name: &OsStr,
+    ) -> Result<Bound> {
+        check_name(name)?;
+        let shown = label(&directory.label, name);
+        let standing = match look(folder_fd(directory)?, name, self.ids()) {
+            Ok(seen) => seen.is_mount_root(),
+            Err(Errno::NOENT) => false,
+            Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
+        };
+        if standing && self.shows(source, how, directory, name, &shown)? {
+            return Ok(Bound::Kept);
+        }
+        let mount = self.bind_source(source, how.submounts)?;
+        if how.read_only {
+            self.set_mount_options(&mount, &["ro"], false)?;
+        }
+        if !standing {
+            self.attach_at(&mount, directory, name)?;
+            return Ok(Bound::New);
+        }
+        if !self.slip_beneath(&mount, directory, name, &shown)? {
+            self.detach_at(directory, name, Detach::Lazy)?;
+            self.attach_at(&mount, directory, name)?;
+        }
+        Ok(Bound::Replaced)
+    }
+
     fn detach_tree(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
         self.detach_tree_at(folder, name, how)
     }
 }
 
 impl LinuxKernel {
+    /// Whether the mount at the name shows just this, as wanted.
+    fn shows(
+        &self,
+        source: &MountSource,
+        how: SubPathBind,
+        folder: &Directory,
+        name: &OsStr,
+        shown: &Path,
+    ) -> Result<bool> {
+        let DirectoryHandle::Fd(fd) = &source.handle else {
+            return Err(KernelError::ForeignHandle { path: text(&source.label) });
+        };
+        let failed = |errno| KernelError::failed(Step::Inspect, text(shown), errno);
+        let wanted = look_closer(fd, "", self.ids()).map_err(failed)?;
+        let there = look_closer(folder_fd(folder)?, name, self.ids()).map_err(failed)?;
+        // A file that was replaced under the same name is another one, even where its number was used again.
+        let same = wanted.device() == there.device() && wanted.inode() == there.inode() && !there.is_unlinked();
+        if !same {
+            return Ok(false);
+        }
+        let mount = self.mount_info_at(folder, name)?;
+        Ok(mount.is_some_and(|mount| mount.options.iter().any(|option| option == "ro") == how.read_only))
+    }
+
+    /// Puts the mount beneath the one that is seen at the name, and takes that away. False when the kernel cannot.
+    fn slip_beneath(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr, shown: &Path) -> Result<bool> {
+        let into = folder_fd(folder)?;
+        let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_BENEATH;
+        match rustix::mount::move_mount(mount_fd(mount)?, "", into, name, how) {
+            Ok(()) => {}
+            // An older kernel, a file where a folder was, or mounts that travel to where another would be covered.
+            Err(Errno::INVAL | Errno::NOTDIR | Errno::OPNOTSUPP) => return Ok(false),
+            Err(errno) => return Err(KernelError::failed(Step::Attach, text(shown), errno)),
+        }
+        unmount(into, name, Detach::Lazy).map_err(|errno| KernelError::failed(Step::Unmount, text(shown), errno))?;
+        Ok(true)
+    }
+
     fn sub_path_source(&self, fd: OwnedFd, label: PathBuf) -> Result<MountSource> {
         let seen =
             look(&fd, "", self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, text(&label), errno))?;

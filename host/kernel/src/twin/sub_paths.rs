@@ -8,10 +8,11 @@ use super::state::{At, Content, State, Sys};
 use super::{TwinKernel, lock};
 use crate::error::{Errno, KernelError};
 use crate::handle::{Directory, MountSource, SourceKind};
+use crate::kernel::Kernel as _;
 use crate::kernel::Result;
 use crate::names::{check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
-use crate::sub_paths::{Missing, SubPaths};
+use crate::sub_paths::{Bound, Missing, SubPathBind, SubPaths};
 use crate::types::Detach;
 
 /// As many links as Linux follows on one path.
@@ -48,6 +49,37 @@ impl SubPaths for TwinKernel {
         Ok(self.host_source(at, &shown, kind))
     }
 
+    fn bind_sub_path(
+        &self,
+        source: &MountSource,
+        how: SubPathBind,
+        directory: &Directory,
+        name: &OsStr,
+    ) -> Result<Bound> {
+        check_name(name)?;
+        let wanted = self.at(&source.handle, &source.label)?.node;
+        let from = self.folder(directory)?;
+        let standing = {
+            let mut state = lock(&self.state);
+            state.step(Step::Inspect, &label(&directory.label, name))?;
+            let key = state.entry(from, name).ok().filter(|at| at.mount != from.mount).map(|at| at.mount);
+            key.and_then(|key| state.mounts.get(&key).map(|mount| (mount.root, mount.attributes)))
+        };
+        let read_only = |attributes: u64| attributes & libc::MOUNT_ATTR_RDONLY != 0;
+        if standing.is_some_and(|(root, attributes)| root == wanted && read_only(attributes) == how.read_only) {
+            return Ok(Bound::Kept);
+        }
+        let mount = self.bind(source, how.submounts)?;
+        if how.read_only {
+            self.set_options(&mount, &["ro"], false)?;
+        }
+        if standing.is_some() {
+            self.detach(directory, name, Detach::Lazy)?;
+        }
+        self.attach(mount, directory, name)?;
+        Ok(if standing.is_some() { Bound::Replaced } else { Bound::New })
+    }
+
     fn detach_tree(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
         check_name(name)?;
         let from = self.folder(directory)?;
@@ -63,7 +95,7 @@ impl SubPaths for TwinKernel {
         let mut state = lock(&self.state);
         if state.mounted_on.contains_key(&at) {
             drop(state);
-            return crate::kernel::Kernel::detach(self, directory, name, how);
+            return self.detach(directory, name, how);
         }
         match state.node(at.node).map(|node| &node.content) {
             Ok(Content::Folder(_)) => {}

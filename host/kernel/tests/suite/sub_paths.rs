@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, Missing, MountSource, SourceKind};
+use volhost_kernel::{Bound, Detach, Entry, ErrorKind, KernelError, Missing, MountSource, SourceKind, SubPathBind};
 
 use super::{House, World, name};
 
@@ -142,6 +142,70 @@ pub fn a_read_only_volume_makes_no_sub_path(world: &dyn World) {
     let error = open(&house, "new", Missing::MakeFolders).unwrap_err();
     assert!(error.to_string().contains("EROFS"), "{error}");
     assert_eq!(open(&house, "data", Missing::MakeFolders).unwrap().kind(), SourceKind::File);
+}
+
+fn show(house: &House<'_>, rel: &str, how: SubPathBind) -> Result<Bound, KernelError> {
+    let source = open(house, rel, Missing::MakeFolders)?;
+    house.kernel.bind_sub_path(&source, how, &house.root, name("shown"))
+}
+
+const READ_ONLY: SubPathBind = SubPathBind { read_only: true, submounts: false };
+
+pub fn a_sub_path_that_is_shown_as_wanted_stays(world: &dyn World) {
+    let house = with_volume(world);
+    let before = world.mount_count();
+    for rel in ["dir", "dir/file"] {
+        assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), Bound::New, "{rel}");
+        let first = house.entry("shown");
+        for _ in 0..3 {
+            assert_eq!(show(&house, rel, SubPathBind::default()).unwrap(), Bound::Kept, "{rel}");
+        }
+        assert_eq!(house.entry("shown"), first, "{rel}");
+        assert_eq!(world.mount_count(), before + 1);
+        house.kernel.detach(&house.root, name("shown"), Detach::Normal).unwrap();
+    }
+}
+
+pub fn another_thing_under_the_same_name_is_shown_anew(world: &dyn World) {
+    let house = with_volume(world);
+    let before = world.mount_count();
+    show(&house, "dir/file", SubPathBind::default()).unwrap();
+    let hold = world.hold(&house.at("shown"));
+    for content in ["second", "third"] {
+        world.remove(&house.at("volume/dir/file"));
+        world.write(&house.at("volume/dir/file"), content.as_bytes()).unwrap();
+        assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), Bound::Replaced);
+        assert_eq!(world.read(&house.at("shown")).unwrap(), content.as_bytes());
+        assert_eq!(world.mount_count(), before + 1);
+    }
+    drop(hold);
+    // A folder where a file was, and back.
+    assert_eq!(show(&house, "dir/inner", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(world.list(&house.at("shown")), ["data"]);
+    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert!(world.exists(&house.at("shown/file")));
+    assert_eq!(show(&house, "dir/file", SubPathBind::default()).unwrap(), Bound::Replaced);
+    assert_eq!(world.read(&house.at("shown")).unwrap(), b"third");
+    house.kernel.detach(&house.root, name("shown"), Detach::Normal).unwrap();
+    assert_eq!(house.entry("shown"), Entry::Absent);
+    assert_eq!(world.mount_count(), before);
+}
+
+pub fn a_sub_path_is_read_only_when_wanted_so(world: &dyn World) {
+    let house = with_volume(world);
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::New);
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::Kept);
+    assert!(world.write(&house.at("shown/new"), b"x").is_err());
+    assert_eq!(show(&house, "dir", SubPathBind::default()).unwrap(), Bound::Replaced);
+    world.write(&house.at("shown/new"), b"x").unwrap();
+    assert_eq!(show(&house, "dir", READ_ONLY).unwrap(), Bound::Replaced);
+    assert!(world.write(&house.at("shown/new"), b"y").is_err());
+    assert_eq!(world.read(&house.at("volume/dir/new")).unwrap(), b"x");
+    // What was put at the place by hand is data and stays.
+    house.kernel.detach(&house.root, name("shown"), Detach::Normal).unwrap();
+    world.write(&house.at("shown"), b"precious").unwrap();
+    assert!(show(&house, "dir/file", READ_ONLY).is_err());
+    assert_eq!(world.read(&house.at("shown")).unwrap(), b"precious");
 }
 
 /// Binds the sub-paths of a volume below `binds/CONTAINER/INDEX`.

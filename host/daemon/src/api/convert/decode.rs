@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 use volhost_model::view::{
-    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
+    ContainerMountView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState,
+    VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -124,6 +125,9 @@ impl TryFrom<pb::Volume> for VolumeView {
             retry_at: volume.retry_at_us,
             failures: volume.failures,
             usage: None,
+            attached_by: volume.attached_by,
+            attached_as: volume.attached_as,
+            container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
         })
     }
 }
@@ -141,6 +145,21 @@ impl From<pb::VolumeStats> for UsageView {
             asked_at: stats.asked_at_us,
             abnormal: stats.abnormal,
             problem: stats.problem,
+        }
+    }
+}
+
+impl From<pb::ContainerMount> for ContainerMountView {
+    fn from(mount: pb::ContainerMount) -> Self {
+        Self {
+            container: mount.container,
+            index: mount.index,
+            mount_path: mount.mount_path,
+            sub_path: mount.sub_path,
+            path: mount.path,
+            read_only: mount.read_only,
+            recursive_read_only: mount.recursive_read_only,
+            propagation: mount.propagation,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Views to messages, in the daemon.
 
 use volhost_model::view::{
-    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
+    ContainerMountView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState,
+    VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -99,6 +100,24 @@ impl From<VolumeView> for pb::Volume {
             failure: volume.failure.map(Into::into),
             retry_at_us: volume.retry_at,
             failures: volume.failures,
+            attached_by: volume.attached_by,
+            attached_as: volume.attached_as,
+            container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<ContainerMountView> for pb::ContainerMount {
+    fn from(mount: ContainerMountView) -> Self {
+        Self {
+            container: mount.container,
+            index: mount.index,
+            mount_path: mount.mount_path,
+            sub_path: mount.sub_path,
+            path: mount.path,
+            read_only: mount.read_only,
+            recursive_read_only: mount.recursive_read_only,
+            propagation: mount.propagation,
         }
     }
 }
@@ -192,6 +211,7 @@ impl From<MountedVolume> for pb::MountedVolume {
             spec_name: volume.spec_name,
             path: volume.path,
             read_only: volume.read_only,
+            container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
         }
     }
 }

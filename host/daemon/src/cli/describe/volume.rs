@@ -1,12 +1,33 @@
 //! What there is to say about a volume, in its own description and in its pod's.
 
 use volhost_model::FailureClass;
-use volhost_model::view::VolumeView;
+use volhost_model::view::{ContainerMountView, VolumeView};
 
 use super::super::columns::state;
 use super::super::format::{age, took, until};
+use super::super::table::Cell;
 use super::super::usage;
 use super::text::Text;
+
+/// One use by a container, as a row.
+fn container_mount(mount: &ContainerMountView) -> Vec<Cell> {
+    let access = match (mount.read_only, mount.recursive_read_only) {
+        (false, _) => "read-write",
+        (true, false) => "read-only",
+        (true, true) => "read-only, and all in it",
+    };
+    let index = format!("volumeMounts[{}]", mount.index);
+    let sub_path = match mount.sub_path.as_deref() {
+        None => "-",
+        Some("") => ".",
+        Some(path) => path,
+    };
+    let path = if mount.path.is_empty() { "not ready" } else { &mount.path };
+    [&mount.container, index.as_str(), &mount.mount_path, sub_path, access, &mount.propagation, path]
+        .into_iter()
+        .map(Cell::new)
+        .collect()
+}
 
 /// The fields, without the name.
 pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
@@ -21,7 +42,16 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
     if !volume.claim.is_empty() {
         text.field("Claim", &volume.claim);
     }
+    if !volume.attached_by.is_empty() {
+        let at = if volume.attached_as.is_empty() { String::new() } else { format!(", as {}", volume.attached_as) };
+        text.field("Attached by", &format!("the {}{at}", volume.attached_by));
+    }
     text.field("Read-only", if volume.read_only { "yes" } else { "no" });
+    if !volume.container_mounts.is_empty() {
+        let rows = volume.container_mounts.iter().map(container_mount);
+        let names = ["CONTAINER", "MOUNT", "AT", "SUB-PATH", "ACCESS", "PROPAGATION", "HOST PATH"];
+        text.cells("Used by", &names, &rows.collect::<Vec<_>>());
+    }
     if volume.since > 0 {
         text.field("Wanted since", &age(volume.since, now));
     }

@@ -1,0 +1,54 @@
+//! The environment of a container, as far as `subPathExpr` can refer to it.
+
+use k8s_openapi::api::core::v1 as k8s;
+
+/// The variables of one container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `env`, in its order: a later one may refer to an earlier one, and replaces one of the same name.
+    pub variables: Vec<Variable>,
+    /// It has `envFrom`: there are variables whose names are not in the manifest.
+    pub has_more: bool,
+}
+
+/// One variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Where its value comes from.
+    pub value: VariableValue,
+}
+
+/// Where a variable's value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VariableValue {
+    /// The manifest; may refer to earlier variables.
+    Text(String),
+    /// A field of the pod, by its path.
+    Field(String),
+    /// Something that the node's volumes are not told, in words: `a config map`.
+    Elsewhere(&'static str),
+}
+
+impl Environment {
+    /// The environment that `env` and `envFrom` make.
+    pub(super) fn new(env: Option<&[k8s::EnvVar]>, env_from: Option<&[k8s::EnvFromSource]>) -> Self {
+        let variables =
+            env.unwrap_or_default().iter().map(|one| Variable { name: one.name.clone(), value: value(one) });
+        Self { variables: variables.collect(), has_more: env_from.is_some_and(|from| !from.is_empty()) }
+    }
+}
+
+fn value(one: &k8s::EnvVar) -> VariableValue {
+    let Some(from) = &one.value_from else {
+        return VariableValue::Text(one.value.clone().unwrap_or_default());
+    };
+    match from {
+        k8s::EnvVarSource { field_ref: Some(field), .. } => VariableValue::Field(field.field_path.clone()),
+        k8s::EnvVarSource { resource_field_ref: Some(_), .. } => VariableValue::Elsewhere("resourceFieldRef"),
+        k8s::EnvVarSource { config_map_key_ref: Some(_), .. } => VariableValue::Elsewhere("a config map"),
+        k8s::EnvVarSource { secret_key_ref: Some(_), .. } => VariableValue::Elsewhere("a secret"),
+        _ => VariableValue::Elsewhere("a source that volhost does not know"),
+    }
+}

@@ -1,0 +1,148 @@
+//! `volumeMounts` of a container, checked as Kubernetes' API server checks them.
+
+use k8s_openapi::api::core::v1 as k8s;
+use volhost_model::names::check_dns_label;
+use volhost_model::{ContainerMount, MountPropagation, RecursiveReadOnly};
+
+use super::error::FieldError;
+use super::volume_uses::MountUse;
+
+/// Linux's limit for one path component, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// What the check of a volume mount has to know of its container.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Of<'a> {
+    /// The container's name.
+    pub(super) container: &'a str,
+    /// It is privileged.
+    pub(super) privileged: bool,
+    /// It is an ephemeral container.
+    pub(super) ephemeral: bool,
+}
+
+/// Checks one entry; `path` is its field.
+pub(super) fn check(mount: &k8s::VolumeMount, of: Of<'_>, index: usize, path: &str) -> Result<MountUse, FieldError> {
+    let field = |name: &str| format!("{path}.{name}");
+    let sub_path = mount.sub_path.as_deref().filter(|text| !text.is_empty());
+    let sub_path_expr = mount.sub_path_expr.as_deref().filter(|text| !text.is_empty());
+    if sub_path.is_some() && sub_path_expr.is_some() {
+        return Err(FieldError::other(
+            field("subPathExpr"),
+            "subPath and subPathExpr are mutually exclusive; write one of them",
+        ));
+    }
+    let given = sub_path.map(|text| ("subPath", text)).or(sub_path_expr.map(|text| ("subPathExpr", text)));
+    if let Some((name, text)) = given {
+        check_descends(text).map_err(|why| FieldError::other(field(name), why))?;
+        if of.ephemeral {
+            return Err(FieldError::other(field(name), "cannot be set for an ephemeral container"));
+        }
+        // The name becomes a folder's.
+        check_dns_label("container name", of.container).map_err(|e| FieldError::new(field(name), e))?;
+    }
+    let read_only = mount.read_only.unwrap_or_default();
+    let propagation = propagation(mount, of, &field)?;
+    let recursive_read_only = recursive_read_only(mount, read_only, propagation, &field)?;
+    Ok(MountUse {
+        mount: ContainerMount {
+            container: of.container.to_owned(),
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            mount_path: mount.mount_path.clone(),
+            sub_path: sub_path.map(plain),
+            read_only,
+            recursive_read_only,
+            propagation,
+        },
+        sub_path_expr: sub_path_expr.map(str::to_owned),
+    })
+}
+
+/// Whether a path stays below where it begins.
+///
+/// # Errors
+/// What is wrong with it, in words that follow the field's name.
+pub(crate) fn check_descends(path: &str) -> Result<(), String> {
+    if path.starts_with('/') {
+        return Err(format!("{path:?} must be a relative path"));
+    }
+    for part in path.split('/') {
+        if part == ".." {
+            return Err(format!("{path:?} must not contain '..'"));
+        }
+        if part.len() > MAX_NAME_BYTES || part.contains('\0') {
+            return Err(format!("has a part that is no file name: it holds NUL, or more than {MAX_NAME_BYTES} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// The path in plain names: without `.` and empty parts.
+pub(crate) fn plain(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    parts.join("/")
+}
+
+fn propagation(
+    mount: &k8s::VolumeMount,
+    of: Of<'_>,
+    field: &dyn Fn(&str) -> String,
+) -> Result<MountPropagation, FieldError> {
+    const FIELD: &str = "mountPropagation";
+    match mount.mount_propagation.as_deref() {
+        None | Some("None") => Ok(MountPropagation::None),
+        Some("HostToContainer") => Ok(MountPropagation::HostToContainer),
+        Some("Bidirectional") if of.privileged => Ok(MountPropagation::Bidirectional),
+        Some("Bidirectional") => {
+            Err(FieldError::other(field(FIELD), "Bidirectional mount propagation is for privileged containers alone"))
+        }
+        Some(other) => Err(FieldError::other(
+            field(FIELD),
+            format!("{other:?} is no propagation; there are None, HostToContainer and Bidirectional"),
+        )),
+    }
+}
+
+fn recursive_read_only(
+    mount: &k8s::VolumeMount,
+    read_only: bool,
+    propagation: MountPropagation,
+    field: &dyn Fn(&str) -> String,
+) -> Result<RecursiveReadOnly, FieldError> {
+    const FIELD: &str = "recursiveReadOnly";
+    let wanted = match mount.recursive_read_only.as_deref() {
+        None | Some("Disabled") => return Ok(RecursiveReadOnly::Disabled),
+        Some("IfPossible") => RecursiveReadOnly::IfPossible,
+        Some("Enabled") => RecursiveReadOnly::Enabled,
+        Some(other) => {
+            return Err(FieldError::other(
+                field(FIELD),
+                format!("{other:?} is no such setting; there are Disabled, IfPossible and Enabled"),
+            ));
+        }
+    };
+    if !read_only {
+        return Err(FieldError::other(field(FIELD), "may only be set together with readOnly: true"));
+    }
+    if propagation != MountPropagation::None {
+        return Err(FieldError::other(field(FIELD), "may only be set when mountPropagation is None or not set"));
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_could_leave_the_volume_is_refused() {
+        for bad in ["/", "/a", "..", "a/..", "a/../b", "../a", "a\0b", &"x".repeat(256)] {
+            assert!(check_descends(bad).is_err(), "{bad:?}");
+        }
+        for good in ["a", "a/b/", "./a", "...", "a..b", "a/..b", "."] {
+            assert!(check_descends(good).is_ok(), "{good:?}");
+        }
+        assert_eq!(plain("./a//b/."), "a/b");
+        assert_eq!(plain("."), "");
+    }
+}
