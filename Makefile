@@ -52,6 +52,7 @@ bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
 	cargo build --release -p volhost
 	cargo bench -p volhost-tests
+	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 
 lint: ## check the format and clippy, warnings denied
 	cargo fmt --all --check

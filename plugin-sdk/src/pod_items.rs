@@ -79,7 +79,7 @@ fn item(volume: &Volume, at: String) -> Result<Item> {
             Shows::Resource {
                 container: volume.required(&format!("{of_resource}.containerName"))?,
                 name: volume.required(&format!("{of_resource}.resource"))?,
-                divisor: volume.string(&format!("{of_resource}.divisor")),
+                divisor: volume.short(&format!("{of_resource}.divisor"))?,
             }
         }
         (Some(_), Some(_)) => return Err(volume.invalid(&at, "has both fieldRef and resourceFieldRef; remove one")),

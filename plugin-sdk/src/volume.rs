@@ -197,12 +197,27 @@ impl<'call> Volume<'call> {
         self.0.parameter(path)
     }
 
-    /// A field that must be there and not be empty.
+    /// A field that holds a text of 8,192 bytes at most: a name, a path. None when absent.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
+    pub fn short(&self, path: &str) -> Result<Option<String>> {
+        /// Twice as long as Linux lets a path be: what is too long for a path alone is told as that.
+        const BYTES: usize = 8192;
+        match self.string(path) {
+            Some(text) if text.len() > BYTES => {
+                Err(self.invalid(path, format_args!("is too long: {} bytes, and {BYTES} is the most", text.len())))
+            }
+            text => Ok(text),
+        }
+    }
+
+    /// A field that must be there and not be empty. As [`Volume::short`].
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
     pub fn required(&self, path: &str) -> Result<String> {
-        match self.string(path) {
+        match self.short(path)? {
             Some(text) if !text.is_empty() => Ok(text),
             Some(_) => Err(self.invalid(path, "must not be empty")),
             None => Err(self.invalid(path, "is missing, and required")),
@@ -220,6 +235,9 @@ impl<'call> Volume<'call> {
         }
         if text.split('/').any(|name| name == "..") {
             return Err(self.invalid(path, format_args!("{} must not contain \"..\"", quoted(&text))));
+        }
+        if text.contains('\0') {
+            return Err(self.invalid(path, format_args!("{} must not contain NUL", quoted(&text))));
         }
         Ok(text)
     }

@@ -32,6 +32,8 @@ const LONGEST_MESSAGE: usize = 4096;
 enum Takes {
     /// A map of fields of its own.
     Fields,
+    /// A map of texts under names of the user's own.
+    Labels,
     /// A list of maps.
     List,
     /// `true` or `false`.
@@ -67,7 +69,7 @@ impl Takes {
     /// The type in JSON.
     fn is_type_of(self, value: &Value) -> bool {
         match self {
-            Fields => value.is_object(),
+            Fields | Labels => value.is_object(),
             List => value.is_array(),
             Bool => value.is_boolean(),
             Mode | Seconds => value.is_i64(),
@@ -82,7 +84,7 @@ impl Takes {
         let long = "x".repeat(1 << 20);
         let slashed = format!("/{long}");
         let texts: &[&str] = match self {
-            Fields | List | Bool => return Vec::new(),
+            Fields | Labels | List | Bool => return Vec::new(),
             Mode => return vec![json!(-1), json!(0o1000), json!(1_u64 << 31), json!(i64::MIN)],
             Seconds => return vec![json!(-1), json!(0), json!(599), json!(i64::MIN), json!(1_u64 << 33)],
             InnerPath => &["", ".", "..", "../x", "a/../../x", "/etc/passwd", "..data", "..data_tmp/x", "a\0b", &long],
@@ -234,7 +236,7 @@ fn kinds() -> Vec<Kind> {
                 ("sources.5.clusterTrustBundle.path", InnerPath, NEEDED),
                 ("sources.5.clusterTrustBundle.signerName", Text, NEEDED),
                 ("sources.5.clusterTrustBundle.labelSelector", Fields, MAY_LACK),
-                ("sources.5.clusterTrustBundle.labelSelector.matchLabels", Fields, MAY_LACK),
+                ("sources.5.clusterTrustBundle.labelSelector.matchLabels", Labels, MAY_LACK),
             ],
         },
         Kind {
@@ -353,8 +355,9 @@ impl Machine {
             spec_name: SpecName::new("v").unwrap(),
             device_mount: None,
             private: None,
+            sharers: None,
         };
-        let outcome = self.plugin.set_up(&call, spec, pod, target).map_err(|error| error.message());
+        let outcome = self.plugin.set_up(&call, spec, pod, target).map(drop).map_err(|error| error.message());
         if outcome.is_ok() {
             // What is allowed may stand for a moment; it is what comes next that must find the machine as it was.
             self.kernel.detach(&self.root, "volume".as_ref(), volhost_kernel::Detach::Normal).unwrap();
@@ -364,8 +367,11 @@ impl Machine {
     }
 }
 
+/// The source's fields, and the pod if the volume is written in one.
+type Given = (Map<String, Value>, Option<Arc<Pod>>);
+
 /// The volume as the manifest's reader gives it on, or its refusal.
-fn read(kind: &Kind, source: &Value) -> Result<(Map<String, Value>, Option<Arc<Pod>>), String> {
+fn read(kind: &Kind, source: &Value) -> Result<Given, String> {
     let manifest = if kind.persistent {
         json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "v" },
                 "spec": { "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], kind.source: source } })
@@ -391,7 +397,7 @@ fn outcome(kind: &Kind, machine: &Machine, source: &Value) -> Result<(), String>
         let none = Kind { persistent: false, source: "emptyDir", plugin: "", good: json!({}), fields: &[] };
         read(&none, &json!({})).unwrap().1.unwrap()
     });
-    let persistent_volume = kind.persistent.then(|| volhost_model::PersistentVolume {
+    let persistent_volume = kind.persistent.then(|| volhost_model::spec::PersistentVolume {
         name: "v".into(),
         claim: "default/v".into(),
         capacity: Some(1 << 30),
@@ -400,6 +406,7 @@ fn outcome(kind: &Kind, machine: &Machine, source: &Value) -> Result<(), String>
         volume_mode: Default::default(),
         node_affinity: None,
         gid: None,
+        annotations: Default::default(),
     });
     let read_only = fields.get("readOnly") == Some(&Value::Bool(true));
     let source = match fields.get("driver").and_then(Value::as_str) {

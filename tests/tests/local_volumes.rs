@@ -287,3 +287,41 @@ fn a_device_outside_the_grant_is_refused_though_its_path_is_granted() {
     node.wait_event(&["FailedMount", "default/a", "leads to /dev/loop", "no granted folder contains"]);
     assert!(!disk.is_in_use());
 }
+
+#[test]
+fn a_walk_that_a_crash_cut_short_is_finished_by_the_next_start() {
+    const FILES: usize = 40_000;
+    /// Each ends one walk; nearly every one of them in the middle.
+    const KILLS: u32 = 5;
+    let mut node = Node::start_default();
+    let folder = node.folder().join("disk");
+    for file in 0..FILES {
+        fs::write(folder.join(file.to_string()), b"").unwrap();
+    }
+    let not_of = |group: u32| {
+        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        files.filter(|file| file.gid() != group || file.mode() & 0o060 != 0o060).count()
+    };
+    node.manifest("pv.yaml", &local(&folder, "", ""));
+    let mut cut_short = 0;
+    for group in (0..KILLS).map(|kill| 5000 + kill) {
+        let policy = format!("fsGroup: {group}, fsGroupChangePolicy: OnRootMismatch");
+        let uid = format!("uid-{group}");
+        let name = format!("p{group}");
+        let manifest = claimed(&name, &uid, Some(group)).replace(&format!("fsGroup: {group}"), &policy);
+        node.manifest("pod.yaml", &manifest);
+        // Until the walk has begun; its first files are given within milliseconds.
+        while not_of(group) == FILES {
+            std::thread::yield_now();
+        }
+        node.kill();
+        let left = not_of(group);
+        cut_short += usize::from(left > 0);
+        node.start();
+        node.wait_mounted(&format!("default/{name}"));
+        assert_eq!(not_of(group), 0, "{left} were left by the crash");
+        node.remove_manifest("pod.yaml");
+        node.wait_unmounted(&format!("default/{name}"));
+    }
+    assert!(cut_short > 0, "no kill came before the end of a walk: give the folder more files");
+}

@@ -102,7 +102,7 @@ fn without_any_one_of_its_grants_a_plugin_is_not_loaded_and_it_has_no_other() {
                 "{name} never asks for {interface}"
             );
             let grants = GrantPolicy::builtin().overridden_by(without(&granted, name.as_str(), interface));
-            let error = runtime(cache.path(), grants).load(&plugin(&file)).err().expect("it is refused").message();
+            let error = runtime(cache.path(), grants).load(&plugin(&file)).expect_err("it is refused").message();
             assert!(error.contains(interface) && error.contains("[grants."), "{name} without {interface}: {error}");
             tried += 1;
         }

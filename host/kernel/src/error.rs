@@ -206,7 +206,7 @@ pub enum KernelError {
         wanted: String,
     },
     /// The file system is damaged beyond what may be repaired without asking.
-    #[error("{path}: the {fs_type} file system is damaged; save what is on it, then run {repair} {path}{}", said_suffix(.said))]
+    #[error("{path}: the {fs_type} file system is damaged; save what is on it, then run {repair} {path}; if nothing was ever stored on it, as after a format that was killed, `wipefs --all {path}` lets it be formatted again{}", said_suffix(.said))]
     FilesystemDamaged {
         /// The device's path.
         path: String,

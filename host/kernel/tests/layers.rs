@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use real::{RealWorld, in_namespace, loops_over};
-use suite::{House, World};
+use suite::House;
 use volhost_kernel::{Detach, ErrorKind, FsOption, KernelError, LinuxKernel, MountSource};
 
 fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {

@@ -107,7 +107,7 @@ pub struct VolumeView {
     pub container_mounts: Vec<ContainerMountView>,
     /// How full it is, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<UsageView>,
+    pub usage: Option<Box<UsageView>>,
 }
 
 /// How full one volume of one pod is, and how well.

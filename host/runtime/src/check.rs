@@ -179,10 +179,8 @@ mod tests {
 
     #[test]
     fn an_interface_of_a_newer_host_is_named() {
-        let text = check_names(&names(&["volhost:plugin/block-devices@0.1.9"]), &names(&PLUGIN), None)
-            .unwrap_err()
-            .to_string();
-        assert!(text.contains("block-devices") && text.contains("newer volhost"), "{text}");
+        let text = check_names(&names(&["volhost:plugin/grpc@0.1.9"]), &names(&PLUGIN), None).unwrap_err().to_string();
+        assert!(text.contains("grpc") && text.contains("newer volhost"), "{text}");
     }
 
     #[test]

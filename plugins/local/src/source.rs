@@ -26,7 +26,7 @@ pub(crate) struct Source {
 /// What stands at the path.
 #[derive(Debug)]
 pub(crate) enum Opened {
-    Folder(MountSource),
+    Folder(Box<MountSource>),
     Device(BlockDevice),
 }
 
@@ -66,7 +66,7 @@ impl Source {
             opened => opened.context("local.path")?,
         };
         match source.kind() {
-            SourceKind::Directory => Ok(Opened::Folder(source)),
+            SourceKind::Directory => Ok(Opened::Folder(Box::new(source))),
             SourceKind::BlockDevice => block_devices::open(path).map(Opened::Device).context("local.path"),
             other => Err(Error::precondition(format!(
                 "local.path: {path} is {other}; only a directory or a block device can be a local volume"

@@ -19,15 +19,13 @@
 //! and mounted once for the node, and each pod gets a bind of that; with `volumeMode: Block` pods get the device. A raised capacity grows file,
 //! device and file system while they are used.
 //!
-//! A pod's `fsGroup` is applied to the files of a volume that it may write, by its `fsGroupChangePolicy`; or, where the PersistentVolume has
-//! the annotation `volhost.io/fs-group: map`, its mount shows the files of the root folder's group as the `fsGroup`'s, at once and
-//! without changing them.
+//! A pod's `fsGroup` is applied to the files of a volume that it may write, by its `fsGroupChangePolicy`.
 //!
 //! What has data is never formatted, no image is removed or shrunk, and it stays when the volume goes.
 //!
 //! # Grant
 //!
-//! The plugin needs `loop-devices`, with the folders of images (`loop-files = ["/var/lib/volhost-loop"]`), and `id-maps`.
+//! The plugin needs `loop-devices`, with the folders of images: `loop-files = ["/var/lib/volhost-loop"]`.
 
 #![forbid(unsafe_code)]
 
@@ -63,7 +61,7 @@ impl VolumePlugin for Loop {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             // It may have been interrupted.
-            return give_to_group(&source, volume, pod, target);
+            return give_to_group(volume, pod, target);
         }
         let Some(node) = target.device_mount()? else {
             return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
@@ -76,12 +74,8 @@ impl VolumePlugin for Loop {
         if !options.is_empty() {
             mount.set_options(&options, RECURSIVE)?;
         }
-        if let (FsGroup::Map, Some(group)) = (source.fs_group, pod.fs_group()) {
-            id_maps::map_group(&mount, group)
-                .with_context(|| format!("annotation {}", volhost_plugin_sdk::fs_group::ANNOTATION))?;
-        }
         target.attach(mount)?;
-        give_to_group(&source, volume, pod, target)
+        give_to_group(volume, pod, target)
     }
 
     fn tear_down(target: &MountTarget) -> Result<()> {
@@ -193,8 +187,8 @@ impl Stats for Loop {
 }
 
 /// A pod that may only read the volume takes it as it is.
-fn give_to_group(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
-    if volume.read_only() || source.fs_group == FsGroup::Map {
+fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    if volume.read_only() {
         return Ok(());
     }
     target.apply_fs_group(pod, false)

@@ -23,7 +23,6 @@ pub(crate) struct Source {
     pub(crate) mount_flags: Vec<String>,
     /// Mount options that are the file system's.
     pub(crate) fs_options: Vec<(String, Option<String>)>,
-    pub(crate) fs_group: FsGroup,
 }
 
 impl Source {
@@ -38,6 +37,9 @@ impl Source {
             ));
         }
         volume.known_fields(&["driver", "volumeHandle", "fsType", "readOnly", "volumeAttributes"])?;
+        if volume.kind("volumeAttributes").is_some() {
+            volume.known_fields_at("volumeAttributes", &["folder"])?;
+        }
         let name = volume.required("volumeHandle")?;
         let plain = name.len() <= NAME_BYTES && !name.starts_with('.') && !name.contains('/');
         if !plain || name.chars().any(char::is_control) {
@@ -57,7 +59,6 @@ impl Source {
             read_only: volume.boolean("readOnly")?.unwrap_or(false),
             mount_flags,
             fs_options,
-            fs_group: FsGroup::of(volume)?,
         })
     }
 
@@ -79,7 +80,11 @@ impl Source {
 fn folder(volume: &Volume) -> Result<String> {
     const FIELD: &str = "volumeAttributes.folder";
     if volume.string(FIELD).is_some() {
-        return volume.absolute_path(FIELD);
+        let folder = volume.absolute_path(FIELD)?;
+        if folder.chars().any(char::is_control) {
+            return Err(volume.invalid(FIELD, format_args!("{} has a control character", quoted(&folder))));
+        }
+        return Ok(folder);
     }
     let granted = loop_devices::folders();
     match granted.as_slice() {

@@ -180,20 +180,6 @@ fn a_pod_that_may_write_gets_the_files_for_its_group() {
 }
 
 #[test]
-fn where_the_owner_allows_it_the_group_is_mapped_and_no_file_is_touched() {
-    let host = host();
-    let volume = volume().annotation("volhost.io/fs-group", "map");
-    mounted(&host, &volume);
-    for _ in 0..2 {
-        host.set_up::<Loop>(&volume, &Pod::builder().fs_group(2000)).unwrap();
-        assert_eq!(host.target("pv-1").mount().unwrap().mapped_group, Some(2000));
-    }
-    assert_eq!((host.target("pv-1").group(), host.node_target("pv-1").mount().unwrap().mapped_group), (None, None));
-    let error = host.identify::<Loop>(&volume.annotation("volhost.io/fs-group", "fast")).unwrap_err();
-    assert!(error.message().contains("metadata.annotations[volhost.io/fs-group]: \"fast\" is not known"), "{error}");
-}
-
-#[test]
 fn a_pods_mount_waits_for_the_nodes() {
     let host = host();
     attached(&host, &volume());

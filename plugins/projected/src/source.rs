@@ -134,6 +134,10 @@ fn token(volume: &Volume, at: String, mode: u32) -> Result<Source> {
 
 fn bundle(volume: &Volume, at: String, mode: u32) -> Result<Source> {
     volume.known_fields_at(&at, &["name", "signerName", "labelSelector", "optional", "path"])?;
+    let selector = format!("{at}.labelSelector");
+    if volume.kind(&selector).is_some() {
+        volume.known_fields_at(&selector, &["matchLabels", "matchExpressions"])?;
+    }
     let text = |field: &str| volume.string(&format!("{at}.{field}")).filter(|text| !text.is_empty());
     let which = match (text("name"), text("signerName")) {
         (Some(name), None) => match text("labelSelector") {

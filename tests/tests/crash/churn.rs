@@ -3,6 +3,7 @@
 //! `VOLHOST_CHURN_SEED` repeats a run, as far as threads let it; `VOLHOST_CHURN_KILLS` asks for more or fewer.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
@@ -51,12 +52,13 @@ fn a_thousand_deaths_under_churn_end_in_what_is_wanted() {
 }
 
 /// The pods that come and go. Two share a volume, one has it as a device.
-fn pods() -> Vec<(&'static str, String)> {
+fn pods(disk: &Path) -> Vec<(&'static str, String)> {
     let claimed = |name: &str| format!("name: data, persistentVolumeClaim: {{ claimName: {name}-claim }}");
     let of = |name: &str, volumes: &[&str]| pod(name, &format!("uid-{name}"), volumes);
+    let host = format!("name: a, hostPath: {{ path: {} }}", disk.display());
     vec![
         ("folder", of("folder", &["name: a, emptyDir: {}", "name: b, emptyDir: { medium: Memory }"])),
-        ("host", of("host", &["name: a, hostPath: { path: /etc }", "name: b, emptyDir: {}"])),
+        ("host", of("host", &[&host, "name: b, emptyDir: {}"])),
         ("config", of("config", &["name: a, configMap: { name: app }", "name: b, secret: { secretName: login }"])),
         ("files", of("files", &[&claimed("files")])),
         ("more", of("more", &[&claimed("files"), "name: own, emptyDir: {}"])),
@@ -75,7 +77,7 @@ fn churn(mut random: Random, kills: u64) {
     node.manifest("raw-pv.yaml", &loop_volume("raw", "raw.img", "ext4", "4Mi", "  volumeMode: Block"));
     node.manifest("app.yaml", &config_map(0));
     node.manifest("login.yaml", "apiVersion: v1\nkind: Secret\nmetadata: { name: login }\nstringData: { pin: x }\n");
-    let (pods, empty) = (pods(), site.inventory());
+    let (pods, empty) = (pods(&site.node.folder().join("disk")), site.inventory());
     let mut named = vec![false; pods.len()];
     let mut data = None;
     for life in 1..=kills {
@@ -104,7 +106,7 @@ fn churn(mut random: Random, kills: u64) {
             drop(readiness);
             site.node.kill();
         }
-        site.node.start();
+        site.revive();
         site.check_witness();
     }
     for ((name, _), named) in pods.iter().zip(named) {

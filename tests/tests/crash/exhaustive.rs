@@ -72,7 +72,7 @@ pub(crate) fn kill_everywhere(name: &str, who: Who, site: &mut Site, operation: 
             if revoked {
                 operation.revoke(site);
             }
-            site.node.start();
+            site.revive();
             if revoked {
                 operation.assert_revoked(site);
             } else {

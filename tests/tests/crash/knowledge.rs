@@ -65,7 +65,7 @@ fn a_manifest_folder_that_vanishes_unmounts_nothing() {
     assert_untouched(&site);
     // Nor does it when the daemon finds it missing at its start.
     site.node.kill();
-    site.node.start();
+    site.revive();
     site.node.wait_event(&["InvalidManifest", "manifest folder cannot be read"]);
     assert_untouched(&site);
     fs::rename(&away, manifests(&site)).unwrap();
@@ -79,7 +79,7 @@ fn a_manifest_folder_that_is_a_file_unmounts_nothing() {
     site.node.kill();
     fs::rename(manifests(&site), &away).unwrap();
     fs::write(manifests(&site), "no folder").unwrap();
-    site.node.start();
+    site.revive();
     site.node.wait_event(&["InvalidManifest", "manifest folder cannot be read"]);
     assert_untouched(&site);
     fs::remove_file(manifests(&site)).unwrap();
@@ -96,7 +96,7 @@ fn a_manifest_folder_of_which_a_part_is_read_unmounts_nothing() {
         fs::rename(manifests(&site).join(name), site.node.folder().join(name)).unwrap();
         symlink(name, manifests(&site).join(name)).unwrap();
     }
-    site.node.start();
+    site.revive();
     site.node.wait_event(&["InvalidManifest", "claims.yaml"]);
     assert_untouched(&site);
     for name in ["claims.yaml", "witness.yaml", "claim.yaml"] {
@@ -112,7 +112,7 @@ fn a_claim_that_cannot_be_read_at_the_start_unmounts_nothing() {
         let text = fs::read_to_string(manifests(&site).join(broken)).unwrap();
         site.node.kill();
         site.node.manifest(broken, "kind: [\n");
-        site.node.start();
+        site.revive();
         site.node.wait_event(&["InvalidManifest", broken]);
         assert_untouched(&site);
         site.node.manifest(broken, &text);
@@ -120,7 +120,7 @@ fn a_claim_that_cannot_be_read_at_the_start_unmounts_nothing() {
         // Nor does one that is not there.
         site.node.kill();
         site.node.remove_manifest(broken);
-        site.node.start();
+        site.revive();
         site.node.wait_event(&["UnresolvedVolume", "default/claims"]);
         assert_untouched(&site);
         site.node.manifest(broken, &text);
@@ -156,8 +156,8 @@ fn a_folder_that_was_emptied_by_mistake_and_filled_within_the_grace_unmounts_not
     // And so when it is empty at the start.
     site.node.kill();
     empty(&site);
-    site.node.start();
-    site.node.wait_event(&["InvalidManifest", "the manifest folder is empty", "manifest-grace"]);
+    site.revive();
+    site.node.wait_event(&["InvalidManifest", "the manifest folder was empty at the start", "manifest-grace"]);
     assert_untouched(&site);
     fill(&site);
     assert_settled(&site);
@@ -177,7 +177,7 @@ fn what_is_still_gone_when_the_grace_is_over_is_unmounted() {
     site.node.wait_mounted("default/a");
     site.node.kill();
     site.node.remove_manifest(file);
-    site.node.start();
+    site.revive();
     site.assert_becomes(&down, "after a start with an empty folder");
     assert!(eventually(|| site.node.pod_mounts().is_empty()));
 }

@@ -13,6 +13,7 @@
 
 mod churn;
 mod exhaustive;
+mod formats;
 mod knowledge;
 mod operations;
 mod pods;

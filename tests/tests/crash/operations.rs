@@ -88,13 +88,3 @@ fn files_that_are_given_to_a_group() {
     let mut arrival = Arrival(Known::learn(Owned, &site));
     kill_everywhere("mount with fsGroup", Who::Daemon, &mut site, &mut arrival);
 }
-
-#[test]
-fn a_format_whose_program_dies_too() {
-    for (fs_type, mib) in [("ext4", 16), ("xfs", 512), ("btrfs", 128)] {
-        let mut site = site();
-        let mut arrival = Arrival(Known::learn(Image::new(fs_type, mib).fresh(), &site));
-        let name = format!("format {fs_type}, its program killed too");
-        kill_everywhere(&name, Who::Programs, &mut site, &mut arrival);
-    }
-}

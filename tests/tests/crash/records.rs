@@ -66,7 +66,7 @@ fn survives(damage: impl Fn(&[PathBuf])) {
     for pod in ["goes", "goes-dev"] {
         site.node.remove_manifest(&format!("{pod}.yaml"));
     }
-    site.node.start();
+    site.revive();
     for pod in ["stays", "stays-dev"] {
         site.node.wait_mounted(&format!("default/{pod}"));
     }
@@ -166,7 +166,7 @@ fn a_death_between_the_pods_unmount_and_the_nodes() {
         let mounts = site.node.all_mounts();
         let is_staged = mounts.iter().any(|mount| mount.point.ends_with("globalmount"));
         between |= seen.killed && is_staged && !mounts.iter().any(|mount| mount.point == pods_mount);
-        site.node.start();
+        site.revive();
         departure.assert_done(&site);
         if between || !seen.killed {
             break;
@@ -194,7 +194,7 @@ fn after_the_machine_was_restarted_folders_keep_their_data_and_pods_are_set_up_a
     assert_eq!(kept.unwrap(), "kept", "the folder is on the disk");
 
     site.node.remove_manifest("goes.yaml");
-    site.node.start();
+    site.revive();
     site.node.wait_mounted("default/stays");
     assert_eq!(fs::read_to_string(file(&site, EMPTY_DIR, "scratch")).unwrap(), "kept");
     assert_eq!(fs::read_to_string(file(&site, LOOP, "files")).unwrap(), "kept");

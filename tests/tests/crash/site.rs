@@ -53,6 +53,13 @@ impl Site {
         Self { node, devices, witness: None }
     }
 
+    /// Starts a daemon after a death, and again if it has to be, as a service manager does: a program that the dead one was just starting
+    /// has copies of its locks until it runs.
+    pub(crate) fn revive(&mut self) {
+        let node = &mut self.node;
+        assert!(eventually(|| node.try_start()), "volhost did not get ready; its log:\n{}", self.log());
+    }
+
     /// Lets a pod live on the node whose volumes must never be touched.
     pub(crate) fn with_witness(mut self, witness: Witness) -> Self {
         witness.arrive(&self.node);

@@ -26,7 +26,7 @@ fn a_start_that_takes_over_and_takes_away() {
         let seen = following.end();
         drop(readiness);
         site.node.kill();
-        site.node.start();
+        site.revive();
         known.assert_down(&site);
         site.check_witness();
         if !seen.killed {
@@ -59,7 +59,7 @@ fn a_first_start_and_a_last_stop() {
         }
         let seen = following.end();
         site.node.kill();
-        site.node.start();
+        site.revive();
         site.node.wait_mounted("default/a");
         assert_plain_after_stop(&mut site.node);
         if !seen.killed {

@@ -140,7 +140,7 @@ fn a_million_files_go_while_other_volumes_come() {
     node.assert_a_is_gone_and_b_is_whole();
 }
 
-/// Ends the writers also when the test fails.
+/// Ends the writer also when the test fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -155,29 +155,27 @@ fn a_volume_that_is_written_while_it_is_removed_ends_gone() {
     let (volume, sibling) = (node.volume("a", "disk"), node.volume("b", "disk"));
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for writer in 0..2 {
-            let (volume, sibling, stop, written) = (&volume, &sibling, &stop, &written);
-            scope.spawn(move || {
-                for at in 0_u64.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    // All of it may fail: the folder goes away meanwhile.
-                    let folder = volume.join(format!("{writer}-{}", at % 7));
-                    let _ = fs::create_dir(&folder);
-                    let _ = fs::write(folder.join(at.to_string()), "x");
-                    let _ = std::os::unix::fs::symlink(sibling, folder.join(format!("link-{at}")));
-                    let _ = fs::rename(&folder, volume.join(format!("{writer}-moved")));
-                    written.fetch_add(1, Ordering::Relaxed);
+        let (volume, sibling, stopped, counted) = (&volume, &sibling, &stop, &written);
+        scope.spawn(move || {
+            for at in 0_u64.. {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
                 }
-            });
-        }
+                // All of it may fail: the folder goes away meanwhile.
+                let folder = volume.join((at % 7).to_string());
+                let _ = fs::create_dir(&folder);
+                let _ = fs::write(folder.join(at.to_string()), "x");
+                let _ = std::os::unix::fs::symlink(sibling, folder.join(format!("link-{at}")));
+                let _ = fs::rename(&folder, volume.join("moved"));
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
         let stopped = StopOnDrop(&stop);
         while written.load(Ordering::Relaxed) < 100 {
             std::thread::yield_now();
         }
         node.take_a_away();
-        // Gone under the writers' hands, or given up until they end: both are right.
+        // Gone under the writer's hands, or given up until it ends: both are right.
         node.0.wait_event(&["Unmount", "pod default/a", "\"disk\""]);
         drop(stopped);
     });

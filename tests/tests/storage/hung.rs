@@ -221,18 +221,18 @@ fn a_full_disk_is_told_and_forgotten_once_there_is_room() {
 }
 
 #[test]
-fn a_root_folder_that_turns_read_only_is_told_and_forgotten_once_it_is_not() {
-    let node = Node::builder().prepare("mount -t tmpfs root $NODE/root").start();
-    let remount = |how: &str| {
-        let root = node.root();
-        assert!(node.inside("mount").args(["-o", how]).arg(root).status().unwrap().success(), "{how}");
+fn a_root_folder_that_is_read_only_is_told_and_forgotten_once_it_is_not() {
+    let node = Node::builder().prepare("mkdir $NODE/root/pods").start();
+    let pods = node.root().join("pods");
+    let run = |program: &str, arguments: &[&str]| {
+        assert!(node.inside(program).args(arguments).arg(&pods).status().unwrap().success(), "{program} {arguments:?}");
     };
-    // A bind of its own: whoever writes to the lock file does not count.
-    remount("remount,bind,ro");
+    run("mount", &["--bind", pods.to_str().unwrap()]);
+    run("mount", &["-o", "remount,bind,ro"]);
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: disk, emptyDir: {}"]));
     node.wait_event(&["FailedMount", "pod default/a", "Read-only file system"]);
     assert!(node.ok(&["describe", "pod", "default/a"]).contains("Read-only file system"));
-    remount("remount,bind,rw");
+    run("umount", &[]);
     node.wait_mounted("default/a");
 }
 

@@ -13,6 +13,7 @@ fn vanishes(world: &mut World, pod: &str, name: &str) -> Vec<String> {
 
 fn mounted() -> World {
     let mut world = World::new();
+    world.step(Event::SourcesSynced);
     world.desire("a", vec![plain("a", "data")]);
     world.settle();
     world.notices.clear();
@@ -45,6 +46,7 @@ fn what_an_operation_takes_away_has_not_vanished() {
     world.notices.clear();
     assert!(vanishes(&mut world, "a", "data").is_empty() && world.notices.is_empty());
     world.done("volume_unmount data a");
+    world.notices.clear();
     assert!(vanishes(&mut world, "a", "data").is_empty() && world.notices.is_empty(), "it is gone already");
 }
 

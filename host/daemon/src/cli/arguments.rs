@@ -26,6 +26,7 @@ Act:
   apply        Add pods, PersistentVolumes and PersistentVolumeClaims from a file
   delete       Remove a pod that `apply` added
   drain        Take every volume of the node away
+  force-unmount  Take a volume out of sight whose storage does not answer
 
 Serve and extend:
   run          Run the daemon

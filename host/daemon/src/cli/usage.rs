@@ -29,7 +29,7 @@ pub(super) async fn fill<'a>(
         .map(|stats| ((stats.pod_uid.clone(), stats.unique_name.clone()), UsageView::from(stats)))
         .collect();
     for volume in volumes {
-        volume.usage = by_volume.remove(&(volume.pod_uid.clone(), volume.unique_name.clone()));
+        volume.usage = by_volume.remove(&(volume.pod_uid.clone(), volume.unique_name.clone())).map(Box::new);
     }
     Ok(())
 }

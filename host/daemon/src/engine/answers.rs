@@ -29,7 +29,7 @@ impl Engine {
                 let outcome = self.find(&pod).and_then(|uid| self.sources.remove_pod(&uid));
                 reply(answer, outcome.map(|effects| self.carry_out(effects)));
             }
-            Request::WaitMounted { pod, timeout, answer } => match self.find(&pod) {
+            Request::WaitMounted { pod, timeout, answer } => match self.named(&pod) {
                 Ok(uid) => {
                     self.world.wait(timeout, answer, |waiter, deadline| Event::WaitMounted { waiter, uid, deadline })
                 }
@@ -93,6 +93,18 @@ impl Engine {
                 })
                 .ok_or_else(|| unknown(&format!("{namespace}/{name}"))),
         }
+    }
+
+    /// The pod, if a source names it. What recovery knows is not enough: its pod may be named any moment.
+    fn named(&self, pod: &PodSelector) -> Result<PodUid, RequestError> {
+        let uid = self.find(pod)?;
+        if self.sources.knows(&uid) {
+            return Ok(uid);
+        }
+        Err(RequestError::UnknownPod(match pod {
+            PodSelector::Uid(text) => text.clone(),
+            PodSelector::Name { namespace, name } => format!("{namespace}/{name}"),
+        }))
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -181,7 +193,7 @@ impl Engine {
     /// Lets the callers that wait for a pod nobody had named go on, if it has been named now.
     pub(super) fn meet_expected(&mut self) {
         for Expected { pod, deadline, answer } in std::mem::take(&mut self.expected) {
-            match self.find(&pod) {
+            match self.named(&pod) {
                 Ok(uid) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     self.world.wait(left, answer, |waiter, deadline| Event::WaitMounted { waiter, uid, deadline });
@@ -196,7 +208,7 @@ impl Engine {
         let now = Instant::now();
         for expected in std::mem::take(&mut self.expected) {
             if expected.deadline <= now {
-                let error = self.find(&expected.pod).err().unwrap_or(RequestError::Stopping);
+                let error = self.named(&expected.pod).err().unwrap_or(RequestError::Stopping);
                 reply(expected.answer, Err(error));
             } else if !expected.answer.is_closed() {
                 self.expected.push(expected);

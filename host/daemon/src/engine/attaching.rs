@@ -120,6 +120,10 @@ impl Workshop {
         };
         let recorded = || self.device_record(operation).and_then(|record| record.attached_as);
         let Some(attached_as) = operation.device_path.clone().or_else(recorded) else {
+            if !plugin.exports(Capability::Attacher) {
+                // Taken for attached only because its record was lost.
+                return Ok(None);
+            }
             return Err(Failure::new(
                 FailureClass::Transient,
                 step,

@@ -117,7 +117,7 @@ impl Records {
         }
     }
 
-    fn read_device_file(&self, name: &OsStr) -> Result<Option<DeviceRecord>, RecordError> {
+    pub(super) fn read_device_file(&self, name: &OsStr) -> Result<Option<DeviceRecord>, RecordError> {
         let folder = match self.kernel().walk(self.state(), Path::new(FOLDER)) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -58,6 +58,9 @@ impl Workshop {
                 };
                 drop(parent);
                 self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
+                if class == FailureClass::Final && self.is_absent(&folder) {
+                    self.device_is_gone(operation);
+                }
                 Err(Failure::new(class, STEP, error.message()))
             }
         }

@@ -8,7 +8,8 @@ use std::path::Path;
 use volhost_kernel::{Directory, ErrorKind, KernelError, is_temporary};
 use volhost_model::names::{PluginName, PodUid, SpecName};
 
-use super::records::{RecordError, Records, file_name};
+use super::records::{self, RecordError, Records, file_name};
+use super::{device_records, sources};
 
 /// What was found in pods' folders: whose records stay.
 #[derive(Debug, Default)]
@@ -38,7 +39,8 @@ impl Standing {
 }
 
 impl Records {
-    /// Removes the records of pods' volumes that are not there any more, and every file that was never written to its end.
+    /// Removes the records of pods' volumes that are not there any more, records of the node's volumes that cannot be used, and every
+    /// file that was never written to its end.
     ///
     /// # Assumptions
     /// No operation runs yet.
@@ -46,7 +48,7 @@ impl Records {
     /// # Errors
     /// [`RecordError::Kernel`]; what was not reached stays, and hurts nobody.
     pub(super) fn sweep(&self, standing: &Standing) -> Result<(), RecordError> {
-        if let Some(all) = self.folder_if_there(Path::new(super::records::FOLDER))? {
+        if let Some(all) = self.folder_if_there(Path::new(records::FOLDER))? {
             for name in self.kernel().names(&all)? {
                 let pod = name.to_str().and_then(|name| PodUid::new(name).ok());
                 self.sweep_folder(&all, &name, |record| standing.keeps(pod.as_ref(), record))?;
@@ -56,9 +58,11 @@ impl Records {
                 }
             }
         }
-        for folder in [super::device_records::FOLDER, super::sources::FOLDER] {
-            self.sweep_folder(self.state(), OsStr::new(folder), |_| true)?;
-        }
+        // A volume of the node may be known from its record alone; but one that says nothing is of no use to anybody.
+        self.sweep_folder(self.state(), OsStr::new(device_records::FOLDER), |record| {
+            !matches!(self.read_device_file(record), Err(RecordError::Unusable { .. }))
+        })?;
+        self.sweep_folder(self.state(), OsStr::new(sources::FOLDER), |_| true)?;
         Ok(())
     }
 

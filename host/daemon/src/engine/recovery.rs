@@ -195,12 +195,15 @@ impl Workshop {
         }
     }
 
-    /// A link in a pod's folder is a device only while the device is mapped for the pod.
+    /// A link in a pod's folder is a device only while the device is mapped for the pod, and pinned. A crash in the middle of an unmap leaves
+    /// it without its pin, which it gets again: the pod may be wanted.
     fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&Record>) -> Option<Stands> {
         let folder = layout::map_folder(plugin, &record?.unique_name);
         let maps = self.open_if_there(&folder).ok()??;
-        let device = self.kernel.mapped_device(&maps, OsStr::new(pod.as_str())).ok()?;
-        device.map(|_| Stands::Device)
+        let name = OsStr::new(pod.as_str());
+        self.kernel.mapped_device(&maps, name).ok()??;
+        self.kernel.pin_device(&maps, name).ok()?;
+        Some(Stands::Device)
     }
 }
 

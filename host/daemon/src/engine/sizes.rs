@@ -222,7 +222,7 @@ mod tests {
         let key = (PodUid::new("uid").unwrap(), PluginName::new("a/b").unwrap(), SpecName::new("cache").unwrap());
         let now = Instant::now();
         watch.lock().insert(key.clone(), Watched { due: Some(now), ..watched(100) });
-        assert_eq!(watch.take_due(now), [key.clone()]);
+        assert_eq!(watch.take_due(now), std::slice::from_ref(&key));
         assert_eq!((watch.take_due(now), watch.next_due()), (Vec::new(), None), "it is being measured");
         let minute = Duration::from_secs(60);
         assert_eq!(reason(watch.measured(&key, Some(101), minute)).as_deref(), Some(EXCEEDS));

@@ -9,7 +9,7 @@ pub(super) struct Grace {
     time: Duration,
     /// Files that are gone, and since when.
     gone: BTreeMap<String, Instant>,
-    /// Since when the folder is empty that never was anything else.
+    /// When the folder was read first, if it was empty then.
     empty_since: Option<Instant>,
     begun: bool,
 }
@@ -32,7 +32,8 @@ impl Grace {
         }
         let time = self.time;
         self.gone.retain(|name, since| !listing.contains_key(name) && now.duration_since(*since) < time);
-        if listing.is_empty() && !self.begun {
+        // A folder that was empty is not filled at one blow either, so a file that appears does not end the wait.
+        if !self.begun && (listing.is_empty() || self.empty_since.is_some()) {
             self.begun = now.duration_since(*self.empty_since.get_or_insert(now)) >= time;
         } else {
             self.begun = true;
@@ -44,7 +45,7 @@ impl Grace {
         self.gone.contains_key(name)
     }
 
-    /// Whether the folder has shown what is in it: a file, or that it stays empty.
+    /// Whether the folder has shown what is in it: at once, unless it was empty.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
@@ -60,11 +61,11 @@ impl Grace {
         })
     }
 
-    /// What users are told of a folder that is empty from the start.
+    /// What users are told of a folder that was empty at the start.
     pub(super) fn empty_problem(&self) -> Option<String> {
         self.empty_since.filter(|_| !self.begun).map(|_| {
             format!(
-                "the manifest folder is empty; what is mounted stays until it has been empty for {:?} (manifest-grace)",
+                "the manifest folder was empty at the start; what is mounted stays for {:?} (manifest-grace), whether or not a pod is named that has it",
                 self.time
             )
         })
@@ -112,10 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_empty_from_the_start_has_not_begun_before_the_time_is_over() {
+    fn a_folder_that_was_empty_at_the_start_has_not_begun_before_the_time_is_over() {
         let (mut grace, begin) = (Grace::new(TIME), Instant::now());
         grace.take(known(&[]).iter(), &listing(&[]), begin);
         assert!(!grace.has_begun() && grace.empty_problem().is_some());
+        // Files that come meanwhile may not be all.
+        grace.take(known(&[]).iter(), &listing(&["a"]), begin + TIME / 2);
+        assert!(!grace.has_begun());
+        assert_eq!(grace.next(), Some(begin + TIME));
         grace.take(known(&[]).iter(), &listing(&[]), begin + TIME);
         assert!(grace.has_begun() && grace.empty_problem().is_none());
         let mut filled = Grace::new(TIME);

@@ -43,6 +43,8 @@ const BLKID_AMBIVALENT: i32 = 8;
 /// Bits of e2fsck's exit code (e2fsck(8)): errors were corrected, and the machine should restart; errors were left.
 const FSCK_REPAIRED: i32 = 1 | 2;
 const FSCK_UNCORRECTED: i32 = 4;
+/// e2fsck could not even begin.
+const FSCK_FAILED: i32 = 8;
 
 impl Filesystems for LinuxKernel {
     fn probe(&self, device: &BlockDevice) -> Result<Contents> {
@@ -161,8 +163,19 @@ impl LinuxKernel {
                 repair: Family::Ext.repair(),
             }),
             Some(code) if code & !FSCK_REPAIRED == 0 => Ok(CheckOutcome::Repaired),
+            // It has the mark of such a file system, and cannot be read as one.
+            Some(FSCK_FAILED) if self.holds(device, fs_type) => Err(KernelError::FilesystemDamaged {
+                path,
+                fs_type: fs_type.to_owned(),
+                said: ended.said(),
+                repair: Family::Ext.repair(),
+            }),
             _ => Err(self.other_type(device, fs_type).unwrap_or_else(|| ended.failed(E2FSCK, purpose))),
         }
+    }
+
+    fn holds(&self, device: &BlockDevice, fs_type: &str) -> bool {
+        matches!(self.probe(device), Ok(Contents::Filesystem { fs_type: found, .. }) if found == fs_type)
     }
 
     /// The error for a device that has a file system of another type than the one asked for, if that is so.

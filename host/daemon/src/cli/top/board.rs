@@ -55,7 +55,7 @@ impl Board {
         let mut fullest: Vec<VolumeView> = volumes.iter().filter(|volume| volume.usage.is_some()).cloned().collect();
         let now = now_us();
         fullest.sort_by_key(|volume| {
-            let usage = volume.usage.as_ref();
+            let usage = volume.usage.as_deref();
             let troubled = usage.is_some_and(|usage| usage::trouble(usage, now).is_some());
             Reverse((troubled, usage.and_then(usage::percent)))
         });

@@ -1,0 +1,70 @@
+//! A format that dies in the middle, the program that makes the file system included: so a service manager ends a service.
+
+use std::process::Command;
+
+use volhost_tests::kill_points::{Death, Followed, Who};
+use volhost_tests::wait::eventually;
+
+use crate::exhaustive::{Operation, tell};
+use crate::pods::{Arrival, Known, POD};
+use crate::site::Site;
+use crate::subjects::Image;
+use crate::witness::Witness;
+
+/// The program's last calls, each of which is a death of its own: here the file system becomes one.
+const LAST: usize = 24;
+/// Of those before, one in so many.
+const STEP: usize = 16;
+
+#[test]
+fn a_format_that_is_killed_with_its_program_is_done_again_or_told_with_the_way_out() {
+    for (fs_type, mib) in [("ext4", 16), ("xfs", 320), ("btrfs", 128)] {
+        let mut site = Site::start().with_witness(Witness::of_folders());
+        let mut arrival = Arrival(Known::learn(Image::new(fs_type, mib).fresh(), &site));
+        let calls = format_until(&mut site, &mut arrival, None).calls;
+        site.revive();
+        let end = calls.iter().rposition(|call| call.to_string().starts_with("write loop")).expect("mkfs writes") + 1;
+        let points = (0..end).filter(|point| point + LAST >= end || point % STEP == 0);
+        let (mut killed, mut told) = (Vec::new(), 0);
+        for point in points {
+            let seen = format_until(&mut site, &mut arrival, Some(point));
+            killed.extend(seen.calls.last().filter(|_| seen.killed).cloned());
+            site.revive();
+            told += usize::from(becomes_mounted_or_is_told(&site));
+            arrival.assert_done(&site);
+            site.check_witness();
+        }
+        let deaths = killed.len();
+        tell(&format!("format {fs_type}, its program killed too, {told} times told to wipe"), &killed, deaths);
+        assert!(deaths > LAST / 2, "{killed:?}");
+    }
+}
+
+/// Has the volume attached, formatted and mounted, until the daemon and its programs die before this call.
+fn format_until(site: &mut Site, arrival: &mut Arrival<Image>, before: Option<usize>) -> Followed {
+    arrival.prepare(site);
+    let following = site.follow(Death { who: Who::Programs, before });
+    arrival.begin(site);
+    assert!(eventually(|| following.has_ended() || arrival.is_done(site)), "{}", site.log());
+    let seen = following.end();
+    site.node.kill();
+    seen
+}
+
+/// Waits for either; where it is told, does what it says. Returns whether it was.
+fn becomes_mounted_or_is_told(site: &Site) -> bool {
+    let mut told = false;
+    let mounted = eventually(|| {
+        let waited = site.node.cli(&["wait", "pod", POD, "--timeout", "1s"]);
+        let said = String::from_utf8_lossy(&waited.stderr).into_owned();
+        if !told && said.contains("wipefs --all /dev/loop") {
+            told = true;
+            for device in site.loop_devices() {
+                assert!(Command::new("wipefs").args(["--all", "--quiet", &device]).status().unwrap().success());
+            }
+        }
+        waited.status.success()
+    });
+    assert!(mounted, "neither mounted nor told how to go on\n{}", site.log());
+    told
+}
