@@ -115,6 +115,7 @@ fn churn(mut random: Random, kills: u64) {
         }
     }
     site.assert_becomes(&empty, "in the end");
+    site.dismiss_witness();
     site.node.ok(&["drain"]);
     assert!(site.node.terminate().success());
     assert_eq!(site.node.all_mounts(), Vec::new());

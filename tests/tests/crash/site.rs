@@ -67,6 +67,11 @@ impl Site {
         self
     }
 
+    /// Lets go of what the witness has open, so that it can go, too.
+    pub(crate) fn dismiss_witness(&mut self) {
+        self.witness = None;
+    }
+
     /// Nothing that the witness uses was unmounted, ever.
     pub(crate) fn check_witness(&self) {
         if let Some(witness) = &self.witness {
