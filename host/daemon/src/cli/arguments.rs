@@ -14,26 +14,27 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Look:
-  get          List pods, volumes, plugins or operations
-  describe     Show one pod, volume or plugin: state, last error and next try, mounts, events
-  events       Show what happened
-  top          Show live what the node does: operations, latencies, volumes in trouble
-  metrics      Print the daemon's figures as Prometheus reads them
-  version      Show the versions of this program and of the daemon
+  get            List pods, volumes, plugins or operations
+  describe       Show one pod, volume or plugin: state, last error and next try, mounts, events
+  events         Show what happened
+  top            Show live what the node does: operations, latencies, volumes in trouble
+  metrics        Print the daemon's figures as Prometheus reads them
+  version        Show the versions of this program and of the daemon
 
 Act:
-  wait         Wait until a pod's volumes are mounted or unmounted
-  apply        Add pods, PersistentVolumes and PersistentVolumeClaims from a file
-  delete       Remove a pod that `apply` added
-  drain        Take every volume of the node away
+  wait           Wait until a pod's volumes are mounted or unmounted
+  apply          Add pods, PersistentVolumes and PersistentVolumeClaims from a file
+  delete         Remove a pod that `apply` added
+  drain          Take every volume of the node away
   force-unmount  Take a volume out of sight whose storage does not answer
+  attachments    Act as the controller that attaches volumes to this node
 
 Serve and extend:
-  run          Run the daemon
-  plugin       Look into plugin files; needs no daemon
-  completions  Print completions for a shell
-  man          Print or write the manual pages
-  help         Show the help of a command
+  run            Run the daemon
+  plugin         Look into plugin files; needs no daemon
+  completions    Print completions for a shell
+  man            Print or write the manual pages
+  help           Show the help of a command
 
 Options:
 {options}
