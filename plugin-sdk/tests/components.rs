@@ -71,9 +71,25 @@ fn interfaces(names: &[&str]) -> Vec<String> {
 #[test]
 fn a_plugin_imports_what_it_calls_and_nothing_else() {
     for (name, asks_for) in [
-        ("empty-dir", &["events", "log", "mounts", "node", "tmpfs", "types", "volumes"][..]),
+        ("empty-dir", &["events", "huge-pages", "log", "mounts", "node", "quotas", "tmpfs", "types", "volumes"][..]),
         ("host-path", &["host-paths", "log", "mounts", "types", "volumes"]),
-        ("local", &["host-paths", "log", "mounts", "node", "types", "volumes"]),
+        (
+            "local",
+            &[
+                "block-devices",
+                "devices",
+                "events",
+                "filesystems",
+                "host-paths",
+                "id-maps",
+                "log",
+                "mounts",
+                "node",
+                "tmpfs",
+                "types",
+                "volumes",
+            ],
+        ),
         ("config-map", &["config-maps", "files", "log", "mounts", "types", "volumes"]),
         ("secret", &["events", "files", "log", "mounts", "secrets", "tmpfs", "types", "volumes"]),
         ("downward-api", &["files", "log", "mounts", "types", "volumes"]),
@@ -89,9 +105,11 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
 
 #[test]
 fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
-    for component in [plugin("empty-dir"), plugin("host-path"), plugin("local"), fixture("fixture-misbehaving")] {
+    for component in [plugin("empty-dir"), plugin("host-path"), fixture("fixture-misbehaving")] {
         assert_eq!(component.exports, interfaces(&["mounter", "plugin"]));
     }
+    let of_devices = interfaces(&["block-mapper", "device-mounter", "expander", "mounter", "plugin"]);
+    assert_eq!(plugin("local").exports, of_devices);
     let all = interfaces(&["attacher", "block-mapper", "device-mounter", "expander", "mounter", "plugin", "stats"]);
     assert_eq!(plugin("loop").exports, all);
 }
