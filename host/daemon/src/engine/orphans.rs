@@ -32,7 +32,7 @@ impl Workshop {
     ///
     /// # Guarantees
     /// No file is removed, and no folder that is not empty; nothing that is mounted is entered. A pod of this uid may come meanwhile: its
-    /// volumes' folders are not touched.
+    /// volumes' folders are not touched, but for a private one that is still empty, which the next try makes again.
     pub fn clean_orphan(&self, pod: &PodUid) -> Orphan {
         let mut found = Recovery::default();
         self.recover_volumes_of(pod, &FoundDevices::default(), &mut found);
@@ -57,7 +57,7 @@ impl Workshop {
             }
             for name in self.kernel.names(&folder)? {
                 // What stands in these are volumes, or will be.
-                let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE, layout::SUB_PATHS];
+                let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::SUB_PATHS];
                 if !of_volumes.iter().any(|kind| name == *kind) {
                     self.prune(&folder, &name, &path.join(&name), DEPTH, left);
                 }
