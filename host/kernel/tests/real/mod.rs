@@ -192,8 +192,8 @@ impl World for RealWorld {
         let image = self.base.path().join("btrfs.img");
         std::fs::File::create(&image).unwrap().set_len(256 << 20).unwrap();
         let run = |program: &str, arguments: &[&str], path: &Path| {
-            let done = std::process::Command::new(program).args(arguments).arg(path).output().unwrap();
-            assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+            let (success, _, complaints) = run_program(program, &[arguments, &[path.to_str().unwrap()]].concat());
+            assert!(success, "{program}: {complaints}");
         };
         run("mkfs.btrfs", &["--quiet"], &image);
         run("mount", &["-t", "btrfs", "-o", "loop", &image.display().to_string()], self.base.path());
