@@ -2,14 +2,14 @@
 //! away. The kernel's own suite (`host/kernel/tests`) looks at each primitive; here the whole daemon is at work.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use volhost_tests::Node;
 use volhost_tests::manifests::pod;
+
+use crate::squatter::Squatter;
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 
@@ -180,31 +180,6 @@ fn a_volume_that_is_written_while_it_is_removed_ends_gone() {
         drop(stopped);
     });
     node.assert_a_is_gone_and_b_is_whole();
-}
-
-/// A process that stands in a folder of the node.
-struct Squatter(Child);
-
-impl Squatter {
-    fn in_folder(node: &Node, folder: &Path) -> Self {
-        let mut child = node
-            .inside("sh")
-            .args(["-euc", "cd \"$1\"; echo in; exec cat", "sh", text(folder)])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = [0; 3];
-        child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-        Self(child)
-    }
-}
-
-impl Drop for Squatter {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

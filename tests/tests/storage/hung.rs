@@ -2,14 +2,14 @@
 //! why, and all is well again once the storage is. What ends a wait by force is only done by hand.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
 
 use volhost_tests::Node;
 use volhost_tests::fuse::FuseServer;
 use volhost_tests::manifests::{local_volume, pod};
+
+use crate::squatter::Squatter;
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const LOCAL: &str = "kubernetes.io~local-volume";
@@ -163,31 +163,6 @@ fn a_mount_that_vanished_while_volhost_was_down_is_made_again() {
     node.start();
     node.wait_mounted("default/a");
     assert_eq!(node.pod_mounts().len(), 1);
-}
-
-/// A process that stands in a folder of the node.
-struct Squatter(Child);
-
-impl Squatter {
-    fn in_folder(node: &Node, folder: &Path) -> Self {
-        let mut child = node
-            .inside("sh")
-            .args(["-euc", "cd \"$1\"; echo in; exec cat", "sh", folder.to_str().unwrap()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = [0; 3];
-        child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-        Self(child)
-    }
-}
-
-impl Drop for Squatter {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -14,4 +14,5 @@ mod data;
 mod hung;
 mod orders;
 mod orphans;
+mod squatter;
 mod stats;
