@@ -116,12 +116,14 @@ impl<'a> Giving<'a> {
 
     /// Counts one, and tells the caller from time to time.
     fn count(&self, changed: bool) {
-        if changed {
-            self.changed.fetch_add(1, Ordering::Relaxed);
-        }
         let visited = self.visited.fetch_add(1, Ordering::Relaxed) + 1;
+        if changed {
+            self.changed.fetch_add(1, Ordering::Release);
+        }
         if visited.is_multiple_of(PROGRESS_FILES) {
-            (self.progress)(OwnershipProgress { visited, changed: self.changed.load(Ordering::Relaxed) });
+            // In this order, for other threads count on meanwhile: what is told as changed was visited.
+            let changed = self.changed.load(Ordering::Acquire);
+            (self.progress)(OwnershipProgress { visited: self.visited.load(Ordering::Relaxed), changed });
         }
     }
 

@@ -66,6 +66,7 @@ pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
                 lock(&walk.queue).workers -= 1;
             }
         }
+        let _over = OverIfItPanics(&walk);
         let mut first = Vec::new();
         walk.list(&root, &fd, &mut first);
         walk.work(first);
@@ -136,9 +137,24 @@ struct Walk<'a, V> {
     wake: Condvar,
 }
 
+/// Ends the walk if its thread panics, for the others would wait for it without end, and the panic for them.
+struct OverIfItPanics<'a, 'v, V>(&'a Walk<'v, V>);
+
+impl<V> Drop for OverIfItPanics<'_, '_, V> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut queue = lock(&self.0.queue);
+            queue.jobs.clear();
+            queue.done = true;
+            self.0.wake.notify_all();
+        }
+    }
+}
+
 impl<V: Visitor> Walk<'_, V> {
     /// Works until no thread has anything left.
     fn work(&self, mut jobs: Vec<Job>) {
+        let _over = OverIfItPanics(self);
         loop {
             self.share(&mut jobs);
             let Some(job) = jobs.pop().or_else(|| self.take()) else {
@@ -312,5 +328,56 @@ impl<V: Visitor> Walk<'_, V> {
             }
         }
         fd.ok_or(Errno::NOENT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+    use std::thread::ThreadId;
+
+    use super::*;
+
+    /// Panics once, on the first thread of the walk or on another.
+    struct Panics {
+        first: ThreadId,
+        on_first: bool,
+        done: AtomicBool,
+    }
+
+    impl Visitor for Panics {
+        fn folder(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+            Ok(())
+        }
+
+        fn entry(&self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {
+            let mine = (std::thread::current().id() == self.first) == self.on_first;
+            assert!(!mine || self.done.swap(true, Ordering::Relaxed), "on purpose");
+            Ok(true)
+        }
+
+        fn failed(&self, _: PathBuf, _: Errno) {}
+    }
+
+    #[test]
+    fn a_visitor_that_panics_ends_the_walk() {
+        let folder = tempfile::tempdir().unwrap();
+        for file in 0..4000 {
+            let inner = folder.path().join(format!("{}", file % 8));
+            std::fs::create_dir_all(&inner).unwrap();
+            std::fs::write(inner.join(format!("{file}")), b"").unwrap();
+        }
+        for on_first in [true, false] {
+            // The other thread may come too late to a walk this short.
+            let panicked = (0..1000).any(|_| {
+                let root = rustix::fs::open(folder.path(), FOLDER, rustix::fs::Mode::empty()).unwrap();
+                let visitor = Panics { first: std::thread::current().id(), on_first, done: AtomicBool::new(false) };
+                let ended = catch_unwind(AssertUnwindSafe(|| walk_tree(root, 2, &visitor)));
+                assert_eq!(ended.is_err(), visitor.done.into_inner());
+                ended.is_err()
+            });
+            assert!(panicked);
+        }
     }
 }
