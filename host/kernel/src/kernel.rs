@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use crate::block_devices::BlockDevices;
+use crate::driver_mounts::DriverMounts;
 use crate::error::KernelError;
 use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
@@ -48,6 +49,7 @@ pub trait Kernel:
     + SubPaths
     + Usages
     + LastResorts
+    + DriverMounts
     + Send
     + Sync
     + Debug

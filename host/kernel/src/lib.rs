@@ -11,6 +11,7 @@
 //! | [`overlays`] | folders laid on one another |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
+//! | [`driver_mounts`] | programs that mount by themselves |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
 //! | [`quotas`] | folders that cannot grow beyond a limit |
@@ -35,6 +36,7 @@
 #![deny(unsafe_code)]
 
 pub mod block_devices;
+pub mod driver_mounts;
 pub mod error;
 pub mod filesystems;
 pub mod handle;
@@ -57,6 +59,7 @@ pub mod types;
 pub mod usage;
 
 pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
+pub use driver_mounts::DriverMounts;
 pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};

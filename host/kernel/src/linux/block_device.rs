@@ -100,7 +100,7 @@ impl LinuxKernel {
         self.device_behind(node, &source.label)
     }
 
-    fn device_behind(&self, node: OwnedFd, shown: &Path) -> Result<BlockDevice> {
+    pub(super) fn device_behind(&self, node: OwnedFd, shown: &Path) -> Result<BlockDevice> {
         let failed = |errno| KernelError::failed(Step::OpenDevice, text(shown), errno);
         let seen = look_closer(&node, "", self.ids()).map_err(failed)?;
         if seen.file_type() != FileType::BlockDevice {

@@ -1,5 +1,6 @@
 //! Which mounts there are. `listmount` and `statmount` where the kernel tells all we want (Linux 6.13), `mountinfo` elsewhere.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -28,6 +29,8 @@ pub(super) enum Inspection {
     MountInfo,
 }
 
+/// What stands for the root of the namespace where mounts below one are listed.
+const EVERY_MOUNT: u64 = u64::MAX;
 /// Ids fetched by one call: 32 KiB of them.
 const IDS_PER_CALL: usize = 4096;
 /// What a mount's answer usually fits into, and what it never exceeds, in bytes.
@@ -165,6 +168,32 @@ fn read_mountinfo() -> std::result::Result<Vec<MountInfo>, Errno> {
 }
 
 impl LinuxKernel {
+    /// The ids of every mount of this process's namespace.
+    pub(super) fn all_ids(&self) -> std::result::Result<Vec<u64>, Errno> {
+        match self.inspection {
+            Inspection::StatMount => ids_below(EVERY_MOUNT),
+            Inspection::MountInfo => Ok(read_mountinfo()?.into_iter().map(|mount| mount.id.0).collect()),
+        }
+    }
+
+    /// Every mount of this process's namespace that is none of these, by its absolute mount point.
+    pub(super) fn others(&self, known: &BTreeSet<MountId>) -> std::result::Result<Vec<MountInfo>, Errno> {
+        let mut found = match self.inspection {
+            Inspection::StatMount => {
+                let mut ids = ids_below(EVERY_MOUNT)?;
+                ids.retain(|id| !known.contains(&MountId(*id)));
+                stat_all(&ids, |mount| Some(mount))?
+            }
+            Inspection::MountInfo => {
+                let mut all = read_mountinfo()?;
+                all.retain(|mount| !known.contains(&mount.id));
+                all
+            }
+        };
+        found.sort_by_key(|mount| mount.id);
+        Ok(found)
+    }
+
     pub(super) fn mount_info_at(&self, folder: &Directory, name: &OsStr) -> Result<Option<MountInfo>> {
         check_name(name)?;
         let shown = label(&folder.label, name);
@@ -202,7 +231,7 @@ impl LinuxKernel {
         let mut found = match self.inspection {
             Inspection::StatMount => {
                 let seen = look(folder, "", IdKind::Unique)?;
-                stat_all(&ids_below(seen.mount_id())?, &base)?
+                stat_all(&ids_below(seen.mount_id())?, |mount| relative_to(&base, mount))?
             }
             Inspection::MountInfo => {
                 read_mountinfo()?.into_iter().filter_map(|mount| relative_to(&base, mount)).collect()
@@ -213,12 +242,12 @@ impl LinuxKernel {
     }
 }
 
-fn stat_all(ids: &[u64], base: &Path) -> std::result::Result<Vec<MountInfo>, Errno> {
+fn stat_all(ids: &[u64], keep: impl Fn(MountInfo) -> Option<MountInfo>) -> std::result::Result<Vec<MountInfo>, Errno> {
     let mut answer = Answer::new();
     let mut found = Vec::new();
     for id in ids {
         match answer.ask(*id) {
-            Ok(()) => found.extend(relative_to(base, answer.mount())),
+            Ok(()) => found.extend(keep(answer.mount())),
             // Unmounted since it was listed.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),

@@ -18,6 +18,7 @@
 //! | `detach_tree` | unmounting all that stands in a folder |
 //! | `quota` | folders that cannot grow beyond a limit |
 //! | `usage` | how full volumes are |
+//! | `driver_mounts` | programs that mount by themselves |
 //! | `last_resorts` | servers that do not answer; hearing of changes of mounts |
 //! | `tree` | walking whole trees on several threads |
 //! | `ownership` | a volume's group and modes |
@@ -42,6 +43,7 @@ mod block_device;
 mod detach;
 mod detach_tree;
 mod device_map;
+mod driver_mounts;
 mod files;
 mod filesystem;
 mod filesystem_mount;

@@ -20,6 +20,7 @@
 //! | `devices` | block devices and what lies on them |
 //! | `block_devices`, `loop_devices`, `filesystems` | the parts of the trait about them |
 //! | `disks` | what a test does to devices |
+//! | `driver_mounts` | programs that mount by themselves |
 //! | `faults` | steps that fail on order |
 //! | `machine` | what a test does and sees on the machine |
 //!
@@ -29,6 +30,7 @@
 mod block_devices;
 mod devices;
 pub mod disks;
+mod driver_mounts;
 mod faults;
 mod filesystems;
 mod folders;

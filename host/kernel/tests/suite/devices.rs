@@ -107,3 +107,19 @@ pub fn what_is_no_block_device_is_refused(world: &dyn World) {
     let error = house.kernel.device_size(&device).unwrap_err();
     assert!(matches!(error, KernelError::DeviceGone { .. }), "a node with nothing behind it: {error:?}");
 }
+
+pub fn a_device_that_a_driver_shows_is_opened(world: &dyn World) {
+    let house = House::new(world);
+    let (_image, disk) = house.disk("image", MIB);
+    assert!(house.kernel.device_at(&house.root, name("shown")).unwrap().is_none());
+    house.kernel.map_device(&disk, &house.root, name("shown")).unwrap();
+    let shown = house.kernel.device_at(&house.root, name("shown")).unwrap().unwrap();
+    assert_eq!(shown.number(), disk.number());
+    assert_eq!(house.kernel.device_size(&shown).unwrap(), MIB);
+    drop(shown);
+    house.kernel.clear_place(&house.root, name("shown")).unwrap();
+    world.add_symlink(&house.at("link"), disk.path());
+    assert!(matches!(house.kernel.device_at(&house.root, name("link")), Err(KernelError::SymbolicLink { .. })));
+    world.write(&house.at("file"), b"").unwrap();
+    assert!(matches!(house.kernel.device_at(&house.root, name("file")), Err(KernelError::WrongType { .. })));
+}

@@ -1,6 +1,7 @@
 //! One suite for every kernel: a case is a function of a [`World`], and asserts only what a user of the machine would notice.
 
 pub mod devices;
+pub mod drivers;
 pub mod files;
 pub mod filesystems;
 pub mod folders;
@@ -266,6 +267,11 @@ macro_rules! all_cases {
             quotas {
                 where_there_are_no_quotas_nothing_is_made,
             }
+            drivers {
+                a_folder_tells_its_path_until_it_is_removed,
+                mounts_that_appear_are_told_apart,
+                what_a_driver_left_is_cleared_unless_it_is_data,
+            }
             usage {
                 a_file_system_tells_how_full_it_is,
                 files_are_added_up_on_one_file_system,
@@ -303,6 +309,7 @@ macro_rules! device_cases {
                 a_mapping_is_never_taken_for_another_device,
                 a_link_leads_to_the_device_and_is_replaced_whole,
                 a_pinned_device_can_not_go,
+                a_device_that_a_driver_shows_is_opened,
                 what_is_no_block_device_is_refused,
             }
             quotas {

@@ -1,0 +1,47 @@
+//! What a driver outside is told and did: programs that mount in the host's stead know paths, not handles.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use crate::block_devices::BlockDevice;
+use crate::handle::Directory;
+use crate::kernel::Result;
+use crate::types::{MountId, MountInfo};
+
+/// Primitives around a program that mounts by itself.
+///
+/// # Guarantees
+/// As [`crate::Kernel`]. None of them follows a symbolic link or asks a server.
+pub trait DriverMounts {
+    /// The folder's path as this process sees it now.
+    ///
+    /// # Errors
+    /// `Failed`; `NotFound` if the folder was removed.
+    fn absolute_path(&self, directory: &Directory) -> Result<PathBuf>;
+
+    /// The ids of all mounts that this process sees. Much quicker than asking what they are.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn mount_ids(&self) -> Result<BTreeSet<MountId>>;
+
+    /// The mounts that this process sees and that are none of these, in the order of their ids, each with its absolute mount point.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>>;
+
+    /// The block device whose node stands at a name, bound there or made there; none if nothing stands there.
+    ///
+    /// # Errors
+    /// `SymbolicLink`, `WrongType` if it is something else; `Failed`.
+    fn device_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<BlockDevice>>;
+
+    /// Removes what stands at a name unless it holds data: every mount, then an empty folder, an empty file, a device's node. Nothing
+    /// there: done.
+    ///
+    /// # Errors
+    /// `NotEmpty` if it holds data; `WrongType` for a symbolic link, a socket, a pipe; `Failed` (`Busy`) if something uses a mount of it.
+    fn clear_place(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+}
