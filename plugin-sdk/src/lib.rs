@@ -73,7 +73,7 @@
 //!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
-//!    [`image_files`], [`overlays`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`files`] and those of [`objects`] need a grant.
+//!    [`image_files`], [`overlays`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -97,6 +97,7 @@ pub mod block_devices;
 mod capabilities;
 mod describe;
 mod devices;
+pub mod driver_mounts;
 mod error;
 pub mod events;
 pub mod file_set;
@@ -158,7 +159,7 @@ pub mod prelude {
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
         Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
-        TargetState, Volume, VolumePlugin, block_devices, events, export_plugin, filesystems, host_paths, id_maps,
-        image_files, log, loop_devices, node, overlays, quotas, quoted,
+        TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin, filesystems,
+        host_paths, id_maps, image_files, log, loop_devices, node, overlays, quotas, quoted,
     };
 }

@@ -27,6 +27,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "secrets",
     "service-account-tokens",
     "cluster-trust-bundles",
+    "driver-mounts",
 ];
 /// Interfaces that every plugin must export.
 pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "mounter"];

@@ -22,6 +22,8 @@ wasmtime::component::bindgen!({
         "volhost:plugin/config-maps.config-map": crate::host::ConfigMap,
         "volhost:plugin/secrets.secret": crate::host::Secret,
         "volhost:plugin/devices.block-device": crate::host::BlockDevice,
+        "volhost:plugin/driver-mounts.driver-place": crate::host::DriverPlace,
+        "volhost:plugin/driver-mounts.device-place": crate::host::DevicePlace,
         "volhost:plugin/devices.attachment": crate::host::AttachmentHandle,
     },
 });

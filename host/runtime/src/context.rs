@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,17 @@ pub struct CallContext {
     pub deadline: Duration,
     /// Where the call stands, for others to read.
     pub progress: Arc<Progress>,
+    /// Where a driver outside makes devices of the call's volume appear; none for a call about no device.
+    pub device_places: Option<DevicePlaces>,
+}
+
+/// The folder of a volume in which a driver outside stages devices and makes them appear.
+#[derive(Debug, Clone)]
+pub struct DevicePlaces {
+    /// The host's root folder.
+    pub root: Arc<Directory>,
+    /// The folder, below the root; made when it is needed.
+    pub folder: PathBuf,
 }
 
 impl CallContext {
@@ -88,6 +100,7 @@ impl CallContext {
             sink: Arc::new(HostLog),
             deadline,
             progress: Arc::new(Progress::default()),
+            device_places: None,
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Private folders: what a volume of a pod keeps on the host's disk beside what the pod sees.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError, MountSource};
+use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError, MountSource};
 
 /// The mode of the folders above.
 const PARENT_MODE: u32 = 0o750;
 /// Nobody but the host enters a private folder by its path.
 const MODE: u32 = 0o700;
+/// Nor reads a file in it.
+const FILE_MODE: u32 = 0o600;
 
 /// Where the private folder of a volume is, or would be.
 #[derive(Debug, Clone)]
@@ -30,6 +32,29 @@ impl PrivateFolder {
     pub fn make(&self, kernel: &dyn Kernel) -> Result<MountSource, KernelError> {
         let parent = kernel.make_dirs(&self.root, &self.parent, PARENT_MODE)?;
         kernel.source(&kernel.make_dirs(&parent, Path::new(&self.name), MODE)?)
+    }
+
+    /// Puts a file into the folder, at once and whole; the folder is made unless it is there. It outlives the process, and on a disk
+    /// usually the machine.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn write(&self, kernel: &dyn Kernel, name: &OsStr, bytes: &[u8]) -> Result<(), KernelError> {
+        let parent = kernel.make_dirs(&self.root, &self.parent, PARENT_MODE)?;
+        let folder = kernel.make_dirs(&parent, Path::new(&self.name), MODE)?;
+        kernel.write_atomic(&folder, name, bytes, FILE_MODE, Durability::Process)
+    }
+
+    /// What is in a file of the folder; none when there is no such file.
+    ///
+    /// # Errors
+    /// As the kernel says; `TooLarge` beyond `limit` bytes.
+    pub fn read(&self, kernel: &dyn Kernel, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>, KernelError> {
+        match kernel.walk(&self.root, &self.parent.join(&self.name)) {
+            Ok(folder) => kernel.read_file(&folder, name, limit),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes the folder and all that is in it. Nothing there: done. Repeat it after an error; it goes on with what is left.

@@ -2,6 +2,7 @@
 
 pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, quotas, tmpfs, write_log};
 pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesystems, loop_devices};
+pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
 pub(crate) use super::identity::{Description, Identity, Measurement};
 pub(crate) use super::layers::{image_files, overlays};
@@ -11,6 +12,7 @@ pub(crate) use super::pod::Pod;
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;
 
+use crate::driver_mounts::{Found, Leaf};
 use crate::error::Error;
 use crate::mounts::TargetState;
 
@@ -22,4 +24,14 @@ pub(crate) fn error_in(error: Error) -> Error {
 /// The double speaks the author's states already.
 pub(crate) fn target_state(state: TargetState) -> TargetState {
     state
+}
+
+/// The double speaks the author's words already.
+pub(crate) fn leaf_out(leaf: Leaf) -> Leaf {
+    leaf
+}
+
+/// The double speaks the author's words already.
+pub(crate) fn found_in(found: Found) -> Found {
+    found
 }

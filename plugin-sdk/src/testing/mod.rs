@@ -27,6 +27,7 @@
 mod clients;
 mod devices;
 pub(crate) mod double;
+mod drivers;
 pub(crate) mod files;
 mod host;
 mod host_devices;
@@ -42,6 +43,7 @@ mod world;
 
 pub use clients::{TestEvent, TestLine};
 pub use devices::{TestAttachment, TestDisk};
+pub use drivers::TestDriver;
 pub use files::{TestFile, TestPayload};
 pub use host::TestHost;
 pub use identity::{TestDescription, TestIdentity, TestMeasurement};

@@ -55,11 +55,11 @@ impl MountTarget {
         (self.pod_uid.clone(), self.spec_name.clone())
     }
 
-    fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<Standing> {
         self.world.borrow().targets.get(&self.key()).cloned()
     }
 
-    fn put(&self, standing: Option<Standing>) {
+    pub(super) fn put(&self, standing: Option<Standing>) {
         let mut world = self.world.borrow_mut();
         match standing {
             Some(standing) => world.targets.insert(self.key(), standing),

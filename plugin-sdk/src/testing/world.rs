@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::clients::{TestEvent, TestLine};
 use super::devices::Devices;
+use super::drivers::Driven;
 use super::objects::Objects;
 use super::target::Standing;
 use super::tree::Tree;
@@ -26,6 +27,13 @@ pub const CALLS: &[&str] = &[
     "delete-folder",
     "detach",
     "device-mount",
+    "device-place.clear",
+    "device-place.device",
+    "driver-mounts.keep-note",
+    "driver-mounts.note",
+    "driver-mounts.prepare",
+    "driver-mounts.prepare-device",
+    "driver-place.take-over",
     "filesystems.mount",
     "format",
     "group",
@@ -85,6 +93,8 @@ pub(crate) struct World {
     /// The config maps and their like.
     pub(crate) objects: Objects,
     pub(crate) devices: Devices,
+    /// What drivers outside did.
+    pub(crate) driven: Driven,
     /// The groups that what stands at targets was given to.
     pub(crate) groups: BTreeMap<(String, String), u32>,
     /// Mounts that exist and are not attached.
@@ -121,6 +131,7 @@ impl World {
             targets: BTreeMap::new(),
             objects: Objects::default(),
             devices: Devices::default(),
+            driven: Driven::default(),
             groups: BTreeMap::new(),
             detached: 0,
             faults: Vec::new(),

@@ -50,6 +50,7 @@ macro_rules! capability {
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
                     "volhost:plugin/quotas@0.1.0": crate::wasm::bindings::volhost::plugin::quotas,
+                    "volhost:plugin/driver-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::driver_mounts,
                 },
             });
         }
@@ -79,16 +80,18 @@ capability!(
 );
 
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
+pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    block_devices, cluster_trust_bundles, config_maps, events, files, filesystems, host_paths, huge_pages, id_maps,
-    image_files, loop_devices, node, overlays, quotas, secrets, service_account_tokens, tmpfs,
+    block_devices, cluster_trust_bundles, config_maps, driver_mounts, events, files, filesystems, host_paths,
+    huge_pages, id_maps, image_files, loop_devices, node, overlays, quotas, secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};
 
+use crate::driver_mounts::{Found, Leaf};
 use crate::error::{Error, OtherError};
 use crate::log::Level;
 use crate::mounts::TargetState;
@@ -133,6 +136,22 @@ pub fn target_state(state: mounts::TargetState) -> TargetState {
         mounts::TargetState::Absent => TargetState::Absent,
         mounts::TargetState::Plain => TargetState::Plain,
         mounts::TargetState::Mounted => TargetState::Mounted,
+    }
+}
+
+/// What a driver is to find.
+pub fn leaf_out(leaf: Leaf) -> driver_mounts::Leaf {
+    match leaf {
+        Leaf::Absent => driver_mounts::Leaf::Absent,
+        Leaf::Folder => driver_mounts::Leaf::Folder,
+    }
+}
+
+/// What was found after a driver.
+pub fn found_in(found: driver_mounts::Found) -> Found {
+    match found {
+        driver_mounts::Found::NewMount => Found::NewMount,
+        driver_mounts::Found::SameMount => Found::SameMount,
     }
 }
 

@@ -49,6 +49,7 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
         sink: Arc::new(Silent),
         deadline: Duration::from_secs(10),
         progress: Arc::new(Progress::default()),
+        device_places: None,
     };
     let one = |_| {
         let begun = Instant::now();

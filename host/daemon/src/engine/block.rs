@@ -9,7 +9,7 @@ use volhost_core::{DeviceReport, Operation};
 use volhost_kernel::{BlockDevice, Detach, KernelError};
 use volhost_model::names::PodUid;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, Capability};
+use volhost_runtime::{CallContext, Capability, DevicePlaces};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
@@ -27,6 +27,7 @@ impl Workshop {
             record.device_mountable = true;
             record.attachable |= operation.attachable;
         });
+        let call = &self.about_device(operation, call);
         let outcome = plugin.set_up_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
@@ -96,6 +97,7 @@ impl Workshop {
         let plugin = self.tear_down_plugin(operation, Some(pod));
         if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::BlockMapper)) {
             let volume = layout::volume_name(&operation.plugin, &operation.volume);
+            let call = &self.about_device(operation, call);
             let outcome = plugin.unmap_pod_device(call, volume, pod);
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| {
@@ -136,10 +138,12 @@ impl Workshop {
         let plugin = self.tear_down_plugin(operation, None);
         if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::BlockMapper)) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
+            let call = &self.about_device(operation, call);
             let outcome = plugin.tear_down_device(call, name);
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
         }
+        self.clear_driver_places(operation).map_err(failed)?;
         if let Some(path) = record.and_then(|record| record.device) {
             self.check_not_in_use("UnmapDevice.CheckDevice", &path)?;
         }
@@ -147,6 +151,25 @@ impl Workshop {
             self.forget_volume_folder(parent, name);
         }
         self.device_is_gone(operation);
+        Ok(())
+    }
+
+    /// The surroundings of a call about the operation's device: a driver outside may have a part in it.
+    fn about_device(&self, operation: &Operation, call: &CallContext) -> CallContext {
+        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
+        CallContext { device_places: Some(DevicePlaces { root: Arc::clone(&self.root), folder }), ..call.clone() }
+    }
+
+    /// Removes what a driver outside left at the places that it was given for the device. Data stays, and is an error.
+    fn clear_driver_places(&self, operation: &Operation) -> Result<(), KernelError> {
+        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
+        let Some(places) = self.open_if_there(&folder)? else { return Ok(()) };
+        for name in self.kernel.names(&places)? {
+            self.kernel.clear_place(&places, &name)?;
+        }
+        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
+            self.forget_volume_folder(parent, name);
+        }
         Ok(())
     }
 }

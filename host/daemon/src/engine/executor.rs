@@ -151,6 +151,7 @@ impl Executor {
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,
+            device_places: None,
         };
         let (id, width) = (operation.id, self.lane_width);
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));

@@ -7,6 +7,7 @@
 //! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a pod's volume keeps beside what the pod sees: an overlay's top
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
+//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/lock                                          held by the running volhost
 //! ```
@@ -28,6 +29,8 @@ pub const VOLUME_DEVICES: &str = "volumeDevices";
 pub const SUB_PATHS: &str = "volume-subpaths";
 /// The private folders of a pod's volumes.
 pub const PRIVATE: &str = "plugins";
+/// The folder of a plugin's places for devices that drivers outside make appear.
+pub const DRIVER_DEVICES: &str = "driverDevices";
 /// The folder of what plugins have on the node.
 pub const PLUGINS: &str = "plugins";
 /// The folder of a plugin's mounts for the node.
@@ -78,6 +81,11 @@ pub fn mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
 /// The folder of a volume's devices for pods, below the root.
 pub fn map_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(VOLUME_DEVICES).join(volume_folder(plugin, volume))
+}
+
+/// The folder of the places where a driver outside stages a volume's device or makes it appear, below the root.
+pub fn driver_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(DRIVER_DEVICES).join(volume_folder(plugin, volume))
 }
 
 /// The plugin's own name for a volume.

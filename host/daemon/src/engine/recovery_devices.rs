@@ -108,7 +108,7 @@ impl FoundDevices {
 }
 
 impl Workshop {
-    /// Reads the records of the node's volumes, and looks through `plugins/*/*/mounts/*` and `plugins/*/*/volumeDevices/*`. Empty folders
+    /// Reads the records of the node's volumes, and looks through `plugins/*/*/mounts/*`, `plugins/*/*/volumeDevices/*` and `plugins/*/*/driverDevices/*`. Empty folders
     /// of volumes without a record are removed: a restarted machine leaves them.
     pub(super) fn recover_devices(&self, found: &mut Recovery) -> FoundDevices {
         let mut devices = FoundDevices::default();
@@ -133,6 +133,7 @@ impl Workshop {
                 };
                 self.recover_mounts(&plugin, &of_plugin.join(layout::MOUNTS), &mut devices, found);
                 self.recover_maps(&plugin, &of_plugin.join(layout::VOLUME_DEVICES), &mut devices, found);
+                self.recover_driver_places(&plugin, &of_plugin.join(layout::DRIVER_DEVICES), &mut devices, found);
             }
         }
         devices
@@ -159,17 +160,38 @@ impl Workshop {
     fn recover_maps(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
         for (volume, path) in self.volumes_in(plugin, path, found) {
             match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
-                Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => {
-                    if let (Some(parent), Some(name)) = (path.parent(), path.file_name()) {
-                        self.forget_volume_folder(parent, name);
-                    }
-                }
+                Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
                 Ok(names) => {
                     let pods = names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok());
                     devices.of_folder(plugin, volume).pods.extend(pods);
                 }
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
+        }
+    }
+
+    /// A driver outside may have staged what it was given a place for.
+    fn recover_driver_places(
+        &self,
+        plugin: &PluginName,
+        path: &Path,
+        devices: &mut FoundDevices,
+        found: &mut Recovery,
+    ) {
+        for (volume, path) in self.volumes_in(plugin, path, found) {
+            match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
+                Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
+                Ok(_) => {
+                    devices.of_folder(plugin, volume);
+                }
+                Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
+    }
+
+    fn forget_empty(&self, folder: &Path) {
+        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
+            self.forget_volume_folder(parent, name);
         }
     }
 

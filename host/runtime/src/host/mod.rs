@@ -5,6 +5,7 @@
 
 mod block_devices;
 mod devices;
+mod driver_mounts;
 mod error;
 mod events;
 mod files;
@@ -29,12 +30,13 @@ mod volumes;
 pub use error::HostError;
 pub(crate) use state::State;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use volhost_kernel::MountId;
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::context::{Attachment, Target};
+use crate::context::{Attachment, Place, Target};
 use crate::measure::Measured;
 use crate::objects::KeyedObject;
 
@@ -115,6 +117,22 @@ pub struct DetachedMount(pub(crate) volhost_kernel::DetachedMount);
 /// A block device, as a plugin sees it.
 #[derive(Debug)]
 pub struct BlockDevice(pub(crate) Arc<volhost_kernel::BlockDevice>);
+
+/// Where a driver outside is to mount, and what was mounted before.
+#[derive(Debug)]
+pub struct DriverPlace {
+    pub(crate) target: Arc<Target>,
+    pub(crate) path: String,
+    pub(crate) before: Option<MountId>,
+    pub(crate) known: BTreeSet<MountId>,
+}
+
+/// Where a driver outside is to make a device appear.
+#[derive(Debug)]
+pub struct DevicePlace {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+}
 
 /// An attached volume, as a plugin sees it.
 #[derive(Debug)]

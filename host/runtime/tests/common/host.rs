@@ -144,6 +144,7 @@ impl Host {
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),
+            device_places: None,
         }
     }
 

@@ -1,0 +1,180 @@
+//! `driver-mounts`: paths for drivers outside, and the look at what they did there.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use volhost_kernel::{Directory, Entry, Kernel, MountInfo};
+use wasmtime::component::Resource;
+
+use super::mounts::dropped;
+use super::{BlockDevice, DevicePlace, DriverPlace, HostError, MountTarget, State};
+use crate::bindings::volhost::plugin::driver_mounts::{Found, Host, HostDevicePlace, HostDriverPlace, Leaf};
+use crate::bindings::volhost::plugin::types;
+use crate::context::{Place, Target};
+use crate::private::PrivateFolder;
+
+/// The mode of the folders that a driver finds, as the kubelet's.
+const FOLDER_MODE: u32 = 0o750;
+/// How many of the mounts that appeared elsewhere a message names.
+const NAMED: usize = 3;
+
+/// The file with a volume's note, in its private folder.
+const NOTE: &str = ".volhost-note";
+/// The longest note, in bytes.
+const NOTE_BYTES: usize = 4096;
+
+fn private_of(target: &Target) -> Result<&PrivateFolder, HostError> {
+    target
+        .private
+        .as_ref()
+        .ok_or_else(|| HostError::Plugin(types::Error::Unsupported("the node's own place keeps no note".to_owned())))
+}
+
+/// The path of a name in a folder, for a program.
+fn path_of(kernel: &dyn Kernel, parent: &Directory, name: &OsStr) -> Result<String, HostError> {
+    let path = kernel.absolute_path(parent)?.join(name);
+    path.into_os_string().into_string().map_err(|path| {
+        let text = format!("{} is not UTF-8, and a driver can only be told a path that is", Path::new(&path).display());
+        HostError::Plugin(types::Error::Unsupported(text))
+    })
+}
+
+/// Puts at a place what the driver is to find. What stands there already stays if it may.
+fn make_ready(kernel: &dyn Kernel, parent: &Directory, name: &OsStr, leaf: Leaf) -> Result<Entry, HostError> {
+    let entry = kernel.entry(parent, name)?;
+    match (entry, leaf) {
+        (Entry::Mount(_), _) | (Entry::Absent, Leaf::Absent) | (Entry::Folder, Leaf::Folder) => {}
+        (_, Leaf::Absent) => kernel.clear_place(parent, name)?,
+        (_, Leaf::Folder) => kernel.make_folder(parent, name, FOLDER_MODE, None)?,
+    }
+    Ok(entry)
+}
+
+/// Why a place that a driver says it has mounted at holds no mount.
+fn nothing_mounted(path: &str, entry: Entry, appeared: &[MountInfo]) -> types::Error {
+    let below: Vec<&MountInfo> = appeared.iter().filter(|mount| mount.point.starts_with(path)).collect();
+    if let Some(mount) = below.first() {
+        let text = format!(
+            "the driver has mounted {} at {}, which is below {path} and not at it",
+            mount.fs_type,
+            mount.point.display()
+        );
+        return types::Error::Conflict(text);
+    }
+    let stands = match entry {
+        Entry::Absent => "nothing stands there",
+        Entry::Folder => "a plain folder stands there",
+        Entry::File => "a file stands there",
+        Entry::Symlink => "a symbolic link stands there",
+        Entry::Other | Entry::Mount(_) => "something else stands there",
+    };
+    let named: Vec<String> =
+        appeared.iter().take(NAMED).map(|mount| format!("{} at {}", mount.fs_type, mount.point.display())).collect();
+    let elsewhere = match appeared.len() {
+        0 => String::new(),
+        count if count > NAMED => {
+            format!("; meanwhile appeared elsewhere: {} and {} more", named.join(", "), count.saturating_sub(NAMED))
+        }
+        _ => format!("; meanwhile appeared elsewhere: {}", named.join(", ")),
+    };
+    types::Error::NotFound(format!("the driver has mounted nothing at {path}: {stands}{elsewhere}"))
+}
+
+impl Host for State {
+    fn prepare(&mut self, target: Resource<MountTarget>, leaf: Leaf) -> Result<Resource<DriverPlace>, HostError> {
+        self.change("driver-mounts.prepare", |state| {
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            let entry = make_ready(&*state.kernel, &target.parent, &target.name, leaf)?;
+            let before = if let Entry::Mount(id) = entry { Some(id) } else { None };
+            let path = path_of(&*state.kernel, &target.parent, &target.name)?;
+            let known = state.kernel.mount_ids()?;
+            Ok(state.push(DriverPlace { target, path, before, known })?)
+        })
+    }
+
+    fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {
+        self.change("driver-mounts.keep-note", |state| {
+            if note.len() > NOTE_BYTES {
+                let text = format!("a note has {NOTE_BYTES} bytes at most, and this one has {}", note.len());
+                return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
+            }
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            Ok(private_of(&target)?.write(&*state.kernel, OsStr::new(NOTE), note.as_bytes())?)
+        })
+    }
+
+    fn note(&mut self, target: Resource<MountTarget>) -> Result<Option<String>, HostError> {
+        self.step("driver-mounts.note", |state| {
+            let target = Arc::clone(&state.table.get(&target)?.0);
+            let Some(private) = &target.private else { return Ok(None) };
+            let bytes = private.read(&*state.kernel, OsStr::new(NOTE), NOTE_BYTES)?;
+            // A note that is none is no note: the volume is then taken away as one without.
+            Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
+        })
+    }
+
+    fn prepare_device(&mut self, name: String, leaf: Leaf) -> Result<Resource<DevicePlace>, HostError> {
+        let Some(places) = self.context.device_places.clone() else {
+            let text = "a device has a place for its driver only in the functions of block-mapper".to_owned();
+            return Err(HostError::Plugin(types::Error::Unsupported(text)));
+        };
+        self.change("driver-mounts.prepare-device", |state| {
+            let parent = state.kernel.make_dirs(&places.root, &places.folder, FOLDER_MODE)?;
+            let place = Place { parent, name: name.into() };
+            make_ready(&*state.kernel, &place.parent, &place.name, leaf)?;
+            let path = path_of(&*state.kernel, &place.parent, &place.name)?;
+            Ok(state.push(DevicePlace { place, path })?)
+        })
+    }
+}
+
+impl HostDriverPlace for State {
+    fn path(&mut self, place: Resource<DriverPlace>) -> wasmtime::Result<String> {
+        self.count()?;
+        Ok(self.table.get(&place)?.path.clone())
+    }
+
+    fn take_over(&mut self, place: Resource<DriverPlace>) -> Result<Found, HostError> {
+        self.step("driver-place.take-over", |state| {
+            let place = state.table.get(&place)?;
+            let target = &place.target;
+            let entry = state.kernel.entry(&target.parent, &target.name)?;
+            let Entry::Mount(id) = entry else {
+                let appeared = state.kernel.mounts_besides(&place.known)?;
+                return Err(HostError::Plugin(nothing_mounted(&place.path, entry, &appeared)));
+            };
+            Ok(if place.before == Some(id) { Found::SameMount } else { Found::NewMount })
+        })
+    }
+
+    fn drop(&mut self, place: Resource<DriverPlace>) -> wasmtime::Result<()> {
+        dropped(self, place)
+    }
+}
+
+impl HostDevicePlace for State {
+    fn path(&mut self, place: Resource<DevicePlace>) -> wasmtime::Result<String> {
+        self.count()?;
+        Ok(self.table.get(&place)?.path.clone())
+    }
+
+    fn device(&mut self, place: Resource<DevicePlace>) -> Result<Option<Resource<BlockDevice>>, HostError> {
+        self.step("device-place.device", |state| {
+            let Place { parent, name } = &state.table.get(&place)?.place;
+            let device = state.kernel.device_at(parent, name)?;
+            device.map(|device| Ok(state.push(BlockDevice(Arc::new(device)))?)).transpose()
+        })
+    }
+
+    fn clear(&mut self, place: Resource<DevicePlace>) -> Result<(), HostError> {
+        self.change("device-place.clear", |state| {
+            let Place { parent, name } = &state.table.get(&place)?.place;
+            Ok(state.kernel.clear_place(parent, name)?)
+        })
+    }
+
+    fn drop(&mut self, place: Resource<DevicePlace>) -> wasmtime::Result<()> {
+        dropped(self, place)
+    }
+}

@@ -1,0 +1,127 @@
+//! Volumes that a driver outside of the sandbox mounts in the plugin's stead: the driver is told a path, mounts there, and the host looks at
+//! what it did.
+//!
+//! A plugin that calls one of these needs the grant `driver-mounts`; one that calls none does not ask for it. What a driver leaves
+//! mounted, [`MountTarget::detach`] takes away.
+
+use std::fmt;
+
+use crate::backend;
+use crate::devices::BlockDevice;
+use crate::error::Result;
+use crate::mounts::MountTarget;
+
+/// What the driver is to find at the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaf {
+    /// Nothing: the driver makes what it mounts on.
+    Absent,
+    /// A folder, with mode 0750 if the host makes it.
+    Folder,
+}
+
+/// What the host found at a place after the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A mount that was not there when the place was prepared.
+    NewMount,
+    /// The mount that was there already.
+    SameMount,
+}
+
+/// A mount target that a driver is to mount at.
+pub struct DriverPlace(backend::DriverPlace);
+
+impl DriverPlace {
+    /// Its absolute path on the host, for the driver.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.0.path()
+    }
+
+    /// Looks at the place after the driver has said that it is done. May be asked again.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when nothing is mounted there: the text says what stands there instead, and which mounts have
+    /// appeared elsewhere. [`Conflict`](crate::Error::Conflict) when a mount has appeared below the place and not at it.
+    pub fn take_over(&self) -> Result<Found> {
+        self.0.take_over().map(backend::found_in).map_err(backend::error_in)
+    }
+}
+
+impl fmt::Debug for DriverPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DriverPlace({})", self.path())
+    }
+}
+
+/// Prepares the target's place and notes what is mounted on the node. A mount that stands there is left alone. With [`Leaf::Absent`], an
+/// empty folder or file that stands there is removed.
+///
+/// # Errors
+/// [`Conflict`](crate::Error::Conflict) when data is in the way; else as the kernel says.
+pub fn prepare(target: &MountTarget<'_>, leaf: Leaf) -> Result<DriverPlace> {
+    backend::driver_mounts::prepare(target.handle(), backend::leaf_out(leaf))
+        .map(DriverPlace)
+        .map_err(backend::error_in)
+}
+
+/// Keeps a few words with a pod's volume for its tear-down, in place of those kept before: which driver has it, and under what name. Never a
+/// secret. To be called before the driver is: whatever ends the call, [`note`] has them until the volume has been torn down.
+///
+/// # Errors
+/// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes, [`Unsupported`](crate::Error::Unsupported) at the node's own place;
+/// else as the kernel says.
+pub fn keep_note(target: &MountTarget<'_>, note: &str) -> Result<()> {
+    backend::driver_mounts::keep_note(target.handle(), note).map_err(backend::error_in)
+}
+
+/// The words kept with the pod's volume; none when there are none.
+///
+/// # Errors
+/// As the kernel says.
+pub fn note(target: &MountTarget<'_>) -> Result<Option<String>> {
+    backend::driver_mounts::note(target.handle()).map_err(backend::error_in)
+}
+
+/// A place of the volume's own where a driver stages a device or makes it appear.
+pub struct DevicePlace(backend::DevicePlace);
+
+impl DevicePlace {
+    /// Its absolute path on the host, for the driver.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.0.path()
+    }
+
+    /// The device that stands there, as a node or as a mount of one; none when nothing stands there.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) when it is something else; a symbolic link is not followed.
+    pub fn device(&self) -> Result<Option<BlockDevice>> {
+        Ok(self.0.device().map_err(backend::error_in)?.map(BlockDevice::new))
+    }
+
+    /// Removes what a driver left: a mount, a device's node, an empty file or folder. Nothing there: done.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) when it is data, [`Busy`](crate::Error::Busy) while it is used.
+    pub fn clear(&self) -> Result<()> {
+        self.0.clear().map_err(backend::error_in)
+    }
+}
+
+impl fmt::Debug for DevicePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DevicePlace({})", self.path())
+    }
+}
+
+/// Prepares the place of this name, one path component, for the volume that the call is about. The host clears it when the volume has
+/// been torn down.
+///
+/// # Errors
+/// [`Unsupported`](crate::Error::Unsupported) in other functions than those of [`BlockMapper`](crate::BlockMapper); else as [`prepare`].
+pub fn prepare_device(name: &str, leaf: Leaf) -> Result<DevicePlace> {
+    backend::driver_mounts::prepare_device(name, backend::leaf_out(leaf)).map(DevicePlace).map_err(backend::error_in)
+}

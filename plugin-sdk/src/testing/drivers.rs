@@ -1,0 +1,184 @@
+//! Drivers outside, as the double knows them: a test plays the driver.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::devices::BlockDevice;
+use super::mount::TestMount;
+use super::target::{MountTarget, Standing, TestFolder};
+use super::world::{Shared, current};
+use crate::driver_mounts::{Found, Leaf};
+use crate::error::{Error, Result};
+
+/// Where targets stand on the double's host.
+const TARGETS: &str = "/volhost/targets";
+/// Where device places stand on the double's host.
+const DEVICES: &str = "/volhost/devices";
+
+/// What drivers did on the double's host.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    /// What stands at device places, by name: the path of a device, or nothing but a folder.
+    devices: BTreeMap<String, Option<String>>,
+    /// The notes kept with pods' volumes, by pod uid and name in the pod's folder.
+    notes: BTreeMap<(String, String), String>,
+}
+
+/// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the paths that a plugin hands to a driver.
+#[derive(Debug)]
+pub struct TestDriver;
+
+impl TestDriver {
+    /// Mounts at a path. False, and nothing done, if it is no path of a target, or a mount stands there.
+    pub fn mount(path: &str, mount: TestMount) -> bool {
+        let Some(target) = target_at(path).filter(|target| target.standing_mount().is_none()) else { return false };
+        let point = target.standing().unwrap_or_else(|| Standing::Folder(TestFolder::default()));
+        target.put(Some(Standing::Mount(mount, Box::new(point))));
+        true
+    }
+
+    /// Unmounts what stands at a path, and leaves what it stood on. False if nothing is mounted there.
+    pub fn unmount(path: &str) -> bool {
+        match target_at(path).map(|target| (target.standing(), target)) {
+            Some((Some(Standing::Mount(_, point)), target)) => {
+                target.put(Some(*point));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Loses the note kept with a pod's volume.
+    pub fn lose_note(pod_uid: &str, spec_name: &str) {
+        current().borrow_mut().driven.notes.remove(&(pod_uid.to_owned(), spec_name.to_owned()));
+    }
+
+    /// Makes a device of the host appear at a path. False if it is no path of a device's place.
+    pub fn show_device(path: &str, device: &str) -> bool {
+        let Some(name) = path.strip_prefix(DEVICES).and_then(|rest| rest.strip_prefix('/')) else { return false };
+        let world = current();
+        world.borrow_mut().driven.devices.insert(name.to_owned(), Some(device.to_owned()));
+        true
+    }
+}
+
+fn target_at(path: &str) -> Option<MountTarget> {
+    let (pod, name) = path.strip_prefix(TARGETS)?.strip_prefix('/')?.split_once('/')?;
+    let pod = if pod == "node" { "" } else { pod };
+    Some(MountTarget::new(&current(), pod, name))
+}
+
+/// A place for a driver's mount.
+#[derive(Debug)]
+pub(crate) struct DriverPlace {
+    world: Shared,
+    target: MountTarget,
+    mounted_before: bool,
+}
+
+impl DriverPlace {
+    pub(crate) fn path(&self) -> String {
+        let pod = match self.target.pod_uid() {
+            pod if pod.is_empty() => "node".to_owned(),
+            pod => pod,
+        };
+        format!("{TARGETS}/{pod}/{}", self.target.spec_name())
+    }
+
+    pub(crate) fn take_over(&self) -> Result<Found> {
+        self.world.borrow_mut().called("driver-place.take-over")?;
+        match (self.target.standing_mount(), self.mounted_before) {
+            (Some(_), true) => Ok(Found::SameMount),
+            (Some(_), false) => Ok(Found::NewMount),
+            (None, _) => Err(Error::not_found(format!("the driver has mounted nothing at {}", self.path()))),
+        }
+    }
+}
+
+/// A place for a driver's device.
+#[derive(Debug)]
+pub(crate) struct DevicePlace {
+    world: Shared,
+    name: String,
+}
+
+impl DevicePlace {
+    pub(crate) fn path(&self) -> String {
+        format!("{DEVICES}/{}", self.name)
+    }
+
+    pub(crate) fn device(&self) -> Result<Option<BlockDevice>> {
+        self.world.borrow_mut().called("device-place.device")?;
+        let shown = self.world.borrow().driven.devices.get(&self.name).cloned();
+        match shown {
+            None => Ok(None),
+            Some(None) => Err(Error::conflict(format!("{}: it is a folder", self.path()))),
+            Some(Some(device)) => BlockDevice::open(&self.world, &device).map(Some),
+        }
+    }
+
+    pub(crate) fn clear(&self) -> Result<()> {
+        let mut world = self.world.borrow_mut();
+        world.called("device-place.clear")?;
+        world.driven.devices.remove(&self.name);
+        Ok(())
+    }
+}
+
+pub(crate) mod driver_mounts {
+    use super::{DevicePlace, DriverPlace, Leaf, MountTarget, Rc, Result, Standing, TestFolder, current};
+    use crate::error::Error;
+
+    /// The mode of a folder that a driver finds.
+    const FOLDER_MODE: u32 = 0o750;
+
+    pub(crate) fn prepare(target: &MountTarget, leaf: Leaf) -> Result<DriverPlace> {
+        let world = current();
+        world.borrow_mut().called("driver-mounts.prepare")?;
+        match (target.standing(), leaf) {
+            (Some(Standing::Mount(..)), _) | (None, Leaf::Absent) | (Some(Standing::Folder(_)), Leaf::Folder) => {}
+            (None, Leaf::Folder) => {
+                target.put(Some(Standing::Folder(TestFolder { mode: FOLDER_MODE, ..TestFolder::default() })));
+            }
+            (Some(Standing::File), Leaf::Folder) => {
+                return Err(Error::conflict("driver-mounts.prepare: a file stands here"));
+            }
+            (Some(Standing::Folder(folder)), Leaf::Absent) if !folder.files.is_empty() => {
+                return Err(Error::conflict("driver-mounts.prepare: the folder is not empty"));
+            }
+            (Some(Standing::Folder(_) | Standing::File), Leaf::Absent) => target.put(None),
+        }
+        let mounted_before = target.standing_mount().is_some();
+        Ok(DriverPlace { world: Rc::clone(&world), target: target.clone(), mounted_before })
+    }
+
+    pub(crate) fn keep_note(target: &MountTarget, note: &str) -> Result<()> {
+        let world = current();
+        let mut world = world.borrow_mut();
+        world.called("driver-mounts.keep-note")?;
+        if target.pod_uid().is_empty() {
+            return Err(Error::unsupported("the node's own place keeps no note"));
+        }
+        world.driven.notes.insert((target.pod_uid(), target.spec_name()), note.to_owned());
+        Ok(())
+    }
+
+    pub(crate) fn note(target: &MountTarget) -> Result<Option<String>> {
+        let world = current();
+        let mut world = world.borrow_mut();
+        world.called("driver-mounts.note")?;
+        Ok(world.driven.notes.get(&(target.pod_uid(), target.spec_name())).cloned())
+    }
+
+    pub(crate) fn prepare_device(name: &str, leaf: Leaf) -> Result<DevicePlace> {
+        let world = current();
+        {
+            let mut inside = world.borrow_mut();
+            inside.called("driver-mounts.prepare-device")?;
+            if leaf == Leaf::Folder {
+                inside.driven.devices.entry(name.to_owned()).or_insert(None);
+            }
+        }
+        Ok(DevicePlace { world, name: name.to_owned() })
+    }
+}
