@@ -8,6 +8,7 @@
 //! | [`populate`] | pods and objects to resolved volumes |
 //! | [`api`] | the gRPC API on the unix socket |
 //! | `cli`, in the binary | the command line |
+//! | [`drivers`] | the table of drivers outside that plugins drive |
 //! | [`config`] | options from flags, environment and file |
 //! | [`metrics`] | figures for Prometheus |
 //! | [`node`] | all of it put together; what a program that embeds volhost starts |
@@ -18,6 +19,7 @@
 
 pub mod api;
 pub mod config;
+pub mod drivers;
 pub mod engine;
 pub mod manifest;
 pub mod metrics;

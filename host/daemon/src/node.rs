@@ -23,6 +23,7 @@ use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Pr
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
 
+use crate::drivers::DriverTable;
 use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
 use crate::engine::executor::{Bounds, Executor, FromOperation};
@@ -228,10 +229,12 @@ impl Node {
             workshop.clone(),
             changes.clone(),
         );
-        let exposition =
-            Exposition::new(world.operations.clone(), Some(VolumeMeter::new(&workshop, options.bounds.plugin_time)));
+        let drivers = Arc::new(DriverTable::new(changes.clone(), clock));
+        let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time);
+        let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&drivers));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
-        let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached);
+        let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
+            .with_drivers(drivers);
         reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);

@@ -212,6 +212,84 @@ pub struct PluginView {
     pub error: String,
 }
 
+/// The protocol that a driver outside speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DriverKind {
+    /// A FlexVolume executable.
+    Flex,
+    /// A CSI driver.
+    Csi,
+}
+
+impl DriverKind {
+    /// A short word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flex => "flex",
+            Self::Csi => "csi",
+        }
+    }
+
+    /// The volume source that names drivers of this kind.
+    #[must_use]
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Flex => "flexVolume",
+            Self::Csi => "csi",
+        }
+    }
+}
+
+/// Whether a driver outside can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum DriverState {
+    /// It was found and has not answered yet.
+    Starting,
+    /// It answers.
+    Ready,
+    /// It does not, or not rightly; it is asked again.
+    Failed,
+    /// It has gone, and volumes of it may be left.
+    Gone,
+}
+
+impl DriverState {
+    /// As tables and figures show it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "Starting",
+            Self::Ready => "Ready",
+            Self::Failed => "Failed",
+            Self::Gone => "Gone",
+        }
+    }
+}
+
+/// A driver outside that a plugin drives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverView {
+    /// `vendor/driver`, or a CSI driver's own name.
+    pub name: String,
+    /// The protocol it speaks.
+    pub kind: DriverKind,
+    /// The plugin that drives it; empty when none is loaded that does.
+    pub plugin: String,
+    /// The version it tells; empty when it tells none.
+    pub version: String,
+    /// Whether it can be used.
+    pub state: DriverState,
+    /// Its own words, or the kernel's, when it cannot.
+    pub error: String,
+    /// Since when it is in this state, in microseconds since the Unix epoch.
+    pub since: u64,
+    /// What it says it can do, in its protocol's words.
+    pub capabilities: Vec<String>,
+    /// Where it is: the executable, or the socket.
+    pub location: String,
+}
+
 /// Whether an event calls for action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EventKind {

@@ -1,6 +1,6 @@
 //! Which objects a list request means.
 
-use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
 
 use super::pb;
 use crate::engine::requests::Snapshot;
@@ -70,6 +70,11 @@ impl Filter {
     /// The selected operations.
     pub(super) fn operations(&self, snapshot: Snapshot) -> impl Iterator<Item = OperationView> {
         snapshot.operations.into_iter().filter(|operation| self.operation(operation))
+    }
+
+    /// The selected drivers.
+    pub(super) fn drivers(&self, snapshot: Snapshot) -> impl Iterator<Item = DriverView> {
+        snapshot.drivers.into_iter().filter(|driver| self.name.is_empty() || self.name == driver.name)
     }
 
     /// The selected plugins.

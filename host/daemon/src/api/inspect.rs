@@ -58,6 +58,15 @@ impl Inspect for InspectService {
         Ok(Response::new(pb::ListPluginsResponse { plugins }))
     }
 
+    async fn list_drivers(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListDriversResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let drivers = filter.drivers(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListDriversResponse { drivers }))
+    }
+
     async fn list_operations(
         &self,
         request: Request<pb::ListRequest>,

@@ -14,8 +14,8 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 Look:
-  get            List pods, volumes, plugins or operations
-  describe       Show one pod, volume or plugin: state, last error and next try, mounts, events
+  get            List pods, volumes, plugins, drivers or operations
+  describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
   events         Show what happened
   top            Show live what the node does: operations, latencies, volumes in trouble
   metrics        Print the daemon's figures as Prometheus reads them
@@ -90,12 +90,12 @@ pub(super) enum Command {
         after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again, and looks for what gone pods have left."
     )]
     Run(Box<RunArguments>),
-    /// List pods, volumes, plugins or operations
+    /// List pods, volumes, plugins, drivers or operations
     #[command(
         after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
     )]
     Get(GetArguments),
-    /// Show one pod, volume or plugin: state, last error and next try, mounts, events
+    /// Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
     #[command(
         after_help = "Examples:\n  volhost describe pod default/web\n  volhost describe volume default/web/data\n  volhost describe plugin kubernetes.io/empty-dir"
     )]
@@ -205,6 +205,9 @@ pub(super) enum ListKind {
     /// Plugins, what they can do and what they may ask for
     #[value(aliases = ["plugin"])]
     Plugins,
+    /// Drivers outside that plugins drive: FlexVolume executables, CSI drivers
+    #[value(aliases = ["driver"])]
+    Drivers,
     /// Operations that run or wait for their next try
     #[value(aliases = ["operation", "op", "ops"])]
     Operations,
@@ -225,9 +228,9 @@ pub(super) enum Format {
 #[derive(Debug, Args)]
 pub(super) struct GetArguments {
     /// What to list
-    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|operations")]
+    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations")]
     pub(super) kind: ListKind,
-    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME
+    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
     pub(super) name: Option<String>,
     /// Only what belongs to pods of this namespace
     #[arg(short, long, value_name = "NS")]
@@ -252,15 +255,18 @@ pub(super) enum DescribeKind {
     /// A plugin
     #[value(aliases = ["plugins"])]
     Plugin,
+    /// A driver outside
+    #[value(aliases = ["drivers"])]
+    Driver,
 }
 
 /// `describe`.
 #[derive(Debug, Args)]
 pub(super) struct DescribeArguments {
     /// What to describe
-    #[arg(hide_possible_values = true, value_name = "pod|volume|plugin")]
+    #[arg(hide_possible_values = true, value_name = "pod|volume|plugin|driver")]
     pub(super) kind: DescribeKind,
-    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME
+    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
     pub(super) name: String,
     /// The pod's namespace
     #[arg(short, long, value_name = "NS")]
@@ -306,7 +312,7 @@ pub(super) struct EventsArguments {
     /// Go on and print new events
     #[arg(short, long)]
     pub(super) watch: bool,
-    /// Only events about this: pod/NS/NAME, volume/NAME, plugin/VENDOR/NAME or file/NAME
+    /// Only events about this: pod/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
     #[arg(long = "for", value_name = "OBJECT")]
     pub(super) object: Option<String>,
     /// How to print

@@ -1,7 +1,8 @@
 //! The columns of each kind of object. The first are always shown, the others with `-o wide`.
 
 use volhost_model::view::{
-    EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState, VolumeView,
+    DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState,
+    VolumeView,
 };
 
 use super::format::{age, size, took, until};
@@ -36,6 +37,9 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
             &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES"],
             &["DIGEST", "FILE", "ABI", "EXPORTS", "IMPORTS", "ERROR"],
         ),
+        Kind::Drivers => {
+            (&["NAME", "KIND", "PLUGIN", "VERSION", "STATE", "AGE"], &["CAPABILITIES", "LOCATION", "ERROR"])
+        }
         Kind::Operations => (
             &["OPERATION", "VOLUME", "POD", "STATE", "SINCE", "FAILURES", "RETRY IN", "MESSAGE"],
             &["PLUGIN", "STEP", "ID"],
@@ -51,6 +55,7 @@ pub(super) fn cells(view: &View, gone: bool, now_us: u64) -> Vec<Cell> {
         View::Pod(pod) => pod_cells(pod, gone, now_us),
         View::Volume(volume) => volume_cells(volume, gone, now_us),
         View::Plugin(plugin) => plugin_cells(plugin, gone),
+        View::Driver(driver) => driver_cells(driver, gone, now_us),
         View::Operation(operation) => operation_cells(operation, gone, now_us),
         View::Event(event) => event_cells(event, now_us),
     }
@@ -140,6 +145,25 @@ fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
         Cell::new(plugin.exports.join(",")),
         Cell::new(plugin.imports.join(",")),
         Cell::new(&plugin.error),
+    ]
+}
+
+fn driver_cells(driver: &DriverView, gone: bool, now_us: u64) -> Vec<Cell> {
+    let colour = match driver.state {
+        DriverState::Ready => Colour::Green,
+        DriverState::Starting => Colour::Yellow,
+        DriverState::Failed | DriverState::Gone => Colour::Red,
+    };
+    vec![
+        Cell::new(&driver.name),
+        Cell::new(driver.kind.as_str()),
+        Cell::new(&driver.plugin),
+        Cell::new(&driver.version),
+        if gone { gone_cell() } else { Cell::coloured(driver.state.as_str(), Some(colour)) },
+        Cell::new(age(driver.since, now_us)),
+        Cell::new(driver.capabilities.join(",")),
+        Cell::new(&driver.location),
+        Cell::new(&driver.error),
     ]
 }
 

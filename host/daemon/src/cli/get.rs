@@ -22,6 +22,7 @@ pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Ou
         ListKind::Pods => (Kind::Pods, "pods"),
         ListKind::Volumes => (Kind::Volumes, "volumes"),
         ListKind::Plugins => (Kind::Plugins, "plugins"),
+        ListKind::Drivers => (Kind::Drivers, "drivers"),
         ListKind::Operations => (Kind::Operations, "operations"),
     };
     let namespace = arguments.namespace.as_deref();

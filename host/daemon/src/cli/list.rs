@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tonic::Streaming;
-use volhost_model::view::{EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
 
 use super::client::{ANSWER_TIME, Client};
 use super::error::CliError;
@@ -22,6 +22,8 @@ pub(super) enum View {
     Volume(VolumeView),
     /// A plugin.
     Plugin(PluginView),
+    /// A driver outside.
+    Driver(DriverView),
     /// An operation.
     Operation(OperationView),
     /// An event.
@@ -34,7 +36,7 @@ impl View {
         match self {
             Self::Pod(pod) => &mut pod.volumes,
             Self::Volume(volume) => std::slice::from_mut(volume),
-            Self::Plugin(_) | Self::Operation(_) | Self::Event(_) => &mut [],
+            Self::Plugin(_) | Self::Driver(_) | Self::Operation(_) | Self::Event(_) => &mut [],
         }
     }
 }
@@ -46,6 +48,7 @@ impl TryFrom<Object> for View {
             Object::Pod(pod) => Self::Pod(pod.try_into()?),
             Object::Volume(volume) => Self::Volume(volume.try_into()?),
             Object::Plugin(plugin) => Self::Plugin(plugin.try_into()?),
+            Object::Driver(driver) => Self::Driver(driver.try_into()?),
             Object::Operation(operation) => Self::Operation(operation.try_into()?),
             Object::Event(event) => Self::Event(event.try_into()?),
         })
@@ -57,7 +60,7 @@ impl TryFrom<Object> for View {
 pub(super) struct Query {
     /// The kind.
     pub(super) kind: Kind,
-    /// Which pods, volumes, plugins or operations.
+    /// Which pods, volumes, plugins, drivers or operations.
     pub(super) filter: ListRequest,
     /// The object events are about; empty for all.
     pub(super) object: String,

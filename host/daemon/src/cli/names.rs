@@ -44,9 +44,11 @@ pub(super) fn event_object(text: &str) -> Result<String, CliError> {
         Some(("pod" | "pods" | "po", name)) if name.split('/').filter(|part| !part.is_empty()).count() == 2 => {
             Ok(format!("pod {name}"))
         }
-        Some((kind @ ("volume" | "plugin" | "file"), name)) if !name.is_empty() => Ok(format!("{kind} {name}")),
+        Some((kind @ ("volume" | "plugin" | "driver" | "file"), name)) if !name.is_empty() => {
+            Ok(format!("{kind} {name}"))
+        }
         _ => Err(CliError::Usage(format!(
-            "{text:?} names nothing that events are about; write pod/NAMESPACE/NAME, volume/NAME, plugin/VENDOR/NAME or file/NAME"
+            "{text:?} names nothing that events are about; write pod/NAMESPACE/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME"
         ))),
     }
 }

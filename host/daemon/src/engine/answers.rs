@@ -116,7 +116,9 @@ impl Engine {
         for operation in operations.iter_mut().filter(|operation| operation.running) {
             operation.step = self.world.executor.step_of(operation.id).unwrap_or_default();
         }
-        Snapshot { pods, unused_volumes: core.unused_volumes(), operations, plugins }
+        let served = |source: &str| self.plugins.serving(source).map(|plugin| plugin.info().name.to_string());
+        let drivers = self.drivers.as_ref().map(|drivers| drivers.views(served)).unwrap_or_default();
+        Snapshot { pods, unused_volumes: core.unused_volumes(), operations, plugins, drivers }
     }
 
     /// Asks the kernel, on a thread that may block: a folder with many mounts takes milliseconds.

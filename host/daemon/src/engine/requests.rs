@@ -6,7 +6,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
-use volhost_model::view::{ContainerMountView, EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{ContainerMountView, DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
 
 use super::forced::Forced;
 use super::manifest_text::Manifest;
@@ -100,6 +100,8 @@ pub struct Snapshot {
     pub operations: Vec<OperationView>,
     /// Plugins.
     pub plugins: Vec<PluginView>,
+    /// Drivers outside.
+    pub drivers: Vec<DriverView>,
 }
 
 /// A kind of thing that has changed; watchers list again.
@@ -109,6 +111,8 @@ pub enum Change {
     World,
     /// Plugins.
     Plugins,
+    /// Drivers outside.
+    Drivers,
     /// There are new events.
     Events,
 }

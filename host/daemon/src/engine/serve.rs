@@ -18,6 +18,7 @@ use super::sources::{Effects, Sources};
 use super::sweep::{Found, Sweep};
 use super::vanished;
 use super::world::{WaitAnswer, World};
+use crate::drivers::DriverTable;
 use crate::manifest::Changes;
 use crate::plugins::{PluginChanges, PluginRegistry};
 
@@ -49,6 +50,7 @@ pub struct Engine {
     pub(super) drained: bool,
     pub(super) expected: Vec<Expected>,
     pub(super) sweep: Sweep,
+    pub(super) drivers: Option<Arc<DriverTable>>,
     synced: bool,
     /// How often plugins are asked which volumes are attached, and when next.
     verify_every: Duration,
@@ -90,10 +92,18 @@ impl Engine {
             drained: false,
             expected: Vec::new(),
             sweep: Sweep::default(),
+            drivers: None,
             synced: false,
             verify_every,
             verify_at: Instant::now() + verify_every,
         }
+    }
+
+    /// The same, showing these drivers.
+    #[must_use]
+    pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
+        self.drivers = Some(drivers);
+        self
     }
 
     /// What makes the engine look at once for what gone pods have left.

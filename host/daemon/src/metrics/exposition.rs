@@ -11,7 +11,8 @@ use volhost_model::view::UsageView;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::{census, process, volumes};
+use super::{census, drivers, process, volumes};
+use crate::drivers::DriverTable;
 use crate::stats::{StandingVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
@@ -22,12 +23,20 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 pub struct Exposition {
     operations: Arc<Operations>,
     volumes: Option<VolumeMeter>,
+    drivers: Option<Arc<DriverTable>>,
 }
 
 impl Exposition {
     /// Shows these operations, and how full volumes are if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
-        Self { operations, volumes }
+        Self { operations, volumes, drivers: None }
+    }
+
+    /// The same, with the drivers outside.
+    #[must_use]
+    pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
+        self.drivers = Some(drivers);
+        self
     }
 
     /// How full these volumes are; nothing without a meter. Blocks for as long as the meter waits, which is bounded.
@@ -42,6 +51,9 @@ impl Exposition {
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
         census::register(&mut now, census);
+        if let Some(drivers) = &self.drivers {
+            drivers::register(&mut now, &drivers.census());
+        }
         if let Some(meter) = &self.volumes {
             volumes::register(&mut now, meter, &census.claims);
         }

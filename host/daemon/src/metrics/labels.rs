@@ -51,6 +51,15 @@ pub struct Plugin {
     pub plugin_name: String,
 }
 
+/// A kind of driver outside and a state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Driver {
+    /// `flex` or `csi`.
+    pub kind: &'static str,
+    /// The state.
+    pub state: &'static str,
+}
+
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Claim {

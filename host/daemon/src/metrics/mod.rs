@@ -5,6 +5,7 @@
 //! | [`operations`] | what is counted while it happens: operations, their ends and how long they took |
 //! | [`labels`] | the labels; none grows with the number of pods |
 //! | `census` | what is counted when somebody asks: the two worlds |
+//! | `drivers` | the drivers outside |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
@@ -13,6 +14,7 @@
 //! Names and labels are the kubelet's wherever it has the figure, so that dashboards and alerts made for it go on working.
 
 mod census;
+mod drivers;
 pub mod exposition;
 pub mod labels;
 pub mod listener;

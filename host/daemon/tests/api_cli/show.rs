@@ -2,7 +2,7 @@ use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use volhost::engine::requests::{Change, MountView};
-use volhost_model::view::{OperationView, PodView, VolumeState};
+use volhost_model::view::{DriverKind, DriverState, DriverView, OperationView, PodView, VolumeState};
 use volhost_model::{Failure, FailureClass};
 
 use crate::daemon::{Daemon, finish};
@@ -59,6 +59,61 @@ async fn volumes_plugins_and_operations_have_their_columns() {
     let row = operations.lines().nth(1).unwrap();
     assert!(operations.starts_with("OPERATION      VOLUME"), "{operations}");
     assert!(row.ends_with("3          now        MountVolume.SetUp failed: no space left"), "{row:?}");
+}
+
+fn driver(name: &str, kind: DriverKind, state: DriverState) -> DriverView {
+    DriverView {
+        name: name.into(),
+        kind,
+        plugin: "volhost.io/flex-volume".into(),
+        version: String::new(),
+        state,
+        error: if state == DriverState::Failed { "init: no such device".into() } else { String::new() },
+        since: a_while_ago(),
+        capabilities: vec!["attach".into(), "fsGroup".into()],
+        location: format!("/drivers/{name}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drivers_are_listed_described_and_watched() {
+    let mut world = World::default();
+    world.snapshot.drivers = vec![
+        driver("acme/lun", DriverKind::Flex, DriverState::Ready),
+        driver("acme/old", DriverKind::Flex, DriverState::Failed),
+    ];
+    world.events = vec![event(1, "driver acme/old", "init: no such device")];
+    let daemon = Daemon::start(world);
+    let table = "\
+NAME       KIND   PLUGIN                   VERSION   STATE    AGE
+acme/lun   flex   volhost.io/flex-volume   -         Ready    90s
+acme/old   flex   volhost.io/flex-volume   -         Failed   90s
+";
+    assert_eq!(daemon.run(&["get", "drivers"]).await.out, table);
+    let wide = daemon.run(&["get", "driver", "acme/old", "-o", "wide"]).await.out;
+    assert!(wide.contains("attach,fsGroup   /drivers/acme/old   init: no such device"), "{wide}");
+    let json: Vec<DriverView> = serde_json::from_str(&daemon.run(&["get", "drivers", "-o", "json"]).await.out).unwrap();
+    assert_eq!(json, daemon.fake.world.lock().unwrap().snapshot.drivers);
+    let described = daemon.run(&["describe", "driver", "acme/old"]).await.out;
+    for part in ["State:        Failed\n", "Error:        init: no such device\n", "FailedMount   driver acme/old"] {
+        assert!(described.contains(part), "{part:?} is not in\n{described}");
+    }
+    let mut child = daemon.command(&["get", "drivers", "-w"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..3 {
+        lines.next_line().await.unwrap().unwrap();
+    }
+    daemon.fake.change(Change::Drivers, |world| world.snapshot.drivers[1].state = DriverState::Ready);
+    assert!(
+        lines
+            .next_line()
+            .await
+            .unwrap()
+            .unwrap()
+            .contains("acme/old   flex   volhost.io/flex-volume   -         Ready")
+    );
+    daemon.stop.cancel();
+    assert_eq!(child.wait().await.unwrap().code(), Some(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

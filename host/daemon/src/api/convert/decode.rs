@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 use volhost_model::view::{
-    ContainerMountView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState,
-    VolumeView,
+    ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase,
+    PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -199,6 +199,39 @@ impl TryFrom<pb::Plugin> for PluginView {
             imports: plugin.imports,
             volumes: plugin.volumes,
             error: plugin.error,
+        })
+    }
+}
+
+impl TryFrom<pb::Driver> for DriverView {
+    type Error = DecodeError;
+    fn try_from(driver: pb::Driver) -> Result<Self, DecodeError> {
+        let kind = match driver.kind() {
+            pb::DriverKind::Flex => DriverKind::Flex,
+            pb::DriverKind::Csi => DriverKind::Csi,
+            pb::DriverKind::Unspecified => {
+                return Err(DecodeError { what: "the driver kind", value: driver.kind });
+            }
+        };
+        let state = match driver.state() {
+            pb::DriverState::Starting => DriverState::Starting,
+            pb::DriverState::Ready => DriverState::Ready,
+            pb::DriverState::Failed => DriverState::Failed,
+            pb::DriverState::Gone => DriverState::Gone,
+            pb::DriverState::Unspecified => {
+                return Err(DecodeError { what: "the driver state", value: driver.state });
+            }
+        };
+        Ok(Self {
+            name: driver.name,
+            kind,
+            plugin: driver.plugin,
+            version: driver.version,
+            state,
+            error: driver.error,
+            since: driver.since_us,
+            capabilities: driver.capabilities,
+            location: driver.location,
         })
     }
 }

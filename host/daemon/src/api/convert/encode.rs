@@ -1,8 +1,8 @@
 //! Views to messages, in the daemon.
 
 use volhost_model::view::{
-    ContainerMountView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, UsageView, VolumeState,
-    VolumeView,
+    ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase,
+    PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -173,6 +173,42 @@ impl From<PluginView> for pb::Plugin {
             imports: plugin.imports,
             volumes: plugin.volumes,
             error: plugin.error,
+        }
+    }
+}
+
+impl From<DriverKind> for pb::DriverKind {
+    fn from(kind: DriverKind) -> Self {
+        match kind {
+            DriverKind::Flex => Self::Flex,
+            DriverKind::Csi => Self::Csi,
+        }
+    }
+}
+
+impl From<DriverState> for pb::DriverState {
+    fn from(state: DriverState) -> Self {
+        match state {
+            DriverState::Starting => Self::Starting,
+            DriverState::Ready => Self::Ready,
+            DriverState::Failed => Self::Failed,
+            DriverState::Gone => Self::Gone,
+        }
+    }
+}
+
+impl From<DriverView> for pb::Driver {
+    fn from(driver: DriverView) -> Self {
+        Self {
+            name: driver.name,
+            kind: pb::DriverKind::from(driver.kind).into(),
+            plugin: driver.plugin,
+            version: driver.version,
+            state: pb::DriverState::from(driver.state).into(),
+            error: driver.error,
+            since_us: driver.since,
+            capabilities: driver.capabilities,
+            location: driver.location,
         }
     }
 }

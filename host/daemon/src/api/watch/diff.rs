@@ -44,6 +44,7 @@ fn key(object: &Object) -> String {
             format!("{}\0{}\0\0{}\0{}", volume.pod, volume.pod_uid, volume.spec_name, volume.unique_name)
         }
         Object::Plugin(plugin) => format!("{}\0{}", plugin.name, plugin.file),
+        Object::Driver(driver) => format!("{}\0{}", driver.kind, driver.name),
         Object::Operation(operation) => format!("{}\0{}\0{}", operation.pod, operation.volume, operation.name),
         Object::Event(event) => event.sequence.to_string(),
     }

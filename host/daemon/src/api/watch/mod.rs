@@ -106,12 +106,12 @@ pub(super) fn watch(
     match kind {
         pb::Kind::Unspecified => {
             return Err(Status::invalid_argument(format!(
-                "the watch request names no kind that this volhost knows ({}): pods, volumes, plugins, operations or events",
+                "the watch request names no kind that this volhost knows ({}): pods, volumes, plugins, drivers, operations or events",
                 request.kind
             )));
         }
         pb::Kind::Events => drop(tokio::spawn(events::run(engine, request.events.unwrap_or_default(), watcher))),
-        pb::Kind::Pods | pb::Kind::Volumes | pb::Kind::Plugins | pb::Kind::Operations => {
+        pb::Kind::Pods | pb::Kind::Volumes | pb::Kind::Plugins | pb::Kind::Drivers | pb::Kind::Operations => {
             drop(tokio::spawn(objects::run(engine, kind, filter, watcher)));
         }
     }

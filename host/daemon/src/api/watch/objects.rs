@@ -1,4 +1,4 @@
-//! The watch of pods, volumes, plugins or operations.
+//! The watch of pods, volumes, plugins, drivers or operations.
 
 use std::time::Instant;
 
@@ -23,8 +23,13 @@ async fn follow(
     filter: &Filter,
     watcher: &Watcher<WatchUpdate>,
 ) -> Result<(), Over> {
-    // The plugins' lists count volumes, so they change with the world too.
-    let kinds: &[Change] = if kind == Kind::Plugins { &[Change::Plugins, Change::World] } else { &[Change::World] };
+    let kinds: &[Change] = match kind {
+        // The plugins' lists count volumes, so they change with the world too.
+        Kind::Plugins => &[Change::Plugins, Change::World],
+        // A driver shows the plugin that drives it.
+        Kind::Drivers => &[Change::Drivers, Change::Plugins],
+        _ => &[Change::World],
+    };
     let mut changes = engine.changes();
     let mut seen = Seen::default();
     let mut synced = false;
@@ -51,6 +56,7 @@ fn list(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
         Kind::Pods => filter.pods(snapshot).map(|pod| Object::Pod(pod.into())).collect(),
         Kind::Volumes => filter.volumes(snapshot).map(|volume| Object::Volume(volume.into())).collect(),
         Kind::Plugins => filter.plugins(snapshot).map(|plugin| Object::Plugin(plugin.into())).collect(),
+        Kind::Drivers => filter.drivers(snapshot).map(|driver| Object::Driver(driver.into())).collect(),
         Kind::Operations => filter.operations(snapshot).map(|operation| Object::Operation(operation.into())).collect(),
         Kind::Events | Kind::Unspecified => Vec::new(),
     }

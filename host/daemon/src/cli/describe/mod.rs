@@ -1,4 +1,4 @@
-//! `volhost describe`: everything there is to say about one pod, volume or plugin.
+//! `volhost describe`: everything there is to say about one pod, volume, plugin or driver.
 
 mod pod;
 mod text;
@@ -6,7 +6,7 @@ mod volume;
 
 use std::path::Path;
 
-use volhost_model::view::{PluginView, VolumeView};
+use volhost_model::view::{DriverView, PluginView, VolumeView};
 
 use super::arguments::{DescribeArguments, DescribeKind};
 use super::client::Client;
@@ -23,6 +23,7 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
         DescribeKind::Pod => (Kind::Pods, "pod"),
         DescribeKind::Volume => (Kind::Volumes, "volume"),
         DescribeKind::Plugin => (Kind::Plugins, "plugin"),
+        DescribeKind::Driver => (Kind::Drivers, "driver"),
     };
     let mut client = Client::connect(socket).await?;
     let query = Query::new(kind, arguments.namespace.as_deref(), Some(&arguments.name));
@@ -51,6 +52,7 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
             View::Pod(pod) => pod::describe(&mut text, pod, &mut client, socket).await?,
             View::Volume(volume) => describe_volume(&mut text, volume, &mut client, socket).await?,
             View::Plugin(plugin) => describe_plugin(&mut text, plugin, &mut client, socket).await?,
+            View::Driver(driver) => describe_driver(&mut text, driver, &mut client, socket).await?,
             View::Operation(_) | View::Event(_) => {}
         }
         output.write(&text.finish())?;
@@ -126,6 +128,28 @@ async fn describe_plugin(
     let ours = |view: &View| matches!(view, View::Volume(volume) if volume.plugin == plugin.name);
     text.table("Used by", Kind::Volumes, &volumes.into_iter().filter(ours).collect::<Vec<_>>());
     let events = list::all(client, socket, Query::events(format!("plugin {}", plugin.name))).await?;
+    text.table("Events", Kind::Events, &events);
+    Ok(())
+}
+
+async fn describe_driver(
+    text: &mut Text,
+    driver: &DriverView,
+    client: &mut Client,
+    socket: &Path,
+) -> Result<(), CliError> {
+    text.field("Name", &driver.name);
+    text.field("Kind", driver.kind.as_str());
+    text.field("Version", &driver.version);
+    text.field("State", driver.state.as_str());
+    if !driver.error.is_empty() {
+        text.field("Error", &driver.error);
+    }
+    text.field("Since", &super::format::age(driver.since, text.now_us));
+    text.field("Plugin", if driver.plugin.is_empty() { "none is loaded that drives it" } else { &driver.plugin });
+    text.field("Location", &driver.location);
+    text.field("Can do", &driver.capabilities.join(", "));
+    let events = list::all(client, socket, Query::events(format!("driver {}", driver.name))).await?;
     text.table("Events", Kind::Events, &events);
     Ok(())
 }

@@ -1,0 +1,20 @@
+//! The drivers outside as a gauge.
+
+use std::collections::BTreeMap;
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use volhost_model::view::{DriverKind, DriverState};
+
+use super::labels::Driver;
+
+/// Puts the census of drivers into a registry.
+pub(super) fn register(registry: &mut Registry, census: &BTreeMap<(DriverKind, DriverState), u64>) {
+    let drivers = Family::<Driver, Gauge>::default();
+    for ((kind, state), count) in census {
+        let labels = Driver { kind: kind.as_str(), state: state.as_str() };
+        drivers.get_or_create(&labels).set(i64::try_from(*count).unwrap_or(i64::MAX));
+    }
+    registry.register("volhost_drivers", "Drivers outside that plugins drive, by protocol and state", drivers);
+}
