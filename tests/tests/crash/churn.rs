@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
@@ -46,9 +47,9 @@ fn a_thousand_deaths_under_churn_end_in_what_is_wanted() {
     let _ = writeln!(std::io::stderr(), "churn: seed {seed}, {NODES} nodes, {kills} deaths each");
     let nodes: Vec<_> =
         (0..NODES).map(|node| std::thread::spawn(move || churn(Random(seed * NODES + node + 1), kills))).collect();
-    for node in nodes {
-        node.join().unwrap_or_else(|_| panic!("seed {seed}"));
-    }
+    // All of them, so that no daemon outlives the test because another's node failed.
+    let ended: Vec<_> = nodes.into_iter().map(JoinHandle::join).collect();
+    assert!(ended.iter().all(Result::is_ok), "seed {seed}");
 }
 
 /// The pods that come and go. Two share a volume, one has it as a device.
