@@ -182,7 +182,7 @@ impl LinuxKernel {
             Inspection::StatMount => {
                 let mut ids = ids_below(EVERY_MOUNT)?;
                 ids.retain(|id| !known.contains(&MountId(*id)));
-                stat_all(&ids, |mount| Some(mount))?
+                stat_all(&ids, Some)?
             }
             Inspection::MountInfo => {
                 let mut all = read_mountinfo()?;
