@@ -62,6 +62,12 @@ impl<'call> Pod<'call> {
         self.0.memory_limit()
     }
 
+    /// What its containers may put on the node's disk together, in bytes; none when none of them has a limit.
+    #[must_use]
+    pub fn ephemeral_storage_limit(&self) -> Option<u64> {
+        self.0.ephemeral_storage_limit()
+    }
+
     /// `securityContext.fsGroup`: the group that must be able to use the volume's files.
     #[must_use]
     pub fn fs_group(&self) -> Option<u32> {

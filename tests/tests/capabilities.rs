@@ -124,6 +124,7 @@ fn pod() -> Arc<Pod> {
         nested_mounts: [].into(),
         memory_limit: None,
         used_volumes: Vec::new(),
+        ephemeral_storage_limit: None,
     })
 }
 

@@ -115,13 +115,21 @@ fn a_limit_on_disk_that_nothing_enforces_is_measured_and_told_once() {
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: cache, emptyDir: { sizeLimit: 1Mi }"]));
     node.wait_mounted("default/a");
     assert_eq!(fill(&volume(&node, "cache"), 2), None, "nothing stops it here");
-    let exceeds = ["ExceedsSizeLimit", "default/a", "volume \"cache\"", "exceeds its sizeLimit of 1048576"];
+    let exceeds = ["ExceedsSizeLimit", "default/a", "volume \"cache\"", "exceeds its limit of 1048576"];
     node.wait_event(&exceeds);
     let described = node.ok(&["describe", "pod", "default/a"]);
-    assert!(described.contains("exceeds its sizeLimit"), "{described}");
+    assert!(described.contains("exceeds its limit"), "{described}");
     fs::remove_file(volume(&node, "cache").join("0")).unwrap();
     fs::remove_file(volume(&node, "cache").join("1")).unwrap();
     node.wait_event(&["WithinSizeLimit", "default/a", "volume \"cache\""]);
+
+    // What the pod's containers may put on the disk limits each such volume too.
+    let limits = "image: none\n      resources: { limits: { ephemeral-storage: 1Mi } }";
+    let limited = pod("b", "uid-b", &["name: cache, emptyDir: {}"]).replace("image: none", limits);
+    node.manifest("b.yaml", &limited);
+    node.wait_mounted("default/b");
+    assert_eq!(fill(&node.volume("uid-b", EMPTY_DIR, "cache"), 2), None);
+    node.wait_event(&["ExceedsSizeLimit", "default/b", "volume \"cache\"", "exceeds its limit of 1048576"]);
 
     // The limit is known again after a restart, though nothing is set up anew.
     node.kill();

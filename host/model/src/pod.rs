@@ -42,6 +42,9 @@ pub struct Pod {
     pub supplemental_groups: Vec<i64>,
     /// The sum of the containers' memory limits in bytes; none when a container has no limit.
     pub memory_limit: Option<u64>,
+    /// What its containers may put on the node's disk together, in bytes; none when none of them has a limit.
+    #[serde(default)]
+    pub ephemeral_storage_limit: Option<u64>,
     /// The volumes that containers use, by outer name: what [`volumeMounts`](https://kubernetes.io/docs/concepts/storage/volumes/)
     /// or `volumeDevices` of any container name. A pod is mounted when all of these are.
     pub used_volumes: Vec<OuterName>,

@@ -123,6 +123,7 @@ pub(crate) mod tests {
             fs_user: None,
             supplemental_groups: Vec::new(),
             memory_limit: None,
+            ephemeral_storage_limit: None,
             used_volumes: Vec::new(),
             containers: Vec::new(),
             resources: Default::default(),

@@ -158,6 +158,7 @@ mod tests {
             fs_user: None,
             supplemental_groups: Vec::new(),
             memory_limit: None,
+            ephemeral_storage_limit: None,
             used_volumes: Vec::new(),
             containers: vec![full, empty, bad],
             resources: Default::default(),

@@ -18,6 +18,7 @@ pub(crate) struct Pod {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     memory_limit: Option<u64>,
+    ephemeral_storage_limit: Option<u64>,
     fs_group: Option<u32>,
     fs_user: Option<u32>,
     /// By container, name and divisor.
@@ -81,6 +82,13 @@ impl TestPod {
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.0.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Limits what it may put on the node's disk, in bytes.
+    #[must_use]
+    pub fn ephemeral_storage_limit(mut self, bytes: u64) -> Self {
+        self.0.ephemeral_storage_limit = Some(bytes);
         self
     }
 
@@ -160,6 +168,10 @@ impl Pod {
 
     pub(crate) fn memory_limit(&self) -> Option<u64> {
         self.memory_limit
+    }
+
+    pub(crate) fn ephemeral_storage_limit(&self) -> Option<u64> {
+        self.ephemeral_storage_limit
     }
 
     pub(crate) fn fs_group(&self) -> Option<u32> {

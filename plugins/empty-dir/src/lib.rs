@@ -53,6 +53,11 @@ use volhost_plugin_sdk::prelude::*;
 /// The plugin `kubernetes.io/empty-dir`.
 #[derive(Debug)]
 pub struct EmptyDir;
+/// The lesser of what the volume and the pod may hold, in bytes; none if neither is limited.
+fn limit_on_disk(source: &Source, pod: &Pod) -> Option<u64> {
+    [source.size_limit, pod.ephemeral_storage_limit()].into_iter().flatten().filter(|bytes| *bytes > 0).min()
+}
+
 
 /// Everybody may do everything: the pod's containers may run as any user.
 const MODE: u32 = 0o777;
@@ -78,7 +83,7 @@ impl VolumePlugin for EmptyDir {
     fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         match source.medium {
-            Medium::Disk => set_up_on_disk(source.size_limit, pod, target),
+            Medium::Disk => set_up_on_disk(limit_on_disk(&source, pod), pod, target),
             Medium::Memory => memory::set_up(&source, pod, target),
             Medium::HugePages(size) => huge_pages::set_up(&source, size, pod, target),
         }

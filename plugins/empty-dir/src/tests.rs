@@ -78,7 +78,6 @@ fn a_memory_volume_belongs_to_the_pods_fs_group() {
 
 #[test]
 fn the_least_limit_that_is_set_wins() {
-    const GIB: u64 = 1 << 30;
     let plain = Pod::builder;
     for (allocatable, pod, limit, expected) in [
         (8 * GIB, plain(), None, Some(8 * GIB)),
@@ -159,6 +158,7 @@ fn a_mount_in_the_place_of_another_shape_is_a_conflict() {
 }
 
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 
 fn huge(medium: &str) -> TestVolume {
     disk().field("medium", medium)
@@ -249,6 +249,31 @@ fn a_limit_on_disk_is_the_file_systems_where_it_has_quotas() {
     assert_eq!(host.target("cache").watched_size(), None);
     host.tear_down::<EmptyDir>("cache").unwrap();
     assert!(host.target("cache").is_absent());
+}
+
+#[test]
+fn the_lesser_of_the_volumes_limit_and_the_pods_counts_on_disk() {
+    // The kubelet's table: the volume's limit (none, zero, less, more) by the pod's (none, 2Gi).
+    for (size, pod, expected) in [
+        (None, None, None),
+        (Some("0"), None, None),
+        (Some("1Gi"), None, Some(GIB)),
+        (Some("3Gi"), None, Some(3 * GIB)),
+        (None, Some(2 * GIB), Some(2 * GIB)),
+        (Some("0"), Some(2 * GIB), Some(2 * GIB)),
+        (Some("1Gi"), Some(2 * GIB), Some(GIB)),
+        (Some("3Gi"), Some(2 * GIB), Some(2 * GIB)),
+    ] {
+        let volume = size.map_or_else(disk, |size| disk().field("sizeLimit", size));
+        let owner = pod.map_or_else(Pod::builder, |bytes| Pod::builder().ephemeral_storage_limit(bytes));
+        let host = TestHost::new();
+        host.set_up::<EmptyDir>(&volume, &owner).unwrap();
+        assert_eq!(host.target("cache").watched_size(), expected, "{size:?} {pod:?}");
+        host.tear_down::<EmptyDir>("cache").unwrap();
+        host.folder_quotas().set_up::<EmptyDir>(&volume, &owner).unwrap();
+        let standing = host.target("cache").folder().map(|folder| folder.limit);
+        assert_eq!(standing, Some(expected), "{size:?} {pod:?}");
+    }
 }
 
 #[test]

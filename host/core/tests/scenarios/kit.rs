@@ -169,6 +169,7 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
         supplemental_groups: vec![7],
         memory_limit: None,
         used_volumes,
+        ephemeral_storage_limit: None,
         containers: Vec::new(),
         resources: Default::default(),
         nested_mounts: [].into(),

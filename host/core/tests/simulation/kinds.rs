@@ -179,6 +179,7 @@ impl Catalog {
             fs_user: None,
             supplemental_groups: vec![],
             memory_limit: None,
+            ephemeral_storage_limit: None,
             used_volumes,
             containers: Vec::new(),
             resources: Default::default(),

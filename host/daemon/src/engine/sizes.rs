@@ -130,13 +130,13 @@ fn tell(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<FromOperat
         (
             EventKind::Warning,
             EXCEEDS,
-            format!("volume \"{name}\" holds {bytes} bytes, which exceeds its sizeLimit of {limit}: {why}"),
+            format!("volume \"{name}\" holds {bytes} bytes, which exceeds its limit of {limit}: {why}"),
         )
     } else {
         (
             EventKind::Normal,
             WITHIN,
-            format!("volume \"{name}\" holds {bytes} bytes, which its sizeLimit of {limit} allows again"),
+            format!("volume \"{name}\" holds {bytes} bytes, which its limit of {limit} allows again"),
         )
     };
     Some(FromOperation::Event { kind, reason: reason.to_owned(), object: format!("pod {}", watched.pod), message })

@@ -95,6 +95,7 @@ pub(super) fn check(
         fs_user: run_as_user(&spec)?,
         supplemental_groups,
         memory_limit: pod_resources::memory_limit(&spec)?,
+        ephemeral_storage_limit: pod_resources::ephemeral_storage_limit(&spec)?,
         used_volumes: used_volumes(&volumes, &uses),
         containers: pod_resources::containers(&spec),
         resources: pod_resources::of_pod(&spec),

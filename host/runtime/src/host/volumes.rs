@@ -229,6 +229,10 @@ impl HostPod for State {
     fn resource_value(
         &mut self,
         pod: Resource<PodHandle>,
+    fn ephemeral_storage_limit(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u64>> {
+        Ok(self.pod(&pod)?.ephemeral_storage_limit)
+    }
+
         container: String,
         name: String,
         divisor: Option<String>,

@@ -202,6 +202,7 @@ pub fn pod() -> Arc<Pod> {
         supplemental_groups: Vec::new(),
         memory_limit: None,
         used_volumes: Vec::new(),
+        ephemeral_storage_limit: None,
         containers: Vec::new(),
         resources: Default::default(),
         nested_mounts: [].into(),

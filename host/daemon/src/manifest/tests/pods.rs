@@ -44,6 +44,29 @@ fn the_memory_limit_is_what_the_containers_may_use_together() {
 }
 
 #[test]
+fn the_limit_of_disk_is_the_sum_of_those_that_have_one() {
+    let limit = |containers: &str| {
+        let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n{containers}\n");
+        only_pod(&text).pod.ephemeral_storage_limit
+    };
+    let with = |bytes: &str| format!("resources: {{limits: {{ephemeral-storage: {bytes}}}}}");
+    let (ten, thirty) = (with("10Mi"), with("30Mi"));
+    assert_eq!(limit("  containers: [{name: a}, {name: b}]"), None);
+    assert_eq!(limit(&format!("  containers: [{{name: a, {}}}]", with("0"))), None);
+    assert_eq!(
+        limit(&format!("  containers: [{{name: a, {ten}}}, {{name: b, {thirty}}}, {{name: c}}]")),
+        Some(40 << 20)
+    );
+    let init =
+        |more: &str| format!("  initContainers: [{{name: i, {thirty}{more}}}]\n  containers: [{{name: a, {ten}}}]");
+    assert_eq!(limit(&init("")), Some(30 << 20));
+    assert_eq!(limit(&init(", restartPolicy: Always")), Some(40 << 20));
+    let overhead = format!("  overhead: {{ephemeral-storage: 1Mi}}\n  containers: [{{name: a, {ten}}}]");
+    assert_eq!(limit(&overhead), Some(11 << 20));
+    assert_eq!(limit("  overhead: {ephemeral-storage: 1Mi}\n  containers: [{name: a}]"), None);
+}
+
+#[test]
 fn the_user_is_known_only_when_all_containers_have_the_same() {
     let user =
         |spec: &str| only_pod(&format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {spec}\n")).pod.fs_user;
