@@ -116,6 +116,11 @@ impl FieldError {
         Self { path: path.into(), problem: problem.into() }
     }
 
+    /// The same, of a field that lies below another.
+    pub(super) fn below(self, above: &str) -> Self {
+        Self { path: format!("{above}.{}", self.path), ..self }
+    }
+
     pub(super) fn other(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(path, FieldProblem::Other(message.into()))
     }

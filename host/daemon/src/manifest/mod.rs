@@ -24,6 +24,7 @@ pub mod binding;
 pub mod changes;
 pub mod claim;
 pub mod environment;
+mod ephemeral;
 pub mod error;
 pub mod folder;
 mod grace;

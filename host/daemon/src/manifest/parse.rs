@@ -16,7 +16,7 @@ use super::error::{FieldError, ManifestError};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::unknown_fields;
-use super::{claim, keyed, persistent_volume, pod};
+use super::{claim, ephemeral, keyed, persistent_volume, pod};
 use crate::objects::check_trust_bundle;
 
 /// The namespace of an object that names none.
@@ -138,6 +138,7 @@ impl Reader {
                 let unknown = unknown_fields(&raw, &typed);
                 let volumes = raw_volumes(&mut raw);
                 check_sizes(&volumes)?;
+                ephemeral::check(&volumes)?;
                 let Identity { key, uid, given } = &identity;
                 let checked = pod::check(typed, uid, *given, key.namespace.clone(), &self.file, volumes, &line_of)?;
                 (Content::Pod(Arc::new(checked)), identity, unknown)
