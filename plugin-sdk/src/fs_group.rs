@@ -1,6 +1,9 @@
 //! How the files of a PersistentVolume are given to a pod's `fsGroup`, as the volume's owner says.
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use crate::id_maps;
+use crate::mounts::DetachedMount;
+use crate::pod::Pod;
 use crate::quote::quoted;
 use crate::volume::Volume;
 
@@ -31,6 +34,18 @@ impl FsGroup {
                 "metadata.annotations[{ANNOTATION}]: {} is not known. Known: \"walk\", \"map\"",
                 quoted(other)
             ))),
+        }
+    }
+    /// Shows the mount's files to the pod's group, if it has one and the owner wants that: to be called before the mount is attached. With
+    /// [`FsGroup::Walk`] nothing is done. A plugin that calls this needs the grant `id-maps`.
+    ///
+    /// # Errors
+    /// As [`id_maps::map_group`].
+    pub fn map(self, mount: &DetachedMount, pod: &Pod<'_>) -> Result<()> {
+        match (self, pod.fs_group()) {
+            (Self::Map, Some(group)) => id_maps::map_group(mount, group)
+                .with_context(|| format!("annotation {ANNOTATION}: showing the files to group {group}")),
+            _ => Ok(()),
         }
     }
 }

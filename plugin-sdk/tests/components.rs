@@ -94,9 +94,12 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
         ("secret", &["events", "files", "log", "mounts", "secrets", "tmpfs", "types", "volumes"]),
         ("downward-api", &["files", "log", "mounts", "types", "volumes"]),
         ("git-repo", &["log", "mounts", "types", "volumes"]),
-        ("overlay", &["devices", "host-paths", "log", "mounts", "node", "overlays", "tmpfs", "types", "volumes"]),
-        ("image-file", &["devices", "image-files", "log", "mounts", "tmpfs", "types", "volumes"]),
-        ("loop", &["devices", "filesystems", "log", "loop-devices", "mounts", "tmpfs", "types", "volumes"]),
+        (
+            "overlay",
+            &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
+        ),
+        ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "tmpfs", "types", "volumes"]),
+        ("loop", &["devices", "filesystems", "id-maps", "log", "loop-devices", "mounts", "tmpfs", "types", "volumes"]),
     ] {
         assert_eq!(plugin(name).imports, interfaces(asks_for), "{name}");
     }

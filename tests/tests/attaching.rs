@@ -15,7 +15,7 @@ use std::process::Command;
 use volhost_tests::manifests::{loop_volume, pod};
 use volhost_tests::{Node, artifacts};
 
-const GRANT: &str = "[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n";
+const GRANT: &str = "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n";
 
 /// The loop devices over files of a folder; they go with the test.
 struct LoopDevices(PathBuf);

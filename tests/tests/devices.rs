@@ -31,7 +31,7 @@ impl LoopNode {
     fn start() -> Self {
         let node = Node::builder()
             .plugin(artifacts::plugin("loop"))
-            .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n")
+            .config("[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n")
             .start();
         let devices = LoopDevices::below(node.folder());
         Self { node, devices }
@@ -104,6 +104,40 @@ fn an_image_is_made_formatted_mounted_and_left_in_order() {
         node.ok(&["drain"]);
         assert!(host.devices.all().is_empty() && host.mounts().is_empty());
     }
+}
+
+#[test]
+fn mapped_groups_let_pods_share_an_image_of_which_no_file_is_changed() {
+    let host = LoopNode::start();
+    let node = &host.node;
+    let volume = loop_volume("pv", "data.img", "ext4", "64Mi", "");
+    node.manifest(
+        "pv.yaml",
+        &volume.replacen("{ name: pv }", "{ name: pv, annotations: { volhost.io/fs-group: map } }", 1),
+    );
+    let with_group = |name: &str, group: u32| {
+        let context = format!("spec:\n  securityContext: {{ fsGroup: {group} }}\n");
+        pod(name, &format!("uid-{name}"), &[&claimed("pv")]).replacen("spec:\n", &context, 1)
+    };
+    node.manifest("owner.yaml", &pod("owner", "uid-owner", &[&claimed("pv")]));
+    node.wait_mounted("default/owner");
+    let stored = host.volume("uid-owner", "pv");
+    fs::write(stored.join("file"), "x").unwrap();
+    for path in [stored.clone(), stored.join("file")] {
+        std::os::unix::fs::chown(path, None, Some(700)).unwrap();
+    }
+    for (name, group) in [("a", 4321), ("b", 5678)] {
+        node.manifest(&format!("{name}.yaml"), &with_group(name, group));
+        node.wait_mounted(&format!("default/{name}"));
+        let shown = host.volume(&format!("uid-{name}"), "pv");
+        assert_eq!(
+            (fs::metadata(&shown).unwrap().gid(), fs::metadata(shown.join("file")).unwrap().gid()),
+            (group, group)
+        );
+    }
+    assert_eq!(fs::metadata(stored.join("file")).unwrap().gid(), 700, "on disk it is as it was");
+    node.ok(&["drain"]);
+    assert!(host.devices.all().is_empty() && host.mounts().is_empty());
 }
 
 #[test]

@@ -121,13 +121,16 @@ impl GrantPolicy {
         let root = || vec![Root(PathBuf::from("/"))];
         let whole_host = Grant { host_paths: root(), ..Grant::default() };
         let local = Grant { block_devices: root(), interfaces: named(&["id-maps"]), ..whole_host.clone() };
-        let read_images = Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], ..Grant::default() };
+        let maps = || named(&["id-maps"]);
+        let read_images =
+            Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], interfaces: maps(), ..Grant::default() };
         let overlays = Grant {
             interfaces: named(&["overlays"]),
             host_paths: vec![Root(PathBuf::from(OVERLAYS))],
             ..Grant::default()
         };
-        let images = Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], ..Grant::default() };
+        let images =
+            Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], interfaces: maps(), ..Grant::default() };
         let grants = [
             ("kubernetes.io/host-path", whole_host),
             ("kubernetes.io/local-volume", local),

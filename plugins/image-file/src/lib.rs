@@ -46,6 +46,7 @@ const ALWAYS: [&str; 3] = ["ro", "nodev", "nosuid"];
 
 impl VolumePlugin for ImageFile {
     fn describe(about: &mut Description) {
+        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
         about
             .name("volhost.io/image-file")
             .version(env!("CARGO_PKG_VERSION"))
@@ -61,7 +62,7 @@ impl VolumePlugin for ImageFile {
         Ok(())
     }
 
-    fn set_up(volume: &Volume, _pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());

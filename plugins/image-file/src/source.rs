@@ -17,6 +17,7 @@ pub(crate) struct Source {
     pub(crate) image: String,
     pub(crate) fs_type: &'static str,
     pub(crate) options: MountOptions,
+    pub(crate) fs_group: FsGroup,
 }
 
 impl Source {
@@ -35,7 +36,7 @@ impl Source {
         let Some(fs_type) = volume.one_of("fsType", FS_TYPES)? else {
             return Err(volume.invalid("fsType", "is missing"));
         };
-        Ok(Self { image: image(volume)?, fs_type, options: MountOptions::read(volume) })
+        Ok(Self { image: image(volume)?, fs_type, options: MountOptions::read(volume), fs_group: FsGroup::of(volume)? })
     }
 }
 

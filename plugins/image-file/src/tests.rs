@@ -38,6 +38,18 @@ fn a_volume_is_named_by_its_image() {
 }
 
 #[test]
+fn where_the_owner_wants_it_the_image_is_shown_to_the_pods_group() {
+    let host = host();
+    let pod = Pod::builder().fs_group(2000);
+    for (volume, mapped) in [(volume(), None), (volume().annotation("volhost.io/fs-group", "map"), Some(2000))] {
+        host.mount_device::<ImageFile>(&volume, None).unwrap();
+        host.set_up::<ImageFile>(&volume, &pod).unwrap();
+        assert_eq!(host.target_of(&pod, volume.name()).mount().unwrap().mapped_group, mapped);
+        host.tear_down::<ImageFile>(volume.name()).unwrap();
+    }
+}
+
+#[test]
 fn an_image_is_mounted_once_for_the_node_and_bound_for_pods() {
     let host = host();
     let volume = volume().mount_option("noexec,cache_strategy=disabled");

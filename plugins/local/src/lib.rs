@@ -124,11 +124,7 @@ fn mount_for(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) 
     if !options.is_empty() {
         mount.set_options(&options, RECURSIVE)?;
     }
-    if let (FsGroup::Map, Some(group)) = (source.fs_group, pod.fs_group()) {
-        id_maps::map_group(&mount, group).with_context(|| {
-            format!("annotation {}: showing {} to group {group}", volhost_plugin_sdk::fs_group::ANNOTATION, source.path)
-        })?;
-    }
+    source.fs_group.map(&mount, pod).with_context(|| source.path.clone())?;
     Ok(mount)
 }
 

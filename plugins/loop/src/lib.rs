@@ -46,6 +46,7 @@ impl VolumePlugin for Loop {
     fn describe(about: &mut Description) {
         about
             .name("volhost.io/loop")
+        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
             .version(env!("CARGO_PKG_VERSION"))
             .serves("csi:loop.volhost.io")
             .accepts_mount_options();
@@ -61,7 +62,7 @@ impl VolumePlugin for Loop {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             // It may have been interrupted.
-            return give_to_group(volume, pod, target);
+            return give_to_group(&source, volume, pod, target);
         }
         let Some(node) = target.device_mount()? else {
             return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
@@ -75,7 +76,7 @@ impl VolumePlugin for Loop {
             mount.set_options(&options, RECURSIVE)?;
         }
         target.attach(mount)?;
-        give_to_group(volume, pod, target)
+        give_to_group(&source, volume, pod, target)
     }
 
     fn tear_down(target: &MountTarget) -> Result<()> {
@@ -187,8 +188,9 @@ impl Stats for Loop {
 }
 
 /// A pod that may only read the volume takes it as it is.
-fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
-    if volume.read_only() {
+/// What is mapped needs no walk, and a pod that may only read the volume takes it as it is.
+fn give_to_group(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    if volume.read_only() || source.fs_group == FsGroup::Map {
         return Ok(());
     }
     target.apply_fs_group(pod, false)

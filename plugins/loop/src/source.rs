@@ -23,6 +23,7 @@ pub(crate) struct Source {
     pub(crate) mount_flags: Vec<String>,
     /// Mount options that are the file system's.
     pub(crate) fs_options: Vec<(String, Option<String>)>,
+    pub(crate) fs_group: FsGroup,
 }
 
 impl Source {
@@ -59,6 +60,7 @@ impl Source {
             read_only: volume.boolean("readOnly")?.unwrap_or(false),
             mount_flags,
             fs_options,
+            fs_group: FsGroup::of(volume)?,
         })
     }
 

@@ -229,6 +229,28 @@ fn a_busy_device_is_not_detached() {
 }
 
 #[test]
+fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() {
+    let host = host();
+    let volume = volume().annotation("volhost.io/fs-group", "map");
+    mounted(&host, &volume);
+    for (uid, group) in [("uid-1", 2000), ("uid-2", 3000)] {
+        let pod = Pod::builder().with_uid(uid).fs_group(group);
+        for _ in 0..2 {
+            host.set_up::<Loop>(&volume, &pod).unwrap();
+        }
+        assert_eq!(host.target_of(&pod, "pv-1").mount().unwrap().mapped_group, Some(group));
+    }
+    assert!(!host.calls().contains(&"apply-fs-group"));
+    host.fail("id-maps.map-group", Error::unsupported("this file system can't"));
+    let third = Pod::builder().with_uid("uid-3").fs_group(4000);
+    let error = host.set_up::<Loop>(&volume, &third).unwrap_err();
+    assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("volhost.io/fs-group"), "{error}");
+    assert!(host.target_of(&third, "pv-1").is_absent() && host.detached_mounts() == 0);
+    let other = volume.annotation("volhost.io/fs-group", "none");
+    assert!(host.identify::<Loop>(&other).unwrap_err().message().contains("volhost.io/fs-group"));
+}
+
+#[test]
 fn an_image_outside_the_granted_folders_is_refused() {
     let host = host();
     let volume = volume().field("volumeAttributes.folder", "/etc");
