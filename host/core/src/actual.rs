@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{ContainerMount, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 use crate::event::Time;
 use crate::transitions::Stage;
@@ -50,6 +50,8 @@ pub(crate) struct Mount {
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The uses by containers that it was made ready for.
     pub(crate) container_mounts: Arc<[ContainerMount]>,
+    /// The volumes of the pod that it is made of, as far as known.
+    pub(crate) needs: Arc<[NeededVolume]>,
     /// The name of its folder.
     pub(crate) spec_name: SpecName,
     /// It is a device, not a file system.

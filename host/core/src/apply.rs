@@ -177,6 +177,7 @@ impl Core {
             block: device.spec.as_ref().is_some_and(|spec| spec.is_block()),
             spec: device.spec.clone(),
             container_mounts: found.container_mounts,
+            needs: found.needs,
             spec_name: device.spec_name.clone(),
             pod: found.known_pod,
             outer_names: Vec::new(),

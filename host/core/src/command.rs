@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{EventKind, VolumeState};
-use volhost_model::{ContainerMount, Failure, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 
 use crate::event::{OperationId, Time, WaiterId};
 
@@ -53,6 +53,8 @@ pub struct Operation {
     pub device_mountable: bool,
     /// For mounts: how the pod's containers use it.
     pub container_mounts: Arc<[ContainerMount]>,
+    /// For mounts: the volumes of the pod that it is made of; they stand.
+    pub needs: Arc<[NeededVolume]>,
 }
 
 /// What an operation does. Named as the kubelet's metrics name them.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{ContainerMount, Failure, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 
 /// Microseconds since the Unix epoch, never running backwards: the caller adds a monotonic clock to the time it started at.
 pub type Time = u64;
@@ -132,6 +132,8 @@ pub struct DesiredVolume {
     pub attach_limit: Option<u32>,
     /// How the pod's containers use it. It is ready when every part of it that they name is.
     pub container_mounts: Arc<[ContainerMount]>,
+    /// The other volumes of the pod that it is made of, which need none themselves.
+    pub needs: Arc<[NeededVolume]>,
 }
 
 /// A volume that could not be resolved.
@@ -166,6 +168,8 @@ pub struct RecoveredVolume {
     pub device_mountable: bool,
     /// The uses by containers that it was made ready for, from the record.
     pub container_mounts: Arc<[ContainerMount]>,
+    /// The volumes of the pod that it was made of, from the record.
+    pub needs: Arc<[NeededVolume]>,
 }
 
 /// What recovery found outside any pod's folder.

@@ -34,7 +34,7 @@
 //!   reports is quiet: no operation, no back-off, no event.
 //! - **-> being made.** From here on the volume may stand: it is listed among the possibly mounted ones. A volume for one pod alone
 //!   (ReadWriteOncePod) waits until no other pod has a mount of it; a volume whose folder another volume of the pod still occupies
-//!   waits until that is gone.
+//!   waits until that is gone; a volume that is made of other volumes of the pod waits until those stand.
 //! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves nothing, unless recovery had found
 //!   something there: then the failure proves nothing and the mount stays uncertain. A transient failure changes no state.
 //! - **UNCERTAIN -> being made** while it is wanted, **-> being undone** when it is not. It is never forgotten (rule R1).
@@ -42,6 +42,7 @@
 //!   reported and tried again; what is mounted stays.
 //! - **MOUNTED -> being undone** when the pod is gone, does not list the volume any more, or wants another spec under its name. Not
 //!   when the pod's volume cannot be resolved, and nothing that recovery found before every source has been read (rule R2).
+//!   A volume that others of the pod are made of waits until those are gone, and when it has to be replaced, so have they.
 //!   While it is being undone nobody is told that it is mounted, even if the pod comes back; then it is mounted again afterwards.
 //! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with the same spec. One that follows
 //!   its source is refreshed besides. One that was made with another spec is replaced. Everything else that is wanted is mounted
@@ -63,6 +64,7 @@
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what stands, or may |
 //! | `transitions` | the tables of states and outcomes |
+//! | `needs` | volumes that are made of other volumes of their pod |
 //! | `reconcile` | compares the two for one volume and starts what is due |
 //! | `start` | starts an operation: its key, its room in ACTUAL, its input |
 //! | `outcome` | what the end of an operation changes |
@@ -87,6 +89,7 @@ pub mod config;
 mod core;
 mod desired;
 pub mod event;
+mod needs;
 mod notices;
 mod outcome;
 mod pending;

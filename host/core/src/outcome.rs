@@ -127,8 +127,9 @@ impl Core {
             mount.remount_required = true;
         }
         if !mount.stage.may_be() {
-            self.actual.remove_mount(&operation.volume, pod);
-            self.folder_is_free(pod, &operation.spec_name, turn);
+            self.take_off(operation, pod, turn);
+        } else {
+            self.needed_changed(&operation.volume, pod, turn);
         }
         !before.is_present()
     }
@@ -147,9 +148,16 @@ impl Core {
             if !mount.stage.is_present() {
                 mount.ready_at = None;
             }
-            return;
+            return self.needed_changed(&operation.volume, pod, turn);
         }
-        self.actual.remove_mount(&operation.volume, pod);
+        self.take_off(operation, pod, turn);
+    }
+
+    /// Takes a mount that is known to be gone off the pod, and wakes what waited for that.
+    fn take_off(&mut self, operation: &Operation, pod: &PodUid, turn: &mut Turn) {
+        if let Some(mount) = self.actual.remove_mount(&operation.volume, pod) {
+            turn.dirty.extend(mount.needs.iter().map(|needed| needed.unique_name.clone()));
+        }
         self.folder_is_free(pod, &operation.spec_name, turn);
     }
 

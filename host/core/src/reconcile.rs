@@ -41,7 +41,7 @@ impl Core {
             };
             let kind = if mount.block { OperationKind::Unmap } else { OperationKind::Unmount };
             needed.push((Some(pod.clone()), kind.name()));
-            if !self.is_free(name, Some(&pod), Some(&pod), kind) {
+            if self.is_needed(name, &pod) || !self.is_free(name, Some(&pod), Some(&pod), kind) {
                 continue;
             }
             self.start(name, kind, Some(pod.clone()), turn);
@@ -59,7 +59,7 @@ impl Core {
             return false;
         }
         match self.wanted(pod, name) {
-            Some(wanted) => must_be_replaced(mount, wanted),
+            Some(wanted) => must_be_replaced(mount, wanted) || self.loses_what_it_needs(pod, mount),
             None => self.draining || !self.is_kept(pod, mount),
         }
     }
@@ -97,7 +97,9 @@ impl Core {
         let mount = volume.and_then(|volume| volume.mounts.get(pod)).map(Box::as_ref);
         let mut hindrance = None;
         let mut no_place = false;
-        let next = if mount.is_some_and(|mount| mount.stage.may_be() && must_be_replaced(mount, wanted)) {
+        let next = if mount.is_some_and(|mount| {
+            mount.stage.may_be() && (must_be_replaced(mount, wanted) || self.loses_what_it_needs(pod, mount))
+        }) {
             // The old mount goes first; unmounting has been started, or waits.
             let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
             hindrance = waits
@@ -179,7 +181,7 @@ impl Core {
         }
     }
 
-    /// Why the pod cannot mount the volume now; both causes pass when another mount goes away, which brings the volume here again.
+    /// Why the pod cannot mount the volume now; every cause passes when another mount goes away or stands, which brings the volume here again.
     fn mount_hindrance(
         &self,
         name: &UniqueVolumeName,
@@ -196,8 +198,10 @@ impl Core {
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
             ));
         }
-        let taken = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name)?;
-        Some(format!("volume {taken} still uses the folder {} of the pod", spec.name))
+        if let Some(taken) = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name) {
+            return Some(format!("volume {taken} still uses the folder {} of the pod", spec.name));
+        }
+        self.waits_for(pod, wanted)
     }
 
     fn note_hindrance(&mut self, name: &UniqueVolumeName, pod: &PodUid, hindrance: Option<String>, turn: &mut Turn) {
@@ -210,7 +214,9 @@ impl Core {
         let spec_name = wanted.volume.spec.name.clone();
         wanted.hindrance.clone_from(&hindrance);
         turn.touched.insert(pod.clone());
-        if let Some(why) = hindrance {
+        // That another volume of the pod is not there yet is no fault, and why it is not is told of that one.
+        let quiet = self.desired.wanted(pod, name).and_then(|wanted| self.waits_for(pod, wanted));
+        if let Some(why) = hindrance.filter(|why| quiet.as_ref() != Some(why)) {
             self.publish_hindrance(name, &spec_name, pod, &why, turn);
         }
     }
@@ -249,6 +255,7 @@ pub(crate) fn must_be_replaced(mount: &Mount, wanted: &Wanted) -> bool {
     mount.spec_name != spec.name
         || (mount.spec.is_some() && mount.block != spec.is_block())
         || (!wanted.volume.follows_source && differs(mount, wanted))
+        || (mount.spec.is_some() && mount.needs != wanted.volume.needs)
 }
 
 fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> OperationKind {

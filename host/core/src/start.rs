@@ -69,6 +69,7 @@ impl Core {
             // What changes from here on is not in this operation.
             mount.remount_required = false;
             mount.intact = false;
+            mount.needs = desired.needs;
             return;
         }
         let mount = Mount {
@@ -78,6 +79,7 @@ impl Core {
             remount_required: false,
             spec: Some(Arc::clone(&desired.spec)),
             container_mounts: Arc::default(),
+            needs: desired.needs,
             spec_name: desired.spec.name.clone(),
             block: desired.spec.is_block(),
             pod: object,
@@ -125,6 +127,11 @@ impl Core {
             device_mountable: volume.device_mountable,
             container_mounts: match kind {
                 OperationKind::Mount { .. } => wanted.map(|wanted| Arc::clone(&wanted.volume.container_mounts)),
+                _ => None,
+            }
+            .unwrap_or_default(),
+            needs: match kind {
+                OperationKind::Mount { .. } => wanted.map(|wanted| Arc::clone(&wanted.volume.needs)),
                 _ => None,
             }
             .unwrap_or_default(),

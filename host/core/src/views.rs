@@ -86,11 +86,13 @@ impl Core {
         let path = mount.zip(plugin).map(|(mount, plugin)| path_of(uid, plugin, mount)).unwrap_or_default();
         let used = wanted.map(|wanted| &wanted.volume.container_mounts).or_else(|| mount.map(|m| &m.container_mounts));
         let used = used.map(|used| &used[..]).unwrap_or_default();
+        let needs = wanted.map(|wanted| &wanted.volume.needs).or_else(|| mount.map(|mount| &mount.needs));
         let (attached_by, attached_as) = self.attachment_view(name);
         VolumeView {
             attached_by,
             attached_as,
             container_mounts: used.iter().map(|one| container_mount_view(uid, &path, mount, one)).collect(),
+            made_of: needs.into_iter().flat_map(|needs| needs.iter()).map(|needed| needed.name.to_string()).collect(),
             name: names.map(|names| outer_names(names)).unwrap_or_default(),
             spec_name: spec_name.map(ToString::to_string).unwrap_or_default(),
             unique_name: name.to_string(),
@@ -349,5 +351,6 @@ fn empty_view(state: VolumeState) -> VolumeView {
         attached_by: String::new(),
         attached_as: String::new(),
         container_mounts: Vec::new(),
+        made_of: Vec::new(),
     }
 }

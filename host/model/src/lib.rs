@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`names`] | checked names: pods, volumes, plugins; the unique name of a volume |
+//! | [`needed_volume`] | a volume that another volume of the pod is made of |
 //! | [`pod`] | a pod, as far as volumes are concerned |
 //! | [`container_mount`] | how a container uses a volume |
 //! | [`pod_fields`] | fields of a pod as text, as `downwardAPI` shows them |
@@ -18,6 +19,7 @@ pub mod container_mount;
 pub mod failure;
 mod huge_pages;
 pub mod names;
+pub mod needed_volume;
 pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;
@@ -28,5 +30,6 @@ pub mod view;
 pub use container_mount::{ContainerMount, MountPropagation, RecursiveReadOnly};
 pub use failure::{Failure, FailureClass};
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
+pub use needed_volume::NeededVolume;
 pub use pod::{ContainerResources, FsGroupChangePolicy, Pod};
 pub use spec::VolumeSpec;

@@ -105,6 +105,9 @@ pub struct VolumeView {
     /// How the pod's containers use it, container by container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_mounts: Vec<ContainerMountView>,
+    /// The other volumes of the pod that it is made of, by their names in the pod.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_of: Vec<String>,
     /// How full it is, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<UsageView>>,

@@ -120,6 +120,7 @@ impl World {
             attachable: volume.attachable,
             device_mountable: volume.device_mountable,
             container_mounts: Arc::clone(&volume.container_mounts),
+            needs: Arc::clone(&volume.needs),
         }))
     }
 
@@ -168,8 +169,8 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
         fs_user: None,
         supplemental_groups: vec![7],
         memory_limit: None,
-        used_volumes,
         ephemeral_storage_limit: None,
+        used_volumes,
         containers: Vec::new(),
         resources: Default::default(),
         nested_mounts: [].into(),
@@ -210,6 +211,7 @@ pub fn plain(pod: &str, name: &str) -> DesiredVolume {
         expandable: false,
         attach_limit: None,
         container_mounts: Arc::default(),
+        needs: Arc::default(),
     }
 }
 
@@ -226,6 +228,7 @@ pub fn shared(name: &str) -> DesiredVolume {
         expandable: true,
         attach_limit: None,
         container_mounts: Arc::default(),
+        needs: Arc::default(),
     }
 }
 

@@ -11,7 +11,7 @@
 //! | expansion in use, file system and device | `operations`, `block`, `matrix` |
 //! | the executor's matrix: what runs beside what | `matrix` |
 //! | pending operations: keys, back-off, other names, pending first | `operations`, `matrix` |
-//! | what none of them covers: mounts that somebody else takes away | `vanished` |
+//! | what none of them covers: mounts that somebody else takes away, volumes made of volumes | `vanished`, `needs` |
 //!
 //! The same with real plugins, mounts and devices, each row of the uncertain states at every function of the contract:
 //!
@@ -48,6 +48,7 @@ mod block;
 mod census;
 mod kit;
 mod matrix;
+mod needs;
 mod operations;
 mod parts;
 mod pods;

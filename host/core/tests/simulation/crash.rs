@@ -80,6 +80,7 @@ impl Sim<'_> {
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
             container_mounts: std::sync::Arc::default(),
+            needs: std::sync::Arc::default(),
         };
         self.met.insert(("recovered", if found.intact { "complete" } else { "broken" }));
         self.met.insert(("recovered", if recorded { "recorded" } else { "unrecorded" }));

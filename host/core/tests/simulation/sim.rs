@@ -150,6 +150,7 @@ impl<'a> Sim<'a> {
                         expandable: kind.expandable,
                         attach_limit: None,
                         container_mounts: std::sync::Arc::default(),
+                        needs: std::sync::Arc::default(),
                     });
                 }
             }

@@ -1,0 +1,18 @@
+//! A volume that another volume of the same pod is made of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::{OuterName, PluginName, SpecName, UniqueVolumeName};
+
+/// Another volume of the pod, which stands before the volume that needs it is set up, and as long as that may stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeededVolume {
+    /// Its name in the pod.
+    pub name: OuterName,
+    /// Its name in the world.
+    pub unique_name: UniqueVolumeName,
+    /// The plugin that serves it.
+    pub plugin: PluginName,
+    /// Its name in the pod's folder.
+    pub spec_name: SpecName,
+}
