@@ -89,6 +89,13 @@ impl<'call> Identity<'call> {
     pub fn device_mountable(&mut self, device_mountable: bool) {
         self.0.device_mountable(device_mountable);
     }
+
+    /// The volume is made of the pod's other volume of this name: that one is set up first and stays as long as this one may stand.
+    /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `set_up`. Not of a device, nor of one that
+    /// [follows its source](Description::follows_its_source), nor of one that is made of others itself.
+    pub fn needs_volume(&mut self, name: &str) {
+        self.0.needs_volume(name);
+    }
 }
 
 impl fmt::Debug for Identity<'_> {

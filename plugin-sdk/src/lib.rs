@@ -73,7 +73,8 @@
 //!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
-//!    [`image_files`], [`overlays`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`], [`files`] and those of [`objects`] need a grant.
+//!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
+//!    [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -119,6 +120,7 @@ pub mod overlays;
 mod plugin;
 mod pod;
 mod pod_items;
+pub mod pod_volumes;
 pub mod quantity;
 pub mod quotas;
 mod quote;
@@ -160,6 +162,6 @@ pub mod prelude {
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
         Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
         TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin, filesystems,
-        host_paths, id_maps, image_files, log, loop_devices, node, overlays, quotas, quoted,
+        host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas, quoted,
     };
 }

@@ -66,6 +66,7 @@ impl Host {
             device_mount: None,
             private: None,
             sharers: None,
+            needed: Vec::new(),
         }
     }
 
@@ -123,8 +124,8 @@ fn pod() -> Arc<Pod> {
         resources: Default::default(),
         nested_mounts: [].into(),
         memory_limit: None,
-        used_volumes: Vec::new(),
         ephemeral_storage_limit: None,
+        used_volumes: Vec::new(),
     })
 }
 

@@ -18,6 +18,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "loop-devices",
     "image-files",
     "overlays",
+    "pod-volumes",
     "block-devices",
     "id-maps",
     "huge-pages",

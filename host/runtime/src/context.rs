@@ -131,6 +131,19 @@ pub struct Target {
     pub private: Option<PrivateFolder>,
     /// Who else has the volume, likewise.
     pub sharers: Option<Arc<dyn Sharers>>,
+    /// The pod's other volumes that this one is made of.
+    pub needed: Vec<NeededPlace>,
+}
+
+/// Where another volume of the pod stands.
+#[derive(Debug)]
+pub struct NeededPlace {
+    /// Its name in the pod.
+    pub name: String,
+    /// Where.
+    pub place: Place,
+    /// It was set up as a mount: a folder there is not it.
+    pub is_mount: bool,
 }
 
 /// The other pods that have a volume which is mounted for the node.

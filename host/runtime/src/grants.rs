@@ -125,7 +125,7 @@ impl GrantPolicy {
         let read_images =
             Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], interfaces: maps(), ..Grant::default() };
         let overlays = Grant {
-            interfaces: named(&["overlays"]),
+            interfaces: named(&["overlays", "pod-volumes"]),
             host_paths: vec![Root(PathBuf::from(OVERLAYS))],
             ..Grant::default()
         };

@@ -64,7 +64,9 @@ mod trace;
 pub use abi::{PACKAGE, VERSION, Version};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use compile::{Compiler, compile_stdin_to_stdout};
-pub use context::{Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NodeFacts, Place, Sharers, Target};
+pub use context::{
+    Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, Sharers, Target,
+};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
 pub use limits::Limits;

@@ -5,7 +5,7 @@ pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesyst
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
 pub(crate) use super::identity::{Description, Identity, Measurement};
-pub(crate) use super::layers::{image_files, overlays};
+pub(crate) use super::layers::{image_files, overlays, pod_volumes};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
 pub(crate) use super::objects::{cluster_trust_bundles, config_maps, secrets, service_account_tokens};
 pub(crate) use super::pod::Pod;

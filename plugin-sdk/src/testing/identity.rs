@@ -63,6 +63,8 @@ pub struct TestIdentity {
     pub attachable: Option<bool>,
     /// Whether it is mounted for the node first, if that was said.
     pub device_mountable: Option<bool>,
+    /// The pod's other volumes that it is made of, in the order it said them.
+    pub needs: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +81,10 @@ impl Identity {
 
     pub(crate) fn device_mountable(&self, device_mountable: bool) {
         self.0.borrow_mut().device_mountable = Some(device_mountable);
+    }
+
+    pub(crate) fn needs_volume(&self, name: &str) {
+        self.0.borrow_mut().needs.push(name.to_owned());
     }
 
     pub(crate) fn into_inner(self) -> TestIdentity {

@@ -1,4 +1,4 @@
-//! Overlays and image files of the double.
+//! Overlays, the pod's other volumes, and image files of the double.
 
 use super::host::TestHost;
 
@@ -6,6 +6,13 @@ impl TestHost {
     /// Grants the plugin a folder of image files to mount.
     pub fn grant_image_files(&self, folder: &str) -> &Self {
         self.change(|world| world.image_folders.push(folder.to_owned()))
+    }
+
+    /// Lets another volume of the pod stand, which the plugin may open.
+    pub fn pod_volume(&self, name: &str) -> &Self {
+        self.change(|world| {
+            world.pod_volumes.insert(name.to_owned());
+        })
     }
 
     /// Puts an image file on the host, which holds this: `erofs`, `nothing`.
@@ -34,6 +41,9 @@ pub(crate) mod overlays {
         if let Some(other) = lowers.iter().copied().chain(top).find(|layer| !layer.is_folder()) {
             return Err(Error::conflict(format!("{}: expected directory, found {}", other.layer(), other.kind())));
         }
+        if top.is_some_and(MountSource::is_read_only) {
+            return Err(Error::permission_denied("what may only be read cannot be the top of an overlay"));
+        }
         let lowers: Vec<String> = lowers.iter().map(|lower| lower.layer()).collect();
         let top = top.map(MountSource::layer);
         let mut layers: Vec<&String> = lowers.iter().chain(&top).collect();
@@ -49,6 +59,25 @@ pub(crate) mod overlays {
         }
         (mount.lowers, mount.top) = (lowers, top);
         Ok(DetachedMount::new(&world, mount))
+    }
+}
+
+pub(crate) mod pod_volumes {
+    use crate::error::{Error, Result};
+    use crate::testing::mount::MountSource;
+    use crate::testing::target::MountTarget;
+    use crate::testing::world::current;
+
+    /// The double does not know what `identify` has said; it lets the plugin open what there is.
+    pub(crate) fn open(_target: &MountTarget, name: &str) -> Result<MountSource> {
+        let world = current();
+        world.borrow_mut().called("pod-volumes.open")?;
+        if !world.borrow().pod_volumes.contains(name) {
+            return Err(Error::not_found(format!(
+                "`identify` did not say that the volume needs the volume {name:?} of the pod"
+            )));
+        }
+        Ok(MountSource::of_pod_volume(&world, name))
     }
 }
 

@@ -19,7 +19,7 @@ pub struct TestMount {
     pub options: Vec<(String, Option<String>)>,
     /// The real path that is bound.
     pub source: Option<String>,
-    /// The layers of an overlay: the lowers, the uppermost first.
+    /// The layers of an overlay: the lowers, the uppermost first, a volume of the pod as `volume:NAME`.
     pub lowers: Vec<String>,
     /// What the top of an overlay is: a path of the host, `private:NAME`, or `tmpfs`.
     pub top: Option<String>,
@@ -99,18 +99,28 @@ pub(crate) struct MountSource {
     node: Node,
     /// The mount that it is the root of; none for a path of the host.
     mount: Option<TestMount>,
+    read_only: bool,
 }
 
 impl MountSource {
     pub(crate) fn new(world: &Shared, path: String, node: Node) -> Self {
-        Self { world: Rc::clone(world), path, node, mount: None }
+        Self { world: Rc::clone(world), path, node, mount: None, read_only: false }
+    }
+
+    /// Another volume of the pod.
+    pub(crate) fn of_pod_volume(world: &Shared, name: &str) -> Self {
+        Self { read_only: true, ..Self::new(world, format!("volume:{name}"), Node::Directory) }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// The root of a mount.
     pub(crate) fn of_mount(world: &Shared, mount: TestMount) -> Self {
         let path = mount.source.clone().unwrap_or_default();
         let node = if mount.root_is_folder { Node::Directory } else { Node::File };
-        Self { world: Rc::clone(world), path, node, mount: Some(mount) }
+        Self { world: Rc::clone(world), path, node, mount: Some(mount), read_only: false }
     }
 
     /// What a layer made of it is called.
@@ -134,7 +144,9 @@ impl MountSource {
         if let Some(mount) = &self.mount {
             return Ok(DetachedMount::new(&self.world, TestMount { recursive, ..mount.clone() }));
         }
+        let flags = self.read_only.then(|| "ro".to_owned()).into_iter().collect();
         let mount = TestMount {
+            flags,
             source: Some(self.path.clone()),
             recursive,
             root_is_folder: self.node == Node::Directory,

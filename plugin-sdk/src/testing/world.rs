@@ -53,6 +53,7 @@ pub const CALLS: &[&str] = &[
     "open",
     "other-pods",
     "overlays.mount",
+    "pod-volumes.open",
     "private-folder",
     "probe",
     "publish",
@@ -81,6 +82,8 @@ pub(crate) struct World {
     pub(crate) images: BTreeMap<String, String>,
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
+    /// The pod's other volumes that stand, by their names in the pod.
+    pub(crate) pod_volumes: BTreeSet<String>,
     pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
     /// The sizes of huge pages that there are, in bytes.
     pub(crate) huge_pages: Vec<u64>,
@@ -124,6 +127,7 @@ impl World {
             image_folders: Vec::new(),
             images: BTreeMap::new(),
             private_folders: BTreeSet::new(),
+            pod_volumes: BTreeSet::new(),
             unsupported_tmpfs_options: BTreeSet::new(),
             huge_pages: vec![2 << 20, 1 << 30],
             folder_quotas: false,

@@ -45,6 +45,7 @@ macro_rules! capability {
                     "volhost:plugin/filesystems@0.1.0": crate::wasm::bindings::volhost::plugin::filesystems,
                     "volhost:plugin/loop-devices@0.1.0": crate::wasm::bindings::volhost::plugin::loop_devices,
                     "volhost:plugin/overlays@0.1.0": crate::wasm::bindings::volhost::plugin::overlays,
+                    "volhost:plugin/pod-volumes@0.1.0": crate::wasm::bindings::volhost::plugin::pod_volumes,
                     "volhost:plugin/image-files@0.1.0": crate::wasm::bindings::volhost::plugin::image_files,
                     "volhost:plugin/block-devices@0.1.0": crate::wasm::bindings::volhost::plugin::block_devices,
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
@@ -86,7 +87,8 @@ pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, driver_mounts, events, files, filesystems, host_paths,
-    huge_pages, id_maps, image_files, loop_devices, node, overlays, quotas, secrets, service_account_tokens, tmpfs,
+    huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas, secrets,
+    service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};

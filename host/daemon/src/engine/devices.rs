@@ -170,6 +170,7 @@ impl Workshop {
             device_mount: None,
             private: None,
             sharers: None,
+            needed: Vec::new(),
         })
     }
 

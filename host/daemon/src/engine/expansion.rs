@@ -99,6 +99,7 @@ impl Workshop {
             device_mount: None,
             private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
             sharers: None,
+            needed: Vec::new(),
         }))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_kernel::{Detach, Directory, Entry, KernelError};
-use volhost_model::{Failure, FailureClass, PodUid};
-use volhost_runtime::{CallContext, PrivateFolder, Target};
+use volhost_model::{Failure, FailureClass, NeededVolume, PodUid};
+use volhost_runtime::{CallContext, NeededPlace, Place, PrivateFolder, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
@@ -64,7 +64,7 @@ impl Workshop {
             stands,
         );
         let record = record.on_node(operation.attachable, operation.device_mountable).watched(set_up.watched_size);
-        self.write_record(&record.for_containers(&operation.container_mounts));
+        self.write_record(&record.for_containers(&operation.container_mounts).made_of(&operation.needs));
         self.sizes.watch(pod, &operation.plugin, &operation.spec_name, set_up.watched_size);
         Ok(())
     }
@@ -146,7 +146,24 @@ impl Workshop {
             device_mount: self.device_mount(operation)?,
             private: Some(self.private_folder(operation, &pod)),
             sharers: self.sharers(operation)?,
+            needed: self.needed_places(operation, &pod)?,
         })
+    }
+
+    /// Where the pod's other volumes stand that the operation's is made of.
+    fn needed_places(&self, operation: &Operation, pod: &PodUid) -> Result<Vec<NeededPlace>, Failure> {
+        let place = |needed: &NeededVolume| {
+            let (plugin, spec_name) = (needed.plugin.clone(), needed.spec_name.clone());
+            let standing = VolumePlace { pod: pod.clone(), plugin, spec_name };
+            let parent = self
+                .kernel
+                .walk(&self.root, &layout::plugin_folder(pod, &needed.plugin))
+                .map_err(|error| kernel_failure("MountVolume.OpenNeeded", FailureClass::Transient, &error))?;
+            let place = Place { parent, name: needed.spec_name.as_str().into() };
+            let is_mount = self.standing.has(&standing);
+            Ok(NeededPlace { name: needed.name.as_str().to_owned(), place, is_mount })
+        };
+        operation.needs.iter().map(place).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{ContainerMount, Pod, VolumeSpec};
+use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 /// The records' folder below the state folder, one folder a pod in it.
 pub(super) const FOLDER: &str = "volumes";
@@ -60,6 +60,9 @@ pub struct Record {
     /// The uses by containers that it was made ready for.
     #[serde(default)]
     pub container_mounts: Vec<ContainerMount>,
+    /// The volumes of the pod that it is made of: they go after it.
+    #[serde(default)]
+    pub needs: Vec<NeededVolume>,
 }
 
 /// Why a record could not be written, read or used.
@@ -116,6 +119,7 @@ impl Record {
             device_mountable: false,
             watched_size: None,
             container_mounts: Vec::new(),
+            needs: Vec::new(),
         }
     }
 
@@ -123,6 +127,13 @@ impl Record {
     #[must_use]
     pub fn for_containers(mut self, mounts: &[ContainerMount]) -> Self {
         self.container_mounts = mounts.iter().filter(|mount| mount.sub_path.is_some()).cloned().collect();
+        self
+    }
+
+    /// Says what the volume is made of.
+    #[must_use]
+    pub fn made_of(mut self, needs: &[NeededVolume]) -> Self {
+        self.needs = needs.to_vec();
         self
     }
 

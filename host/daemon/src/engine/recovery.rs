@@ -222,6 +222,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
             attachable: record.attachable,
             device_mountable: record.device_mountable,
             container_mounts: record.container_mounts.into(),
+            needs: record.needs.into(),
         },
         None => {
             let mapped_for = stands.is_none().then_some(pod);
@@ -241,6 +242,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
                 attachable,
                 device_mountable,
                 container_mounts: Arc::default(),
+                needs: Arc::default(),
             }
         }
     }

@@ -11,6 +11,8 @@ use crate::populate::{PluginCatalog, PluginChoice};
 
 /// Sources that name a driver: several plugins can share the field, one a driver.
 const DRIVER_SOURCES: [&str; 2] = ["csi", "flexVolume"];
+/// The interface by which a volume is made of other volumes of its pod.
+const POD_VOLUMES: &str = "pod-volumes";
 
 impl PluginCatalog for PluginRegistry {
     fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String> {
@@ -41,6 +43,7 @@ impl PluginCatalog for PluginRegistry {
             expandable: plugin.exports(Capability::Expander),
             attach_limit: self.attach_limits.get(&info.name).copied(),
             accepts_mount_options: info.accepts_mount_options,
+            needs: on_node.needs,
         })
     }
 }
@@ -52,28 +55,39 @@ struct OnNode {
     name: Option<String>,
     attachable: bool,
     device_mountable: bool,
+    /// The pod's other volumes that it is made of.
+    needs: Vec<String>,
 }
 
 impl PluginRegistry {
-    /// What a plugin that neither attaches nor stages says of a volume changes nothing here, so it is not asked.
+    /// What a plugin that neither attaches nor stages nor uses the pod's other volumes says of a volume changes nothing here, so it is not asked.
     fn on_node(&self, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Result<OnNode, String> {
         let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::DeviceMounter };
         let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
-        if !attaches && !stages {
+        let uses_others = plugin.info().imports.iter().any(|import| import == POD_VOLUMES);
+        if !attaches && !stages && !uses_others {
             return Ok(OnNode::default());
         }
         let said = self.identified(plugin, spec)?;
+        let needs = said.needs;
+        if !needs.is_empty() && !uses_others {
+            let name = &plugin.info().name;
+            return Err(format!(
+                "plugin {name} needs other volumes of the pod ({}) and does not import {POD_VOLUMES}; it is the plugin's fault",
+                needs.join(", ")
+            ));
+        }
         let attachable = attaches && said.attachable.unwrap_or(true);
         // A device is always made ready for the node first.
         let device_mountable = stages && (spec.is_block() || said.device_mountable.unwrap_or(true));
         if !attachable && !device_mountable {
-            return Ok(OnNode::default());
+            return Ok(OnNode { needs, ..OnNode::default() });
         }
         let plugin = &plugin.info().name;
         let name = said.name.ok_or_else(|| {
             format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
         })?;
-        Ok(OnNode { name: Some(name), attachable, device_mountable })
+        Ok(OnNode { name: Some(name), attachable, device_mountable, needs })
     }
 }
 

@@ -35,4 +35,6 @@ pub struct PluginChoice {
     pub attach_limit: Option<u32>,
     /// It takes the PersistentVolume's mount options.
     pub accepts_mount_options: bool,
+    /// The pod's other volumes that it is made of, by their names in the pod.
+    pub needs: Vec<String>,
 }

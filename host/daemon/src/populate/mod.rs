@@ -7,11 +7,13 @@
 //!                            '-- missing, unknown, unbound ... --> UnresolvedVolume
 //! ```
 //!
-//! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does.
+//! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does, unless one that is
+//! named is made of it.
 
 pub mod catalog;
 mod claim;
 mod container_mounts;
+mod needs;
 pub mod node;
 mod source;
 mod sub_path_expr;
@@ -30,15 +32,15 @@ pub use node::{NodeIdentity, PodStanding, standing};
 
 use crate::manifest::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE};
 use crate::manifest::{ObjectStore, PodObject, PodVolume};
+use needs::Resolved;
 
-/// Resolves every volume that the pod's containers name. Each is in exactly one of the two lists.
+/// Resolves every volume that the pod's containers name, and those that these are made of. Each is in exactly one of the two lists.
 pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> DesiredPod {
     let mut desired = DesiredPod { pod: Arc::clone(&pod.pod), volumes: Vec::new(), unresolved: Vec::new() };
-    for name in &pod.pod.used_volumes {
-        let volume = resolve_volume(pod, name, store, catalog, node);
+    for (name, volume) in needs::resolve_all(pod, |name| resolve_volume(pod, name, store, catalog, node)) {
         match volume.and_then(|volume| check_parts(&desired.volumes, volume)) {
             Ok(volume) => desired.volumes.push(volume),
-            Err(reason) => desired.unresolved.push(UnresolvedVolume { outer_name: name.clone(), reason }),
+            Err(reason) => desired.unresolved.push(UnresolvedVolume { outer_name: name, reason }),
         }
     }
     desired
@@ -50,7 +52,7 @@ fn resolve_volume(
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
-) -> Result<DesiredVolume, String> {
+) -> Result<Resolved, String> {
     let (index, volume) = pod.volume(name).ok_or_else(|| missing(pod, name))?;
     let spec = match source::of_pod_volume(pod, index, volume)? {
         (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
@@ -76,7 +78,7 @@ fn resolve_volume(
             .map_err(|e| format!("plugin {} gives the volume a name that cannot be used: {e}", choice.plugin))?,
         None => UniqueVolumeName::of_pod(&choice.plugin, &pod.pod.uid, &spec.name),
     };
-    Ok(DesiredVolume {
+    let volume = DesiredVolume {
         outer_name: name.clone(),
         unique_name,
         plugin: choice.plugin,
@@ -87,7 +89,9 @@ fn resolve_volume(
         expandable: choice.expandable,
         attach_limit: choice.attach_limit,
         container_mounts,
-    })
+        needs: Arc::default(),
+    };
+    Ok(Resolved { volume, needs: choice.needs })
 }
 
 /// Parts of volumes are shown in folders by the volume's name in the pod's folder, which has to be the volume's own.
@@ -108,10 +112,15 @@ fn missing(pod: &PodObject, name: &OuterName) -> String {
     let at = pod.uses.iter().find(|used| used.volume == *name);
     let at =
         at.map(|used| format!("{}:{}: {}", pod.file, used.line, used.path)).unwrap_or_else(|| pod.file.to_string());
+    format!("{at} names the volume \"{name}\", but {}", has_only(pod))
+}
+
+/// The volumes that a pod has, for a message about one that it lacks.
+fn has_only(pod: &PodObject) -> String {
     let mut known: Vec<&str> = pod.volumes.iter().map(|volume| volume.name.as_str()).collect();
     known.sort_unstable();
     let known = if known.is_empty() { "has no volumes".to_owned() } else { format!("has only {}", known.join(", ")) };
-    format!("{at} names the volume \"{name}\", but spec.volumes {known}")
+    format!("spec.volumes {known}")
 }
 
 /// File systems go with `volumeMounts`, devices with `volumeDevices`.

@@ -15,16 +15,17 @@ impl PluginCatalog for Catalog {
     fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String> {
         let shared = spec.source == "shared";
         match spec.source.as_str() {
-            "emptyDir" | "hostPath" | "local" | "shared" => Ok(PluginChoice {
+            "emptyDir" | "hostPath" | "local" | "shared" | "follows" => Ok(PluginChoice {
                 plugin: PluginName::new(format!("test/{}", spec.source.to_lowercase())).map_err(|e| e.to_string())?,
                 unique_shared_name: shared.then(|| spec.parameter("handle").unwrap_or_default()),
                 attachable: shared,
                 device_mountable: shared,
-                follows_source: false,
+                follows_source: spec.source == "follows",
                 read_only: false,
                 expandable: false,
                 attach_limit: None,
                 accepts_mount_options: shared,
+                needs: spec.parameter("needs").into_iter().collect(),
             }),
             other => Err(format!("no loaded plugin serves the volume source {other:?}")),
         }
@@ -175,7 +176,10 @@ fn an_ephemeral_volume_needs_a_claim_of_the_pods_own() {
             "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: a-v{owner}}}\nspec: {{volumeName: pv}}\n---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {{local: {{path: /x}}}}\n"
         )
     };
-    let pod = pod_with("a", "ephemeral: {}");
+    let pod = pod_with(
+        "a",
+        "ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}",
+    );
     assert!(reason(&pod).starts_with("error processing PVC default/a-v: failed to fetch PVC"));
     let told = reason(&format!("{pod}---\n{}", claim("")));
     assert_eq!(
@@ -187,6 +191,58 @@ fn an_ephemeral_volume_needs_a_claim_of_the_pods_own() {
     assert_eq!(resolved(&format!("{with_uid}---\n{}", claim(owner))).volumes.len(), 1);
     let another = pod.replace("{name: a}", "{name: a, uid: two}");
     assert!(reason(&format!("{another}---\n{}", claim(owner))).contains("pod is not owner"));
+    // Somebody else's claim of that name, in every way that it can be somebody else's.
+    for (ours, theirs) in [
+        ("controller: true", "controller: false"),
+        (", controller: true", ""),
+        ("kind: Pod", "kind: ReplicaSet"),
+        ("name: a,", "name: b,"),
+        ("uid: one", "uid: 'one '"),
+    ] {
+        let text = format!("{with_uid}---\n{}", claim(&owner.replace(ours, theirs)));
+        assert!(reason(&text).contains("pod is not owner"), "{theirs}");
+    }
+    let elsewhere = claim(owner).replace("name: a-v", "namespace: other, name: a-v");
+    assert!(reason(&format!("{with_uid}---\n{elsewhere}")).contains("failed to fetch PVC"));
+    let deleted = claim(owner).replace("name: a-v", "deletionTimestamp: '2026-01-01T00:00:00Z', name: a-v");
+    assert!(reason(&format!("{with_uid}---\n{deleted}")).contains("PVC is being deleted"));
+}
+
+/// A pod with these volumes, whose one container mounts the volume `v`.
+fn with_volumes(volumes: &str) -> String {
+    let pod = pod_with("a", "emptyDir: {}");
+    let (before, _) = pod.rsplit_once("volumes:").unwrap();
+    format!("{before}volumes: [{volumes}]\n")
+}
+
+#[test]
+fn what_a_volume_is_made_of_is_resolved_though_no_container_mounts_it() {
+    let desired = resolved(&with_volumes(
+        "{name: base, emptyDir: {}}, {name: idle, emptyDir: {}}, {name: v, hostPath: {needs: base}}",
+    ));
+    let names: Vec<&str> = desired.volumes.iter().map(|volume| volume.outer_name.as_str()).collect();
+    assert_eq!(names, ["v", "base"], "{:?}", desired.unresolved);
+    let [needed] = &desired.volumes[0].needs[..] else { panic!("{:?}", desired.volumes) };
+    assert_eq!((needed.name.as_str(), &needed.unique_name), ("base", &desired.volumes[1].unique_name));
+}
+
+#[test]
+fn what_a_volume_cannot_be_made_of_is_told_of_it() {
+    for (volumes, said) in [
+        ("{name: v, hostPath: {needs: base}}", "made of the volume \"base\" of the pod, but spec.volumes has only v"),
+        ("{name: v, hostPath: {needs: v}}", "is itself made of another volume"),
+        ("{name: w, hostPath: {needs: v}}, {name: v, hostPath: {needs: w}}", "is itself made of another volume"),
+        ("{name: base, follows: {}}, {name: v, hostPath: {needs: base}}", "changes with its source"),
+    ] {
+        let desired = resolved(&with_volumes(volumes));
+        let why = desired.unresolved.iter().find(|one| one.outer_name.as_str() == "v");
+        assert!(why.is_some_and(|why| why.reason.contains(said)), "{volumes}: {desired:?}");
+    }
+    // Both are kept, if they stand.
+    let desired = resolved(&with_volumes("{name: base, nobody: {}}, {name: v, hostPath: {needs: base}}"));
+    let unresolved: Vec<&str> = desired.unresolved.iter().map(|one| one.outer_name.as_str()).collect();
+    assert_eq!(unresolved, ["v", "base"]);
+    assert!(desired.unresolved[0].reason.contains("waits: no loaded plugin serves"), "{desired:?}");
 }
 
 #[test]

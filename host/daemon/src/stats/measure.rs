@@ -155,5 +155,6 @@ fn target(workshop: &Workshop, volume: &StandingVolume, standing: &Standing) -> 
         device_mount: None,
         private: None,
         sharers: None,
+        needed: Vec::new(),
     }))
 }

@@ -179,6 +179,7 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         attached_by: String::new(),
         attached_as: String::new(),
         container_mounts: Vec::new(),
+        made_of: Vec::new(),
     }
 }
 

@@ -27,7 +27,7 @@ impl State {
         }
         self.step(format!("{what} {shown}"), |state| {
             let source = open(&*state.kernel, Path::new(path), &state.reach.host_paths)?;
-            Ok(state.push(MountSource(source))?)
+            Ok(state.push(MountSource::writable(source))?)
         })
     }
 }

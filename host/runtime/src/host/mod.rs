@@ -21,6 +21,7 @@ mod mounts;
 mod node;
 mod objects;
 mod overlays;
+mod pod_volumes;
 mod quotas;
 mod slow_walk;
 mod state;
@@ -57,6 +58,7 @@ pub struct Identity {
     pub(crate) name: Option<String>,
     pub(crate) attachable: Option<bool>,
     pub(crate) device_mountable: Option<bool>,
+    pub(crate) needs: Vec<String>,
 }
 
 /// How full a volume is and how well, as `measure` fills it in.
@@ -108,7 +110,23 @@ pub struct Secret {
 
 /// Something that can be bind-mounted.
 #[derive(Debug)]
-pub struct MountSource(pub(crate) volhost_kernel::MountSource);
+pub struct MountSource {
+    pub(crate) source: volhost_kernel::MountSource,
+    /// Nothing may be written through what is made of it.
+    pub(crate) read_only: bool,
+}
+
+impl MountSource {
+    /// What may be written to, as far as its mount allows.
+    pub(crate) fn writable(source: volhost_kernel::MountSource) -> Self {
+        Self { source, read_only: false }
+    }
+
+    /// What may only be read.
+    pub(crate) fn read_only(source: volhost_kernel::MountSource) -> Self {
+        Self { source, read_only: true }
+    }
+}
 
 /// A mount that nobody sees yet.
 #[derive(Debug)]

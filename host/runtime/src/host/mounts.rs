@@ -29,12 +29,16 @@ impl Host for State {}
 impl HostMountSource for State {
     fn kind(&mut self, source: Resource<MountSource>) -> wasmtime::Result<String> {
         self.count()?;
-        Ok(self.table.get(&source)?.0.kind().as_str().to_owned())
+        Ok(self.table.get(&source)?.source.kind().as_str().to_owned())
     }
 
     fn bind(&mut self, source: Resource<MountSource>, recursive: bool) -> Result<Resource<DetachedMount>, HostError> {
         self.step("mount-source.bind", |state| {
-            let mount = state.kernel.bind(&state.table.get(&source)?.0, recursive)?;
+            let source = state.table.get(&source)?;
+            let mount = state.kernel.bind(&source.source, recursive)?;
+            if source.read_only {
+                state.kernel.set_options(&mount, &["ro"], recursive)?;
+            }
             Ok(state.push(DetachedMount(mount))?)
         })
     }
@@ -60,7 +64,7 @@ impl HostDetachedMount for State {
     fn source(&mut self, mount: Resource<DetachedMount>) -> Result<Resource<MountSource>, HostError> {
         self.step("detached-mount.source", |state| {
             let source = state.kernel.root_of(&state.table.get(&mount)?.0)?;
-            Ok(state.push(MountSource(source))?)
+            Ok(state.push(MountSource::writable(source))?)
         })
     }
 
@@ -118,7 +122,7 @@ impl HostMountTarget for State {
             }
             let root = state.kernel.walk(&place.parent, Path::new(&place.name))?;
             let source = state.kernel.source(&root)?;
-            Ok(Some(state.push(MountSource(source))?))
+            Ok(Some(state.push(MountSource::writable(source))?))
         })
     }
 
@@ -205,7 +209,7 @@ impl HostMountTarget for State {
                 return Err(HostError::Plugin(types::Error::Unsupported(text)));
             };
             let source = private.make(&*state.kernel)?;
-            Ok(state.push(MountSource(source))?)
+            Ok(state.push(MountSource::writable(source))?)
         })
     }
 

@@ -6,6 +6,7 @@ use wasmtime::component::Resource;
 use super::{DetachedMount, HostError, MountSource, State};
 use crate::bindings::volhost::plugin::overlays::Host;
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::bindings::volhost::plugin::types::Error;
 
 impl Host for State {
     fn mount(
@@ -19,9 +20,14 @@ impl Host for State {
                 options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
             let mut folders = Vec::with_capacity(lowers.len());
             for lower in &lowers {
-                folders.push(&state.table.get(lower)?.0);
+                folders.push(&state.table.get(lower)?.source);
             }
-            let top = top.as_ref().map(|top| state.table.get(top)).transpose()?.map(|top| &top.0);
+            let top = top.as_ref().map(|top| state.table.get(top)).transpose()?;
+            if top.is_some_and(|top| top.read_only) {
+                let text = "what may only be read cannot be the top of an overlay".to_owned();
+                return Err(HostError::Plugin(Error::PermissionDenied(text)));
+            }
+            let top = top.map(|top| &top.source);
             let mount = state.kernel.overlay(&folders, top, &options)?;
             Ok(state.push(DetachedMount(mount))?)
         })

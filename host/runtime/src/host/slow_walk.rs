@@ -23,13 +23,20 @@ pub(super) struct SlowWalk {
 impl SlowWalk {
     /// A walk that begins now.
     pub(super) fn new(sink: Arc<dyn CallSink>, target: &Target) -> Self {
-        Self { sink, volume: target.spec_name.to_string(), due: Mutex::new(Instant::now() + FIRST) }
+        Self::begun(sink, target.spec_name.to_string(), Instant::now())
+    }
+
+    fn begun(sink: Arc<dyn CallSink>, volume: String, at: Instant) -> Self {
+        Self { sink, volume, due: Mutex::new(at + FIRST) }
     }
 
     /// Hears how many files have been looked at.
     pub(super) fn hear(&self, visited: u64) {
+        self.hear_at(Instant::now(), visited);
+    }
+
+    fn hear_at(&self, now: Instant, visited: u64) {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
         if now < *due {
             return;
         }
@@ -39,5 +46,38 @@ impl SlowWalk {
             self.volume
         );
         self.sink.event(EventKind::Warning, "VolumePermissionChangeInProgress", &message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::LogLevel;
+
+    /// What was told.
+    #[derive(Debug, Default)]
+    struct Told(Mutex<Vec<String>>);
+
+    impl CallSink for Told {
+        fn log(&self, _level: LogLevel, _message: &str) {}
+
+        fn event(&self, kind: EventKind, reason: &str, message: &str) {
+            assert_eq!(kind, EventKind::Warning);
+            self.0.lock().unwrap().push(format!("{reason}: {message}"));
+        }
+    }
+
+    #[test]
+    fn a_walk_that_takes_long_is_told_after_half_a_minute_and_then_every_minute() {
+        let told = Arc::new(Told::default());
+        let begin = Instant::now();
+        let walk = SlowWalk::begun(Arc::clone(&told) as Arc<dyn CallSink>, "data".to_owned(), begin);
+        for (second, files, events) in [(0, 1, 0), (29, 2, 0), (30, 3, 1), (31, 4, 1), (89, 5, 1), (90, 6, 2)] {
+            walk.hear_at(begin + Duration::from_secs(second), files);
+            assert_eq!(told.0.lock().unwrap().len(), events, "after {second} s");
+        }
+        let first = told.0.lock().unwrap().remove(0);
+        assert!(first.starts_with("VolumePermissionChangeInProgress: "), "{first}");
+        assert!(first.contains("volume \"data\"") && first.contains("3 files so far"), "{first}");
     }
 }

@@ -11,6 +11,8 @@ use crate::bindings::volhost::plugin::volumes::{Host, HostDescription, HostIdent
 const MAX_SOURCES: usize = 64;
 /// The longest text of a description, in bytes.
 const DESCRIPTION_BYTES: usize = 255;
+/// Volumes of the pod that one volume may be made of.
+const MAX_NEEDS: usize = 64;
 
 impl TypesHost for State {
     fn convert_error(&mut self, error: HostError) -> wasmtime::Result<Error> {
@@ -96,6 +98,19 @@ impl HostIdentity for State {
     fn device_mountable(&mut self, form: Resource<Identity>, device_mountable: bool) -> wasmtime::Result<()> {
         self.count()?;
         self.table.get_mut(&form)?.device_mountable = Some(device_mountable);
+        Ok(())
+    }
+
+    fn needs_volume(&mut self, form: Resource<Identity>, name: String) -> wasmtime::Result<()> {
+        self.count()?;
+        let name = bounded("volume's name", name)?;
+        let needs = &mut self.table.get_mut(&form)?.needs;
+        if needs.len() >= MAX_NEEDS {
+            return Err(Abort::contract(format!("the volume needs more than {MAX_NEEDS} others")).into());
+        }
+        if !needs.contains(&name) {
+            needs.push(name);
+        }
         Ok(())
     }
 
@@ -214,6 +229,10 @@ impl HostPod for State {
         Ok(self.pod(&pod)?.memory_limit)
     }
 
+    fn ephemeral_storage_limit(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u64>> {
+        Ok(self.pod(&pod)?.ephemeral_storage_limit)
+    }
+
     fn fs_group(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u32>> {
         Ok(self.pod(&pod)?.fs_group)
     }
@@ -229,10 +248,6 @@ impl HostPod for State {
     fn resource_value(
         &mut self,
         pod: Resource<PodHandle>,
-    fn ephemeral_storage_limit(&mut self, pod: Resource<PodHandle>) -> wasmtime::Result<Option<u64>> {
-        Ok(self.pod(&pod)?.ephemeral_storage_limit)
-    }
-
         container: String,
         name: String,
         divisor: Option<String>,

@@ -157,6 +157,7 @@ impl Host {
             device_mount: None,
             private: None,
             sharers: None,
+            needed: Vec::new(),
         }
     }
 
@@ -201,8 +202,8 @@ pub fn pod() -> Arc<Pod> {
         fs_user: None,
         supplemental_groups: Vec::new(),
         memory_limit: None,
-        used_volumes: Vec::new(),
         ephemeral_storage_limit: None,
+        used_volumes: Vec::new(),
         containers: Vec::new(),
         resources: Default::default(),
         nested_mounts: [].into(),

@@ -103,6 +103,7 @@ impl From<VolumeView> for pb::Volume {
             attached_by: volume.attached_by,
             attached_as: volume.attached_as,
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
+            made_of: volume.made_of,
         }
     }
 }

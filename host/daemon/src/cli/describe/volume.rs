@@ -47,6 +47,9 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
         text.field("Attached by", &format!("the {}{at}", volume.attached_by));
     }
     text.field("Read-only", if volume.read_only { "yes" } else { "no" });
+    if !volume.made_of.is_empty() {
+        text.field("Made of", &volume.made_of.join(", "));
+    }
     if !volume.container_mounts.is_empty() {
         let rows = volume.container_mounts.iter().map(container_mount);
         let names = ["CONTAINER", "MOUNT", "AT", "SUB-PATH", "ACCESS", "PROPAGATION", "HOST PATH"];
