@@ -21,8 +21,8 @@ use volhost_tests::{Node, artifacts};
 
 const OVERLAY: &str = "volhost.io~overlay";
 const IMAGE: &str = "volhost.io~image-file";
-const GRANTS: &str = "[grants.\"volhost.io/overlay\"]\ninterfaces = [\"overlays\"]\nhost-paths = [\"$NODE/disk\"]\n\
-                      [grants.\"volhost.io/image-file\"]\nimage-files = [\"$NODE/disk\"]\n";
+const GRANTS: &str = "[grants.\"volhost.io/overlay\"]\ninterfaces = [\"overlays\", \"pod-volumes\"]\nhost-paths = [\"$NODE/disk\"]\n\
+                      [grants.\"volhost.io/image-file\"]\ninterfaces = [\"id-maps\"]\nimage-files = [\"$NODE/disk\"]\n";
 
 fn start() -> Node {
     let node = Node::builder()
@@ -371,6 +371,31 @@ fn images_of_every_type_are_shared_by_pods_and_leave_nothing() {
 }
 
 #[test]
+fn a_read_only_image_is_shown_to_each_pods_group_where_its_owner_wants_it() {
+    for fs_type in ["erofs", "ext4"] {
+        let node = start();
+        pack(&node, fs_type, "image");
+        let volume = format!(
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: pv, annotations: {{ volhost.io/fs-group: map }} }}\nspec:\n  \
+             capacity: {{ storage: 1Gi }}\n  accessModes: [ReadOnlyMany]\n  csi: {{ driver: image-file.volhost.io, volumeHandle: image, fsType: {fs_type}, \
+             volumeAttributes: {{ image: image }} }}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{ name: claim }}\nspec:\n  \
+             accessModes: [ReadOnlyMany]\n  resources: {{ requests: {{ storage: 1Gi }} }}\n  volumeName: pv\n"
+        );
+        node.manifest("pv.yaml", &volume);
+        for (name, group) in [("a", 2000), ("b", 3000)] {
+            let claimed =
+                pod(name, &format!("uid-{name}"), &["name: data, persistentVolumeClaim: { claimName: claim }"]);
+            let context = format!("spec:\n  securityContext: {{ fsGroup: {group} }}\n");
+            node.manifest(&format!("{name}.yaml"), &claimed.replacen("spec:\n", &context, 1));
+            node.wait_mounted(&format!("default/{name}"));
+            let model = node.volume(&format!("uid-{name}"), IMAGE, "pv").join("model");
+            assert_eq!((fs::metadata(&model).unwrap().gid(), text(&model).as_str()), (group, "gigabytes"), "{fs_type}");
+        }
+        assert_nothing_is_left(&node);
+    }
+}
+
+#[test]
 fn a_replaced_or_removed_image_stays_what_it_was_for_its_pods() {
     let mut node = start();
     let file = pack(&node, "squashfs", "app");
@@ -453,7 +478,7 @@ fn example(kind: &str, grants: &str) -> Node {
 #[test]
 fn the_examples_run_as_they_are() {
     let node = example("overlay", "");
-    for pod in ["overlay-writer", "overlay-in-memory", "overlay-kept", "overlay-reader"] {
+    for pod in ["overlay-writer", "overlay-in-memory", "overlay-kept", "overlay-reader", "overlay-over-image"] {
         node.wait_mounted(&format!("default/{pod}"));
     }
     let node = example("image-file", "");
@@ -472,18 +497,23 @@ fn without_any_one_of_its_grants_an_example_does_not_run() {
     let overlay = "[grants.\"volhost.io/overlay\"]\n";
     for (kind, pod, grants, said) in [
         ("overlay", "overlay-reader", format!("{overlay}host-paths = [\"/var/lib\"]"), "no loaded plugin serves"),
-        ("overlay", "overlay-reader", format!("{overlay}interfaces = [\"overlays\"]"), "no loaded plugin serves"),
         (
             "overlay",
             "overlay-reader",
-            format!("{overlay}interfaces = [\"overlays\"]\nhost-paths = [\"/srv\"]"),
+            format!("{overlay}interfaces = [\"overlays\", \"pod-volumes\"]"),
+            "no loaded plugin serves",
+        ),
+        (
+            "overlay",
+            "overlay-reader",
+            format!("{overlay}interfaces = [\"overlays\", \"pod-volumes\"]\nhost-paths = [\"/srv\"]"),
             "no granted folder contains",
         ),
         ("image-file", "image-first", "[grants.\"volhost.io/image-file\"]".to_owned(), "no loaded plugin serves"),
         (
             "image-file",
             "image-first",
-            "[grants.\"volhost.io/image-file\"]\nimage-files = [\"/srv\"]".to_owned(),
+            "[grants.\"volhost.io/image-file\"]\ninterfaces = [\"id-maps\"]\nimage-files = [\"/srv\"]".to_owned(),
             "/srv/program.squashfs",
         ),
     ] {

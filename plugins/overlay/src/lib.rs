@@ -1,41 +1,4 @@
-//! `overlay`: folders of the node that many pods share and none can write, each pod with a writable top of its own.
-//!
-//! # Fields
-//!
-//! In a pod's `csi` volume, or in a PersistentVolume:
-//!
-//! | field of `csi` | value | meaning |
-//! |---|---|---|
-//! | `driver` | `overlay.volhost.io` | selects this plugin |
-//! | `volumeAttributes.base` | an absolute path, or several joined by `:` | the shared folders, the uppermost first |
-//! | `volumeAttributes.top` | `disk` (default) | what a pod writes stays on disk, beside its volume, until the pod goes |
-//! | | `memory` | it stays in memory, until the volume is unmounted |
-//! | | an absolute path | it stays in that folder, also when the pod has gone; pods with the same top share it |
-//! | `volumeAttributes.topSize` | a quantity (`1Gi`) | the most that a `memory` top holds |
-//! | `readOnly` | `true` | pods see the base alone |
-//! | `volumeHandle` | any text | a PersistentVolume must have one; it is not used |
-//!
-//! `spec.mountOptions` of the PersistentVolume may hold what belongs to a mount: `nosuid`, `noatime` ...
-//!
-//! # What the pod gets
-//!
-//! The base's files, read where they are: gigabytes cost a pod nothing, and the node's memory holds them once. A file that is written is copied to the
-//! top first. Mounts below the base are not shown.
-//!
-//! A pod's `fsGroup` is applied, by its `fsGroupChangePolicy`: owners and modes come to lie in the top, contents stay in the base.
-//!
-//! Do not change a base while pods use it. A top that is kept belongs to the folders it was made over, and is refused over others.
-//!
-//! # Grants
-//!
-//! `overlays`, and `host-paths` with the folders that bases and kept tops lie in:
-//!
-//! ```toml
-//! [grants."volhost.io/overlay"]
-//! interfaces = ["overlays"]
-//! host-paths = ["/srv/models"]
-//! ```
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod source;
@@ -74,6 +37,9 @@ impl VolumePlugin for Overlay {
             id.name(&format!("{top} over {}", source.bases.join(":")));
         }
         id.device_mountable(source.is_kept());
+        for name in &source.volumes {
+            id.needs_volume(name);
+        }
         Ok(())
     }
 
@@ -88,14 +54,18 @@ impl VolumePlugin for Overlay {
                 Some(node) => node.bind(RECURSIVE).with_context(|| format!("binding the overlay with top {top}"))?,
                 None => return Err(Error::precondition(format!("the overlay with top {top} is not mounted yet"))),
             },
-            (_, true) => base_alone(&source)?,
-            (Top::Disk, false) => overlay(&source, Some(&target.private_folder()?), &[METADATA_ALONE])?,
+            (_, true) => base_alone(&source.open_layers(target)?)?,
+            (Top::Disk, false) => {
+                let layers = source.open_layers(target)?;
+                overlay(&layers, Some(&target.private_folder()?), &[METADATA_ALONE])?
+            }
             (Top::Memory { size }, false) => {
                 let mut memory = Tmpfs::new().mode(MEMORY_MODE);
                 if let Some(size) = size {
                     memory = memory.size(*size);
                 }
-                overlay(&source, Some(&memory.create()?.source()?), &[METADATA_ALONE])?
+                let layers = source.open_layers(target)?;
+                overlay(&layers, Some(&memory.create()?.source()?), &[METADATA_ALONE])?
             }
         };
         let mut options: Vec<&str> = source.mount_options.iter().map(String::as_str).collect();
@@ -128,7 +98,7 @@ impl DeviceMounter for Overlay {
             )));
         };
         let top = host_paths::create_directory(top).context(FIELD)?;
-        let mount = overlay(&source, Some(&top), &[METADATA_ALONE, VERIFIED]).context(FIELD)?;
+        let mount = overlay(&source.open_layers(target)?, Some(&top), &[METADATA_ALONE, VERIFIED]).context(FIELD)?;
         target.attach(mount)
     }
 
@@ -137,14 +107,17 @@ impl DeviceMounter for Overlay {
     }
 }
 
-fn overlay(source: &Source, top: Option<&MountSource>, options: &[(&str, Option<&str>)]) -> Result<DetachedMount> {
-    let bases = source.open_bases()?;
-    overlays::mount(&bases.iter().collect::<Vec<_>>(), top, options)
+fn overlay(
+    layers: &[MountSource],
+    top: Option<&MountSource>,
+    options: &[(&str, Option<&str>)],
+) -> Result<DetachedMount> {
+    overlays::mount(&layers.iter().collect::<Vec<_>>(), top, options)
 }
 
-/// Without a top: one folder is bound, several are laid on one another.
-fn base_alone(source: &Source) -> Result<DetachedMount> {
-    match source.open_bases()?.as_slice() {
+/// Without a top: one layer is bound, several are laid on one another.
+fn base_alone(layers: &[MountSource]) -> Result<DetachedMount> {
+    match layers {
         [only] => only.bind(RECURSIVE).context("csi.volumeAttributes.base"),
         several => overlays::mount(&several.iter().collect::<Vec<_>>(), None, &[]),
     }

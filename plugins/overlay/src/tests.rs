@@ -20,6 +20,11 @@ fn top(top: &str) -> TestVolume {
     volume().field("volumeAttributes.top", top)
 }
 
+/// Over volumes of the pod.
+fn below(volumes: &str) -> TestVolume {
+    plain().field("volumeAttributes", "{}").field("volumeAttributes.baseVolume", volumes)
+}
+
 fn mounted(host: &TestHost, volume: &TestVolume) -> TestMount {
     host.set_up::<Overlay>(volume, &Pod::builder()).unwrap();
     assert_eq!(host.detached_mounts(), 0);
@@ -54,6 +59,35 @@ fn a_top_in_memory_has_the_size_that_was_asked_for() {
 fn several_bases_keep_their_order() {
     let mount = mounted(&host(), &volume().field("volumeAttributes.base", "/srv/more:/srv/base/"));
     assert_eq!(mount.lowers, ["/srv/more", "/srv/base"]);
+}
+
+#[test]
+fn volumes_of_the_pod_lie_below_the_top_and_above_folders() {
+    let host = host();
+    host.pod_volume("models").pod_volume("patches");
+    let volume = below("patches:models").field("volumeAttributes.base", "/srv/base");
+    assert_eq!(host.identity::<Overlay>(&volume).unwrap().needs, ["patches", "models"]);
+    assert_eq!(mounted(&host, &volume).lowers, ["volume:patches", "volume:models", "/srv/base"]);
+    assert!(host.identity::<Overlay>(&self::volume()).unwrap().needs.is_empty());
+}
+
+#[test]
+fn a_read_only_overlay_of_one_volume_is_that_volume_read_only() {
+    let host = host();
+    host.pod_volume("models");
+    let mount = mounted(&host, &below("models").read_only());
+    assert_eq!(mount.source.as_deref(), Some("volume:models"));
+    assert!(mount.is_read_only());
+}
+
+#[test]
+fn a_volume_of_the_pod_that_does_not_stand_is_told_and_nothing_is_made() {
+    let host = host();
+    host.fail("pod-volumes.open", Error::precondition("it is gone"));
+    let error = host.set_up::<Overlay>(&below("models"), &Pod::builder()).unwrap_err();
+    assert!(matches!(error, Error::Precondition(_)), "{error}");
+    assert!(error.message().starts_with("csi.volumeAttributes.baseVolume"), "{error}");
+    assert!(!host.target(volume().name()).has_private_folder() && host.detached_mounts() == 0);
 }
 
 #[test]
@@ -121,7 +155,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (base("/"), r#"csi.volumeAttributes.base: "" must be an absolute path, and not the root"#),
         (base("/srv/../etc"), r#"csi.volumeAttributes.base: "/srv/../etc" must not contain "..""#),
         (base("/srv/base:/srv/base/"), r#"csi.volumeAttributes.base: names "/srv/base" twice"#),
-        (base(&"/a:".repeat(20)), "csi.volumeAttributes.base: has 21 folders; 16 is the most"),
+        (base(&"/a:".repeat(20)), "csi.volumeAttributes.base: and baseVolume have 21 layers; 16 is the most"),
         (top("floppy"), r#"csi.volumeAttributes.top: "floppy" must be disk, memory, or an absolute path"#),
         (top("/srv/../etc"), r#"csi.volumeAttributes.top: "/srv/../etc" must not contain "..""#),
         (top("/srv/base"), r#"csi.volumeAttributes.top: "/srv/base" and the base"#),
@@ -130,7 +164,14 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (top("memory").field("readOnly", "true"), "csi.volumeAttributes.top: a volume that is read-only"),
         (top("memory").field("volumeAttributes.topSize", "1GB"), "csi.volumeAttributes.topSize: \"1GB\""),
         (volume().field("volumeAttributes.topSize", "1Gi"), "csi.volumeAttributes.topSize: only a top in memory"),
-        (volume().field("volumeAttributes.bse", "/x"), "csi.volumeAttributes.bse: no such field; did you mean base?"),
+        (below("Models"), r#"csi.volumeAttributes.baseVolume: "Models" is not the name of a volume of the pod"#),
+        (below("../etc"), r#"csi.volumeAttributes.baseVolume: "../etc" is not the name"#),
+        (below("models:"), r#"csi.volumeAttributes.baseVolume: "" is not the name"#),
+        (below(&"a".repeat(64)), "csi.volumeAttributes.baseVolume: \"aaaa"),
+        (below("models:models"), r#"csi.volumeAttributes.baseVolume: names "models" twice"#),
+        (below("a:b:c:d:e:f:g:h:i:j:k:l:m:n:o:p:q"), "csi.volumeAttributes.base: and baseVolume have 17 layers"),
+        (below("models").field("volumeAttributes.top", "/srv/top"), "csi.volumeAttributes.top: a top that is kept"),
+        (volume().field("volumeAttributes.bse", "/x"), "csi.volumeAttributes.bse: no such field; did you mean base"),
         (volume().field("fsType", "ext4"), "csi.fsType: no such field"),
     ] {
         let error = host.identify::<Overlay>(&volume).unwrap_err();

@@ -5,7 +5,7 @@ use volhost_tests::kill_points::Who;
 use crate::exhaustive::kill_everywhere;
 use crate::pods::{Arrival, Change, Departure, Known, Subject};
 use crate::site::{LOOP, Site};
-use crate::subjects::{Device, Folders, Image, Owned, Payloads, Shared, shared_volume};
+use crate::subjects::{Device, Folders, Image, Layers, Owned, Payloads, Shared, shared_volume};
 use crate::witness::Witness;
 
 fn site() -> Site {
@@ -57,6 +57,11 @@ fn a_file_system_from_tear_down_to_detach() {
 #[test]
 fn a_device_from_attach_to_map_and_back() {
     comes_and_goes("device: attach, set-up-device, map, and back", site(), Device);
+}
+
+#[test]
+fn an_overlay_over_another_volume() {
+    comes_and_goes("overlay over a staged volume", site(), Layers);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::witness::Witness;
 
 /// The PersistentVolumes' and pods' plugin for image files.
 pub(crate) const LOOP: &str = "volhost.io~loop";
+pub(crate) const OVERLAY: &str = "volhost.io~overlay";
 pub(crate) const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 pub(crate) const LOCAL: &str = "kubernetes.io~local-volume";
 pub(crate) const CONFIG_MAP: &str = "kubernetes.io~configmap";
@@ -33,11 +34,11 @@ pub(crate) struct Site {
 
 /// A node with every plugin that ships, and a folder `disk` for images, folders of the node and the like.
 pub(crate) fn builder() -> NodeBuilder {
-    let plugins = ["config-map", "secret", "downward-api", "projected", "loop"].map(artifacts::plugin);
+    let plugins = ["config-map", "secret", "downward-api", "projected", "loop", "overlay"].map(artifacts::plugin);
     plugins
         .into_iter()
         .fold(Node::builder(), NodeBuilder::plugin)
-        .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n")
+        .config("[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"$NODE/disk\"]\n[grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"$NODE/disk\"]\n")
 }
 
 impl Site {

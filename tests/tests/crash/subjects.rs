@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use volhost_tests::manifests::{device_pod, local_volume, loop_volume, pod};
 
 use crate::pods::{Subject, UID};
-use crate::site::{CONFIG_MAP, EMPTY_DIR, LOCAL, LOOP, PROJECTED, SECRET, Site};
+use crate::site::{CONFIG_MAP, EMPTY_DIR, LOCAL, LOOP, OVERLAY, PROJECTED, SECRET, Site};
 
 const MIB: u64 = 1 << 20;
 
@@ -207,6 +207,34 @@ impl Subject for Device {
         let mut bytes = [0; 4];
         Self::open(site).read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"kept");
+    }
+}
+
+/// An overlay over a file system in an image file.
+pub(crate) struct Layers;
+
+impl Subject for Layers {
+    fn pod(&self, _: u64) -> String {
+        let app = "name: app, csi: { driver: overlay.volhost.io, volumeAttributes: { baseVolume: base } }";
+        let base = "name: base, persistentVolumeClaim: { claimName: base-claim }";
+        pod("subject", UID, &[app, base])
+    }
+
+    fn objects(&self, _: u64) -> Vec<(&'static str, String)> {
+        vec![("base.yaml", loop_volume("base", "base.img", "ext4", "16Mi", ""))]
+    }
+
+    fn fill(&self, site: &Site) {
+        fs::write(site.node.volume(UID, LOOP, "base").join("below"), "kept").unwrap();
+    }
+
+    fn check(&self, site: &Site, _: u64) {
+        fs::write(site.node.volume(UID, OVERLAY, "app").join("probe"), "it can be written").unwrap();
+        assert!(!site.node.volume(UID, LOOP, "base").join("probe").exists(), "and what is below is not");
+    }
+
+    fn check_kept(&self, site: &Site) {
+        assert_eq!(read(&site.node.volume(UID, LOOP, "base").join("below")), "kept");
     }
 }
 
