@@ -21,7 +21,9 @@ use tempfile::TempDir;
 use volhost::manifest::{Content, parse};
 use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_runtime::{CallContext, Compiler, GrantPolicy, Limits, Plugin, Runtime, RuntimeConfig, Target};
+use volhost_runtime::{
+    CallContext, Compiler, GrantPolicy, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target,
+};
 use volhost_tests::artifacts;
 
 /// The longest message, in bytes: a value of a megabyte must not fill a terminal or a log.
@@ -56,6 +58,12 @@ enum Takes {
     Word,
     /// Disk, memory, or an absolute path.
     Top,
+    /// The name of a volume of the pod.
+    VolumeName,
+    /// The name of a cluster's object.
+    ObjectName,
+    /// A list of access modes.
+    Modes,
     /// A field of the pod.
     PodField,
     /// A resource of a container.
@@ -71,6 +79,7 @@ impl Takes {
         match self {
             Fields | Labels => value.is_object(),
             List => value.is_array(),
+            Modes => value.is_array() && value != &json!([]) && value != &json!(["x"]),
             Bool => value.is_boolean(),
             Mode | Seconds => value.is_i64(),
             // An amount may be written as a number.
@@ -85,6 +94,11 @@ impl Takes {
         let slashed = format!("/{long}");
         let texts: &[&str] = match self {
             Fields | Labels | List | Bool => return Vec::new(),
+            Modes => {
+                return vec![json!([]), json!(["x"]), json!(["ReadWriteOnce", ""]), json!(["ReadWriteOnce", long])];
+            }
+            VolumeName => &["", ".", "..", "../x", "a/b", "Models", "a b", "a\0b", "models:", "models:models", &long],
+            ObjectName => &["..", "../x", "a/b", "Upper", "a b", "a\0b", &long],
             Mode => return vec![json!(-1), json!(0o1000), json!(1_u64 << 31), json!(i64::MIN)],
             Seconds => return vec![json!(-1), json!(0), json!(599), json!(i64::MIN), json!(1_u64 << 33)],
             InnerPath => &["", ".", "..", "../x", "a/../../x", "/etc/passwd", "..data", "..data_tmp/x", "a\0b", &long],
@@ -119,6 +133,8 @@ struct Kind {
     fields: &'static [(&'static str, Takes, bool)],
 }
 
+/// What has no plugin of its own: the reader of manifests checks it whole.
+const NO_PLUGIN: &str = "";
 const NEEDED: bool = true;
 const MAY_LACK: bool = false;
 
@@ -280,12 +296,13 @@ fn kinds() -> Vec<Kind> {
             source: "csi",
             persistent: false,
             good: json!({ "driver": "overlay.volhost.io", "readOnly": false,
-                          "volumeAttributes": { "base": "/srv/base", "top": "memory", "topSize": "1Mi" } }),
+                          "volumeAttributes": { "base": "/srv/base", "baseVolume": "models", "top": "memory", "topSize": "1Mi" } }),
             fields: &[
                 ("driver", Text, NEEDED),
                 ("readOnly", Bool, MAY_LACK),
                 ("volumeAttributes", Fields, NEEDED),
-                ("volumeAttributes.base", HostPath, NEEDED),
+                ("volumeAttributes.base", HostPath, MAY_LACK),
+                ("volumeAttributes.baseVolume", VolumeName, MAY_LACK),
                 ("volumeAttributes.top", Top, NEEDED),
                 ("volumeAttributes.topSize", Quantity, MAY_LACK),
             ],
@@ -304,6 +321,43 @@ fn kinds() -> Vec<Kind> {
                 ("volumeAttributes.image", ImagePath, NEEDED),
             ],
         },
+        Kind {
+            plugin: "git-repo",
+            source: "gitRepo",
+            persistent: false,
+            good: json!({ "repository": "https://example.com/app.git", "revision": "main", "directory": "app" }),
+            fields: &[("repository", Text, NEEDED), ("revision", Text, MAY_LACK), ("directory", InnerPath, MAY_LACK)],
+        },
+        Kind {
+            plugin: NO_PLUGIN,
+            source: "ephemeral",
+            persistent: false,
+            good: json!({ "volumeClaimTemplate": {
+                "metadata": { "labels": { "app": "a" }, "annotations": { "note": "n" } },
+                "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+                          "storageClassName": "fast", "volumeMode": "Filesystem", "volumeName": "pv",
+                          "selector": { "matchLabels": { "disk": "fast" } } } } }),
+            fields: &[
+                ("volumeClaimTemplate", Fields, NEEDED),
+                ("volumeClaimTemplate.metadata", Fields, MAY_LACK),
+                ("volumeClaimTemplate.metadata.labels", Labels, MAY_LACK),
+                ("volumeClaimTemplate.metadata.labels.app", Text, MAY_LACK),
+                ("volumeClaimTemplate.metadata.annotations", Labels, MAY_LACK),
+                ("volumeClaimTemplate.metadata.annotations.note", Text, MAY_LACK),
+                ("volumeClaimTemplate.spec", Fields, NEEDED),
+                ("volumeClaimTemplate.spec.accessModes", Modes, NEEDED),
+                ("volumeClaimTemplate.spec.accessModes.0", Word, MAY_LACK),
+                ("volumeClaimTemplate.spec.resources", Fields, NEEDED),
+                ("volumeClaimTemplate.spec.resources.requests", Labels, NEEDED),
+                ("volumeClaimTemplate.spec.resources.requests.storage", Quantity, NEEDED),
+                ("volumeClaimTemplate.spec.storageClassName", ObjectName, MAY_LACK),
+                ("volumeClaimTemplate.spec.volumeMode", Word, MAY_LACK),
+                ("volumeClaimTemplate.spec.volumeName", ObjectName, MAY_LACK),
+                ("volumeClaimTemplate.spec.selector", Fields, MAY_LACK),
+                ("volumeClaimTemplate.spec.selector.matchLabels", Labels, MAY_LACK),
+                ("volumeClaimTemplate.spec.selector.matchLabels.disk", Text, MAY_LACK),
+            ],
+        },
     ]
 }
 
@@ -311,15 +365,15 @@ fn kinds() -> Vec<Kind> {
 struct Machine {
     kernel: Arc<TwinKernel>,
     root: Directory,
-    plugin: Arc<Plugin>,
+    plugin: Option<Arc<Plugin>>,
     _folder: TempDir,
 }
 
 impl Machine {
     fn with(plugin: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let own = "[\"volhost.io/loop\"]\nloop-files = [\"/images\"]\n[\"volhost.io/image-file\"]\nimage-files = [\"/images\"]\n\
-                   [\"volhost.io/overlay\"]\ninterfaces = [\"overlays\"]\nhost-paths = [\"/srv\"]\n";
+        let own = "[\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"/images\"]\n[\"volhost.io/image-file\"]\ninterfaces = [\"id-maps\"]\nimage-files = [\"/images\"]\n\
+                   [\"volhost.io/overlay\"]\ninterfaces = [\"overlays\", \"pod-volumes\"]\nhost-paths = [\"/srv\"]\n";
         let grants = GrantPolicy::builtin().overridden_by(toml::from_str(own).unwrap());
         let compiler =
             Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
@@ -331,7 +385,10 @@ impl Machine {
             kernel.add_folder(path).unwrap();
         }
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
-        let plugin = runtime.load(&artifacts::plugin(plugin)).unwrap_or_else(|error| panic!("{}", error.message()));
+        let load = |name| runtime.load(&artifacts::plugin(name)).unwrap_or_else(|error| panic!("{}", error.message()));
+        let plugin = (plugin != NO_PLUGIN).then(|| load(plugin));
+        // What a volume may be made of.
+        kernel.make_folder(&root, "models".as_ref(), 0o755, None).unwrap();
         Self { kernel, root, plugin, _folder: folder }
     }
 
@@ -347,7 +404,10 @@ impl Machine {
     /// Checks the volume, then sets it up; the first refusal.
     fn try_it(&self, spec: &Arc<VolumeSpec>, pod: &Arc<Pod>) -> Result<(), String> {
         let call = CallContext::quiet(Duration::from_secs(60));
-        self.plugin.identify(&call, spec).map_err(|error| error.message())?;
+        let Some(plugin) = &self.plugin else { return Ok(()) };
+        let identified = plugin.identify(&call, spec).map_err(|error| error.message())?;
+        let models = || Place { parent: self.kernel.try_clone(&self.root).unwrap(), name: "models".into() };
+        let needed = identified.needs.into_iter().map(|name| NeededPlace { name, place: models(), is_mount: false });
         let target = Target {
             parent: self.kernel.try_clone(&self.root).unwrap(),
             name: "volume".into(),
@@ -356,8 +416,9 @@ impl Machine {
             device_mount: None,
             private: None,
             sharers: None,
+            needed: needed.collect(),
         };
-        let outcome = self.plugin.set_up(&call, spec, pod, target).map(drop).map_err(|error| error.message());
+        let outcome = plugin.set_up(&call, spec, pod, target).map(drop).map_err(|error| error.message());
         if outcome.is_ok() {
             // What is allowed may stand for a moment; it is what comes next that must find the machine as it was.
             self.kernel.detach(&self.root, "volume".as_ref(), volhost_kernel::Detach::Normal).unwrap();
@@ -537,7 +598,7 @@ fn judge(name: &str) {
 }
 
 macro_rules! every_field_of {
-    ($($test:ident: $plugin:literal,)*) => {
+    ($($test:ident: $plugin:expr,)*) => {
         $(
             #[test]
             fn $test() {
@@ -558,4 +619,26 @@ every_field_of! {
     every_field_of_loop: "loop",
     every_field_of_overlay: "overlay",
     every_field_of_image_file: "image-file",
+    every_field_of_git_repo: "git-repo",
+    every_field_of_ephemeral: NO_PLUGIN,
+}
+
+#[test]
+fn a_good_git_repo_is_refused_too_with_the_reason_and_the_way_out() {
+    let all = kinds();
+    let kind = all.iter().find(|kind| kind.plugin == "git-repo").unwrap();
+    let machine = Machine::with("git-repo");
+    let before = machine.picture();
+    let said = outcome(kind, &machine, &kind.good).unwrap_err();
+    assert!(said.contains("CVE-2024-10220") && said.contains("use an emptyDir, and an init container"), "{said}");
+    assert_eq!(machine.picture(), before);
+}
+
+#[test]
+fn a_good_ephemeral_volume_and_a_good_overlay_are_taken() {
+    let all = kinds();
+    for name in [NO_PLUGIN, "overlay"] {
+        let kind = all.iter().find(|kind| kind.plugin == name).unwrap();
+        assert_eq!(outcome(kind, &Machine::with(name), &kind.good), Ok(()), "{name}");
+    }
 }
