@@ -58,6 +58,55 @@ fn every_test_on_the_page_of_guarantees_exists_and_every_rule_has_some() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What a plugin's page has to say.
+const SECTIONS: [&str; 5] = ["## Fields", "## Grant", "## On disk", "## When it fails", "## Example"];
+
+/// What a plugin's folder lacks.
+fn lacks(plugin: &str) -> Vec<String> {
+    let mut lacks = Vec::new();
+    let page = read(&format!("plugins/{plugin}/README.md")).unwrap_or_default();
+    if !page.starts_with("# `") {
+        lacks.push(format!("plugins/{plugin}/README.md does not begin with the kind's name"));
+    }
+    let granted = page.contains("It needs no grant");
+    let missing = SECTIONS.iter().filter(|section| !page.contains(&format!("\n{section}")));
+    lacks.extend(
+        missing
+            .filter(|section| !(granted && **section == "## Grant"))
+            .map(|section| format!("plugins/{plugin}/README.md lacks {section}")),
+    );
+    for named in names(&page).filter(|name| name.starts_with("examples/")) {
+        if !workspace().join(named).exists() {
+            lacks.push(format!("plugins/{plugin}/README.md names {named}, which does not exist"));
+        }
+    }
+    let code = read(&format!("plugins/{plugin}/src/lib.rs")).unwrap_or_default();
+    if !code.starts_with("#![doc = include_str!(\"../README.md\")]") {
+        lacks.push(format!("plugins/{plugin}/src/lib.rs does not show the page"));
+    }
+    if fs::read_dir(workspace().join("examples").join(plugin)).map_or(0, Iterator::count) == 0 {
+        lacks.push(format!("examples/{plugin} holds nothing"));
+    }
+    let list = read("docs/volume-kinds.md").unwrap_or_default();
+    if !list.contains(&format!("(../plugins/{plugin}/README.md)")) {
+        lacks.push(format!("docs/volume-kinds.md does not lead to plugins/{plugin}"));
+    }
+    lacks
+}
+
+#[test]
+fn every_plugin_has_its_page_and_an_example() {
+    let folders = fs::read_dir(workspace().join("plugins")).unwrap().map(|entry| entry.unwrap());
+    let plugins = folders.filter(|entry| entry.path().join("Cargo.toml").is_file());
+    let wrong: Vec<String> = plugins.flat_map(|entry| lacks(entry.file_name().to_str().unwrap())).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_plugin_without_a_page_is_noticed() {
+    assert_eq!(lacks("no-such").len(), SECTIONS.len() + 4);
+}
+
 #[test]
 fn a_name_that_does_not_exist_is_noticed() {
     for name in ["Rule::NoSuch", "tests/tests/no_such.rs", "tests/tests/walk.rs::no_such", "docs/guarantees.md"] {

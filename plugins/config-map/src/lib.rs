@@ -1,28 +1,4 @@
-//! `configMap`: the keys of a config map as files.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `name` | required | the config map, of the pod's namespace |
-//! | `items` | absent or empty | every key of `data` and `binaryData`, under its own name |
-//! | | a list of `{key, path, mode}` | these keys, each at its path, with its own mode if it has one |
-//! | `defaultMode` | 0 to 0777; 0644 when absent | the mode of files without one of their own |
-//! | `optional` | `true` or `false`, the default | a missing config map, or key of `items`, leaves its files out |
-//!
-//! # What the pod gets
-//!
-//! A folder below the host's root folder, which only root can write to. With `fsGroup` everything in it belongs to that group, which
-//! can read it whatever the modes say.
-//!
-//! When the config map changes, all files change at once: whoever reads through the volume's folder sees the old ones or the new ones. A
-//! refresh that fails (the config map was deleted, a key is missing) leaves the files as they are, and the pod gets a
-//! warning. A container that mounts a single file by `subPath` keeps the file it was started with.
-//!
-//! # Grants
-//!
-//! `files` and `config-maps`. The plugin sees the keys, never what they hold.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -1,28 +1,4 @@
-//! `downwardAPI`: fields of the pod as files.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `items` | a list | the files; without one the volume is empty |
-//! | `items.N.path` | a relative path without `..` | where the file lies in the volume |
-//! | `items.N.fieldRef.fieldPath` | `metadata.name`, `.namespace`, `.uid`, `.labels`, `.annotations`, `.labels['KEY']`, `.annotations['KEY']` | what it holds |
-//! | `items.N.resourceFieldRef` | `{containerName, resource, divisor}` | or this: `limits.cpu`, `requests.memory` and the like of a container, divided and rounded up |
-//! | `items.N.mode` | 0 to 0777 | the file's mode |
-//! | `defaultMode` | 0 to 0777; 0644 when absent | the mode of files without one of their own |
-//!
-//! # What the pod gets
-//!
-//! A folder below the host's root folder, which only root can write to. With `fsGroup` everything in it belongs to that group, which
-//! can read it whatever the modes say. When a label or annotation changes, all files change at once.
-//!
-//! All labels, or annotations, come as one `KEY="VALUE"` a line, sorted, quoted as Go quotes text. A limit that the container lacks is
-//! what the node gives to pods.
-//!
-//! # Grants
-//!
-//! `files`.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -1,9 +1,4 @@
-//! `gitRepo`: refused, with the reason and what to use in its place.
-//!
-//! Kubernetes has switched this kind off: whoever could write the repository could run programs as root on the node that cloned it
-//! (CVE-2024-10220, CVE-2025-1767). This plugin exists so that a pod which still names it is told that, and not that nobody serves
-//! it. It needs no grant.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

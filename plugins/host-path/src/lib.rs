@@ -1,26 +1,4 @@
-//! `hostPath`: a path of the node, in the pod.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `path` | an absolute path without `..` | what the pod gets; symbolic links are followed |
-//! | `type` | absent or `""` | whatever stands there |
-//! | | `Directory`, `File`, `Socket`, `CharDevice`, `BlockDevice` | it must be there, and be that |
-//! | | `DirectoryOrCreate` | a missing folder is created with its parents, mode 0755 |
-//! | | `FileOrCreate` | a missing file is created, mode 0644; its parent must be there |
-//!
-//! # What the pod gets
-//!
-//! A bind mount of the path, with the mounts below it. If the volume is read-only, so are all of them, before anyone
-//! can see them. The path itself keeps its owner and mode: `fsGroup` is not applied.
-//!
-//! A path that is missing, or of another type, is tried again until it is right.
-//!
-//! # Grant
-//!
-//! The plugin needs `host-paths`, and reaches nothing outside the folders of its grant, symbolic links or not.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod path_type;

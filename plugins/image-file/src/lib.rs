@@ -1,31 +1,4 @@
-//! `image-file`: a file system in a file of the node, read-only, shared by all pods that name it.
-//!
-//! # Fields
-//!
-//! In a pod's `csi` volume, or in a PersistentVolume:
-//!
-//! | field of `csi` | value | meaning |
-//! |---|---|---|
-//! | `driver` | `image-file.volhost.io` | selects this plugin |
-//! | `fsType` | `erofs`, `squashfs`, `ext4` | what the image must be |
-//! | `volumeAttributes.image` | an absolute path, or a path below the folder that is granted | the image |
-//! | `readOnly` | `true` | what it is anyway; `false` is refused |
-//! | `volumeHandle` | any text | a PersistentVolume must have one; it is not used |
-//!
-//! `spec.mountOptions` of the PersistentVolume that belong to a mount (`noexec` ...) go to each pod's mount, the rest to the file system.
-//!
-//! # What the pod gets
-//!
-//! The image is mounted once for the node, and each pod gets a bind of that: read-only, without devices and without setuid programs.
-//!
-//! To replace an image, write the new one beside it and rename it over the old. Pods that run keep the old one, and so do pods that come before the
-//! last of them has gone; then the next one gets the new. An image that is removed stays with its pods in the same way. Writing into
-//! an image that is in use breaks it for the pods that read it.
-//!
-//! # Grant
-//!
-//! The plugin needs `image-files`, with the folders of images: `image-files = ["/var/lib/volhost-images"]`.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod source;
@@ -46,7 +19,6 @@ const ALWAYS: [&str; 3] = ["ro", "nodev", "nosuid"];
 
 impl VolumePlugin for ImageFile {
     fn describe(about: &mut Description) {
-        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
         about
             .name("volhost.io/image-file")
             .version(env!("CARGO_PKG_VERSION"))
@@ -74,6 +46,7 @@ impl VolumePlugin for ImageFile {
         let of_mount = source.options.of_mount.iter().map(String::as_str);
         let options: Vec<&str> = ALWAYS.into_iter().chain(of_mount).collect();
         mount.set_options(&options, RECURSIVE)?;
+        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
         target.attach(mount)
     }
 

@@ -1,41 +1,4 @@
-//! `local`: a folder or a block device of one node, as a PersistentVolume.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `path` | an absolute path without `..` | the folder or device; symbolic links are followed |
-//! | `fsType` | `ext4` (default), `ext3`, `ext2`, `xfs`, `btrfs` | what a blank device is formatted with, and a formatted one must hold; a folder has its file system already |
-//!
-//! `spec.mountOptions` of the PersistentVolume may hold what belongs to a mount (`ro`, `nosuid`, `nodev`, `noexec`, `noatime`,
-//! `nodiratime`, `relatime`, `strictatime`, `nosymfollow`), and for a device what belongs to its file system.
-//!
-//! The annotation `volhost.io/fs-group` of the PersistentVolume says how a pod gets at its files:
-//!
-//! | `volhost.io/fs-group` | meaning |
-//! |---|---|
-//! | `walk`, or none | every file gets the pod's `fsGroup` and the mode that lets it in, by `fsGroupChangePolicy` |
-//! | `map` | the pod's mount shows the files of the root folder's group as the `fsGroup`'s; nothing is written, and it takes no time. Their modes must let the group in already. Pods with different groups can share such a volume |
-//!
-//! # What the pod gets
-//!
-//! A folder is bound once for the node, without the mounts below it, and then for each pod; read-only if the volume is. It must be
-//! there: a missing one may be a disk that is not mounted yet, so it is never created, and is tried again until it is there.
-//!
-//! The file system of a device is mounted once for the node, checked before, and then bound for each pod. A blank device is formatted;
-//! one that holds anything else never is. A device that something else on the node uses is refused. With `volumeMode: Block` the
-//! pod gets the device itself. When `spec.capacity.storage` is raised, the file system grows to the size that the device has.
-//!
-//! # Shared volumes
-//!
-//! The files get the `fsGroup` of the first pod that has the volume for writing. A pod that comes while others have it gets it as it is,
-//! and the event `AlreadyMountedVolume` if its group is another.
-//!
-//! # Grant
-//!
-//! The plugin needs `host-paths` for what the path leads to, `block-devices` for devices, and `id-maps` for `map`. It reaches nothing
-//! outside its grant, symbolic links or not.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod ownership;

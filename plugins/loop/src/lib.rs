@@ -1,32 +1,4 @@
-//! `loop`: a block volume in an image file of the node, as a PersistentVolume.
-//!
-//! # Fields
-//!
-//! | field of `csi` | value | meaning |
-//! |---|---|---|
-//! | `driver` | `loop.volhost.io` | selects this plugin |
-//! | `volumeHandle` | a file name | the image |
-//! | `fsType` | `ext4` (default), `ext3`, `ext2`, `xfs`, `btrfs` | what a blank image is formatted with, and a formatted one must hold |
-//! | `readOnly` | `true` | no pod may write; the image is neither made nor formatted |
-//! | `volumeAttributes.folder` | an absolute path | the image's folder; by default the one that is granted |
-//!
-//! `spec.capacity.storage` of the PersistentVolume is the image's size. `spec.mountOptions` that belong to a mount (`ro`, `noatime` ...) go to each
-//! pod's mount, the rest to the file system.
-//!
-//! # What happens
-//!
-//! Attaching makes the image, sparse, if it is missing, and a loop device over it. With `volumeMode: Filesystem` a blank image is formatted
-//! and mounted once for the node, and each pod gets a bind of that; with `volumeMode: Block` pods get the device. A raised capacity grows file,
-//! device and file system while they are used.
-//!
-//! A pod's `fsGroup` is applied to the files of a volume that it may write, by its `fsGroupChangePolicy`.
-//!
-//! What has data is never formatted, no image is removed or shrunk, and it stays when the volume goes.
-//!
-//! # Grant
-//!
-//! The plugin needs `loop-devices`, with the folders of images: `loop-files = ["/var/lib/volhost-loop"]`.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod source;
@@ -46,7 +18,6 @@ impl VolumePlugin for Loop {
     fn describe(about: &mut Description) {
         about
             .name("volhost.io/loop")
-        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
             .version(env!("CARGO_PKG_VERSION"))
             .serves("csi:loop.volhost.io")
             .accepts_mount_options();
@@ -75,6 +46,7 @@ impl VolumePlugin for Loop {
         if !options.is_empty() {
             mount.set_options(&options, RECURSIVE)?;
         }
+        source.fs_group.map(&mount, pod).with_context(|| source.image.clone())?;
         target.attach(mount)?;
         give_to_group(&source, volume, pod, target)
     }

@@ -1,31 +1,4 @@
-//! `projected`: several sources in one folder.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `sources` | a list | each entry has exactly one of the following |
-//! | `sources.N.configMap`, `.secret` | `{name, items, optional}` | as the volumes of these kinds |
-//! | `sources.N.downwardAPI` | `{items}` | as that volume |
-//! | `sources.N.serviceAccountToken` | `{path, audience, expirationSeconds}` | a token of the pod's service account, 3,600 s unless told, 600 at least |
-//! | `sources.N.clusterTrustBundle` | `{path, name, optional}` or `{path, signerName, labelSelector, optional}` | certificates, in PEM, each once |
-//! | `defaultMode` | 0 to 0777; 0644 when absent | the mode of files without one of their own |
-//!
-//! # What the pod gets
-//!
-//! A memory file system of its own, which only root can write to and whose pages never reach swap; where the kernel can't promise
-//! that, the pod gets the event `PossibleMemoryBackedVolumesOnDisk`. Sources are taken in order; a later one's file replaces an
-//! earlier one's of the same path. With `fsGroup` everything belongs to that group, which can read it. Tokens and certificates
-//! belong to the user that all containers run as; where that or `fsGroup` is known, nobody else can read them (mode 0600, 0640).
-//!
-//! When a source changes, or a token comes to its end, all files change at once. When any source fails, the files stay as they are, and
-//! the pod is told of every source that failed.
-//!
-//! # Grants
-//!
-//! `files`, `config-maps`, `secrets`, `service-account-tokens` and `cluster-trust-bundles`. The plugin sees the keys, never what
-//! they hold.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod source;

@@ -1,28 +1,4 @@
-//! `secret`: the keys of a secret as files.
-//!
-//! # Fields
-//!
-//! | field | value | meaning |
-//! |---|---|---|
-//! | `secretName` | required | the secret, of the pod's namespace |
-//! | `items` | absent or empty | every key, under its own name |
-//! | | a list of `{key, path, mode}` | these keys, each at its path, with its own mode if it has one |
-//! | `defaultMode` | 0 to 0777; 0644 when absent | the mode of files without one of their own |
-//! | `optional` | `true` or `false`, the default | a missing secret, or key of `items`, leaves its files out |
-//!
-//! # What the pod gets
-//!
-//! A memory file system of its own, which only root can write to and whose pages never reach swap; where the kernel can't promise
-//! that (before Linux 6.4, or in a user namespace), the pod gets the event `PossibleMemoryBackedVolumesOnDisk`. With `fsGroup` everything
-//! in it belongs to that group, which can read it whatever the modes say.
-//!
-//! When the secret changes, all files change at once: whoever reads through the volume's folder sees the old ones or the new ones. A
-//! refresh that fails leaves the files as they are, and the pod gets a warning.
-//!
-//! # Grants
-//!
-//! `files` and `secrets`. The plugin sees the keys, never what they hold; the host's log says which secret was used for which pod.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
