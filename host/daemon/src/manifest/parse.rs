@@ -272,7 +272,8 @@ fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError>
     })
 }
 
-fn shorten(text: &str) -> String {
+/// What was written, for a message: a value of a megabyte must not fill a terminal.
+pub(super) fn shorten(text: &str) -> String {
     let mut short: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
     if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
         short.push('…');

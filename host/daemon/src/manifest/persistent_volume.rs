@@ -10,6 +10,7 @@ use volhost_model::quantity::parse_bytes;
 use volhost_model::spec::{ANNOTATION_PREFIX, NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
 
 use super::error::FieldError;
+use super::parse::shorten;
 
 /// Annotation for a supplemental group of every pod that uses the volume.
 const GID_ANNOTATION: &str = "pv.beta.kubernetes.io/gid";
@@ -132,7 +133,7 @@ pub(super) fn access_modes(modes: Vec<String>, path: &str) -> Result<Vec<String>
     match modes.iter().enumerate().find(|(_, mode)| !MODES.contains(&mode.as_str())) {
         Some((index, mode)) => Err(FieldError::other(
             format!("{path}[{index}]"),
-            format!("{mode:?} is no access mode; there are {}", MODES.join(", ")),
+            format!("{:?} is no access mode; there are {}", shorten(mode), MODES.join(", ")),
         )),
         None => Ok(modes),
     }
@@ -145,7 +146,7 @@ pub(super) fn volume_mode(mode: Option<&str>) -> Result<VolumeMode, FieldError> 
         Some("Block") => Ok(VolumeMode::Block),
         Some(other) => Err(FieldError::other(
             "spec.volumeMode",
-            format!("{other:?} is no volume mode; there are Filesystem and Block"),
+            format!("{:?} is no volume mode; there are Filesystem and Block", shorten(other)),
         )),
     }
 }
