@@ -183,6 +183,7 @@ fn pod() -> Arc<Pod> {
         resources: Default::default(),
         nested_mounts: [].into(),
         memory_limit: None,
+        ephemeral_storage_limit: None,
         used_volumes: Vec::new(),
     })
 }

@@ -119,6 +119,9 @@ fn open_base(base: &str) -> Result<MountSource> {
 fn bases(volume: &Volume) -> Result<Vec<String>> {
     let text = volume.required(BASE)?;
     let bases: Vec<String> = text.split(':').map(|base| base.trim_end_matches('/').to_owned()).collect();
+    if bases.len() > MOST_BASES {
+        return Err(volume.invalid(BASE, format_args!("has {} folders; {MOST_BASES} is the most", bases.len())));
+    }
     for base in &bases {
         check_path(volume, BASE, base)?;
     }

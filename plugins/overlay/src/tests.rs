@@ -155,7 +155,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (base("/"), r#"csi.volumeAttributes.base: "" must be an absolute path, and not the root"#),
         (base("/srv/../etc"), r#"csi.volumeAttributes.base: "/srv/../etc" must not contain "..""#),
         (base("/srv/base:/srv/base/"), r#"csi.volumeAttributes.base: names "/srv/base" twice"#),
-        (base(&"/a:".repeat(20)), "csi.volumeAttributes.base: and baseVolume have 21 layers; 16 is the most"),
+        (base(&"/a:".repeat(20)), "csi.volumeAttributes.base: has 21 folders; 16 is the most"),
         (top("floppy"), r#"csi.volumeAttributes.top: "floppy" must be disk, memory, or an absolute path"#),
         (top("/srv/../etc"), r#"csi.volumeAttributes.top: "/srv/../etc" must not contain "..""#),
         (top("/srv/base"), r#"csi.volumeAttributes.top: "/srv/base" and the base"#),
