@@ -1,13 +1,16 @@
-//! Generates the API's Rust code from `proto/volhost.proto`. Compiled by protox: no `protoc` is needed.
+//! Generates Rust code from `proto/`. Compiled by protox: no `protoc` is needed.
 
 use std::error::Error;
 
-const PROTO: &str = "../../proto/volhost.proto";
-const INCLUDE: &str = "../../proto";
+const FOLDER: &str = "../../proto";
+const PROTOS: [&str; 3] =
+    ["../../proto/volhost.proto", "../../proto/pluginregistration.proto", "../../proto/csi.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={PROTO}");
-    let descriptors = protox::compile([PROTO], [INCLUDE])?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    for proto in PROTOS {
+        println!("cargo::rerun-if-changed={proto}");
+        let descriptors = protox::compile([proto], [FOLDER])?;
+        tonic_prost_build::configure().compile_fds(descriptors)?;
+    }
     Ok(())
 }

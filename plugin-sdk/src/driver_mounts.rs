@@ -47,6 +47,11 @@ impl DriverPlace {
     pub fn take_over(&self) -> Result<Found> {
         self.0.take_over().map(backend::found_in).map_err(backend::error_in)
     }
+
+    /// The driver need not mount anything here: at the node's own place a folder counts as the volume too.
+    pub fn may_be_folder(&self) {
+        self.0.may_be_folder();
+    }
 }
 
 impl fmt::Debug for DriverPlace {
@@ -66,8 +71,22 @@ pub fn prepare(target: &MountTarget<'_>, leaf: Leaf) -> Result<DriverPlace> {
         .map_err(backend::error_in)
 }
 
+/// The path of the node's own place for the volume whose pod's target this is; none when the volume has no such place.
+///
+/// # Errors
+/// As the kernel says.
+pub fn node_path(target: &MountTarget<'_>) -> Result<Option<String>> {
+    backend::driver_mounts::node_path(target.handle()).map_err(backend::error_in)
+}
+
+/// What the volume of this call is attached as; none when it is not attached.
+#[must_use]
+pub fn attached_as() -> Option<String> {
+    backend::driver_mounts::attached_as()
+}
+
 /// Keeps a few words with a pod's volume for its tear-down, in place of those kept before: which driver has it, and under what name. Never a
-/// secret. To be called before the driver is: whatever ends the call, [`note`] has them until the volume has been torn down.
+/// secret. Empty words are none: what was kept goes. To be called before the driver is: whatever ends the call, [`note`] has them until the volume has been torn down.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes, [`Unsupported`](crate::Error::Unsupported) at the node's own place;

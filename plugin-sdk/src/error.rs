@@ -85,6 +85,12 @@ impl Error {
         Self::Other(OtherError { code: code.into(), message: message.into() })
     }
 
+    /// An [`Error::Other`] that says: this call did nothing, and nothing of what an earlier one may have left. What was uncertain still is.
+    #[must_use]
+    pub fn not_begun(message: impl Into<String>) -> Self {
+        Self::other("not-begun", message)
+    }
+
     /// The case in the contract's spelling, such as `not-found`.
     #[must_use]
     pub const fn case(&self) -> &'static str {

@@ -14,6 +14,10 @@ use crate::mounts::MountTarget;
 pub struct Content(backend::files::Content);
 
 impl Content {
+    pub(crate) fn handle(&self) -> &backend::files::Content {
+        &self.0
+    }
+
     pub(crate) fn new(handle: backend::files::Content) -> Self {
         Self(handle)
     }

@@ -74,7 +74,7 @@
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
 //!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
-//!    [`files`] and those of [`objects`] need a grant.
+//!    [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -105,6 +105,7 @@ pub mod file_set;
 pub mod files;
 pub mod filesystems;
 pub mod fs_group;
+pub mod grpc;
 pub mod host_paths;
 pub mod huge_pages;
 pub mod id_maps;
@@ -161,7 +162,7 @@ pub mod prelude {
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
         Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
-        TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin, filesystems,
+        TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin, filesystems, grpc,
         host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas, quoted,
     };
 }

@@ -76,6 +76,34 @@ keyed!(
     Secret, secrets, "secret", "secrets"
 );
 
+impl Secret {
+    /// The secret that a field of a PersistentVolume's source refers to by `name` and `namespace` (`nodeStageSecretRef`). Needs the grant
+    /// `secrets`.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none, [`Retryable`](crate::Error::Retryable) while nobody knows,
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when the field is no such reference,
+    /// [`PermissionDenied`](crate::Error::PermissionDenied) for a volume that a pod itself describes.
+    pub fn referenced(volume: &Volume, field: &str) -> Result<Self> {
+        let handle = backend::secrets::referenced(volume.handle(), field).map_err(backend::error_in)?;
+        Ok(Self { name: field.to_owned(), handle })
+    }
+}
+
+/// `spec` of the CSIDriver object of this name, as JSON; none when there is no such object. Needs the grant `csi-driver-objects`.
+///
+/// # Errors
+/// [`Retryable`](crate::Error::Retryable) while nobody knows.
+pub fn csi_driver_spec(name: &str) -> Result<Option<String>> {
+    backend::csi_driver_objects::spec(name).map_err(backend::error_in)
+}
+
+/// When a token of [`service_account_token`] ends, as RFC 3339 in UTC; none for a content that is no token.
+#[must_use]
+pub fn token_expires(token: &Content) -> Option<String> {
+    backend::service_account_tokens::expires(token.handle())
+}
+
 /// A token of the pod's service account that is bound to the pod, for this audience (the issuer's own when none). The host calls `set_up`
 /// again in time for the next one. Needs the grant `service-account-tokens`.
 ///

@@ -67,6 +67,12 @@ impl<'call> Volume<'call> {
         self.0.read_only()
     }
 
+    /// Whether the volume is handed over as a device.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        self.0.as_device()
+    }
+
     /// The PersistentVolume's name, if it comes from one.
     #[must_use]
     pub fn persistent_volume(&self) -> Option<String> {

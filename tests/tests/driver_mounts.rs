@@ -133,6 +133,7 @@ impl Host {
             device_mount: None,
             private: Some(private),
             sharers: None,
+            needed: Vec::new(),
         }
     }
 

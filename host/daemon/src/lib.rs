@@ -8,6 +8,7 @@
 //! | [`populate`] | pods and objects to resolved volumes |
 //! | [`api`] | the gRPC API on the unix socket |
 //! | `cli`, in the binary | the command line |
+//! | [`csi`] | CSI drivers: registration, connections |
 //! | [`drivers`] | the table of drivers outside that plugins drive |
 //! | [`config`] | options from flags, environment and file |
 //! | [`metrics`] | figures for Prometheus |
@@ -19,6 +20,7 @@
 
 pub mod api;
 pub mod config;
+pub mod csi;
 pub mod drivers;
 pub mod engine;
 pub mod manifest;

@@ -23,6 +23,7 @@ use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Pr
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
 
+use crate::csi::{self, CsiDrivers};
 use crate::drivers::DriverTable;
 use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
@@ -61,6 +62,8 @@ pub struct NodeOptions {
     pub plugins: PathBuf,
     /// The manifest folder, if there is one.
     pub manifests: Option<PathBuf>,
+    /// The folder of registration sockets of CSI drivers, if any may register.
+    pub plugin_registry: Option<PathBuf>,
     /// How long what vanishes from it is kept, for it may be put back.
     pub manifest_grace: Duration,
     /// The node's name and labels.
@@ -162,17 +165,24 @@ impl Node {
     pub async fn start(mut options: NodeOptions) -> Result<Self, StartError> {
         let tokens = options.tokens.take();
         // `begin` blocks on the disk, the kernel and the compiler child.
-        let (begun, options) =
-            tokio::task::spawn_blocking(move || (begin(&options), options)).await.map_err(|_| StartError::Ended)?;
+        let (renewal, due) = mpsc::unbounded_channel();
+        let objects = Arc::new(SharedObjects::new(tokens, renewal));
+        let clock = Clock::start();
+        let (changes, _) = broadcast::channel(CHANGE_QUEUE);
+        let table = Arc::new(DriverTable::new(changes.clone(), clock));
+        let (registered, mut ready) = mpsc::unbounded_channel();
+        let drivers = Arc::new(CsiDrivers::new(options.plugin_registry.clone(), Arc::clone(&table), registered));
+        let known = (objects.clone(), drivers.clone());
+        let (begun, options) = tokio::task::spawn_blocking(move || (begin(&options, known), options))
+            .await
+            .map_err(|_| StartError::Ended)?;
         let Begun { lock, inside, workshop, registry, recovery, memory, disk } = begun?;
 
         let stop = CancellationToken::new();
-        let clock = Clock::start();
         let (outcomes, operations) = mpsc::unbounded_channel();
         let (plugin_changes, mut plugin_inputs) = mpsc::channel(16);
         let (manifest_changes, mut manifest_inputs) = mpsc::channel(16);
         let (requests, request_inputs) = mpsc::channel(REQUEST_QUEUE);
-        let (changes, _) = broadcast::channel(CHANGE_QUEUE);
 
         let mut reload = vec![Arc::new(Notify::new())];
         tokio::spawn(plugins::watch(
@@ -212,16 +222,24 @@ impl Node {
             allocatable_ephemeral_storage: disk,
             labels: options.identity.labels.clone(),
         };
-        let (renewal, due) = mpsc::unbounded_channel();
-        let objects = Arc::new(SharedObjects::new(tokens, renewal));
         let renewed = outcomes.clone();
         tokio::spawn(renewals(due, stop.clone(), move |pod| {
             // Nobody listens any more only when the process ends.
             let _ = renewed.send(FromOperation::SourceChanged(pod));
         }));
+        if let Some(folder) = &options.plugin_registry {
+            tokio::spawn(csi::watch(folder.clone(), drivers.clone(), stop.clone()));
+        }
+        let told = outcomes.clone();
+        tokio::spawn(async move {
+            while let Some(driver) = ready.recv().await {
+                // Nobody listens any more only when the process ends.
+                let _ = told.send(FromOperation::DriverReady(driver));
+            }
+        });
         tokio::spawn(sizes::measure(Arc::downgrade(&workshop), outcomes.clone(), stop.clone()));
         let executor =
-            Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), clock, options.bounds, outcomes);
+            Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), drivers, clock, options.bounds, outcomes);
         let world = World::new(
             Core::new(Config::default().with_host_attaches(!options.controller_attaches)),
             clock,
@@ -229,12 +247,11 @@ impl Node {
             workshop.clone(),
             changes.clone(),
         );
-        let drivers = Arc::new(DriverTable::new(changes.clone(), clock));
         let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time);
-        let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&drivers));
+        let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&table));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
-            .with_drivers(drivers);
+            .with_drivers(table);
         reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
@@ -298,7 +315,10 @@ struct Begun {
 }
 
 /// All that blocks, up to the recovery.
-fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
+fn begin(
+    options: &NodeOptions,
+    (objects, drivers): (Arc<SharedObjects>, Arc<CsiDrivers>),
+) -> Result<Begun, StartError> {
     let kernel = &options.kernel;
     let root_error = |source| StartError::Root { root: options.root.clone(), source };
     std::fs::read_dir(&options.plugins)
@@ -316,7 +336,9 @@ fn begin(options: &NodeOptions) -> Result<Begun, StartError> {
         },
         kernel.clone(),
     )?;
-    let registry = Arc::new(PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()));
+    let registry = Arc::new(
+        PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()).knowing(objects, drivers),
+    );
     let inside = kernel.try_clone(&root).map_err(root_error)?;
     let workshop = Arc::new(Workshop {
         kernel: kernel.clone(),

@@ -71,6 +71,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         root: config.root_dir,
         plugins: config.plugin_dir,
         manifests: config.manifests,
+        plugin_registry: config.plugin_registry,
         manifest_grace: config.manifest_grace,
         identity: NodeIdentity::new(config.node_name, config.node_labels),
         grants: config.grants,

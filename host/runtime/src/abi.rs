@@ -28,6 +28,8 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "secrets",
     "service-account-tokens",
     "cluster-trust-bundles",
+    "csi-driver-objects",
+    "grpc",
     "driver-mounts",
 ];
 /// Interfaces that every plugin must export.

@@ -20,6 +20,7 @@ wasmtime::component::bindgen!({
         "volhost:plugin/files.content": crate::host::Content,
         "volhost:plugin/files.payload": crate::host::Payload,
         "volhost:plugin/config-maps.config-map": crate::host::ConfigMap,
+        "volhost:plugin/grpc.request": crate::host::GrpcRequest,
         "volhost:plugin/secrets.secret": crate::host::Secret,
         "volhost:plugin/devices.block-device": crate::host::BlockDevice,
         "volhost:plugin/driver-mounts.driver-place": crate::host::DriverPlace,

@@ -118,7 +118,7 @@ impl From<types::Error> for PluginError {
         };
         let message = tame(&message, MESSAGE_BYTES);
         let message = match &case {
-            ErrorCase::Other(code) if !message.contains(code.as_str()) => {
+            ErrorCase::Other(code) if code != NOT_BEGUN && !message.contains(code.as_str()) => {
                 format!("{message} ({code})")
             }
             _ if message.is_empty() => "the plugin gave no reason".to_owned(),
@@ -127,6 +127,9 @@ impl From<types::Error> for PluginError {
         Self { case, message }
     }
 }
+
+/// The code of an error that says: nothing was begun, and what an earlier call left still stands.
+const NOT_BEGUN: &str = "not-begun";
 
 /// Why a call did not succeed. `changed` says whether the call had begun to change something on the node.
 #[derive(Debug, Error)]
@@ -242,6 +245,9 @@ impl CallError {
             // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away.
             Self::Lied { function: Function::TearDown | Function::UnmountDevice | Function::Detach, .. } => {
                 FailureClass::Uncertain
+            }
+            Self::Plugin(PluginError { case: ErrorCase::Other(code), .. }) if code == NOT_BEGUN => {
+                FailureClass::Transient
             }
             Self::Plugin(_) | Self::Lied { .. } | Self::Lacks { .. } => FailureClass::Final,
             Self::Trap { changed, .. }

@@ -134,6 +134,7 @@ impl Plugin {
         answer.map_err(PluginError::from)?;
         match self.look(call, FUNCTION, &target)? {
             Entry::Mount(_) => Ok(state.mounted_device),
+            Entry::Folder if state.folder_is_enough => Ok(None),
             _ => Err(CallError::Lied { function: FUNCTION, found: "no mount stands at the node's place".to_owned() }),
         }
     }

@@ -12,6 +12,7 @@ use volhost_model::pod_resources::Allocatable;
 use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
 
+use crate::drivers::{Drivers, NoDrivers};
 use crate::objects::{NoObjects, Objects};
 use crate::private::PrivateFolder;
 use crate::progress::Progress;
@@ -71,6 +72,8 @@ pub struct CallContext {
     pub node: Arc<NodeFacts>,
     /// The objects that volumes name.
     pub objects: Arc<dyn Objects>,
+    /// The drivers outside that have registered.
+    pub drivers: Arc<dyn Drivers>,
     /// Where log lines and events go.
     pub sink: Arc<dyn CallSink>,
     /// How long the plugin's own code may run. Time inside host calls is not counted: a slow disk is not the plugin's fault.
@@ -79,6 +82,8 @@ pub struct CallContext {
     pub progress: Arc<Progress>,
     /// Where a driver outside makes devices of the call's volume appear; none for a call about no device.
     pub device_places: Option<DevicePlaces>,
+    /// What the call's volume is attached as, if it is.
+    pub attached_as: Option<String>,
 }
 
 /// The folder of a volume in which a driver outside stages devices and makes them appear.
@@ -97,10 +102,12 @@ impl CallContext {
         Self {
             node: Arc::new(NodeFacts::default()),
             objects: Arc::new(NoObjects),
+            drivers: Arc::new(NoDrivers),
             sink: Arc::new(HostLog),
             deadline,
             progress: Arc::new(Progress::default()),
             device_places: None,
+            attached_as: None,
         }
     }
 }

@@ -16,6 +16,9 @@ const IMAGE_FILES: &str = "/var/lib/volhost-images";
 /// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
 const OVERLAYS: &str = "/var/lib/volhost-overlay";
 
+/// Stands for all drivers.
+const EVERY_DRIVER: &str = "*";
+
 /// The grants of all plugins, by plugin name: the `[grants]` table of the configuration file.
 ///
 /// ```toml
@@ -28,6 +31,8 @@ const OVERLAYS: &str = "/var/lib/volhost-overlay";
 /// image-files = ["/srv/images"]
 /// # Block devices, or folders of them; imply the interface `block-devices`.
 /// block-devices = ["/dev/disk/by-id/archive"]
+/// # CSI drivers that it may call, `*` for all; imply the interface `grpc`.
+/// csi-drivers = ["csi.example.com"]
 /// # Optional: only the plugin with this content may use the grant.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
@@ -46,6 +51,7 @@ pub struct Grant {
     loop_files: Vec<Root>,
     image_files: Vec<Root>,
     block_devices: Vec<Root>,
+    csi_drivers: Vec<DriverName>,
     sha256: Vec<Digest>,
 }
 
@@ -60,6 +66,15 @@ pub(crate) struct Reach {
     pub(crate) image_files: Vec<PathBuf>,
     /// Block devices it may open, or folders within which it may open them.
     pub(crate) block_devices: Vec<PathBuf>,
+    /// Names of drivers that it may call, `*` for all.
+    pub(crate) csi_drivers: Vec<String>,
+}
+
+impl Reach {
+    /// Whether the plugin may call the driver of this name.
+    pub(crate) fn calls(&self, driver: &str) -> bool {
+        self.csi_drivers.iter().any(|granted| granted == driver || granted == EVERY_DRIVER)
+    }
 }
 
 /// An interface that needs a grant; any other word is refused when the configuration is read.
@@ -71,6 +86,11 @@ struct Interface(String);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "PathBuf")]
 struct Root(PathBuf);
+
+/// The name of a CSI driver, or `*`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct DriverName(String);
 
 /// A SHA-256 in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -98,6 +118,17 @@ impl TryFrom<PathBuf> for Root {
     }
 }
 
+impl TryFrom<String> for DriverName {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+        if plain || name == EVERY_DRIVER {
+            return Ok(Self(name));
+        }
+        Err(format!("{name:?} is no CSI driver's name such as `csi.example.com`, nor `*` for all"))
+    }
+}
+
 impl TryFrom<String> for Digest {
     type Error = String;
     fn try_from(digest: String) -> Result<Self, String> {
@@ -111,7 +142,7 @@ impl TryFrom<String> for Digest {
 impl GrantPolicy {
     /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
     /// may name any path of the host, the kinds that show objects may open those that
-    /// a volume names; the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
+    /// a volume names; `csi` may call every CSI driver that has registered; the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
     /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
     /// same names.
     #[must_use]
@@ -131,7 +162,13 @@ impl GrantPolicy {
         };
         let images =
             Grant { loop_files: vec![Root(PathBuf::from(LOOP_FILES))], interfaces: maps(), ..Grant::default() };
+        let csi = Grant {
+            interfaces: named(&["files", "secrets", "service-account-tokens", "csi-driver-objects", "driver-mounts"]),
+            csi_drivers: vec![DriverName(EVERY_DRIVER.to_owned())],
+            ..Grant::default()
+        };
         let grants = [
+            ("kubernetes.io/csi", csi),
             ("kubernetes.io/host-path", whole_host),
             ("kubernetes.io/local-volume", local),
             ("volhost.io/loop", images),
@@ -192,6 +229,7 @@ impl Grant {
             || (interface == "loop-devices" && !self.loop_files.is_empty())
             || (interface == "image-files" && !self.image_files.is_empty())
             || (interface == "block-devices" && !self.block_devices.is_empty())
+            || (interface == "grpc" && !self.csi_drivers.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
@@ -202,6 +240,7 @@ impl Grant {
             loop_files: paths(&self.loop_files),
             image_files: paths(&self.image_files),
             block_devices: paths(&self.block_devices),
+            csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
         }
     }
 

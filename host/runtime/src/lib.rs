@@ -29,6 +29,8 @@
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
 //! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
 //! | `objects` | what a call may ask of the objects that its volume names |
+//! | `drivers` | what a call may ask of drivers outside |
+//! | `token_expiry` | when a token ends |
 //! | `error`, `call_error`, `abort`, `text` | failures, and the text of them |
 #![deny(unsafe_code)]
 
@@ -42,6 +44,7 @@ mod check;
 mod compile;
 mod context;
 mod digest;
+mod drivers;
 mod engine;
 mod error;
 mod exports;
@@ -59,6 +62,7 @@ mod runtime;
 mod sandbox;
 mod text;
 mod ticker;
+mod token_expiry;
 mod trace;
 
 pub use abi::{PACKAGE, VERSION, Version};
@@ -67,6 +71,7 @@ pub use compile::{Compiler, compile_stdin_to_stdout};
 pub use context::{
     Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, Sharers, Target,
 };
+pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
 pub use limits::Limits;

@@ -94,6 +94,15 @@ pub trait Objects: Send + Sync + Debug {
     /// # Errors
     /// [`ObjectError`]
     fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError>;
+    /// `spec` of the CSIDriver of this name, as JSON; none when it is known not to exist.
+    ///
+    /// # Errors
+    /// [`ObjectError`]
+    fn csi_driver(&self, name: &str) -> Result<Option<String>, ObjectError>;
+    /// A number that changes whenever what [`Objects::csi_driver`] answers may have changed.
+    fn revision(&self) -> u64 {
+        0
+    }
 }
 
 /// No objects: for calls about no volume.
@@ -125,5 +134,9 @@ impl Objects for NoObjects {
 
     fn trust_bundles(&self, _: &str, _: Option<&str>) -> Result<Bytes, ObjectError> {
         Self::none("trust bundle")
+    }
+
+    fn csi_driver(&self, _: &str) -> Result<Option<String>, ObjectError> {
+        Ok(None)
     }
 }

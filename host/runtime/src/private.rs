@@ -57,6 +57,27 @@ impl PrivateFolder {
         }
     }
 
+    /// Removes a file from the folder, and the folder if nothing else is in it. Nothing there: done.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    pub fn forget(&self, kernel: &dyn Kernel, name: &OsStr) -> Result<(), KernelError> {
+        let (parent, folder) = match (kernel.walk(&self.root, &self.parent), self.name.as_os_str()) {
+            (Ok(parent), folder) => (parent, folder),
+            (Err(error), _) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            (Err(error), _) => return Err(error),
+        };
+        match kernel.walk(&parent, Path::new(folder)) {
+            Ok(inside) => kernel.remove_file(&inside, name)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        match kernel.remove_empty_dir(&parent, folder) {
+            Ok(()) | Err(KernelError::NotEmpty { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes the folder and all that is in it. Nothing there: done. Repeat it after an error; it goes on with what is left.
     ///
     /// # Errors

@@ -181,6 +181,7 @@ impl Runtime {
                 extra: match interface.as_str() {
                     "host-paths" => "\nhost-paths = [\"/folder/it/may/open\"]",
                     "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
+                    "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
                     "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
                     _ => "",
                 },

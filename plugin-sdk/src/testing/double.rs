@@ -4,21 +4,30 @@ pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, q
 pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesystems, loop_devices};
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
+pub(crate) use super::grpc::{self, Part};
 pub(crate) use super::identity::{Description, Identity, Measurement};
 pub(crate) use super::layers::{image_files, overlays, pod_volumes};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
-pub(crate) use super::objects::{cluster_trust_bundles, config_maps, secrets, service_account_tokens};
+pub(crate) use super::objects::{
+    cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens,
+};
 pub(crate) use super::pod::Pod;
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;
 
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::Error;
+use crate::grpc::Failure;
 use crate::mounts::TargetState;
 
 /// The double speaks the author's errors already.
 pub(crate) fn error_in(error: Error) -> Error {
     error
+}
+
+/// The double speaks the author's failures already.
+pub(crate) fn failure_in(failure: Failure) -> Failure {
+    failure
 }
 
 /// The double speaks the author's states already.

@@ -1,6 +1,6 @@
 //! Drivers outside, as the double knows them: a test plays the driver.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::devices::BlockDevice;
@@ -22,6 +22,10 @@ pub(crate) struct Driven {
     devices: BTreeMap<String, Option<String>>,
     /// The notes kept with pods' volumes, by pod uid and name in the pod's folder.
     notes: BTreeMap<(String, String), String>,
+    /// The volumes for which a folder at the node's place is enough.
+    folders: BTreeSet<String>,
+    /// What the volume of a call is attached as.
+    attached_as: Option<String>,
 }
 
 /// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the paths that a plugin hands to a driver.
@@ -46,6 +50,23 @@ impl TestDriver {
             }
             _ => false,
         }
+    }
+
+    /// The volumes of the calls that follow are attached as this.
+    pub fn attached_as(word: &str) {
+        current().borrow_mut().driven.attached_as = Some(word.to_owned());
+    }
+
+    /// The note kept with a pod's volume.
+    #[must_use]
+    pub fn note(pod_uid: &str, spec_name: &str) -> Option<String> {
+        current().borrow().driven.notes.get(&(pod_uid.to_owned(), spec_name.to_owned())).cloned()
+    }
+
+    /// Whether a folder at the node's place of a volume is enough for its plugin.
+    #[must_use]
+    pub fn takes_folder(spec_name: &str) -> bool {
+        current().borrow().driven.folders.contains(spec_name)
     }
 
     /// Loses the note kept with a pod's volume.
@@ -83,6 +104,10 @@ impl DriverPlace {
             pod => pod,
         };
         format!("{TARGETS}/{pod}/{}", self.target.spec_name())
+    }
+
+    pub(crate) fn may_be_folder(&self) {
+        self.world.borrow_mut().driven.folders.insert(self.target.spec_name());
     }
 
     pub(crate) fn take_over(&self) -> Result<Found> {
@@ -152,6 +177,18 @@ pub(crate) mod driver_mounts {
         Ok(DriverPlace { world: Rc::clone(&world), target: target.clone(), mounted_before })
     }
 
+    pub(crate) fn node_path(target: &MountTarget) -> Result<Option<String>> {
+        let world = current();
+        world.borrow_mut().called("driver-mounts.node-path")?;
+        let node = MountTarget::new(&world, "", &target.spec_name());
+        let path = node.standing().map(|_| format!("{}/node/{}", super::TARGETS, target.spec_name()));
+        Ok(path.filter(|_| !target.pod_uid().is_empty()))
+    }
+
+    pub(crate) fn attached_as() -> Option<String> {
+        current().borrow().driven.attached_as.clone()
+    }
+
     pub(crate) fn keep_note(target: &MountTarget, note: &str) -> Result<()> {
         let world = current();
         let mut world = world.borrow_mut();
@@ -159,7 +196,11 @@ pub(crate) mod driver_mounts {
         if target.pod_uid().is_empty() {
             return Err(Error::unsupported("the node's own place keeps no note"));
         }
-        world.driven.notes.insert((target.pod_uid(), target.spec_name()), note.to_owned());
+        let key = (target.pod_uid(), target.spec_name());
+        match note {
+            "" => world.driven.notes.remove(&key),
+            note => world.driven.notes.insert(key, note.to_owned()),
+        };
         Ok(())
     }
 

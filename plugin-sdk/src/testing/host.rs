@@ -145,6 +145,13 @@ impl TestHost {
         })
     }
 
+    /// Makes a CSIDriver object with this `spec`, as JSON.
+    pub fn csi_driver(&self, name: &str, spec: &str) -> &Self {
+        self.change(|world| {
+            world.objects.csi_drivers.insert(name.to_owned(), spec.to_owned());
+        })
+    }
+
     /// Takes a secret of the namespace `default` away.
     pub fn remove_secret(&self, name: &str) -> &Self {
         self.change(|world| {

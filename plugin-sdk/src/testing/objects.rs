@@ -19,6 +19,8 @@ pub(crate) struct Objects {
     pub(crate) secrets: BTreeMap<(String, String), Data>,
     pub(crate) issues_tokens: bool,
     pub(crate) trust_bundles: BTreeMap<String, TrustBundle>,
+    /// `spec` of CSIDriver objects, as JSON.
+    pub(crate) csi_drivers: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -35,19 +37,19 @@ fn named(volume: &Volume, kind: &str, name: &str) -> Result<()> {
 }
 
 macro_rules! keyed {
-    ($module:ident, $type:ident, $call:literal, $kind:literal) => {
+    ($module:ident, $field:ident, $type:ident, $call:literal, $kind:literal) => {
         pub(crate) mod $module {
             use super::*;
 
             #[derive(Debug)]
-            pub(crate) struct $type(Data);
+            pub(crate) struct $type(pub(super) Data);
 
             pub(crate) fn open(volume: &Volume, pod: &Pod, name: &str) -> Result<$type> {
                 let world = current();
                 world.borrow_mut().called($call)?;
                 named(volume, $kind, name)?;
                 let world: &World = &world.borrow();
-                let found = world.objects.$module.get(&(pod.namespace(), name.to_owned()));
+                let found = world.objects.$field.get(&(pod.namespace(), name.to_owned()));
                 found
                     .cloned()
                     .map($type)
@@ -67,8 +69,39 @@ macro_rules! keyed {
     };
 }
 
-keyed!(config_maps, ConfigMap, "config-maps.open", "config map");
-keyed!(secrets, Secret, "secrets.open", "secret");
+keyed!(config_maps, config_maps, ConfigMap, "config-maps.open", "config map");
+keyed!(secrets_by_name, secrets, Secret, "secrets.open", "secret");
+
+pub(crate) mod secrets {
+    pub(crate) use super::secrets_by_name::{Secret, open};
+    use super::*;
+
+    pub(crate) fn referenced(volume: &Volume, field: &str) -> Result<Secret> {
+        let world = current();
+        world.borrow_mut().called("secrets.referenced")?;
+        if volume.persistent_volume().is_none() {
+            return Err(Error::permission_denied(format!(
+                "{field}: a pod's own volume names secrets of its namespace"
+            )));
+        }
+        let part = |name: &str| volume.parameter(&format!("{field}.{name}")).filter(|text| !text.is_empty());
+        let (Some(namespace), Some(name)) = (part("namespace"), part("name")) else {
+            return Err(Error::invalid_argument(format!("{field}: it must name a secret by `name` and `namespace`")));
+        };
+        let found = world.borrow().objects.secrets.get(&(namespace.clone(), name.clone())).cloned();
+        found.map(Secret).ok_or_else(|| Error::not_found(format!("there is no secret {namespace}/{name}")))
+    }
+}
+
+pub(crate) mod csi_driver_objects {
+    use super::*;
+
+    pub(crate) fn spec(name: &str) -> Result<Option<String>> {
+        let world = current();
+        world.borrow_mut().called("csi-driver-objects.spec")?;
+        Ok(world.borrow().objects.csi_drivers.get(name).cloned())
+    }
+}
 
 pub(crate) mod service_account_tokens {
     use super::*;
@@ -86,6 +119,11 @@ pub(crate) mod service_account_tokens {
             audience.unwrap_or("the issuer")
         );
         Ok(Content(text.as_bytes().into()))
+    }
+
+    /// Every token of the double ends then.
+    pub(crate) fn expires(_token: &Content) -> Option<String> {
+        Some("2030-01-02T03:04:05Z".to_owned())
     }
 }
 

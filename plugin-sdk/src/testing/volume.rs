@@ -20,6 +20,7 @@ pub(crate) struct Volume {
     source: String,
     fields: BTreeMap<String, String>,
     read_only: bool,
+    as_device: bool,
     persistent_volume: Option<String>,
     claim: Option<String>,
     capacity: Option<u64>,
@@ -62,6 +63,13 @@ impl TestVolume {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.0.read_only = true;
+        self
+    }
+
+    /// Makes it a device.
+    #[must_use]
+    pub fn as_device(mut self) -> Self {
+        self.0.as_device = true;
         self
     }
 
@@ -121,6 +129,10 @@ impl TestVolume {
 }
 
 impl Volume {
+    pub(crate) fn as_device(&self) -> bool {
+        self.as_device
+    }
+
     pub(crate) fn spec_name(&self) -> String {
         self.spec_name.clone()
     }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::clients::{TestEvent, TestLine};
 use super::devices::Devices;
 use super::drivers::Driven;
+use super::grpc::Drivers;
 use super::objects::Objects;
 use super::target::Standing;
 use super::tree::Tree;
@@ -24,12 +25,14 @@ pub const CALLS: &[&str] = &[
     "config-maps.open",
     "create-directory",
     "create-file",
+    "csi-driver-objects.spec",
     "delete-folder",
     "detach",
     "device-mount",
     "device-place.clear",
     "device-place.device",
     "driver-mounts.keep-note",
+    "driver-mounts.node-path",
     "driver-mounts.note",
     "driver-mounts.prepare",
     "driver-mounts.prepare-device",
@@ -38,6 +41,7 @@ pub const CALLS: &[&str] = &[
     "format",
     "group",
     "grow",
+    "grpc.send",
     "huge-pages.create",
     "id-maps.map-group",
     "image-files.mount",
@@ -58,6 +62,7 @@ pub const CALLS: &[&str] = &[
     "probe",
     "publish",
     "secrets.open",
+    "secrets.referenced",
     "service-account-tokens.request",
     "set-options",
     "source",
@@ -96,6 +101,7 @@ pub(crate) struct World {
     /// The config maps and their like.
     pub(crate) objects: Objects,
     pub(crate) devices: Devices,
+    pub(crate) drivers: Drivers,
     /// What drivers outside did.
     pub(crate) driven: Driven,
     /// The groups that what stands at targets was given to.
@@ -135,6 +141,7 @@ impl World {
             targets: BTreeMap::new(),
             objects: Objects::default(),
             devices: Devices::default(),
+            drivers: Drivers::default(),
             driven: Driven::default(),
             groups: BTreeMap::new(),
             detached: 0,

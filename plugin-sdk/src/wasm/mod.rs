@@ -86,8 +86,8 @@ pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTar
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    block_devices, cluster_trust_bundles, config_maps, driver_mounts, events, files, filesystems, host_paths,
-    huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas, secrets,
+    block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_mounts, events, files, filesystems,
+    grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas, secrets,
     service_account_tokens, tmpfs,
 };
 
@@ -95,6 +95,7 @@ use bindings::volhost::plugin::{log as host_log, mounts, types};
 
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::{Error, OtherError};
+use crate::grpc::Failure;
 use crate::log::Level;
 use crate::mounts::TargetState;
 
@@ -129,6 +130,18 @@ pub fn error_out(error: Error) -> types::Error {
         Error::Uncertain(text) => types::Error::Uncertain(text),
         Error::Corrupt(text) => types::Error::Corrupt(text),
         Error::Other(other) => types::Error::Other(types::OtherError { code: other.code, message: other.message }),
+    }
+}
+
+/// A piece of a text in a driver's request.
+pub use grpc::Part;
+
+/// A driver's failure, as the author's.
+pub fn failure_in(failure: grpc::Failure) -> Failure {
+    match failure {
+        grpc::Failure::NotSent(why) => Failure::NotSent(why),
+        grpc::Failure::Unanswered(why) => Failure::Unanswered(why),
+        grpc::Failure::Status(status) => Failure::Status { code: status.code, message: status.message },
     }
 }
 

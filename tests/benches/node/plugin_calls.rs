@@ -8,8 +8,8 @@ use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoObjects, NodeFacts, Plugin, Progress, Runtime,
-    RuntimeConfig,
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoDrivers, NoObjects, NodeFacts, Plugin, Progress,
+    Runtime, RuntimeConfig,
 };
 use volhost_tests::artifacts;
 
@@ -46,10 +46,12 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
     let call = CallContext {
         node: Arc::new(NodeFacts::default()),
         objects: Arc::new(NoObjects),
+        drivers: Arc::new(NoDrivers),
         sink: Arc::new(Silent),
         deadline: Duration::from_secs(10),
         progress: Arc::new(Progress::default()),
         device_places: None,
+        attached_as: None,
     };
     let one = |_| {
         let begun = Instant::now();

@@ -67,6 +67,8 @@ pub struct RunConfig {
     pub plugin_dir: PathBuf,
     /// The folder of manifests, if there is one; absolute.
     pub manifests: Option<PathBuf>,
+    /// The folder of registration sockets, if CSI drivers may register.
+    pub plugin_registry: Option<PathBuf>,
     /// What vanishes from the folder of manifests is kept this long.
     pub manifest_grace: Duration,
     /// The unix socket; absolute.
@@ -132,6 +134,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         root_dir: absolute("root-dir", &or_default(given.root_dir, DEFAULT_ROOT_DIR))?,
         plugin_dir: absolute("plugin-dir", &or_default(given.plugin_dir, DEFAULT_PLUGIN_DIR))?,
         manifests: given.manifests.map(|folder| absolute("manifests", &folder)).transpose()?,
+        plugin_registry: given.plugin_registry.map(|folder| absolute("plugin-registry", &folder)).transpose()?,
         manifest_grace: given.manifest_grace.map_or(Duration::ZERO, |HumanDuration(time)| time),
         socket: absolute("socket", &or_default(given.socket, DEFAULT_SOCKET))?,
         node_name,

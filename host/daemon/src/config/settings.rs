@@ -28,6 +28,9 @@ pub struct Settings {
     /// Folder of Kubernetes manifests whose pods get their volumes here; watched [default: none, pods come through the API]
     #[arg(long, value_name = "DIR")]
     pub manifests: Option<PathBuf>,
+    /// Folder in which CSI drivers' registrars make their sockets, as the kubelet's plugins_registry; watched [default: none, no drivers register]
+    #[arg(long, value_name = "DIR")]
+    pub plugin_registry: Option<PathBuf>,
     /// How long what vanishes from the manifest folder is kept, for it may be put back, as 30s [default: 0s, it is gone at once]
     #[arg(long, value_name = "DURATION")]
     pub manifest_grace: Option<HumanDuration>,
@@ -98,6 +101,7 @@ impl Settings {
             root_dir: self.root_dir.or(below.root_dir),
             plugin_dir: self.plugin_dir.or(below.plugin_dir),
             manifests: self.manifests.or(below.manifests),
+            plugin_registry: self.plugin_registry.or(below.plugin_registry),
             manifest_grace: self.manifest_grace.or(below.manifest_grace),
             socket: self.socket.or(below.socket),
             node_name: self.node_name.or(below.node_name),

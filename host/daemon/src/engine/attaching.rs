@@ -57,6 +57,10 @@ impl Workshop {
         let names = [layout::volume_name(&operation.plugin, &operation.volume).to_owned()];
         let outcome = plugin.are_attached(call, &names);
         self.note_conduct(operation, call, outcome.as_ref().err());
+        if matches!(&outcome, Err(CallError::Plugin(said)) if said.case == ErrorCase::Unsupported) {
+            // The plugin cannot say: the controller's word counts.
+            return Ok(());
+        }
         match outcome.map_err(|error| Failure::new(error.class(), STEP, error.message()))?.as_slice() {
             [true] => Ok(()),
             _ => Err(Failure::new(
@@ -94,11 +98,12 @@ impl Workshop {
             return Vec::new();
         };
         let names: Vec<String> = volumes.iter().map(|name| layout::volume_name(plugin, name).to_owned()).collect();
-        match loaded.are_attached(&CallContext::quiet(VERIFY_TIME), &names) {
+        match loaded.are_attached(&self.plugins.quiet(VERIFY_TIME), &names) {
             Ok(attached) => {
                 let missing = volumes.iter().zip(attached).filter(|(_, attached)| !attached);
                 missing.map(|(name, _)| name.clone()).collect()
             }
+            Err(CallError::Plugin(said)) if said.case == ErrorCase::Unsupported => Vec::new(),
             Err(error) => {
                 warn!(%plugin, error = error.message(), "which of its volumes are attached could not be verified");
                 Vec::new()

@@ -155,7 +155,7 @@ impl Workshop {
     }
 
     /// The surroundings of a call about the operation's device: a driver outside may have a part in it.
-    fn about_device(&self, operation: &Operation, call: &CallContext) -> CallContext {
+    pub(super) fn about_device(&self, operation: &Operation, call: &CallContext) -> CallContext {
         let folder = layout::driver_folder(&operation.plugin, &operation.volume);
         CallContext { device_places: Some(DevicePlaces { root: Arc::clone(&self.root), folder }), ..call.clone() }
     }

@@ -12,7 +12,7 @@ use volhost_core::{Operation, OperationId, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, NodeFacts, Objects, Progress};
+use volhost_runtime::{CallContext, Drivers, NodeFacts, Objects, Progress};
 
 use super::clock::{Clock, micros};
 use super::lane::Lane;
@@ -36,6 +36,8 @@ pub enum FromOperation {
         /// What happened.
         message: String,
     },
+    /// A driver outside can be called now: what waited for it need not wait longer.
+    DriverReady(String),
     /// What the pod's volumes show has come to its end: they are to be set up again.
     SourceChanged(PodUid),
     /// A plugin was asked which of its volumes are attached.
@@ -64,6 +66,7 @@ pub struct Executor {
     workshop: Arc<Workshop>,
     node: Arc<NodeFacts>,
     objects: Arc<dyn Objects>,
+    drivers: Arc<dyn Drivers>,
     clock: Clock,
     /// When a running operation is called overdue.
     patience: Duration,
@@ -113,6 +116,7 @@ impl Executor {
         workshop: Arc<Workshop>,
         node: Arc<NodeFacts>,
         objects: Arc<dyn Objects>,
+        drivers: Arc<dyn Drivers>,
         clock: Clock,
         bounds: Bounds,
         outcomes: mpsc::UnboundedSender<FromOperation>,
@@ -121,6 +125,7 @@ impl Executor {
             workshop,
             node,
             objects,
+            drivers,
             clock,
             patience: bounds.patience,
             plugin_time: bounds.plugin_time,
@@ -148,10 +153,12 @@ impl Executor {
         let call = CallContext {
             node: self.node.clone(),
             objects: self.objects.clone(),
+            drivers: self.drivers.clone(),
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,
             device_places: None,
+            attached_as: None,
         };
         let (id, width) = (operation.id, self.lane_width);
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));

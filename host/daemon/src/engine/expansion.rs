@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::{instrument, warn};
 use volhost_core::Operation;
+use volhost_kernel::Entry;
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Plugin, Target};
@@ -72,22 +73,32 @@ impl Workshop {
             return Err(Failure::new(FailureClass::Transient, STEP, "what the volume is, is not known"));
         };
         let target = if spec.is_block() { None } else { self.mounted_target(operation)? };
+        let call = &if spec.is_block() { self.about_device(operation, call) } else { call.clone() };
         let outcome = plugin.expand(call, spec, attached, target, to);
         self.note_conduct(operation, call, outcome.as_ref().err());
         Ok(outcome)
     }
 
+    /// Whether a mount stands at the node's place; a driver outside may keep a folder there.
+    fn has_node_mount(&self, operation: &Operation) -> Result<bool, Failure> {
+        let Some(place) = self.device_mount(operation)? else { return Ok(false) };
+        let entry = self.kernel.entry(&place.parent, &place.name);
+        let entry = entry.map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
+        Ok(matches!(entry, Entry::Mount(_)))
+    }
+
     /// The node's mount of the volume if it has one, else the pod's.
     fn mounted_target(&self, operation: &Operation) -> Result<Option<Target>, Failure> {
-        let folder = match (&operation.pod_uid, operation.device_mountable) {
-            (_, true) => layout::mount_folder(&operation.plugin, &operation.volume),
-            (Some(pod), false) => layout::plugin_folder(pod, &operation.plugin),
-            (None, false) => return Ok(None),
+        let on_node = operation.device_mountable && (operation.pod_uid.is_none() || self.has_node_mount(operation)?);
+        let folder = match &operation.pod_uid {
+            _ if on_node => layout::mount_folder(&operation.plugin, &operation.volume),
+            Some(pod) => layout::plugin_folder(pod, &operation.plugin),
+            None => return Ok(None),
         };
         let parent =
             self.open_if_there(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
         let Some(parent) = parent else { return Ok(None) };
-        if operation.device_mountable {
+        if on_node {
             return self.node_target(&parent, operation).map(Some);
         }
         let place = self.place(&parent, operation.spec_name.as_str())?;
@@ -96,7 +107,7 @@ impl Workshop {
             name: place.name,
             pod_uid: operation.pod_uid.clone(),
             spec_name: operation.spec_name.clone(),
-            device_mount: None,
+            device_mount: self.device_mount(operation)?,
             private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
             sharers: None,
             needed: Vec::new(),

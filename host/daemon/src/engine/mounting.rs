@@ -26,6 +26,10 @@ impl Workshop {
         if operation.device_mountable {
             self.stage(operation, call, &plugin, attached.as_ref(), found)?;
         }
+        let call = &CallContext {
+            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
+            ..call.clone()
+        };
         let path = layout::plugin_folder(&pod.uid, &operation.plugin);
         let set_up = || {
             let parent = self

@@ -205,7 +205,10 @@ impl Engine {
                 // The state machine is not asked any more, so nothing new is started.
                 Ok(Some(FromOperation::Done(id, _))) => drop(self.world.executor.ended(id)),
                 Ok(Some(
-                    FromOperation::Event { .. } | FromOperation::SourceChanged(_) | FromOperation::Verified { .. },
+                    FromOperation::Event { .. }
+                    | FromOperation::DriverReady(_)
+                    | FromOperation::SourceChanged(_)
+                    | FromOperation::Verified { .. },
                 )) => {}
                 Ok(None) => break,
                 Err(_) => {

@@ -134,6 +134,14 @@ impl World {
                 }
                 None
             }
+            FromOperation::DriverReady(driver) => {
+                let message = "it is registered: its volumes can be used";
+                self.tell(EventKind::Normal, "DriverRegistered", &format!("driver {driver}"), message);
+                for plugin in self.workshop.plugins.importers("grpc") {
+                    self.feed(Event::PluginChanged { plugin });
+                }
+                None
+            }
             FromOperation::SourceChanged(uid) => {
                 self.feed(Event::SourceChanged { uid });
                 None

@@ -23,6 +23,7 @@
 pub mod binding;
 pub mod changes;
 pub mod claim;
+pub mod csi_driver;
 pub mod environment;
 mod ephemeral;
 pub mod error;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::storage::v1::CSIDriver;
 use sha2::{Digest as _, Sha256};
 
 use super::claim::ClaimObject;
@@ -28,6 +29,8 @@ pub enum Kind {
     ServiceAccount,
     /// `ClusterTrustBundle`
     ClusterTrustBundle,
+    /// `CSIDriver`
+    CsiDriver,
 }
 
 impl Kind {
@@ -41,6 +44,7 @@ impl Kind {
             "Secret" => Self::Secret,
             "ServiceAccount" => Self::ServiceAccount,
             "ClusterTrustBundle" => Self::ClusterTrustBundle,
+            "CSIDriver" => Self::CsiDriver,
             _ => return None,
         })
     }
@@ -55,6 +59,7 @@ impl Kind {
             Self::Secret => "Secret",
             Self::ServiceAccount => "ServiceAccount",
             Self::ClusterTrustBundle => "ClusterTrustBundle",
+            Self::CsiDriver => "CSIDriver",
         }
     }
 
@@ -62,13 +67,14 @@ impl Kind {
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::ClusterTrustBundle => "certificates.k8s.io/v1beta1",
+            Self::CsiDriver => "storage.k8s.io/v1",
             _ => "v1",
         }
     }
 
     /// Whether objects of it live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle)
+        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver)
     }
 }
 
@@ -159,6 +165,8 @@ pub enum Content {
     ServiceAccount(Arc<ServiceAccount>),
     /// Certificates to trust.
     ClusterTrustBundle(Arc<ClusterTrustBundle>),
+    /// How a CSI driver wants its volumes treated.
+    CsiDriver(Arc<CSIDriver>),
 }
 
 impl fmt::Debug for Content {
@@ -171,6 +179,7 @@ impl fmt::Debug for Content {
             Self::Secret(_) => f.write_str("Secret(not shown)"),
             Self::ServiceAccount(account) => account.fmt(f),
             Self::ClusterTrustBundle(bundle) => bundle.fmt(f),
+            Self::CsiDriver(driver) => driver.fmt(f),
         }
     }
 }

@@ -9,7 +9,7 @@ use volhost_model::PodUid;
 use super::binding::{Bindings, Unbound};
 use super::object::{Content, Kind, Object, ObjectKey};
 use super::persistent_volume::PersistentVolumeObject;
-use super::pod::PodObject;
+use super::pod::{PodObject, PodVolume};
 use super::references;
 
 /// Where objects come from.
@@ -278,6 +278,13 @@ impl ObjectStore {
                 }
                 Kind::Pod | Kind::PersistentVolume | Kind::ServiceAccount => {}
                 Kind::PersistentVolumeClaim => applied.resolve.extend(users(key)),
+                // Its volumes may be attached where they were not, or set up otherwise.
+                Kind::CsiDriver => {
+                    let pods = self.pods().filter(|(_, pod)| pod.volumes.iter().any(may_be_csi));
+                    let pods: Vec<ObjectKey> = pods.map(|(key, _)| key.clone()).collect();
+                    applied.resolve.extend(pods.iter().cloned());
+                    applied.source_changed.extend(pods);
+                }
                 Kind::ConfigMap => applied.source_changed.extend(users(key)),
                 // A pod can take bundles by signer and labels: all that take any may be concerned.
                 Kind::ClusterTrustBundle => applied.source_changed.extend(users(&references::any_trust_bundle())),
@@ -309,6 +316,13 @@ impl ObjectStore {
             .collect();
         self.bindings.decide(&claims, &volumes)
     }
+}
+
+/// Whether a CSI driver may be behind the volume: it names one itself, or has a claim.
+fn may_be_csi(volume: &PodVolume) -> bool {
+    ["csi", references::CLAIM_SOURCE, references::EPHEMERAL_SOURCE]
+        .iter()
+        .any(|field| volume.source.contains_key(*field))
 }
 
 fn drop_user<U: Ord>(users: &mut BTreeMap<ObjectKey, BTreeSet<U>>, referred: &ObjectKey, user: &U) {

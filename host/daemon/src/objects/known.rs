@@ -17,6 +17,10 @@ pub(super) struct Known {
     keyed: BTreeMap<ObjectKey, KeyedObject>,
     accounts: BTreeMap<ObjectKey, String>,
     bundles: BTreeMap<String, Bundle>,
+    /// `spec` of CSIDriver objects, as JSON.
+    drivers: BTreeMap<String, String>,
+    /// Changes with `drivers`, and with `complete`.
+    pub(super) revision: u64,
     /// What is not here does not exist.
     pub(super) complete: bool,
 }
@@ -37,10 +41,18 @@ impl Known {
                 self.accounts.insert(key.clone(), uid);
             }
             Some(Content::ClusterTrustBundle(bundle)) => drop(self.bundles.insert(key.name.clone(), of_bundle(bundle))),
+            Some(Content::CsiDriver(driver)) => {
+                let spec = serde_json::to_string(&driver.spec).unwrap_or_default();
+                self.drivers.insert(key.name.clone(), spec);
+                self.revision += 1;
+            }
             Some(Content::Pod(_) | Content::PersistentVolume(_) | Content::Claim(_)) => {}
             None => {
                 self.keyed.remove(key);
                 self.accounts.remove(key);
+                if key.kind == Kind::CsiDriver && self.drivers.remove(&key.name).is_some() {
+                    self.revision += 1;
+                }
                 if key.kind == Kind::ClusterTrustBundle {
                     self.bundles.remove(&key.name);
                 }
@@ -74,6 +86,14 @@ impl Known {
             return Err(self.missing(&format!("ClusterTrustBundle of signer {signer} with these labels")));
         }
         Ok(pem(matching))
+    }
+
+    pub(super) fn csi_driver(&self, name: &str) -> Result<Option<String>, ObjectError> {
+        match self.drivers.get(name) {
+            Some(spec) => Ok(Some(spec.clone())),
+            None if self.complete => Ok(None),
+            None => Err(self.missing(&format!("CSIDriver {name}"))),
+        }
     }
 
     fn missing(&self, what: &str) -> ObjectError {

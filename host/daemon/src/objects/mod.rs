@@ -52,7 +52,10 @@ impl SharedObjects {
 
     /// Takes note of what an object says now, none when it is gone. Kinds that no volume shows are passed over.
     pub fn keep(&self, key: &ObjectKey, object: Option<&Object>) {
-        if matches!(key.kind, Kind::ConfigMap | Kind::Secret | Kind::ServiceAccount | Kind::ClusterTrustBundle) {
+        if matches!(
+            key.kind,
+            Kind::ConfigMap | Kind::Secret | Kind::ServiceAccount | Kind::ClusterTrustBundle | Kind::CsiDriver
+        ) {
             self.known.write().unwrap_or_else(PoisonError::into_inner).keep(key, object);
         }
     }
@@ -62,6 +65,7 @@ impl SharedObjects {
     pub fn set_complete(&self, complete: bool) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let news = complete && !known.complete;
+        known.revision += u64::from(known.complete != complete);
         known.complete = complete;
         news
     }
@@ -105,5 +109,13 @@ impl Objects for SharedObjects {
 
     fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
         self.read(|known| known.trust_bundles(signer, label_selector))
+    }
+
+    fn csi_driver(&self, name: &str) -> Result<Option<String>, ObjectError> {
+        self.read(|known| known.csi_driver(name))
+    }
+
+    fn revision(&self) -> u64 {
+        self.read(|known| known.revision)
     }
 }

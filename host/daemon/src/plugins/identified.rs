@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use volhost_model::VolumeSpec;
-use volhost_runtime::{CallContext, Identified, Plugin};
+use volhost_runtime::{Identified, Plugin};
 
 use super::registry::PluginRegistry;
 
@@ -25,13 +25,17 @@ impl PluginRegistry {
     /// # Errors
     /// What the user reads: the field that is wrong, or how the plugin failed.
     pub(super) fn identified(&self, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Result<Identified, String> {
-        let key = serde_json::to_string(spec.as_ref()).map(|text| (plugin.info().digest.clone(), text));
+        // What the objects say that a plugin may ask here may change its answer.
+        let revision = self.revision();
+        let key =
+            serde_json::to_string(spec.as_ref()).map(|text| (format!("{} {revision}", plugin.info().digest), text));
         let known = self.identified.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = key.as_ref().ok().and_then(|key| known.get(key)) {
             return answer.clone();
         }
         drop(known);
-        let (answer, lasting) = match plugin.identify(&CallContext::quiet(TIME), spec) {
+        let call = self.quiet(TIME);
+        let (answer, lasting) = match plugin.identify(&call, spec) {
             Ok(said) => (Ok(said), true),
             // An honest refusal may have a cause that passes.
             Err(error) => (Err(error.message()), error.is_misbehaviour()),

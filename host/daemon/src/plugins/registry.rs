@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use thiserror::Error;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
-use volhost_runtime::{CallError, LoadError, Plugin, Runtime};
+use volhost_runtime::{CallContext, CallError, Drivers, LoadError, NoDrivers, NoObjects, Objects, Plugin, Runtime};
 
 use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
@@ -55,6 +56,10 @@ pub struct PluginRegistry {
     runtime: Arc<Runtime>,
     state: RwLock<State>,
     pub(super) identified: IdentifiedVolumes,
+    /// What plugins may ask when they name volumes.
+    objects: Arc<dyn Objects>,
+    /// The drivers outside that plugins may ask then and when they measure.
+    drivers: Arc<dyn Drivers>,
     /// How many volumes of a plugin may be attached to the node at once.
     pub(super) attach_limits: BTreeMap<PluginName, u32>,
 }
@@ -77,6 +82,8 @@ impl PluginRegistry {
             runtime,
             state: RwLock::default(),
             identified: IdentifiedVolumes::default(),
+            objects: Arc::new(NoObjects),
+            drivers: Arc::new(NoDrivers),
             attach_limits: BTreeMap::new(),
         }
     }
@@ -86,6 +93,24 @@ impl PluginRegistry {
     pub fn limiting(mut self, attach_limits: BTreeMap<PluginName, u32>) -> Self {
         self.attach_limits = attach_limits;
         self
+    }
+
+    /// The same, with objects and drivers that plugins may ask in calls about no operation too.
+    #[must_use]
+    pub fn knowing(mut self, objects: Arc<dyn Objects>, drivers: Arc<dyn Drivers>) -> Self {
+        (self.objects, self.drivers) = (objects, drivers);
+        self
+    }
+
+    /// The surroundings of a call about no operation.
+    pub fn quiet(&self, deadline: Duration) -> CallContext {
+        let (objects, drivers) = (Arc::clone(&self.objects), Arc::clone(&self.drivers));
+        CallContext { objects, drivers, ..CallContext::quiet(deadline) }
+    }
+
+    /// Changes whenever what plugins say of volumes may have changed by what they were told of objects.
+    pub(super) fn revision(&self) -> u64 {
+        self.objects.revision()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -159,6 +184,13 @@ impl PluginRegistry {
     /// A plugin that may set volumes up.
     pub fn ready(&self, name: &PluginName) -> Option<Arc<Plugin>> {
         self.read().ready.get(name).cloned()
+    }
+
+    /// The ready plugins that import this interface of the contract.
+    pub fn importers(&self, interface: &str) -> Vec<PluginName> {
+        let state = self.read();
+        let imports = |plugin: &Arc<Plugin>| plugin.info().imports.iter().any(|import| import == interface);
+        state.ready.iter().filter(|(_, plugin)| imports(plugin)).map(|(name, _)| name.clone()).collect()
     }
 
     /// The plugin that serves a source, if one does.

@@ -93,6 +93,19 @@ impl Host for State {
         })
     }
 
+    fn node_path(&mut self, target: Resource<MountTarget>) -> Result<Option<String>, HostError> {
+        self.step("driver-mounts.node-path", |state| {
+            let target = &state.table.get(&target)?.0;
+            let node = target.device_mount.as_ref();
+            node.map(|node| path_of(&*state.kernel, &node.parent, &node.name)).transpose()
+        })
+    }
+
+    fn attached_as(&mut self) -> wasmtime::Result<Option<String>> {
+        self.count()?;
+        Ok(self.context.attached_as.clone())
+    }
+
     fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {
         self.change("driver-mounts.keep-note", |state| {
             if note.len() > NOTE_BYTES {
@@ -100,6 +113,9 @@ impl Host for State {
                 return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
             }
             let target = Arc::clone(&state.table.get(&target)?.0);
+            if note.is_empty() {
+                return Ok(private_of(&target)?.forget(&*state.kernel, OsStr::new(NOTE))?);
+            }
             Ok(private_of(&target)?.write(&*state.kernel, OsStr::new(NOTE), note.as_bytes())?)
         })
     }
@@ -130,6 +146,13 @@ impl Host for State {
 }
 
 impl HostDriverPlace for State {
+    fn may_be_folder(&mut self, place: Resource<DriverPlace>) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get(&place)?;
+        self.folder_is_enough = true;
+        Ok(())
+    }
+
     fn path(&mut self, place: Resource<DriverPlace>) -> wasmtime::Result<String> {
         self.count()?;
         Ok(self.table.get(&place)?.path.clone())

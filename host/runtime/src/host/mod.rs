@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod files;
 mod filesystems;
+mod grpc;
 mod host_paths;
 mod huge_pages;
 mod id_maps;
@@ -106,6 +107,16 @@ pub struct ConfigMap(pub(crate) KeyedObject);
 pub struct Secret {
     pub(crate) name: String,
     pub(crate) object: KeyedObject,
+}
+
+/// A request to a driver. It may hold secrets.
+pub struct GrpcRequest(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for GrpcRequest {
+    /// Its size alone (rule R10).
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GrpcRequest({} bytes)", self.0.len())
+    }
 }
 
 /// Something that can be bind-mounted.

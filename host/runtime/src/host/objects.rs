@@ -7,9 +7,12 @@ use volhost_model::VolumeSpec;
 use wasmtime::component::Resource;
 
 use super::{ConfigMap, Content, HostError, PodHandle, Secret, State, VolumeHandle};
-use crate::bindings::volhost::plugin::{cluster_trust_bundles, config_maps, secrets, service_account_tokens, types};
+use crate::bindings::volhost::plugin::{
+    cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens, types,
+};
 use crate::objects::{Bytes, KeyedObject, ObjectError, TokenRequest};
 use crate::text::tame;
+use crate::token_expiry::expiry;
 
 /// How much of a name a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;
@@ -101,6 +104,23 @@ impl secrets::Host for State {
         let object = self.context.objects.secret(&namespace, &name)?;
         Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
     }
+
+    fn referenced(&mut self, volume: Resource<VolumeHandle>, field: String) -> Result<Resource<Secret>, HostError> {
+        self.count()?;
+        let spec = Arc::clone(&self.table.get(&volume)?.0);
+        let shown = tame(&field, SHOWN_BYTES);
+        if spec.persistent_volume.is_none() {
+            let text = format!("{shown}: a volume of a pod names secrets of its own namespace, and no other's");
+            return Err(HostError::Plugin(types::Error::PermissionDenied(text)));
+        }
+        let part = |name: &str| spec.parameter(&format!("{field}.{name}")).filter(|text| !text.is_empty());
+        let (Some(namespace), Some(name)) = (part("namespace"), part("name")) else {
+            let text = format!("{shown}: it must name a secret by `name` and `namespace`");
+            return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
+        };
+        let object = self.context.objects.secret(&namespace, &name)?;
+        Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
+    }
 }
 
 impl secrets::HostSecret for State {
@@ -136,6 +156,18 @@ impl service_account_tokens::Host for State {
             let token = state.context.objects.token(&pod, &TokenRequest { audience, expiration_seconds })?;
             Ok(state.push(Content(token))?)
         })
+    }
+
+    fn expires(&mut self, token: Resource<Content>) -> wasmtime::Result<Option<String>> {
+        self.count()?;
+        Ok(expiry(&self.table.get(&token)?.0))
+    }
+}
+
+impl csi_driver_objects::Host for State {
+    fn spec(&mut self, name: String) -> Result<Option<String>, HostError> {
+        self.count()?;
+        Ok(self.context.objects.csi_driver(&name)?)
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) mounted_device: Option<PathBuf>,
     /// The size beyond which the pod is to be told, in bytes.
     pub(crate) watched_size: Option<u64>,
+    /// A folder at the node's place counts as the volume.
+    pub(crate) folder_is_enough: bool,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
@@ -67,6 +69,7 @@ impl State {
             secrets_used: BTreeMap::new(),
             mounted_device: None,
             watched_size: None,
+            folder_is_enough: false,
             changed: false,
             last_words: None,
             started: Instant::now(),

@@ -170,6 +170,10 @@ impl HostVolume for State {
         Ok(self.volume(&volume)?.read_only)
     }
 
+    fn as_device(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<bool> {
+        Ok(self.volume(&volume)?.is_block())
+    }
+
     fn persistent_volume(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
         Ok(State::persistent_volume(self, &volume)?.map(|pv| pv.name.clone()))
     }

@@ -11,8 +11,8 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoObjects,
-    NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target, TokenRequest,
+    Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoDrivers,
+    NoObjects, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target, TokenRequest,
 };
 
 use super::guest::Guest;
@@ -65,6 +65,10 @@ impl Objects for Shelf {
 
     fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
         NoObjects.trust_bundles(signer, label_selector)
+    }
+
+    fn csi_driver(&self, name: &str) -> Result<Option<String>, ObjectError> {
+        NoObjects.csi_driver(name)
     }
 }
 
@@ -141,10 +145,12 @@ impl Host {
         CallContext {
             node: Arc::new(node),
             objects: Arc::clone(&self.objects) as Arc<dyn Objects>,
+            drivers: Arc::new(NoDrivers),
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),
             device_places: None,
+            attached_as: None,
         }
     }
 

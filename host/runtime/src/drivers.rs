@@ -1,0 +1,51 @@
+//! What a call may ask of the drivers outside that have registered. Who runs the calls implements it over the drivers' sockets.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why a driver gave no answer that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DriverFailure {
+    /// Nothing reached it.
+    #[error("{0}")]
+    NotSent(String),
+    /// It was sent, and nobody knows what became of it.
+    #[error("{0}")]
+    Unanswered(String),
+    /// The driver answered with a gRPC status that is not ok.
+    #[error("{message} (gRPC code {code})")]
+    Status {
+        /// Its code.
+        code: u32,
+        /// Its text.
+        message: String,
+    },
+}
+
+/// The drivers. Called from threads that run calls, many at once.
+pub trait Drivers: Send + Sync + Debug {
+    /// One unary call; blocks until it is answered, at most for `deadline`. `method` is a full gRPC path. The request may hold secrets
+    /// and goes nowhere else.
+    ///
+    /// # Errors
+    /// [`DriverFailure`]
+    fn call(&self, driver: &str, method: &str, request: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, DriverFailure>;
+    /// What the driver calls this node; none while it is not registered.
+    fn node_id(&self, driver: &str) -> Option<String>;
+}
+
+/// No drivers: for calls about no volume.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDrivers;
+
+impl Drivers for NoDrivers {
+    fn call(&self, driver: &str, _: &str, _: Vec<u8>, _: Duration) -> Result<Vec<u8>, DriverFailure> {
+        Err(DriverFailure::NotSent(format!("driver {driver} cannot be called here")))
+    }
+
+    fn node_id(&self, _: &str) -> Option<String> {
+        None
+    }
+}

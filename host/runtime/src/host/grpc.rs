@@ -1,0 +1,170 @@
+//! `grpc`: unary calls to drivers that the operator granted. What a request holds is never shown.
+
+use std::time::Duration;
+
+use wasmtime::component::Resource;
+
+use super::{GrpcRequest, HostError, State};
+use crate::abort::Abort;
+use crate::bindings::volhost::plugin::grpc::{Failure, Host, HostRequest, Part, Status};
+use crate::bindings::volhost::plugin::types;
+use crate::drivers::DriverFailure;
+use crate::text::tame;
+
+/// The largest request, in bytes.
+const REQUEST_BYTES: usize = 1 << 20;
+/// The longest that a call may wait.
+const LONGEST: Duration = Duration::from_secs(600);
+/// How much of a driver's name or method a message shows, in bytes.
+const SHOWN_BYTES: usize = 256;
+/// How much of a driver's message is told, in bytes.
+const MESSAGE_BYTES: usize = 4096;
+/// The wire type of a field with a length, as protocol buffers number it.
+const WITH_LENGTH: u64 = 2;
+/// The largest number of a field.
+const LAST_FIELD: u32 = (1 << 29) - 1;
+
+impl Host for State {
+    fn node_id(&mut self, driver: String) -> wasmtime::Result<Option<String>> {
+        self.count()?;
+        Ok(self.context.drivers.node_id(&driver).filter(|_| self.reach.calls(&driver)))
+    }
+}
+
+impl HostRequest for State {
+    fn new(&mut self, message: Vec<u8>) -> wasmtime::Result<Resource<GrpcRequest>> {
+        self.count()?;
+        if message.len() > REQUEST_BYTES {
+            return Err(Abort::limit("a request to a driver of more than 1 MiB").into());
+        }
+        Ok(self.push(GrpcRequest(message))?)
+    }
+
+    fn add_entry(
+        &mut self,
+        request: Resource<GrpcRequest>,
+        field: u32,
+        key: String,
+        value: Vec<Part>,
+    ) -> Result<(), HostError> {
+        self.count()?;
+        let refuse = |why: &str| {
+            let text = format!("the entry {} of a request: {why}", tame(&key, SHOWN_BYTES));
+            HostError::Plugin(types::Error::InvalidArgument(text))
+        };
+        if field == 0 || field > LAST_FIELD {
+            return Err(refuse("no field has this number"));
+        }
+        let mut text = Vec::new();
+        for part in &value {
+            match part {
+                Part::Text(part) => text.extend_from_slice(part.as_bytes()),
+                Part::Content(content) => text.extend_from_slice(&self.table.get(content)?.0),
+            }
+        }
+        if std::str::from_utf8(&text).is_err() {
+            return Err(refuse("its value is no UTF-8 text"));
+        }
+        let mut entry = Vec::with_capacity(key.len() + text.len() + 16);
+        put_field(&mut entry, 1, key.as_bytes());
+        put_field(&mut entry, 2, &text);
+        let message = &mut self.table.get_mut(&request)?.0;
+        if message.len().saturating_add(entry.len()) > REQUEST_BYTES {
+            return Err(refuse("with it the request is larger than 1 MiB"));
+        }
+        // Messages are merged field by field, and the entries of a map are fields that repeat: at the end is as good as anywhere.
+        put_field(message, field, &entry);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        request: Resource<GrpcRequest>,
+        driver: String,
+        method: String,
+        deadline: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, Failure>> {
+        let shown = tame(&driver, SHOWN_BYTES);
+        if !self.reach.calls(&driver) {
+            self.count()?;
+            let text = format!(
+                "driver {shown} is not granted to this plugin; see `csi-drivers` under [grants] in the configuration"
+            );
+            return Ok(Err(Failure::NotSent(text)));
+        }
+        if !is_method(&method) {
+            return Err(Abort::contract(format!("{} is no gRPC method", tame(&method, SHOWN_BYTES))).into());
+        }
+        let deadline = Duration::from_millis(u64::from(deadline.max(1))).min(LONGEST);
+        self.change(format!("grpc {shown} {method}"), |state| {
+            let message = state.table.get(&request)?.0.clone();
+            Ok(state.context.drivers.call(&driver, &method, message, deadline).map_err(failure))
+        })
+    }
+
+    fn drop(&mut self, request: Resource<GrpcRequest>) -> wasmtime::Result<()> {
+        super::mounts::dropped(self, request)
+    }
+}
+
+fn failure(failure: DriverFailure) -> Failure {
+    match failure {
+        DriverFailure::NotSent(why) => Failure::NotSent(tame(&why, MESSAGE_BYTES)),
+        DriverFailure::Unanswered(why) => Failure::Unanswered(tame(&why, MESSAGE_BYTES)),
+        DriverFailure::Status { code, message } => {
+            Failure::Status(Status { code, message: tame(&message, MESSAGE_BYTES) })
+        }
+    }
+}
+
+/// `/package.Service/Method`.
+fn is_method(method: &str) -> bool {
+    let mut parts = method.split('/');
+    let name = |part: Option<&str>| {
+        part.is_some_and(|part| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))
+        })
+    };
+    parts.next() == Some("") && name(parts.next()) && name(parts.next()) && parts.next().is_none()
+}
+
+fn put_field(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    put_number(into, (u64::from(field) << 3) | WITH_LENGTH);
+    put_number(into, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    into.extend_from_slice(bytes);
+}
+
+/// Seven bits a byte, the lowest first, as protocol buffers write numbers.
+fn put_number(into: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let low = u8::try_from(number & 0x7f).unwrap_or_default();
+        number >>= 7;
+        if number == 0 {
+            into.push(low);
+            return;
+        }
+        into.push(low | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_written_as_protocol_buffers_do() {
+        let mut message = Vec::new();
+        put_field(&mut message, 20, &[7; 300]);
+        // Field 20, wire type 2; 300 bytes.
+        assert_eq!(&message[..4], [0xa2, 0x01, 0xac, 0x02]);
+        assert_eq!(message.len(), 304);
+    }
+
+    #[test]
+    fn only_a_full_path_is_a_method() {
+        assert!(is_method("/csi.v1.Node/NodeStageVolume"));
+        for other in ["", "/", "csi.v1.Node/X", "/csi.v1.Node", "/a/b/c", "/a/", "//b", "/a b/c", "/a/b?c"] {
+            assert!(!is_method(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Unary calls to drivers outside that have registered with the host by name.
+//!
+//! A plugin that calls one of these needs the grant `grpc`, which names the drivers; one that calls none does not ask for it. Messages are
+//! bytes here: encode and decode them with a protocol buffers crate such as prost.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::backend;
+use crate::error::Result;
+use crate::files::Content;
+
+/// Why there is no answer that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing reached the driver.
+    NotSent(String),
+    /// It was sent, and what became of it is not known.
+    Unanswered(String),
+    /// The driver's own answer: a gRPC status that is not ok.
+    Status {
+        /// Its code.
+        code: u32,
+        /// Its text.
+        message: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(why) | Self::Unanswered(why) => f.write_str(why),
+            Self::Status { code, message } => write!(f, "{message} (gRPC code {code})"),
+        }
+    }
+}
+
+/// A piece of a text in a request.
+#[derive(Debug)]
+pub enum Part<'a> {
+    /// Written by the plugin.
+    Text(String),
+    /// Kept by the host; the plugin never sees it.
+    Content(&'a Content),
+}
+
+/// A request message. It goes into no log and no trace.
+pub struct Request(backend::grpc::Request);
+
+impl Request {
+    /// A request with this message, as protocol buffers encode it; at most 1 MiB.
+    #[must_use]
+    pub fn new(message: &[u8]) -> Self {
+        Self(backend::grpc::Request::new(message))
+    }
+
+    /// Adds an entry to the message's field of this number, which is a `map<string, string>`. Its value is the parts, one after the other.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when they are no UTF-8 text together, or make the request too large.
+    pub fn add_entry(&self, field: u32, key: &str, value: &[Part<'_>]) -> Result<()> {
+        let parts: Vec<backend::Part<'_>> = value
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => backend::Part::Text(text.clone()),
+                Part::Content(content) => backend::Part::Content(content.handle()),
+            })
+            .collect();
+        self.0.add_entry(field, key, &parts).map_err(backend::error_in)
+    }
+
+    /// Calls `method` (`/csi.v1.Node/NodeStageVolume`) of the driver, and waits for its answer. It can be sent again.
+    ///
+    /// # Errors
+    /// [`Failure`]
+    pub fn send(&self, driver: &str, method: &str, deadline: Duration) -> Result<Vec<u8>, Failure> {
+        let milliseconds = u32::try_from(deadline.as_millis()).unwrap_or(u32::MAX);
+        self.0.send(driver, method, milliseconds).map_err(backend::failure_in)
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Request")
+    }
+}
+
+/// What this driver calls this node; none while it is not registered.
+#[must_use]
+pub fn node_id(driver: &str) -> Option<String> {
+    backend::grpc::node_id(driver)
+}

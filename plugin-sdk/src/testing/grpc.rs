@@ -1,0 +1,118 @@
+//! Drivers of the double: functions of the test that answer calls.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use super::files::Content;
+use super::host::TestHost;
+use super::world::current;
+use crate::error::{Error, Result};
+use crate::grpc::Failure;
+
+/// A call that a driver of the double was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestCall {
+    /// Which driver.
+    pub driver: String,
+    /// `/csi.v1.Node/NodeStageVolume`.
+    pub method: String,
+    /// The message, with the entries that the host added.
+    pub message: Vec<u8>,
+    /// How long the plugin would wait, in milliseconds.
+    pub deadline: u32,
+}
+
+type Answer = Rc<dyn Fn(&TestCall) -> Result<Vec<u8>, Failure>>;
+
+/// The registered drivers.
+#[derive(Default)]
+pub(crate) struct Drivers {
+    answers: BTreeMap<String, Answer>,
+    calls: Vec<TestCall>,
+}
+
+impl fmt::Debug for Drivers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.answers.keys()).finish()
+    }
+}
+
+impl TestHost {
+    /// Registers a driver, or replaces it. It calls this node `node-1`.
+    pub fn driver(&self, name: &str, answer: impl Fn(&TestCall) -> Result<Vec<u8>, Failure> + 'static) -> &Self {
+        let name = name.to_owned();
+        self.change(|world| {
+            world.drivers.answers.insert(name, Rc::new(answer));
+        })
+    }
+
+    /// The calls that drivers were sent until now, in order.
+    #[must_use]
+    pub fn driver_calls(&self) -> Vec<TestCall> {
+        self.world.borrow().drivers.calls.clone()
+    }
+}
+
+pub(crate) enum Part<'a> {
+    Text(String),
+    Content(&'a Content),
+}
+
+pub(crate) struct Request(RefCell<Vec<u8>>);
+
+impl Request {
+    pub(crate) fn new(message: &[u8]) -> Self {
+        Self(RefCell::new(message.to_vec()))
+    }
+
+    pub(crate) fn add_entry(&self, field: u32, key: &str, value: &[Part<'_>]) -> Result<()> {
+        let mut text = Vec::new();
+        for part in value {
+            match part {
+                Part::Text(part) => text.extend_from_slice(part.as_bytes()),
+                Part::Content(content) => text.extend_from_slice(&content.0),
+            }
+        }
+        if std::str::from_utf8(&text).is_err() {
+            return Err(Error::invalid_argument(format!("the entry {key} of a request: its value is no UTF-8 text")));
+        }
+        let mut entry = Vec::new();
+        put(&mut entry, 1, key.as_bytes());
+        put(&mut entry, 2, &text);
+        put(&mut self.0.borrow_mut(), field, &entry);
+        Ok(())
+    }
+
+    pub(crate) fn send(&self, driver: &str, method: &str, deadline: u32) -> Result<Vec<u8>, Failure> {
+        let world = current();
+        if let Err(error) = world.borrow_mut().called("grpc.send") {
+            return Err(Failure::Unanswered(error.to_string()));
+        }
+        let Some(answer) = world.borrow().drivers.answers.get(driver).cloned() else {
+            return Err(Failure::NotSent(format!("driver {driver} is not registered")));
+        };
+        let (driver, method) = (driver.to_owned(), method.to_owned());
+        let call = TestCall { driver, method, message: self.0.borrow().clone(), deadline };
+        world.borrow_mut().drivers.calls.push(call.clone());
+        answer(&call)
+    }
+}
+
+pub(crate) fn node_id(driver: &str) -> Option<String> {
+    current().borrow().drivers.answers.contains_key(driver).then(|| "node-1".to_owned())
+}
+
+/// A field with a length, as protocol buffers write it.
+fn put(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    for number in [u64::from(field) << 3 | 2, bytes.len() as u64] {
+        let mut number = number;
+        while number > 0x7f {
+            into.push(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        into.push(number.to_le_bytes()[0]);
+    }
+    into.extend_from_slice(bytes);
+}

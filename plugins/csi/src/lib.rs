@@ -1,0 +1,192 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod call;
+mod controller;
+mod device;
+mod driver_object;
+mod messages;
+mod note;
+mod publish;
+mod request;
+mod source;
+mod stage;
+
+#[cfg(test)]
+mod tests;
+
+use call::{Abilities, ask, meaning, meaning_of_growth, node};
+use driver_object::DriverObject;
+use messages::{
+    CapacityRange, NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest,
+    NodeGetVolumeStatsResponse, Unit,
+};
+use note::Note;
+use prost::Message as _;
+use source::Source;
+use volhost_plugin_sdk::driver_mounts::{self, Leaf};
+use volhost_plugin_sdk::grpc::Request;
+use volhost_plugin_sdk::prelude::*;
+
+/// The number of the map of secrets in `NodeExpandVolumeRequest`.
+const EXPAND_SECRETS: u32 = 6;
+
+struct Csi;
+
+impl VolumePlugin for Csi {
+    fn describe(about: &mut Description) {
+        about
+            .name("kubernetes.io/csi")
+            .version(env!("CARGO_PKG_VERSION"))
+            .serves("csi")
+            .accepts_mount_options()
+            .follows_its_source();
+    }
+
+    fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
+        let source = Source::read(volume)?;
+        let object = DriverObject::of(&source.driver)?;
+        object.check_lifecycle(&source.driver, volume)?;
+        match source.name() {
+            Some(name) => {
+                id.name(&name);
+                id.attachable(object.attach_required);
+            }
+            None => {
+                id.attachable(false);
+                id.device_mountable(false);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+        publish::publish(volume, pod, target)
+    }
+
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        publish::unpublish(target)
+    }
+}
+
+impl Attacher for Csi {
+    fn attach(volume: &Volume) -> Result<String> {
+        controller::attach(volume)
+    }
+
+    fn detach(volume_name: &str) -> Result<()> {
+        controller::detach(volume_name)
+    }
+
+    /// What the driver needs of the attached volume it is told when it stages it.
+    fn wait_for_attach(_volume: &Volume, _attached: &Attachment) -> Result<Option<BlockDevice>> {
+        Ok(None)
+    }
+
+    fn are_attached(_volume_names: &[String]) -> Result<Vec<bool>> {
+        Err(Error::unsupported("a CSI driver's node service cannot say which volumes are attached"))
+    }
+}
+
+impl DeviceMounter for Csi {
+    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+        stage::stage(volume, attached, target)
+    }
+
+    fn unmount_device(volume_name: &str, target: &MountTarget) -> Result<()> {
+        stage::unstage(volume_name, target)
+    }
+}
+
+impl BlockMapper for Csi {
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
+        device::set_up(volume, attached)
+    }
+
+    fn tear_down_device(volume_name: &str) -> Result<()> {
+        device::tear_down(volume_name)
+    }
+}
+
+impl Expander for Csi {
+    /// A driver that grows nothing on the node has nothing to do here.
+    fn expand(volume: &Volume, _attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
+        const CALL: &str = "NodeExpandVolume";
+        let source = Source::read(volume)?;
+        let Some(handle) = source.handle.clone() else { return Ok(to) };
+        let abilities = Abilities::of_node(&source.driver)?;
+        if !abilities.has(node::EXPAND_VOLUME) {
+            return Ok(to);
+        }
+        let (volume_path, staging_target_path) = match target {
+            Some(target) => (stage::path_of(target)?, driver_mounts::node_path(target)?.unwrap_or_default()),
+            None => device::paths()?,
+        };
+        let message = NodeExpandVolumeRequest {
+            volume_id: handle,
+            volume_path,
+            capacity_range: Some(CapacityRange { required_bytes: i64::try_from(to).unwrap_or(i64::MAX) }),
+            staging_target_path: if abilities.has(node::STAGE_UNSTAGE_VOLUME) {
+                staging_target_path
+            } else {
+                String::new()
+            },
+            volume_capability: Some(request::capability(
+                &source,
+                volume,
+                abilities.has(node::SINGLE_NODE_MULTI_WRITER),
+                None,
+            )),
+        };
+        let encoded = Request::new(&message.encode_to_vec());
+        request::add_secret(&encoded, EXPAND_SECRETS, volume, None, "nodeExpandSecretRef")?;
+        let answer: NodeExpandVolumeResponse = call::send(&source.driver, "Node/NodeExpandVolume", &encoded)
+            .map_err(|failure| meaning_of_growth(&source.driver, CALL, &failure))?;
+        // A driver need not say how large the volume is now.
+        Ok(u64::try_from(answer.capacity_bytes).unwrap_or_default().max(to))
+    }
+}
+
+impl Stats for Csi {
+    fn measure(volume_name: &str, target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
+        // A pod's own volume has no name that tells its driver.
+        let noted = target.map(Note::of).transpose()?.flatten();
+        let (driver, id) = match &noted {
+            Some(note) => (note.driver.as_str(), note.id.as_str()),
+            None => source::split(volume_name)?,
+        };
+        let abilities = Abilities::of_node(driver)?;
+        let Some(target) = target.filter(|_| abilities.has(node::GET_VOLUME_STATS)) else { return Ok(()) };
+        if !target.is_mounted()? {
+            return Ok(());
+        }
+        let place = driver_mounts::prepare(target, Leaf::Folder)?;
+        let message = NodeGetVolumeStatsRequest { volume_id: id.to_owned(), volume_path: place.path() };
+        let answer: NodeGetVolumeStatsResponse = ask(driver, "Node/NodeGetVolumeStats", &message)
+            .map_err(|failure| meaning(driver, "NodeGetVolumeStats", &failure))?;
+        for usage in &answer.usage {
+            let number = |number: i64| u64::try_from(number).unwrap_or_default();
+            match usage.unit() {
+                Unit::Bytes => {
+                    into.capacity(number(usage.total));
+                    into.available(number(usage.available));
+                    into.used(number(usage.used));
+                }
+                Unit::Inodes => {
+                    into.inodes(number(usage.total));
+                    into.inodes_free(number(usage.available));
+                    into.inodes_used(number(usage.used));
+                }
+                Unit::Unknown => {}
+            }
+        }
+        if let Some(condition) =
+            answer.volume_condition.filter(|condition| condition.abnormal && abilities.has(node::VOLUME_CONDITION))
+        {
+            into.abnormal(&condition.message);
+        }
+        Ok(())
+    }
+}
+
+export_plugin!(Csi, Attacher, DeviceMounter, BlockMapper, Expander, Stats);

@@ -1,0 +1,38 @@
+//! What is kept with a pod's volume for its tear-down.
+
+use serde_json::{Value, json};
+use volhost_plugin_sdk::driver_mounts;
+use volhost_plugin_sdk::prelude::*;
+
+/// The note of one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) driver: String,
+    pub(crate) id: String,
+    /// The driver has said that it is published.
+    pub(crate) published: bool,
+}
+
+impl Note {
+    /// What was kept last; none when there is none, or it cannot be read any more.
+    ///
+    /// # Errors
+    /// As the host says.
+    pub(crate) fn of(target: &MountTarget) -> Result<Option<Self>> {
+        let Some(text) = driver_mounts::note(target)? else { return Ok(None) };
+        let read: Value = serde_json::from_str(&text).unwrap_or_default();
+        let field = |name: &str| read.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (Some(driver), Some(id)) = (field("driver"), field("id")) else { return Ok(None) };
+        let published = read.get("published").and_then(Value::as_bool).unwrap_or_default();
+        Ok(Some(Self { driver, id, published }))
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// As the host says.
+    pub(crate) fn keep(&self, target: &MountTarget) -> Result<()> {
+        let text = json!({ "driver": self.driver, "id": self.id, "published": self.published });
+        driver_mounts::keep_note(target, &text.to_string())
+    }
+}

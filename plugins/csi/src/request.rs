@@ -1,0 +1,139 @@
+//! What calls of a driver have in common: capability, contexts, secrets and tokens.
+
+use std::collections::BTreeMap;
+
+use volhost_plugin_sdk::grpc::{Part, Request};
+use volhost_plugin_sdk::objects::{Keyed as _, Secret, service_account_token, token_expires};
+use volhost_plugin_sdk::prelude::*;
+
+use crate::driver_object::DriverObject;
+use crate::messages::{AccessMode, AccessType, Empty, Mode, MountVolume, VolumeCapability};
+use crate::source::Source;
+
+/// What a volume is attached as that needed no attaching.
+pub(crate) const NOTHING: &str = "-";
+/// The key of the tokens, as Kubernetes has it.
+const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+
+/// How the pod uses the volume. `multi_writer`: the driver tells one writer on a node from several. `group`: it applies it itself.
+pub(crate) fn capability(source: &Source, volume: &Volume, multi_writer: bool, group: Option<u32>) -> VolumeCapability {
+    let access_type = if volume.is_device() {
+        AccessType::Block(Empty {})
+    } else {
+        AccessType::Mount(MountVolume {
+            fs_type: source.fs_type.clone(),
+            mount_flags: volume.mount_options(),
+            volume_mount_group: group.map(|group| group.to_string()).unwrap_or_default(),
+        })
+    };
+    let modes = volume.access_modes();
+    let mode = match modes.first().map_or("ReadWriteOnce", String::as_str) {
+        "ReadOnlyMany" => Mode::MultiNodeReaderOnly,
+        "ReadWriteMany" => Mode::MultiNodeMultiWriter,
+        "ReadWriteOncePod" if multi_writer => Mode::SingleNodeSingleWriter,
+        "ReadWriteOnce" if multi_writer => Mode::SingleNodeMultiWriter,
+        _ => Mode::SingleNodeWriter,
+    };
+    VolumeCapability { access_type: Some(access_type), access_mode: Some(AccessMode { mode: mode.into() }) }
+}
+
+/// What the controller's part of the driver said of the attached volume, as [`attached_as`] wrote it, or as a controller reported it.
+///
+/// # Errors
+/// `precondition` for what is no map of texts.
+pub(crate) fn publish_context(attached_as: Option<&str>) -> Result<BTreeMap<String, String>> {
+    let Some(text) = attached_as.filter(|text| text.starts_with('{')) else { return Ok(BTreeMap::new()) };
+    serde_json::from_str(text)
+        .map_err(|error| Error::precondition(format!("what the volume is attached as is no map of texts: {error}")))
+}
+
+/// The other way round.
+///
+/// # Errors
+/// `uncertain`: the volume is attached by now.
+pub(crate) fn attached_as(context: &BTreeMap<String, String>) -> Result<String> {
+    serde_json::to_string(context).map_err(|error| {
+        Error::uncertain(format!("what the driver says of the attached volume cannot be kept: {error}"))
+    })
+}
+
+/// Puts the secret that a field of the volume refers to into the request's map of secrets.
+///
+/// # Errors
+/// `not-found` and its like when it cannot be had; nothing was sent.
+pub(crate) fn add_secret(request: &Request, map: u32, volume: &Volume, pod: Option<&Pod>, field: &str) -> Result<()> {
+    if volume.kind(field).is_none() {
+        return Ok(());
+    }
+    let secret = match pod.filter(|_| volume.persistent_volume().is_none()) {
+        Some(pod) => Secret::open(volume, pod, &volume.required(&format!("{field}.name"))?),
+        None => Secret::referenced(volume, field),
+    };
+    let secret = secret.map_err(|error| unbegun(error).context(format!("csi.{field}")))?;
+    for key in secret.keys() {
+        if let Some(content) = secret.content(&key) {
+            request.add_entry(map, &key, &[Part::Content(&content)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the tokens that the driver wants into the request, into the map of secrets or into that of the volume's context.
+///
+/// # Errors
+/// `precondition` and its like when the node cannot issue them; nothing was sent.
+pub(crate) fn add_tokens(
+    request: &Request,
+    secrets: u32,
+    context: u32,
+    object: &DriverObject,
+    pod: &Pod,
+) -> Result<()> {
+    if object.tokens.is_empty() {
+        return Ok(());
+    }
+    let mut tokens = Vec::new();
+    for wanted in &object.tokens {
+        let audience = Some(wanted.audience.as_str()).filter(|audience| !audience.is_empty());
+        let token = service_account_token(pod, audience, wanted.expiration_seconds)
+            .map_err(|error| unbegun(error).context("a token that the driver's CSIDriver object asks for"))?;
+        tokens.push((wanted.audience.as_str(), token));
+    }
+    // JSON around texts that are not seen here; a token has no character that JSON escapes.
+    let mut parts = Vec::new();
+    for (index, (audience, token)) in tokens.iter().enumerate() {
+        let begin = if index == 0 { '{' } else { ',' };
+        let audience = serde_json::Value::from(*audience);
+        let expires = serde_json::Value::from(token_expires(token).unwrap_or_default());
+        parts.push(Part::Text(format!("{begin}{audience}:{{\"token\":\"")));
+        parts.push(Part::Content(token));
+        parts.push(Part::Text(format!("\",\"expirationTimestamp\":{expires}}}")));
+    }
+    parts.push(Part::Text("}".to_owned()));
+    request.add_entry(if object.tokens_in_secrets { secrets } else { context }, TOKENS, &parts)
+}
+
+/// What the driver is told of the pod.
+pub(crate) fn pod_context(object: &DriverObject, volume: &Volume, pod: &Pod, into: &mut BTreeMap<String, String>) {
+    if !object.pod_info {
+        return;
+    }
+    let ephemeral = volume.persistent_volume().is_none();
+    for (key, value) in [
+        ("pod.name", pod.name()),
+        ("pod.namespace", pod.namespace()),
+        ("pod.uid", pod.uid()),
+        ("serviceAccount.name", pod.service_account()),
+        ("ephemeral", ephemeral.to_string()),
+    ] {
+        into.insert(format!("csi.storage.k8s.io/{key}"), value);
+    }
+}
+
+/// A failure before anything was sent: what an earlier call left still stands. A wrong field stays one.
+pub(crate) fn unbegun(error: Error) -> Error {
+    match error {
+        Error::InvalidArgument(_) => error,
+        other => Error::not_begun(other.message().to_owned()),
+    }
+}

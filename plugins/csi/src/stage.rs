@@ -1,0 +1,89 @@
+//! Staging: `NodeStageVolume`, once for the node, at the node's own place for the volume. Whether the driver mounts something there is its
+//! affair.
+
+use prost::Message as _;
+use volhost_plugin_sdk::driver_mounts::{self, Leaf};
+use volhost_plugin_sdk::grpc::Request;
+use volhost_plugin_sdk::prelude::*;
+
+use crate::call::{Abilities, ask, meaning, node, send};
+use crate::messages::{Empty, LeavePathRequest, NodeStageVolumeRequest};
+use crate::request;
+use crate::source::{self, Source};
+
+/// The number of the map of secrets in `NodeStageVolumeRequest`.
+const STAGE_SECRETS: u32 = 5;
+
+/// Stages the volume in the folder at the node's place. A driver that does not stage gets the folder all the same: it stands for the volume.
+pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+    let source = Source::read(volume)?;
+    let abilities = Abilities::of_node(&source.driver)?;
+    let place = driver_mounts::prepare(target, Leaf::Folder)?;
+    place.may_be_folder();
+    if !abilities.has(node::STAGE_UNSTAGE_VOLUME) {
+        return Ok(());
+    }
+    call(&source, &abilities, volume, attached, place.path())
+}
+
+/// `NodeStageVolume` at this path.
+pub(crate) fn call(
+    source: &Source,
+    abilities: &Abilities,
+    volume: &Volume,
+    attached: Option<&Attachment>,
+    path: String,
+) -> Result<()> {
+    const CALL: &str = "NodeStageVolume";
+    let message = NodeStageVolumeRequest {
+        volume_id: source.handle.clone().unwrap_or_default(),
+        publish_context: request::publish_context(attached.map(Attachment::attached_as).as_deref())?,
+        staging_target_path: path,
+        volume_capability: Some(request::capability(
+            source,
+            volume,
+            abilities.has(node::SINGLE_NODE_MULTI_WRITER),
+            None,
+        )),
+        volume_context: source.attributes.clone(),
+    };
+    let encoded = Request::new(&message.encode_to_vec());
+    request::add_secret(&encoded, STAGE_SECRETS, volume, None, "nodeStageSecretRef")?;
+    send::<Empty>(&source.driver, "Node/NodeStageVolume", &encoded)
+        .map_err(|failure| meaning(&source.driver, CALL, &failure))?;
+    Ok(())
+}
+
+/// Takes the volume back, and what the driver left at the node's place.
+pub(crate) fn unstage(volume_name: &str, target: &MountTarget) -> Result<()> {
+    let (driver, id) = source::split(volume_name)?;
+    if Abilities::of_node(driver)?.has(node::STAGE_UNSTAGE_VOLUME) {
+        leave(driver, id, path_of(target)?)?;
+    }
+    clean(driver, target)
+}
+
+/// `NodeUnstageVolume` of this path.
+pub(crate) fn leave(driver: &str, id: &str, path: String) -> Result<()> {
+    const CALL: &str = "NodeUnstageVolume";
+    let message = LeavePathRequest { volume_id: id.to_owned(), path };
+    ask::<_, Empty>(driver, "Node/NodeUnstageVolume", &message).map_err(|failure| meaning(driver, CALL, &failure))?;
+    Ok(())
+}
+
+/// The target's path, with nothing changed of what stands there.
+pub(crate) fn path_of(target: &MountTarget) -> Result<String> {
+    let leaf = match target.state()? {
+        TargetState::Plain => Leaf::Folder,
+        TargetState::Absent | TargetState::Mounted => Leaf::Absent,
+    };
+    Ok(driver_mounts::prepare(target, leaf)?.path())
+}
+
+/// What a driver left is taken away: a mount it forgot, the empty folder.
+pub(crate) fn clean(driver: &str, target: &MountTarget) -> Result<()> {
+    if target.is_mounted()? {
+        log::warn(format_args!("{driver} has left a mount at {}; the host takes it away", target.spec_name()));
+    }
+    target.detach()
+}

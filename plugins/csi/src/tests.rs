@@ -1,0 +1,393 @@
+use std::collections::BTreeMap;
+
+use volhost_plugin_sdk::grpc::Failure;
+use volhost_plugin_sdk::testing::{TestAttachment, TestCall, TestDriver, TestHost, TestMount, TestPod, TestVolume};
+
+use super::call::{controller, node};
+use super::messages::*;
+use super::*;
+
+const DRIVER: &str = "csi.example.com";
+const ID: &str = "vol-1";
+const ALL: [i32; 6] = [
+    node::STAGE_UNSTAGE_VOLUME,
+    node::GET_VOLUME_STATS,
+    node::EXPAND_VOLUME,
+    node::VOLUME_CONDITION,
+    node::SINGLE_NODE_MULTI_WRITER,
+    node::VOLUME_MOUNT_GROUP,
+];
+
+fn abilities(kinds: &[i32]) -> Vec<u8> {
+    let capabilities = kinds.iter().map(|kind| Capability { rpc: Some(Rpc { kind: *kind }) }).collect();
+    Capabilities { capabilities }.encode_to_vec()
+}
+
+/// A driver that mounts where it publishes, and can do this on the node.
+fn well_behaved(kinds: &'static [i32]) -> impl Fn(&TestCall) -> Result<Vec<u8>, Failure> {
+    move |call| {
+        Ok(match call.method.rsplit('/').next().unwrap() {
+            "NodeGetCapabilities" => abilities(kinds),
+            "ControllerGetCapabilities" => abilities(&[controller::PUBLISH_UNPUBLISH_VOLUME]),
+            "ControllerPublishVolume" => {
+                let publish_context = BTreeMap::from([("lun".to_owned(), "4".to_owned())]);
+                ControllerPublishVolumeResponse { publish_context }.encode_to_vec()
+            }
+            "NodePublishVolume" => {
+                let path = NodePublishVolumeRequest::decode(call.message.as_slice()).unwrap().target_path;
+                TestDriver::mount(&path, TestMount::tmpfs());
+                Vec::new()
+            }
+            "NodeUnpublishVolume" => {
+                TestDriver::unmount(&LeavePathRequest::decode(call.message.as_slice()).unwrap().path);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        })
+    }
+}
+
+fn host(kinds: &'static [i32]) -> TestHost {
+    let host = TestHost::new();
+    host.driver(DRIVER, well_behaved(kinds));
+    host
+}
+
+fn volume() -> TestVolume {
+    Volume::builder("csi")
+        .persistent_volume("pv-1")
+        .field("driver", DRIVER)
+        .field("volumeHandle", ID)
+        .access_mode("ReadWriteOnce")
+}
+
+fn inline() -> TestVolume {
+    Volume::builder("csi").named("scratch").field("driver", DRIVER)
+}
+
+/// The last message of this call.
+fn last<M: prost::Message + Default>(host: &TestHost, call: &str) -> M {
+    let calls = host.driver_calls();
+    let found = calls.iter().rev().find(|one| one.method.ends_with(&format!("/{call}"))).unwrap();
+    M::decode(found.message.as_slice()).unwrap()
+}
+
+fn count(host: &TestHost, call: &str) -> usize {
+    host.driver_calls().iter().filter(|one| one.method.ends_with(&format!("/{call}"))).count()
+}
+
+/// The fields of `NodePublishVolumeRequest` that only the host fills in.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Filled {
+    #[prost(btree_map = "string, string", tag = "7")]
+    secrets: BTreeMap<String, String>,
+    #[prost(btree_map = "string, string", tag = "8")]
+    context: BTreeMap<String, String>,
+}
+
+#[test]
+fn a_volume_is_named_by_driver_and_handle_and_attached_as_its_driver_wants() {
+    let host = host(&ALL);
+    let said = host.identity::<Csi>(&volume()).unwrap();
+    assert_eq!((said.name.as_deref(), said.attachable), (Some("csi.example.com^vol-1"), Some(true)));
+    host.csi_driver(DRIVER, r#"{"attachRequired":false}"#);
+    assert_eq!(host.identity::<Csi>(&volume()).unwrap().attachable, Some(false));
+    let refused = host.identity::<Csi>(&inline()).unwrap_err().to_string();
+    assert!(refused.contains("spec.volumeLifecycleModes") && refused.contains("Ephemeral"), "{refused}");
+    host.csi_driver(DRIVER, r#"{"volumeLifecycleModes":["Ephemeral"]}"#);
+    let said = host.identity::<Csi>(&inline()).unwrap();
+    assert_eq!((said.name, said.attachable, said.device_mountable), (None, Some(false), Some(false)));
+    assert!(host.identity::<Csi>(&volume()).unwrap_err().to_string().contains("Persistent"));
+}
+
+#[test]
+fn a_bad_field_is_named() {
+    let host = host(&ALL);
+    for (volume, said) in [
+        (volume().without("volumeHandle"), "csi.volumeHandle: is missing"),
+        (volume().without("driver"), "csi.driver: is missing"),
+        (volume().field("driver", "a/b"), "csi.driver: \"a/b\" must be a CSI driver's name"),
+        (volume().field("volumeHandle", "x".repeat(901)), "must have 900 bytes at most"),
+        (volume().field("readonly", "true"), "readonly"),
+        (volume().field("nodeStageSecretRef.name", "s").field("nodeStageSecretRef", "{}"), "nodeStageSecretRef"),
+        (inline().field("nodeStageSecretRef", "{}"), "nodeStageSecretRef"),
+    ] {
+        let error = host.identity::<Csi>(&volume).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)) && error.message().contains(said), "{said}: {error:?}");
+    }
+}
+
+#[test]
+fn a_volume_is_attached_staged_published_and_taken_back() {
+    let host = host(&[node::STAGE_UNSTAGE_VOLUME]);
+    let volume = volume().field("fsType", "ext4").mount_option("noatime");
+    let attached = host.attach::<Csi>(&volume).unwrap();
+    assert_eq!(attached, TestAttachment::new(r#"{"lun":"4"}"#));
+    let sent: ControllerPublishVolumeRequest = last(&host, "ControllerPublishVolume");
+    assert_eq!((sent.volume_id.as_str(), sent.node_id.as_str()), (ID, "node-1"));
+
+    host.mount_device::<Csi>(&volume, Some(&attached)).unwrap();
+    assert!(TestDriver::takes_folder("pv-1"), "a driver need not mount where it stages");
+    let staged: NodeStageVolumeRequest = last(&host, "NodeStageVolume");
+    assert_eq!(staged.publish_context["lun"], "4");
+    let capability = staged.volume_capability.unwrap();
+    let Some(AccessType::Mount(mount)) = capability.access_type else { panic!("not mounted") };
+    assert_eq!((mount.fs_type.as_str(), mount.mount_flags), ("ext4", vec!["noatime".to_owned()]));
+    assert_eq!(capability.access_mode.unwrap().mode(), Mode::SingleNodeWriter);
+
+    TestDriver::attached_as(r#"{"lun":"4"}"#);
+    host.set_up::<Csi>(&volume, &TestPod::new().fs_group(7)).unwrap();
+    let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
+    assert_eq!(sent.staging_target_path, staged.staging_target_path);
+    assert_eq!(sent.publish_context["lun"], "4");
+    assert!(host.target("pv-1").mount().is_some());
+    assert_eq!(host.target("pv-1").group(), Some(7), "fsType is set and there is one writer");
+
+    host.tear_down::<Csi>("pv-1").unwrap();
+    let left: LeavePathRequest = last(&host, "NodeUnpublishVolume");
+    assert_eq!((left.volume_id.as_str(), left.path), (ID, sent.target_path));
+    assert!(host.target("pv-1").is_absent());
+    host.unmount_device::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
+    let left: LeavePathRequest = last(&host, "NodeUnstageVolume");
+    assert_eq!((left.volume_id.as_str(), left.path), (ID, staged.staging_target_path));
+    assert!(host.node_target("pv-1").is_absent());
+    host.detach::<Csi>("csi.example.com^vol-1").unwrap();
+    assert_eq!(last::<ControllerUnpublishVolumeRequest>(&host, "ControllerUnpublishVolume").node_id, "node-1");
+}
+
+#[test]
+fn a_driver_without_staging_or_controller_is_not_asked_for_either() {
+    let host = TestHost::new();
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "ControllerGetCapabilities" => Err(Failure::Status { code: 12, message: "no such service".to_owned() }),
+        _ => well_behaved(&[])(call),
+    });
+    assert_eq!(host.attach::<Csi>(&volume()).unwrap(), TestAttachment::new(request::NOTHING));
+    host.mount_device::<Csi>(&volume(), None).unwrap();
+    assert!(host.node_target("pv-1").folder().is_some(), "a folder stands for it");
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").staging_target_path, "");
+    host.tear_down::<Csi>("pv-1").unwrap();
+    host.unmount_device::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
+    assert_eq!((count(&host, "NodeStageVolume"), count(&host, "NodeUnstageVolume")), (0, 0));
+    assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(5), "nothing to be done on the node");
+}
+
+#[test]
+fn codes_are_final_or_uncertain_as_with_the_kubelet() {
+    for code in 1..=16 {
+        let host = TestHost::new();
+        host.driver(DRIVER, move |call| match call.method.rsplit('/').next().unwrap() {
+            "NodePublishVolume" | "NodeStageVolume" => Err(Failure::Status { code, message: "no".to_owned() }),
+            _ => well_behaved(&[node::STAGE_UNSTAGE_VOLUME])(call),
+        });
+        let uncertain = [1, 4, 8, 10, 14].contains(&code);
+        let staged = host.mount_device::<Csi>(&volume(), None).unwrap_err();
+        let published = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+        for error in [staged, published] {
+            assert_eq!(matches!(error, Error::Uncertain(_)), uncertain, "{code}: {error:?}");
+            assert!(error.message().contains(DRIVER) && error.message().contains(&format!("gRPC code {code}")));
+        }
+        let note = TestDriver::note(TestPod::new().uid(), "pv-1");
+        assert_eq!(note.is_some(), uncertain, "{code}: only what may be published is remembered");
+    }
+}
+
+#[test]
+fn a_call_that_never_reached_the_driver_leaves_the_volume_as_it_was() {
+    let host = TestHost::new();
+    for error in [
+        host.mount_device::<Csi>(&volume(), None).unwrap_err(),
+        host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err(),
+        host.attach::<Csi>(&volume()).unwrap_err(),
+    ] {
+        let Error::Other(other) = &error else { panic!("{error:?}") };
+        assert_eq!(other.code, "not-begun");
+    }
+}
+
+#[test]
+fn what_a_driver_leaves_or_does_not_do_is_found_out() {
+    let host = TestHost::new();
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "NodeGetCapabilities" => Ok(abilities(&[])),
+        _ => Ok(Vec::new()),
+    });
+    let error = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+    assert!(matches!(error, Error::Uncertain(_)) && error.message().contains("has mounted nothing"), "{error:?}");
+    host.driver(DRIVER, well_behaved(&[]));
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.driver(DRIVER, |_| Ok(Vec::new()));
+    host.tear_down::<Csi>("pv-1").unwrap();
+    assert!(host.target("pv-1").is_absent(), "the mount that the driver left is taken away");
+    assert!(host.lines().iter().any(|line| line.message.contains("has left a mount")));
+}
+
+#[test]
+fn a_published_volume_is_published_again_only_where_the_driver_wants_it() {
+    let host = host(&[]);
+    for _ in 0..2 {
+        host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    }
+    assert_eq!(count(&host, "NodePublishVolume"), 1);
+    host.csi_driver(DRIVER, r#"{"requiresRepublish":true}"#);
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    assert_eq!(count(&host, "NodePublishVolume"), 2);
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "NodePublishVolume" => Err(Failure::Status { code: 13, message: "no".to_owned() }),
+        _ => well_behaved(&[])(call),
+    });
+    let error = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+    assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "the mount stays: {error:?}");
+    assert!(host.target("pv-1").mount().is_some());
+}
+
+#[test]
+fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
+    let host = host(&[]);
+    host.secret("login", &[("user", b"ann"), ("password", b"s3cret")]).issues_tokens();
+    host.csi_driver(
+        DRIVER,
+        r#"{"podInfoOnMount":true,"tokenRequests":[{"audience":"vault"},{"audience":"","expirationSeconds":600}]}"#,
+    );
+    let volume = volume()
+        .field("volumeAttributes", r#"{"a.b/c":"d"}"#)
+        .field("nodePublishSecretRef", r#"{"name":"login","namespace":"default"}"#)
+        .field("nodePublishSecretRef.name", "login")
+        .field("nodePublishSecretRef.namespace", "default");
+    host.set_up::<Csi>(&volume, &TestPod::new().named("default", "web")).unwrap();
+    let filled: Filled = last(&host, "NodePublishVolume");
+    assert_eq!(filled.secrets["password"], "s3cret");
+    assert_eq!(filled.context["a.b/c"], "d");
+    assert_eq!(filled.context["csi.storage.k8s.io/pod.name"], "web");
+    assert_eq!(filled.context["csi.storage.k8s.io/ephemeral"], "false");
+    let tokens: serde_json::Value =
+        serde_json::from_str(&filled.context["csi.storage.k8s.io/serviceAccount.tokens"]).unwrap();
+    assert!(tokens["vault"]["token"].as_str().unwrap().contains("for vault during 3600 s"), "{tokens}");
+    assert!(tokens[""]["token"].as_str().unwrap().contains("for the issuer during 600 s"), "{tokens}");
+    assert_eq!(tokens["vault"]["expirationTimestamp"], "2030-01-02T03:04:05Z");
+    assert!(host.lines().iter().all(|line| !line.message.contains("s3cret")));
+
+    host.csi_driver(
+        DRIVER,
+        r#"{"requiresRepublish":true,"serviceAccountTokenInSecrets":true,"tokenRequests":[{"audience":"vault"}]}"#,
+    );
+    host.set_up::<Csi>(&volume, &TestPod::new()).unwrap();
+    let filled: Filled = last(&host, "NodePublishVolume");
+    assert!(filled.secrets.contains_key("csi.storage.k8s.io/serviceAccount.tokens"));
+    assert_eq!(filled.context.len(), 1, "the driver is told of the pod only when it asks: {:?}", filled.context);
+}
+
+#[test]
+fn access_modes_are_told_as_the_driver_knows_them() {
+    for (mode, kinds, expected) in [
+        ("ReadWriteOnce", &[][..], Mode::SingleNodeWriter),
+        ("ReadWriteOnce", &ALL[..], Mode::SingleNodeMultiWriter),
+        ("ReadWriteOncePod", &[][..], Mode::SingleNodeWriter),
+        ("ReadWriteOncePod", &ALL[..], Mode::SingleNodeSingleWriter),
+        ("ReadOnlyMany", &[][..], Mode::MultiNodeReaderOnly),
+        ("ReadWriteMany", &[][..], Mode::MultiNodeMultiWriter),
+    ] {
+        let host = host(kinds);
+        let volume = Volume::builder("csi")
+            .persistent_volume("pv-1")
+            .field("driver", DRIVER)
+            .field("volumeHandle", ID)
+            .access_mode(mode);
+        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        let capability = last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_capability.unwrap();
+        assert_eq!(capability.access_mode.unwrap().mode(), expected, "{mode}");
+        let Some(AccessType::Mount(mount)) = capability.access_type else { panic!("not mounted") };
+        let group = if kinds.is_empty() { "" } else { "9" };
+        assert_eq!(mount.volume_mount_group, group, "a driver that can applies the group itself");
+    }
+}
+
+#[test]
+fn the_group_is_applied_by_the_policy_of_the_driver() {
+    for (policy, fs_type, mode, applied) in [
+        ("ReadWriteOnceWithFSType", "ext4", "ReadWriteOnce", true),
+        ("ReadWriteOnceWithFSType", "", "ReadWriteOnce", false),
+        ("ReadWriteOnceWithFSType", "ext4", "ReadWriteMany", false),
+        ("File", "", "ReadWriteMany", true),
+        ("None", "ext4", "ReadWriteOnce", false),
+    ] {
+        let host = host(&[]);
+        host.csi_driver(DRIVER, &format!(r#"{{"fsGroupPolicy":"{policy}"}}"#));
+        let volume = Volume::builder("csi")
+            .persistent_volume("pv-1")
+            .field("driver", DRIVER)
+            .field("volumeHandle", ID)
+            .field("fsType", fs_type)
+            .access_mode(mode);
+        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        assert_eq!(host.target("pv-1").group().is_some(), applied, "{policy} {fs_type} {mode}");
+    }
+}
+
+#[test]
+fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_published_alone() {
+    let host = host(&ALL);
+    host.csi_driver(DRIVER, r#"{"podInfoOnMount":true,"volumeLifecycleModes":["Ephemeral"]}"#);
+    host.set_up::<Csi>(&inline(), &TestPod::new()).unwrap();
+    let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
+    assert!(sent.volume_id.starts_with("csi-") && sent.volume_id.len() == 68, "{}", sent.volume_id);
+    assert_eq!((sent.staging_target_path.as_str(), count(&host, "NodeStageVolume")), ("", 0));
+    assert_eq!(sent.volume_context["csi.storage.k8s.io/ephemeral"], "true");
+    host.set_up::<Csi>(&inline(), &TestPod::new().with_uid("other")).unwrap();
+    assert_ne!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_id, sent.volume_id);
+    host.tear_down::<Csi>("scratch").unwrap();
+    assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").volume_id, sent.volume_id);
+}
+
+#[test]
+fn a_device_is_staged_and_published_once_for_the_node() {
+    let host = TestHost::new();
+    host.disk_device("/dev/disk7", 1 << 20);
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "NodePublishVolume" => {
+            let sent = NodePublishVolumeRequest::decode(call.message.as_slice()).unwrap();
+            assert!(matches!(sent.volume_capability.unwrap().access_type, Some(AccessType::Block(_))));
+            TestDriver::show_device(&sent.target_path, "/dev/disk7");
+            Ok(Vec::new())
+        }
+        _ => well_behaved(&[node::STAGE_UNSTAGE_VOLUME])(call),
+    });
+    let volume = volume().as_device();
+    assert_eq!(host.set_up_device::<Csi>(&volume, None).as_deref(), Ok("/dev/disk7"));
+    assert_eq!(count(&host, "NodeStageVolume"), 1);
+    Csi::tear_down_device("csi.example.com^vol-1").unwrap();
+    assert_eq!((count(&host, "NodeUnpublishVolume"), count(&host, "NodeUnstageVolume")), (1, 1));
+}
+
+#[test]
+fn growth_and_figures_are_the_drivers() {
+    let host = TestHost::new();
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "NodeExpandVolume" => {
+            let sent = NodeExpandVolumeRequest::decode(call.message.as_slice()).unwrap();
+            match sent.capacity_range.unwrap().required_bytes {
+                5 => Ok(NodeExpandVolumeResponse { capacity_bytes: 8 }.encode_to_vec()),
+                6 => Err(Failure::Status { code: 9, message: "in use".to_owned() }),
+                _ => Err(Failure::Status { code: 11, message: "too large".to_owned() }),
+            }
+        }
+        "NodeGetVolumeStats" => {
+            let bytes = VolumeUsage { available: 1, total: 4, used: 3, unit: Unit::Bytes.into() };
+            let inodes = VolumeUsage { available: 5, total: 9, used: 4, unit: Unit::Inodes.into() };
+            let condition = VolumeCondition { abnormal: true, message: "a path is lost".to_owned() };
+            let answer = NodeGetVolumeStatsResponse { usage: vec![bytes, inodes], volume_condition: Some(condition) };
+            Ok(answer.encode_to_vec())
+        }
+        _ => well_behaved(&ALL)(call),
+    });
+    host.mount_device::<Csi>(&volume(), None).unwrap();
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(8));
+    assert!(matches!(host.expand::<Csi>(&volume(), None, true, 6), Err(Error::Precondition(_))));
+    assert!(matches!(host.expand::<Csi>(&volume(), None, true, 7), Err(Error::InvalidArgument(_))));
+    let figures = host.measure::<Csi>("csi.example.com^vol-1", Some(&host.target("pv-1"))).unwrap();
+    assert_eq!((figures.capacity, figures.available, figures.used), (Some(4), Some(1), Some(3)));
+    assert_eq!((figures.inodes, figures.inodes_free, figures.inodes_used), (Some(9), Some(5), Some(4)));
+    assert_eq!(figures.abnormal.as_deref(), Some("a path is lost"));
+}

@@ -1,0 +1,369 @@
+//! A CSI driver for tests: folders and loop devices below one folder, and a file of orders that makes it misbehave. It runs in the node's
+//! mount namespace, serves CSI and its own registration, and writes down each call.
+//!
+//! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `attach`, `expand`, `stats`, `group`.
+//!
+//! Orders stand in `FOLDER/orders`, one a line, `CALL WORD [ARGUMENT]`, and hold until the file changes:
+//!
+//! | word | what the call does |
+//! |---|---|
+//! | `answer CODE` | nothing, and answers with this gRPC status |
+//! | `late CODE` | its work, and then answers with this status |
+//! | `idle` | nothing, and answers ok |
+//! | `leave` | all but unmounting, and answers ok |
+//! | `die` | its work, and then the process ends without an answer |
+//! | `die-before` | the process ends before any work |
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a tool of tests")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Code, Request, Response, Status};
+use volhost::csi::pb::csi::controller_server::{Controller, ControllerServer};
+use volhost::csi::pb::csi::identity_server::{Identity, IdentityServer};
+use volhost::csi::pb::csi::node_server::{Node, NodeServer};
+use volhost::csi::pb::csi::*;
+use volhost::csi::pb::registration::registration_server::{Registration, RegistrationServer};
+use volhost::csi::pb::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn done<T: Default>() -> Answer<T> {
+    Ok(Response::new(T::default()))
+}
+
+struct Driver {
+    folder: PathBuf,
+    name: String,
+    capabilities: Vec<String>,
+}
+
+/// What an order leaves of a call.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    All,
+    None,
+    LeaveMount,
+}
+
+impl Driver {
+    fn can(&self, what: &str) -> bool {
+        self.capabilities.iter().any(|capability| capability == what)
+    }
+
+    /// Writes the call down, and obeys the orders around its work.
+    fn obey(&self, call: &str, request: &dyn std::fmt::Debug, work: impl FnOnce(Work)) -> Result<(), Status> {
+        let mut log = fs::File::options().create(true).append(true).open(self.folder.join("calls")).unwrap();
+        writeln!(log, "{call} {request:?}").unwrap();
+        let orders = fs::read_to_string(self.folder.join("orders")).unwrap_or_default();
+        let order = orders.lines().find_map(|line| line.strip_prefix(call)?.strip_prefix(' '));
+        let mut words = order.unwrap_or("work").split(' ');
+        let word = words.next().unwrap_or_default();
+        let code = words.next().map_or(2, |code| code.parse().unwrap());
+        let refusal = Status::new(Code::from_i32(code), "as ordered");
+        match word {
+            "answer" => return Err(refusal),
+            "die-before" => std::process::exit(9),
+            "idle" => work(Work::None),
+            "leave" => work(Work::LeaveMount),
+            "late" => {
+                work(Work::All);
+                return Err(refusal);
+            }
+            "die" => {
+                work(Work::All);
+                std::process::exit(9);
+            }
+            "work" => work(Work::All),
+            other => panic!("no order: {other}"),
+        }
+        Ok(())
+    }
+
+    fn volume(&self, id: &str) -> PathBuf {
+        self.folder.join("volumes").join(id)
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+fn is_mounted(path: &Path) -> bool {
+    Command::new("mountpoint").args(["-q", &path.display().to_string()]).status().unwrap().success()
+}
+
+fn show(source: &str, target: &Path, folder: bool, read_only: bool) {
+    if target.exists() && is_mounted(target) || !folder && target.exists() && fs::metadata(target).unwrap().len() > 0 {
+        return;
+    }
+    if folder {
+        fs::create_dir_all(target).unwrap();
+    } else if !target.exists() {
+        fs::write(target, "").unwrap();
+    }
+    let target = target.display().to_string();
+    if !folder && run("stat", &["-c", "%F", &target]).contains("block special") {
+        return;
+    }
+    run("mount", &["--bind", source, &target]);
+    if read_only {
+        run("mount", &["-o", "remount,bind,ro", &target]);
+    }
+}
+
+fn hide(target: &Path, work: Work) {
+    if work == Work::None || !target.exists() {
+        return;
+    }
+    let path = target.display().to_string();
+    if work == Work::LeaveMount {
+        return;
+    }
+    // A device's node is a mount too; `mountpoint` sees only folders.
+    while Command::new("umount").arg(&path).output().unwrap().status.success() {}
+    if target.is_dir() {
+        fs::remove_dir(target).unwrap();
+    } else {
+        fs::remove_file(target).unwrap();
+    }
+}
+
+fn is_block(capability: Option<&VolumeCapability>) -> bool {
+    let access = capability.and_then(|capability| capability.access_type.as_ref());
+    matches!(access, Some(volume_capability::AccessType::Block(_)))
+}
+
+#[tonic::async_trait]
+impl Node for Driver {
+    async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> Answer<NodeStageVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("NodeStageVolume", &request, |_| {
+            fs::create_dir_all(self.folder.join("staged")).unwrap();
+            fs::write(self.folder.join("staged").join(&request.volume_id), "").unwrap();
+        })?;
+        done()
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Answer<NodeUnstageVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("NodeUnstageVolume", &request, |_| {
+            let _ = fs::remove_file(self.folder.join("staged").join(&request.volume_id));
+        })?;
+        done()
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Answer<NodePublishVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("NodePublishVolume", &request, |work| {
+            if work == Work::None {
+                return;
+            }
+            let (volume, target) = (self.volume(&request.volume_id), PathBuf::from(&request.target_path));
+            if is_block(request.volume_capability.as_ref()) {
+                fs::create_dir_all(volume.parent().unwrap()).unwrap();
+                let image = volume.with_extension("img").display().to_string();
+                run("truncate", &["-s", "16M", &image]);
+                let known = run("losetup", &["-j", &image, "-n", "-O", "NAME"]);
+                let device = if known.is_empty() { run("losetup", &["-f", "--show", &image]) } else { known };
+                show(&device, &target, false, false);
+            } else {
+                fs::create_dir_all(&volume).unwrap();
+                show(&volume.display().to_string(), &target, true, request.readonly);
+            }
+        })?;
+        done()
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Answer<NodeUnpublishVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("NodeUnpublishVolume", &request, |work| {
+            hide(Path::new(&request.target_path), work);
+            let image = self.volume(&request.volume_id).with_extension("img");
+            if image.exists() {
+                let device = run("losetup", &["-j", &image.display().to_string(), "-n", "-O", "NAME"]);
+                if !device.is_empty() {
+                    run("losetup", &["-d", &device]);
+                }
+            }
+        })?;
+        done()
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Answer<NodeGetVolumeStatsResponse> {
+        self.obey("NodeGetVolumeStats", request.get_ref(), |_| {})?;
+        let usage = VolumeUsage { available: 30, total: 40, used: 10, unit: volume_usage::Unit::Bytes.into() };
+        let volume_condition = Some(VolumeCondition { abnormal: true, message: "a disk is slow".to_owned() });
+        Ok(Response::new(NodeGetVolumeStatsResponse { usage: vec![usage], volume_condition }))
+    }
+
+    async fn node_expand_volume(&self, request: Request<NodeExpandVolumeRequest>) -> Answer<NodeExpandVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("NodeExpandVolume", &request, |_| {})?;
+        let capacity_bytes = request.capacity_range.unwrap_or_default().required_bytes;
+        Ok(Response::new(NodeExpandVolumeResponse { capacity_bytes }))
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        request: Request<NodeGetCapabilitiesRequest>,
+    ) -> Answer<NodeGetCapabilitiesResponse> {
+        use node_service_capability::rpc::Type;
+        self.obey("NodeGetCapabilities", request.get_ref(), |_| {})?;
+        let all = [
+            ("stage", Type::StageUnstageVolume),
+            ("expand", Type::ExpandVolume),
+            ("stats", Type::GetVolumeStats),
+            ("stats", Type::VolumeCondition),
+            ("group", Type::VolumeMountGroup),
+        ];
+        let can = all.into_iter().filter(|(word, _)| self.can(word));
+        let capabilities = can.map(|(_, kind)| NodeServiceCapability {
+            r#type: Some(node_service_capability::Type::Rpc(node_service_capability::Rpc { r#type: kind.into() })),
+        });
+        Ok(Response::new(NodeGetCapabilitiesResponse { capabilities: capabilities.collect() }))
+    }
+
+    async fn node_get_info(&self, request: Request<NodeGetInfoRequest>) -> Answer<NodeGetInfoResponse> {
+        self.obey("NodeGetInfo", request.get_ref(), |_| {})?;
+        Ok(Response::new(NodeGetInfoResponse {
+            node_id: "test-node".to_owned(),
+            max_volumes_per_node: 3,
+            accessible_topology: Some(Topology { segments: [("zone".to_owned(), "a".to_owned())].into() }),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Identity for Driver {
+    async fn get_plugin_info(&self, _: Request<GetPluginInfoRequest>) -> Answer<GetPluginInfoResponse> {
+        let response = GetPluginInfoResponse {
+            name: self.name.clone(),
+            vendor_version: "7.8.9".to_owned(),
+            ..GetPluginInfoResponse::default()
+        };
+        Ok(Response::new(response))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Answer<GetPluginCapabilitiesResponse> {
+        done()
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Answer<ProbeResponse> {
+        done()
+    }
+}
+
+#[tonic::async_trait]
+impl Controller for Driver {
+    async fn controller_get_capabilities(
+        &self,
+        _: Request<ControllerGetCapabilitiesRequest>,
+    ) -> Answer<ControllerGetCapabilitiesResponse> {
+        use controller_service_capability::rpc::Type;
+        let capability = ControllerServiceCapability {
+            r#type: Some(controller_service_capability::Type::Rpc(controller_service_capability::Rpc {
+                r#type: Type::PublishUnpublishVolume.into(),
+            })),
+        };
+        let capabilities = if self.can("attach") { vec![capability] } else { Vec::new() };
+        Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        request: Request<ControllerPublishVolumeRequest>,
+    ) -> Answer<ControllerPublishVolumeResponse> {
+        self.obey("ControllerPublishVolume", request.get_ref(), |_| {})?;
+        let publish_context = [("lun".to_owned(), "4".to_owned())].into();
+        Ok(Response::new(ControllerPublishVolumeResponse { publish_context }))
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        request: Request<ControllerUnpublishVolumeRequest>,
+    ) -> Answer<ControllerUnpublishVolumeResponse> {
+        self.obey("ControllerUnpublishVolume", request.get_ref(), |_| {})?;
+        done()
+    }
+}
+
+struct Registrar {
+    name: String,
+    endpoint: PathBuf,
+    folder: PathBuf,
+}
+
+#[tonic::async_trait]
+impl Registration for Registrar {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Answer<PluginInfo> {
+        let text = |name: &str, default: &str| {
+            fs::read_to_string(self.folder.join(name))
+                .map_or_else(|_| default.to_owned(), |text| text.trim().to_owned())
+        };
+        Ok(Response::new(PluginInfo {
+            r#type: text("type", "CSIPlugin"),
+            name: self.name.clone(),
+            endpoint: text("endpoint", &self.endpoint.display().to_string()),
+            supported_versions: text("versions", "1.0.0").split(' ').map(str::to_owned).collect(),
+        }))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Answer<RegistrationStatusResponse> {
+        let RegistrationStatus { plugin_registered, error } = request.into_inner();
+        let mut told = fs::File::options().create(true).append(true).open(self.folder.join("told")).unwrap();
+        writeln!(told, "{plugin_registered} {error}").unwrap();
+        done()
+    }
+}
+
+fn listen(socket: &Path) -> UnixListenerStream {
+    let _ = fs::remove_file(socket);
+    UnixListenerStream::new(UnixListener::bind(socket).unwrap())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (folder, registry, name) = (PathBuf::from(&arguments[0]), PathBuf::from(&arguments[1]), arguments[2].clone());
+    fs::create_dir_all(&folder).unwrap();
+    fs::create_dir_all(&registry).unwrap();
+    let endpoint = folder.join("csi.sock");
+    let driver = Arc::new(Driver { folder: folder.clone(), name: name.clone(), capabilities: arguments[3..].to_vec() });
+    let csi = tonic::transport::Server::builder()
+        .add_service(IdentityServer::from_arc(driver.clone()))
+        .add_service(NodeServer::from_arc(driver.clone()))
+        .add_service(ControllerServer::from_arc(driver))
+        .serve_with_incoming(listen(&endpoint));
+    let registrar = Registrar { name: name.clone(), endpoint, folder };
+    let registration = tonic::transport::Server::builder()
+        .add_service(RegistrationServer::new(registrar))
+        .serve_with_incoming(listen(&registry.join(format!("{name}-reg.sock"))));
+    let (csi, registration) = tokio::join!(csi, registration);
+    csi.and(registration).unwrap();
+}
