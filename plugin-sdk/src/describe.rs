@@ -96,6 +96,11 @@ impl<'call> Identity<'call> {
     pub fn needs_volume(&mut self, name: &str) {
         self.0.needs_volume(name);
     }
+
+    /// Whether this volume can be mounted with an SELinux label for everything in it. Without this it is not.
+    pub fn selinux_mount(&mut self, selinux_mount: bool) {
+        self.0.selinux_mount(selinux_mount);
+    }
 }
 
 impl fmt::Debug for Identity<'_> {

@@ -85,6 +85,12 @@ impl<'call> Attachment<'call> {
         self.0.attached_as()
     }
 
+    /// What the controller's report says of the attachment beside that, sorted by key; empty when the host attached the volume.
+    #[must_use]
+    pub fn metadata(&self) -> Vec<(String, String)> {
+        self.0.metadata()
+    }
+
     /// The device's path, once [`Attacher::wait_for_attach`](crate::Attacher::wait_for_attach) has found it.
     #[must_use]
     pub fn device_path(&self) -> Option<String> {

@@ -97,6 +97,13 @@ impl<'call> Volume<'call> {
         self.0.access_modes()
     }
 
+    /// The SELinux label that everything in the volume must have; none when it is mounted without. What the host mounts
+    /// ([`crate::filesystems`], [`crate::image_files`]) has it already; a plugin that has others mount passes it on as `context="LABEL"`.
+    #[must_use]
+    pub fn selinux_label(&self) -> Option<String> {
+        self.0.selinux_label()
+    }
+
     /// The PersistentVolume's mount options, in the order given.
     #[must_use]
     pub fn mount_options(&self) -> Vec<String> {

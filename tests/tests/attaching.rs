@@ -192,3 +192,88 @@ fn an_attachment_that_vanishes_is_noticed_and_made_again() {
     node.ok(&["drain"]);
     assert!(devices.all().is_empty());
 }
+
+/// A VolumeAttachment of this node for a PersistentVolume, with a status.
+fn volume_attachment(volume: &str, attacher: &str, status: &str) -> String {
+    format!(
+        "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {{ name: va-{volume} }}\nspec: {{ attacher: {attacher}, nodeName: test-node, source: {{ persistentVolumeName: {volume} }} }}\nstatus: {{ {status} }}\n"
+    )
+}
+
+#[test]
+fn volume_attachments_are_a_controllers_word_and_what_they_say_reaches_the_plugin() {
+    let mut node = Node::builder()
+        .plugin(artifacts::fixture("fixture-lying-devices"))
+        .config("[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n")
+        .arguments(&["--controller-attaches"])
+        .start();
+    let devices = LoopDevices(node.folder().to_owned());
+    let volume = loop_volume("pv", "x", "ext4", "32Mi", "").replace(
+        "csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }",
+        "lyingDevices: { name: image, at: mount-device, how: tell }",
+    );
+    let word = |status: &str| volume_attachment("pv", "fixture.volhost/lying-devices", status);
+    node.manifest("pv.yaml", &volume);
+    node.manifest("va.yaml", &word("attached: false, attachError: { message: the array is full, errorCode: 8 }"));
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
+    node.wait_event(&["FailedAttachVolume", "default/a", "the array is full", "ResourceExhausted"]);
+
+    let image = node.folder().join("disk/image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let device = losetup(&["-f", "--show", &image.display().to_string()]);
+    node.manifest("va.yaml", &word("attached: true, attachmentMetadata: { lun: '4', array: a1 }"));
+    node.wait_mounted("default/a");
+    node.wait_event(&["AttachmentTold", "default/a", "va-pv: array=a1, lun=4"]);
+    let described = node.ok(&["describe", "pod", "a"]);
+    assert!(described.contains("the controller, as va-pv"), "{described}");
+
+    // A restart hears the same word again, and a word that is gone takes nothing from a pod.
+    assert!(node.terminate().success());
+    node.start();
+    node.wait_mounted("default/a");
+    node.remove_manifest("va.yaml");
+    node.manifest("b.yaml", &pod("b", "uid-b", &["name: data, emptyDir: {}"]));
+    node.wait_mounted("default/b");
+    assert_eq!(node.pod_mounts().iter().filter(|mount| mount.fs_type == "ext4").count(), 1);
+
+    node.manifest("va.yaml", &word("attached: true, detachError: { message: the array hangs }"));
+    node.wait_event(&["FailedDetachVolume", "the array hangs"]);
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    node.ok(&["drain"]);
+    assert_eq!(devices.all(), [device], "who attached it detaches it");
+}
+
+#[test]
+fn one_plugin_may_have_a_controller_while_the_host_attaches_the_others_volumes() {
+    let config = format!(
+        "controller-attaches-for = [\"fixture.volhost/lying-devices\"]\n{GRANT}[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n"
+    );
+    let node = Node::builder()
+        .plugin(artifacts::plugin("loop"))
+        .plugin(artifacts::fixture("fixture-lying-devices"))
+        .config(&config)
+        .start();
+    let _devices = LoopDevices(node.folder().to_owned());
+    node.manifest("ours.yaml", &loop_volume("ours", "ours.img", "ext4", "32Mi", ""));
+    let theirs = loop_volume("theirs", "x", "ext4", "32Mi", "")
+        .replace("csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }", "lyingDevices: { name: image }");
+    node.manifest("theirs.yaml", &theirs);
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("ours")]));
+    node.wait_mounted("default/a");
+    node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("theirs")]));
+    let waiting = node.fails(&["wait", "pod", "b", "--timeout", "1s"]);
+    assert!(waiting.contains("reports the volume as in use"), "{waiting}");
+    let image = node.folder().join("disk/image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    losetup(&["-f", "--show", &image.display().to_string()]);
+    node.manifest("va.yaml", &volume_attachment("theirs", "fixture.volhost/lying-devices", "attached: true"));
+    node.wait_mounted("default/b");
+    node.manifest("va2.yaml", &volume_attachment("ours", "loop.volhost.io", "attached: true"));
+    node.wait_event(&["VolumeAttachmentIgnored", "va-ours", "attaches volumes of volhost.io/loop itself"]);
+    node.remove_manifest("a.yaml");
+    node.remove_manifest("b.yaml");
+    node.wait_unmounted("default/a");
+    node.wait_unmounted("default/b");
+    node.ok(&["drain"]);
+}

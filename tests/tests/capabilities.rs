@@ -8,6 +8,7 @@
     reason = "tests may panic"
 )]
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,7 +78,7 @@ impl Host {
 
     fn attached(&self, spec: &Arc<VolumeSpec>) -> Attachment {
         let attached_as = self.plugin.attach(&self.call(), spec).unwrap();
-        let mut attached = Attachment { attached_as, device: None };
+        let mut attached = Attachment { attached_as, metadata: BTreeMap::new(), device: None };
         attached.device = self.plugin.wait_for_attach(&self.call(), spec, &attached).unwrap();
         assert!(attached.device.is_some());
         attached
@@ -96,6 +97,7 @@ impl Host {
 fn misbehaving(at: &str, how: &str) -> Arc<VolumeSpec> {
     let fields = serde_json::json!({ "at": at, "how": how });
     Arc::new(VolumeSpec {
+        selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "lyingDevices".into(),
         fields: fields.as_object().unwrap().clone(),
@@ -262,4 +264,38 @@ fn a_plugin_is_only_asked_for_what_it_exports() {
     for capability in [Capability::Attacher, Capability::DeviceMounter, Capability::BlockMapper, Capability::Expander] {
         assert!(all.plugin.exports(capability), "{capability:?}");
     }
+}
+
+#[test]
+fn a_volumes_label_is_set_by_the_host_and_by_nobody_else() {
+    const LABEL: &str = "system_u:object_r:container_file_t:s0:c1,c2";
+    let host = Host::start();
+    let labelled = |how: &str| {
+        let mut spec = misbehaving("mount-device", how);
+        Arc::make_mut(&mut spec).selinux_label = Some(LABEL.to_owned());
+        spec
+    };
+    // A kernel without SELinux has no such option: that it was passed is seen by its answer.
+    let error = host.mount_device(&labelled("")).unwrap_err();
+    assert!(error.message().contains("context"), "{}", error.message());
+    assert_eq!(host.entry("node"), Entry::Absent);
+
+    host.kernel.set_container_file_label("system_u:object_r:container_file_t:s0");
+    host.mount_device(&labelled("")).unwrap();
+    let mount = host.kernel.mount_at(&host.root, OsStr::new("node")).unwrap().unwrap();
+    assert!(mount.options.contains(&format!("context={LABEL}")), "{:?}", mount.options);
+
+    let forged = Host::start().mount_device(&labelled("label")).unwrap_err();
+    assert!(forged.message().contains("a label is for the host to set"), "{}", forged.message());
+}
+
+#[test]
+fn what_a_controller_said_of_an_attachment_is_what_the_plugin_reads() {
+    let host = Host::start();
+    let mut attached = host.attached(&honest());
+    attached.metadata = [("lun".to_owned(), "4".to_owned())].into();
+    let call = host.call();
+    host.plugin
+        .mount_device(&call, &misbehaving("mount-device", "tell"), Some(&attached), host.target("node"))
+        .unwrap();
 }

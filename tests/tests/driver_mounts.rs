@@ -165,6 +165,7 @@ fn spec(leaf: &str) -> Arc<VolumeSpec> {
         fields: fields.as_object().unwrap().clone(),
         read_only: false,
         persistent_volume: None,
+        selinux_label: None,
     })
 }
 

@@ -474,7 +474,14 @@ fn outcome(kind: &Kind, machine: &Machine, source: &Value) -> Result<(), String>
         Some(driver) => format!("{}:{driver}", kind.source),
         None => kind.source.to_owned(),
     };
-    let spec = VolumeSpec { name: SpecName::new("v").unwrap(), source, fields, read_only, persistent_volume };
+    let spec = VolumeSpec {
+        name: SpecName::new("v").unwrap(),
+        source,
+        fields,
+        read_only,
+        selinux_label: None,
+        persistent_volume,
+    };
     machine.try_it(&Arc::new(spec), &pod)
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Volume {
     pub(crate) spec_name: SpecName,
     /// Its spec, as far as known.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
+    /// What the node mounted it with, or may have; none while it has not, or when that is not known.
+    pub(crate) label_spec: Option<Arc<VolumeSpec>>,
     /// It must be attached to be used.
     pub(crate) attachable: bool,
     /// It is mounted once for the node.

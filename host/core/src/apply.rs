@@ -38,6 +38,12 @@ impl Core {
                 turn.dirty.extend(self.reported_in_use.symmetric_difference(&reported).cloned());
                 self.reported_in_use = reported;
             }
+            Event::AttachFailures(failures) => {
+                let failures: BTreeMap<_, _> = failures.into_iter().collect();
+                let before = std::mem::replace(&mut self.attach_failures, failures);
+                let news = |name: &&UniqueVolumeName| before.get(*name) != self.attach_failures.get(*name);
+                turn.dirty.extend(before.keys().chain(self.attach_failures.keys()).filter(news).cloned());
+            }
             Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
             Event::NotAttached(volumes) => {
                 for name in volumes {
@@ -203,6 +209,7 @@ impl Core {
             plugin: found.plugin,
             spec_name: found.spec_name,
             spec: found.spec.clone(),
+            label_spec: found.spec.clone(),
             attachable,
             device_mountable,
             attach: stage(attachable),
@@ -213,7 +220,10 @@ impl Core {
         });
         // Another pod's folder may know more.
         if volume.spec.is_none() {
-            volume.spec = found.spec;
+            volume.spec.clone_from(&found.spec);
+        }
+        if volume.label_spec.is_none() {
+            volume.label_spec = found.spec;
         }
         if attachable && !volume.attachable {
             volume.attachable = true;
@@ -251,8 +261,10 @@ impl Core {
         turn.dirty
             .extend(before.into_iter().flatten().map(|(name, _)| name).filter(|name| changed(name, before)).cloned());
         turn.dirty.extend(self.desired.volumes().map(|(name, _)| name).filter(|_| before.is_none()).cloned());
-        if !self.config.host_attaches {
-            for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| volume.attachable) {
+        let attaching = &self.attaching;
+        if !attaching.has_no_controller() {
+            let theirs = |volume: &Volume| volume.attachable && !attaching.by_host(&volume.plugin);
+            for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
                 match attached.get(name) {
                     Some(path) if volume.attach.presence == Presence::Uncertain => {
                         volume.attach = Stage::PRESENT;

@@ -68,6 +68,8 @@ pub enum Mutation {
     MountStrangers,
     /// A second pod gets a volume for one pod alone.
     ShareSinglePod,
+    /// A pod gets a volume that the node has mounted with another label.
+    ShareLabels,
     /// Who waits for an unmount is told that it is done while it is uncertain.
     AnswerTooEarly,
     /// Who waits until the deadline is never answered.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::sync::Arc;
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::{ContainerMount, Pod};
 
 use crate::actual::{Actual, Mount};
+use crate::attaching::Attaching;
 use crate::command::Command;
 use crate::config::{Config, Mutation};
 use crate::desired::{Desired, Told, Wanted};
@@ -21,7 +22,11 @@ use crate::waiters::Waiters;
 /// volumes and pods that the event may concern.
 #[derive(Debug)]
 pub struct Core {
+    /// Which rule is broken.
+    #[cfg(feature = "mutants")]
     pub(crate) config: Config,
+    /// Who attaches volumes.
+    pub(crate) attaching: Attaching,
     /// The latest time seen: time never runs backwards here, whatever the caller says.
     pub(crate) now: Time,
     pub(crate) desired: Desired,
@@ -32,6 +37,8 @@ pub struct Core {
     pub(crate) reported_in_use: BTreeSet<UniqueVolumeName>,
     /// The controller's report, once there was one.
     pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
+    /// What the controller could not attach, and why.
+    pub(crate) attach_failures: BTreeMap<UniqueVolumeName, String>,
     /// Volumes that are not attached because as many of their plugin are as may be.
     pub(crate) waiting_for_place: BTreeSet<UniqueVolumeName>,
     pub(crate) sources_synced: bool,
@@ -55,6 +62,8 @@ impl Core {
     /// A machine that knows of no pod and no volume.
     pub fn new(config: Config) -> Self {
         Self {
+            attaching: Attaching::all_by_host(config.host_attaches),
+            #[cfg(feature = "mutants")]
             config,
             now: 0,
             desired: Desired::default(),
@@ -63,11 +72,19 @@ impl Core {
             waiters: Waiters::default(),
             reported_in_use: BTreeSet::new(),
             node_attachments: None,
+            attach_failures: BTreeMap::new(),
             waiting_for_place: BTreeSet::new(),
             sources_synced: false,
             draining: false,
             armed: None,
         }
+    }
+
+    /// The same, with a controller attaching the volumes of these plugins, whoever attaches the others'. To be called before anything is fed.
+    #[must_use]
+    pub fn with_controllers_for(mut self, plugins: impl IntoIterator<Item = PluginName>) -> Self {
+        self.attaching = self.attaching.except(plugins);
+        self
     }
 
     /// Takes in what happened and answers what is to be done, in this order.

@@ -210,7 +210,7 @@ impl Desired {
     }
 }
 
-/// Whether two specs mean the same mount: the same folder, source, options and mode. A larger capacity is not another mount: it
+/// Whether two specs mean the same mount: the same folder, source, options, label and mode. A larger capacity is not another mount: it
 /// is an expansion; a changed claim or access mode changes nothing that is mounted.
 pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
     if Arc::ptr_eq(a, b) {
@@ -222,6 +222,7 @@ pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
         && a.source == b.source
         && a.fields == b.fields
         && a.read_only == b.read_only
+        && a.selinux_label == b.selinux_label
         && a.is_block() == b.is_block()
         && options(a) == options(b)
 }

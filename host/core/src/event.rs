@@ -87,6 +87,8 @@ pub enum Event {
     ReportedInUse(Vec<UniqueVolumeName>),
     /// The controller's report: exactly these volumes are attached to this node, at these device paths.
     NodeAttachments(Vec<(UniqueVolumeName, String)>),
+    /// The controller's report: exactly these volumes could not be attached to this node, and why.
+    AttachFailures(Vec<(UniqueVolumeName, String)>),
     /// Their plugins looked, and do not find these volumes attached to this node, which are held to be.
     NotAttached(Vec<UniqueVolumeName>),
     /// From now on no pod wants anything: take every volume away, whatever sources say, until the process ends.

@@ -33,8 +33,9 @@
 //!   the volume first has to be reported in use, then its attachment has to be reported, then it is verified. Waiting for these
 //!   reports is quiet: no operation, no back-off, no event.
 //! - **-> being made.** From here on the volume may stand: it is listed among the possibly mounted ones. A volume for one pod alone
-//!   (ReadWriteOncePod) waits until no other pod has a mount of it; a volume whose folder another volume of the pod still occupies
-//!   waits until that is gone; a volume that is made of other volumes of the pod waits until those stand.
+//!   (ReadWriteOncePod) waits until no other pod has a mount of it; one that others have with another SELinux label, until they have gone
+//!   and the node has mounted it anew; a volume whose folder another volume of the pod still occupies waits until that is gone; a
+//!   volume that is made of other volumes of the pod waits until those stand.
 //! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves nothing, unless recovery had found
 //!   something there: then the failure proves nothing and the mount stays uncertain. A transient failure changes no state.
 //! - **UNCERTAIN -> being made** while it is wanted, **-> being undone** when it is not. It is never forgotten (rule R1).
@@ -60,6 +61,7 @@
 //! | [`event`], [`command`] | the language the daemon and the machine speak |
 //! | `core` | the machine's parts and one step |
 //! | `apply` | what each event changes |
+//! | `attaching` | who attaches volumes |
 //! | `attach_limit` | how many volumes of a plugin may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what stands, or may |
@@ -67,6 +69,7 @@
 //! | `needs` | volumes that are made of other volumes of their pod |
 //! | `reconcile` | compares the two for one volume and starts what is due |
 //! | `start` | starts an operation: its key, its room in ACTUAL, its input |
+//! | `labels` | SELinux labels that exclude each other |
 //! | `outcome` | what the end of an operation changes |
 //! | `pending` | the operation table: keys and back-off |
 //! | `waiters` | callers that wait |
@@ -83,12 +86,14 @@
 mod actual;
 mod apply;
 mod attach_limit;
+mod attaching;
 mod census;
 pub mod command;
 pub mod config;
 mod core;
 mod desired;
 pub mod event;
+mod labels;
 mod needs;
 mod notices;
 mod outcome;
@@ -104,6 +109,7 @@ mod views;
 mod waiters;
 
 pub use self::core::Core;
+pub use attaching::Attaching;
 pub use census::{Census, ClaimedVolume, PluginCensus};
 pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};

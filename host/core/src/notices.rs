@@ -78,12 +78,14 @@ impl Core {
         why: &str,
         turn: &mut Turn,
     ) {
-        let limited = self.config.host_attaches
-            && self
-                .desired
-                .wanted(pod, volume)
-                .is_some_and(|wanted| self.attach_limit_reached(volume, wanted).is_some());
-        if limited {
+        let failed = self.desired.wanted(pod, volume).is_some_and(|wanted| {
+            if self.attaching.by_host(&wanted.volume.plugin) {
+                self.attach_limit_reached(volume, wanted).is_some()
+            } else {
+                self.attach_failures.contains_key(volume)
+            }
+        });
+        if failed {
             let message = format!("AttachVolume.Attach failed for volume \"{spec_name}\": {why}");
             self.publish(EventKind::Warning, "FailedAttachVolume", Some(pod), Some(volume), message, turn);
         }

@@ -59,7 +59,12 @@ impl Core {
             return false;
         }
         match self.wanted(pod, name) {
-            Some(wanted) => must_be_replaced(mount, wanted) || self.loses_what_it_needs(pod, mount),
+            Some(wanted) => {
+                let volume = self.actual.get(name);
+                must_be_replaced(mount, wanted)
+                    || self.loses_what_it_needs(pod, mount)
+                    || volume.is_some_and(|volume| self.shows_other_label(volume, pod, mount, wanted))
+            }
             None => self.draining || !self.is_kept(pod, mount),
         }
     }
@@ -81,7 +86,12 @@ impl Core {
         let turn_of = |uid: &PodUid| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
         let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
         if !self.mutated(Mutation::Unfair) {
-            users.sort_by_key(turn_of);
+            // Who has it of old may tell with which label, before others ask.
+            let label_is_open = |uid: &PodUid| {
+                let volume = self.actual.get(name).filter(|volume| volume.label_spec.is_none());
+                volume.is_some_and(|volume| !volume.mounts.contains_key(uid))
+            };
+            users.sort_by_key(|uid| (label_is_open(uid), turn_of(uid)));
         }
         for pod in users {
             self.advance(name, &pod, needed, turn);
@@ -115,7 +125,7 @@ impl Core {
                     }
                     Err(why) => {
                         hindrance = Some(why);
-                        no_place = self.config.host_attaches;
+                        no_place = self.attaching.by_host(&wanted.volume.plugin);
                         None
                     }
                 },
@@ -164,7 +174,7 @@ impl Core {
 
     /// The operation that brings the attachment, or why none is begun.
     fn attach_step(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Result<OperationKind, String> {
-        if self.config.host_attaches {
+        if self.attaching.by_host(&wanted.volume.plugin) {
             return match self.attach_limit_reached(name, wanted) {
                 Some(why) => Err(why),
                 None => Ok(OperationKind::Attach),
@@ -174,9 +184,10 @@ impl Core {
             return Err("waits until the node's status reports the volume as in use".to_owned());
         }
         match &self.node_attachments {
-            Some(attached) if !attached.contains_key(name) => {
-                Err("waits for the controller to attach the volume to this node".to_owned())
-            }
+            Some(attached) if !attached.contains_key(name) => Err(match self.attach_failures.get(name) {
+                Some(why) => format!("the controller could not attach the volume to this node: {why}"),
+                None => "waits for the controller to attach the volume to this node".to_owned(),
+            }),
             _ => Ok(OperationKind::VerifyControllerAttached),
         }
     }
@@ -197,6 +208,9 @@ impl Core {
             return Some(format!(
                 "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
             ));
+        }
+        if let Some(why) = self.label_hindrance(pod, wanted, volume) {
+            return Some(why);
         }
         if let Some(taken) = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name) {
             return Some(format!("volume {taken} still uses the folder {} of the pod", spec.name));
@@ -226,14 +240,15 @@ impl Core {
             return;
         };
         let in_use = !volume.mounts.is_empty() && !self.mutated(Mutation::DeviceBeforePod);
-        let wanted = !self.draining && self.desired.users(name).next().is_some();
+        let relabel = volume.device.may_be() && self.must_be_relabelled(name, volume);
+        let wanted = !self.draining && self.desired.users(name).next().is_some() && !relabel;
         if in_use || wanted || (volume.device_mountable && self.mutated(Mutation::LeaveDevice)) {
             return;
         }
         let (stage, kind) = if volume.device.may_be() && !self.mutated(Mutation::DetachBeforeDevice) {
             let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
             (volume.device, if block { OperationKind::UnmapDevice } else { OperationKind::UnmountDevice })
-        } else if self.config.host_attaches && volume.attach.may_be() {
+        } else if self.attaching.by_host(&volume.plugin) && volume.attach.may_be() {
             (volume.attach, OperationKind::Detach)
         } else {
             // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.

@@ -51,6 +51,7 @@ impl Core {
             plugin: desired.plugin.clone(),
             spec_name: desired.spec.name.clone(),
             spec: None,
+            label_spec: None,
             attachable: false,
             device_mountable: false,
             attach: Stage::ABSENT,
@@ -64,6 +65,9 @@ impl Core {
         volume.spec = Some(Arc::clone(&desired.spec));
         if !matches!(kind, OperationKind::Mount { .. } | OperationKind::Map { .. }) {
             return;
+        }
+        if !volume.device.may_be() || volume.label_spec.is_none() {
+            volume.label_spec = Some(Arc::clone(&desired.spec));
         }
         if let Some(mount) = volume.mounts.get_mut(pod) {
             // What changes from here on is not in this operation.

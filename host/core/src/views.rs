@@ -7,7 +7,7 @@ use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_model::{ContainerMount, Failure, FailureClass, RecursiveReadOnly, VolumeSpec};
 
-use crate::actual::Mount;
+use crate::actual::{Mount, Volume};
 use crate::core::Core;
 use crate::desired::{PodEntry, Told, Wanted};
 use crate::standing::outer_names;
@@ -102,6 +102,7 @@ impl Core {
             path,
             claim: claim_of(spec),
             read_only: spec.is_some_and(|spec| spec.read_only),
+            selinux_label: label_of(spec),
             since: wanted.map(|wanted| wanted.since).or_else(|| mount.map(|mount| mount.since)).unwrap_or_default(),
             ready_at: mount.and_then(|mount| mount.ready_at),
             failure: activity.failure(),
@@ -127,8 +128,10 @@ impl Core {
     /// Who attached the volume, and what it is attached as.
     fn attachment_view(&self, name: &UniqueVolumeName) -> (String, String) {
         let attached = self.actual.get(name).filter(|volume| volume.attachable && volume.attach.is_present());
-        let by = if self.config.host_attaches { "host" } else { "controller" };
-        attached.map(|volume| (by.to_owned(), volume.device_path.clone().unwrap_or_default())).unwrap_or_default()
+        let by = |plugin| if self.attaching.by_host(plugin) { "host" } else { "controller" };
+        attached
+            .map(|volume| (by(&volume.plugin).to_owned(), volume.device_path.clone().unwrap_or_default()))
+            .unwrap_or_default()
     }
 
     /// Volumes that no pod uses and that are still attached or staged, or may be.
@@ -148,6 +151,7 @@ impl Core {
                     plugin: volume.plugin.to_string(),
                     claim: claim_of(volume.spec.as_ref()),
                     read_only: volume.spec.as_ref().is_some_and(|spec| spec.read_only),
+                    selinux_label: label_of(volume.label_spec.as_ref()),
                     failure: failed.map(|failed| failed.failure.clone()),
                     retry_at: failed.filter(|_| !self.pending.is_taken(name, None)).map(|failed| failed.retry_at),
                     failures: failed.map_or(0, |failed| failed.failures),
@@ -240,9 +244,9 @@ impl Core {
         attached
     }
 
-    /// Whether the host attaches volumes itself; otherwise a controller does.
-    pub const fn host_attaches(&self) -> bool {
-        self.config.host_attaches
+    /// Whether the host attaches every volume itself, so that no controller has anything to say.
+    pub fn has_no_controller(&self) -> bool {
+        self.attaching.has_no_controller()
     }
 
     /// Whether the volume is attached to this node for certain, or needs no attachment and is in use.
@@ -252,9 +256,9 @@ impl Core {
 
     /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether it is attached.
     pub fn states_synced(&self) -> bool {
-        self.config.host_attaches
-            || self.node_attachments.is_some()
-            || !self.actual.volumes().any(|(_, volume)| volume.attachable && volume.attach.recovered)
+        let unknown =
+            |volume: &Volume| volume.attachable && volume.attach.recovered && !self.attaching.by_host(&volume.plugin);
+        self.node_attachments.is_some() || !self.actual.volumes().any(|(_, volume)| unknown(volume))
     }
 
     /// Every source of pods has been read completely once.
@@ -330,6 +334,10 @@ fn claim_of(spec: Option<&Arc<VolumeSpec>>) -> String {
     spec.and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.claim.clone()).unwrap_or_default()
 }
 
+fn label_of(spec: Option<&Arc<VolumeSpec>>) -> String {
+    spec.and_then(|spec| spec.selinux_label.clone()).unwrap_or_default()
+}
+
 fn empty_view(state: VolumeState) -> VolumeView {
     VolumeView {
         name: String::new(),
@@ -350,6 +358,7 @@ fn empty_view(state: VolumeState) -> VolumeView {
         usage: None,
         attached_by: String::new(),
         attached_as: String::new(),
+        selinux_label: String::new(),
         container_mounts: Vec::new(),
         made_of: Vec::new(),
     }

@@ -7,7 +7,7 @@
 //!
 //! Nothing is mounted or unmounted before recovery has seen what stands, and no recovered volume is unmounted before every source has spoken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use volhost_core::{Config, Core};
+use volhost_core::{Attaching, Config, Core};
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
@@ -27,6 +27,7 @@ use crate::csi::{self, CsiDrivers};
 use crate::drivers::DriverTable;
 use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
+use crate::engine::controller_reports::AttachmentMetadata;
 use crate::engine::executor::{Bounds, Executor, FromOperation};
 use crate::engine::layout;
 use crate::engine::operation::Workshop;
@@ -72,6 +73,8 @@ pub struct NodeOptions {
     pub grants: GrantPolicy,
     /// A controller attaches volumes, not the host.
     pub controller_attaches: bool,
+    /// The plugins whose volumes a controller attaches in any case.
+    pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
     /// How many volumes of a plugin may be attached at once.
@@ -173,10 +176,11 @@ impl Node {
         let (registered, mut ready) = mpsc::unbounded_channel();
         let drivers = Arc::new(CsiDrivers::new(options.plugin_registry.clone(), Arc::clone(&table), registered));
         let known = (objects.clone(), drivers.clone());
-        let (begun, options) = tokio::task::spawn_blocking(move || (begin(&options, known), options))
+        let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known), options))
             .await
             .map_err(|_| StartError::Ended)?;
-        let Begun { lock, inside, workshop, registry, recovery, memory, disk } = begun?;
+        let Begun { lock, inside, workshop, registry, recovery, memory, disk, label } = begun?;
+        options.identity = options.identity.with_selinux(label);
 
         let stop = CancellationToken::new();
         let (outcomes, operations) = mpsc::unbounded_channel();
@@ -240,8 +244,11 @@ impl Node {
         tokio::spawn(sizes::measure(Arc::downgrade(&workshop), outcomes.clone(), stop.clone()));
         let executor =
             Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), drivers, clock, options.bounds, outcomes);
+        let attaching =
+            Attaching::all_by_host(!options.controller_attaches).except(options.controller_attaches_for.clone());
         let world = World::new(
-            Core::new(Config::default().with_host_attaches(!options.controller_attaches)),
+            Core::new(Config::default().with_host_attaches(!options.controller_attaches))
+                .with_controllers_for(options.controller_attaches_for),
             clock,
             executor,
             workshop.clone(),
@@ -249,7 +256,7 @@ impl Node {
         );
         let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time);
         let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&table));
-        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects);
+        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
             .with_drivers(table);
         reload.push(engine.sweeping());
@@ -312,6 +319,8 @@ struct Begun {
     recovery: crate::engine::recovery::Recovery,
     memory: u64,
     disk: u64,
+    /// The SELinux label of containers' files, if the node has SELinux.
+    label: Option<String>,
 }
 
 /// All that blocks, up to the recovery.
@@ -323,6 +332,10 @@ fn begin(
     let root_error = |source| StartError::Root { root: options.root.clone(), source };
     std::fs::read_dir(&options.plugins)
         .map_err(|source| StartError::Plugins { folder: options.plugins.clone(), source })?;
+    let label = kernel.container_file_label().unwrap_or_else(|error| {
+        warn!(%error, "what SELinux labels containers have is not known; volumes are mounted without labels");
+        None
+    });
     let memory = kernel.total_memory().map_err(StartError::Memory)?;
     let (lock, root) = lock_and_prepare(options)?;
     let state = state_folder(kernel.as_ref(), &root)
@@ -347,10 +360,11 @@ fn begin(
         plugins: registry.clone(),
         standing: StandingMounts::default(),
         sizes: SizeWatch::default(),
+        attachment_metadata: AttachmentMetadata::default(),
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk })
+    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk, label })
 }
 
 /// The processors that this process may use, which are the node's.

@@ -76,6 +76,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         identity: NodeIdentity::new(config.node_name, config.node_labels),
         grants: config.grants,
         controller_attaches: config.controller_attaches,
+        controller_attaches_for: config.controller_attaches_for,
         attach_limits: config.attach_limits,
         verify_attached: config.verify_attached,
         cache: config.cache_dir,

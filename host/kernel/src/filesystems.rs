@@ -130,6 +130,9 @@ pub(crate) enum Family {
     Btrfs,
 }
 
+/// The option that gives everything in a file system one SELinux label.
+pub const LABEL_OPTION: &str = "context";
+
 /// Options that name another device, or that this crate sets itself.
 const NOT_FOR_CALLERS: [&str; 8] = ["source", "ro", "rw", "device", "logdev", "rtdev", "journal_dev", "journal_path"];
 

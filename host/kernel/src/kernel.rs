@@ -11,6 +11,7 @@ use crate::error::KernelError;
 use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
 use crate::image_files::ImageFiles;
+use crate::labels::Labels;
 use crate::last_resorts::LastResorts;
 use crate::loop_devices::LoopDevices;
 use crate::overlays::Overlays;
@@ -50,6 +51,7 @@ pub trait Kernel:
     + Usages
     + LastResorts
     + DriverMounts
+    + Labels
     + Send
     + Sync
     + Debug

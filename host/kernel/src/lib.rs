@@ -14,6 +14,7 @@
 //! | [`driver_mounts`] | programs that mount by themselves |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
+//! | [`labels`] | SELinux labels |
 //! | [`quotas`] | folders that cannot grow beyond a limit |
 //! | [`usage`] | how full a volume is |
 //! | [`types`] | entries, mounts, options: plain values |
@@ -42,6 +43,7 @@ pub mod filesystems;
 pub mod handle;
 pub mod image_files;
 pub mod kernel;
+pub mod labels;
 pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
@@ -65,6 +67,7 @@ pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use image_files::ImageFiles;
 pub use kernel::{Kernel, Result};
+pub use labels::Labels;
 pub use last_resorts::LastResorts;
 pub use linux::LinuxKernel;
 pub use loop_devices::LoopDevices;

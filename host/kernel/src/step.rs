@@ -72,6 +72,8 @@ pub enum Step {
     CloneHandle,
     /// Asking how much memory the machine has.
     ReadMemory,
+    /// Reading what the SELinux policy says of containers.
+    ReadPolicy,
     /// Opening a block device.
     OpenDevice,
     /// Asking a block device for its size, or whether it is read-only.
@@ -174,6 +176,7 @@ impl fmt::Display for Step {
             Self::CreateHostPath => "making host path",
             Self::CloneHandle => "duplicating the handle of",
             Self::ReadMemory => "reading the size of memory",
+            Self::ReadPolicy => "reading the SELinux policy",
             Self::OpenDevice => "opening block device",
             Self::InspectDevice => "asking block device",
             Self::CheckUse => "looking for users of block device",

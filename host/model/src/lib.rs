@@ -9,7 +9,9 @@
 //! | [`container_mount`] | how a container uses a volume |
 //! | [`pod_fields`] | fields of a pod as text, as `downwardAPI` shows them |
 //! | [`pod_resources`] | what a container asks for and may use, as text |
+//! | [`selinux`] | the SELinux label of a volume's files |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
+//! | [`mount_options`] | which mount options a PersistentVolume may ask for |
 //! | [`failure`] | what a failed operation says of the state it leaves |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
 //! | [`quantity`] | Kubernetes quantities as bytes |
@@ -18,12 +20,14 @@
 pub mod container_mount;
 pub mod failure;
 mod huge_pages;
+pub mod mount_options;
 pub mod names;
 pub mod needed_volume;
 pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;
 pub mod quantity;
+pub mod selinux;
 pub mod spec;
 pub mod view;
 

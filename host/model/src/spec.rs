@@ -28,6 +28,9 @@ pub struct VolumeSpec {
     pub fields: Map<String, Value>,
     /// The pod's claim says read-only, or the source does.
     pub read_only: bool,
+    /// The SELinux label that it is mounted with, if it is mounted with one.
+    #[serde(default)]
+    pub selinux_label: Option<String>,
     /// The PersistentVolume, if the volume comes from one.
     pub persistent_volume: Option<PersistentVolume>,
 }
@@ -250,6 +253,7 @@ mod tests {
             source: "x".into(),
             fields: fields.as_object().unwrap().clone(),
             read_only: false,
+            selinux_label: None,
             persistent_volume: None,
         };
         assert_eq!(spec.parameter("a.b.1").as_deref(), Some("two"));

@@ -102,6 +102,9 @@ pub struct VolumeView {
     /// What it is attached as, a device's path mostly; empty when that is not known.
     #[serde(default)]
     pub attached_as: String,
+    /// The SELinux label that it is mounted with; empty when it has none.
+    #[serde(default)]
+    pub selinux_label: String,
     /// How the pod's containers use it, container by container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_mounts: Vec<ContainerMountView>,

@@ -120,6 +120,7 @@ impl Plugin {
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, device_mounter, "device-mounter");
+        sandbox.state().selinux_label.clone_from(&spec.selinux_label);
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let attachment = put_attachment(&mut sandbox, FUNCTION, attached)?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;

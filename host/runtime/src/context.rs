@@ -167,6 +167,8 @@ pub trait Sharers: Send + Sync + Debug {
 pub struct Attachment {
     /// What the plugin answered when it attached the volume, or what the controller reported that did.
     pub attached_as: String,
+    /// What the controller's report says of it beside that.
+    pub metadata: BTreeMap<String, String>,
     /// Its device, once it was found.
     pub device: Option<Arc<BlockDevice>>,
 }

@@ -94,6 +94,8 @@ pub struct Identified {
     pub device_mountable: Option<bool>,
     /// The pod's other volumes that it is made of, by their names in the pod.
     pub needs: Vec<String>,
+    /// Whether it can be mounted with an SELinux label.
+    pub selinux_mount: bool,
 }
 
 /// What came of setting a volume up, besides that it stands.
@@ -143,12 +145,12 @@ impl Plugin {
             plugin.call_identify(store, Resource::new_borrow(volume.rep()), Resource::new_borrow(form.rep()))
         })?;
         answer.map_err(PluginError::from)?;
-        let Identity { name, attachable, device_mountable, needs } =
+        let Identity { name, attachable, device_mountable, needs, selinux_mount } =
             state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
-        Ok(Identified { name, attachable, device_mountable, needs })
+        Ok(Identified { name, attachable, device_mountable, needs, selinux_mount })
     }
 
     /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.

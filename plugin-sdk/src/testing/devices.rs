@@ -96,6 +96,7 @@ impl BlockDevice {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestAttachment {
     attached_as: String,
+    metadata: BTreeMap<String, String>,
     device_path: Option<String>,
 }
 
@@ -103,7 +104,14 @@ impl TestAttachment {
     /// Attached as this, before its device was found.
     #[must_use]
     pub fn new(attached_as: &str) -> Self {
-        Self { attached_as: attached_as.to_owned(), device_path: None }
+        Self { attached_as: attached_as.to_owned(), ..Self::default() }
+    }
+
+    /// A controller attached it, and said this of it.
+    #[must_use]
+    pub fn said(mut self, key: &str, value: &str) -> Self {
+        self.metadata.insert(key.to_owned(), value.to_owned());
+        self
     }
 
     /// Its device was found at this path.
@@ -128,6 +136,10 @@ pub(crate) struct Attachment {
 impl Attachment {
     pub(crate) fn attached_as(&self) -> String {
         self.known.attached_as.clone()
+    }
+
+    pub(crate) fn metadata(&self) -> Vec<(String, String)> {
+        self.known.metadata.clone().into_iter().collect()
     }
 
     pub(crate) fn device_path(&self) -> Option<String> {

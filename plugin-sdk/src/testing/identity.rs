@@ -65,6 +65,8 @@ pub struct TestIdentity {
     pub device_mountable: Option<bool>,
     /// The pod's other volumes that it is made of, in the order it said them.
     pub needs: Vec<String>,
+    /// Whether it can be mounted with an SELinux label.
+    pub selinux_mount: bool,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +87,10 @@ impl Identity {
 
     pub(crate) fn needs_volume(&self, name: &str) {
         self.0.borrow_mut().needs.push(name.to_owned());
+    }
+
+    pub(crate) fn selinux_mount(&self, selinux_mount: bool) {
+        self.0.borrow_mut().selinux_mount = selinux_mount;
     }
 
     pub(crate) fn into_inner(self) -> TestIdentity {

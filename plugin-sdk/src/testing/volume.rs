@@ -26,6 +26,7 @@ pub(crate) struct Volume {
     capacity: Option<u64>,
     access_modes: Vec<String>,
     mount_options: Vec<String>,
+    selinux_label: Option<String>,
     annotations: BTreeMap<String, String>,
 }
 
@@ -108,6 +109,13 @@ impl TestVolume {
         self
     }
 
+    /// Gives the volume an SELinux label.
+    #[must_use]
+    pub fn selinux_label(mut self, label: &str) -> Self {
+        self.0.selinux_label = Some(label.to_owned());
+        self
+    }
+
     /// Annotates the PersistentVolume.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
@@ -175,6 +183,10 @@ impl Volume {
 
     pub(crate) fn mount_options(&self) -> Vec<String> {
         self.mount_options.clone()
+    }
+
+    pub(crate) fn selinux_label(&self) -> Option<String> {
+        self.selinux_label.clone()
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<String> {

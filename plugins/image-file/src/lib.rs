@@ -31,6 +31,7 @@ impl VolumePlugin for ImageFile {
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         let source = Source::read(volume)?;
         id.name(&format!("{}:{}", source.fs_type, source.image));
+        id.selinux_mount(true);
         Ok(())
     }
 

@@ -26,6 +26,7 @@ impl VolumePlugin for Loop {
     /// The volume's name is the image's path: two PersistentVolumes of one image are one volume.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         id.name(&Source::read(volume)?.image);
+        id.selinux_mount(true);
         Ok(())
     }
 

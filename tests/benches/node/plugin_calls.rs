@@ -39,7 +39,14 @@ fn spec(calls: usize) -> Arc<VolumeSpec> {
         fields.insert("calls".to_owned(), calls.into());
     }
     let name = SpecName::new("bench").expect("a name");
-    Arc::new(VolumeSpec { name, source: "wellBehaved".to_owned(), fields, read_only: false, persistent_volume: None })
+    Arc::new(VolumeSpec {
+        name,
+        source: "wellBehaved".to_owned(),
+        fields,
+        read_only: false,
+        selinux_label: None,
+        persistent_volume: None,
+    })
 }
 
 fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {

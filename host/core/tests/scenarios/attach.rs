@@ -1,8 +1,8 @@
 //! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may use.
 
-use volhost_core::{Config, DesiredVolume, Event, OperationReport};
-use volhost_model::FailureClass;
+use volhost_core::{Config, Core, DesiredVolume, Event, OperationReport};
 use volhost_model::view::VolumeState;
+use volhost_model::{FailureClass, PluginName};
 
 use crate::kit::*;
 
@@ -247,4 +247,55 @@ fn a_look_that_an_operation_has_overtaken_says_nothing() {
     world.done("volume_attach disk");
     world.step(Event::NotAttached(vec![name.clone()]));
     assert!(world.core.volume_is_attached(&name), "its mount is running");
+}
+
+#[test]
+fn what_a_controller_could_not_attach_is_told_with_its_words_and_mounted_once_it_could() {
+    let mut world = World::with(Config::default());
+    let name = shared("disk").unique_name;
+    world.step(Event::AttachFailures(vec![(name.clone(), "no such disk".into())]));
+    world.step(Event::ReportedInUse(vec![name.clone()]));
+    world.step(Event::NodeAttachments(vec![]));
+    assert!(world.desire("a", vec![shared("disk")]).is_empty());
+    assert_eq!(world.reasons(), ["FailedAttachVolume"]);
+    assert!(world.notices[0].message.contains("no such disk"), "{}", world.notices[0].message);
+    world.step(Event::AttachFailures(vec![(name.clone(), "no such disk".into())]));
+    assert_eq!(world.notices.len(), 1, "said once");
+    world.step(Event::AttachFailures(vec![(name.clone(), "still none".into())]));
+    assert_eq!(world.notices.len(), 2, "another cause is said");
+    world.step(Event::AttachFailures(vec![]));
+    assert_eq!(
+        world.step(Event::NodeAttachments(vec![(name, "/dev/y".into())])),
+        ["verify_controller_attached_volume disk"]
+    );
+    world.settle();
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+}
+
+#[test]
+fn of_two_plugins_one_may_have_a_controller_and_the_other_not() {
+    let theirs = DesiredVolume { plugin: PluginName::new("test.example/theirs").unwrap(), ..shared("theirs") };
+    let mut world = World::new();
+    world.core = Core::new(Config::default().with_host_attaches(true)).with_controllers_for([theirs.plugin.clone()]);
+    let name = theirs.unique_name.clone();
+    world.step(Event::NodeAttachments(vec![]));
+    assert_eq!(world.desire("a", vec![shared("ours"), theirs]), ["volume_attach ours"]);
+    world.settle();
+    world.step(Event::ReportedInUse(vec![name.clone()]));
+    let report = Event::NodeAttachments(vec![(name, "/dev/y".into())]);
+    assert_eq!(world.step(report), ["verify_controller_attached_volume theirs"]);
+    world.settle();
+    assert_eq!(world.view("a", "ours").attached_by, "host");
+    assert_eq!(world.view("a", "theirs").attached_by, "controller");
+    world.step(Event::NodeAttachments(vec![]));
+    assert!(
+        world.core.volume_is_attached(&shared("ours").unique_name),
+        "a report says nothing of what the host attached"
+    );
+    world.gone("a");
+    let mut detached = vec![];
+    while let Some(operation) = world.running.first().map(shown) {
+        detached.extend(world.done(&operation).into_iter().filter(|started| started.contains("detach")));
+    }
+    assert_eq!(detached, ["volume_detach ours"], "the controller detaches what it attached");
 }

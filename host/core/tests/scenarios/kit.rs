@@ -179,6 +179,7 @@ pub fn pod(name: &str, used_volumes: Vec<OuterName>) -> Arc<Pod> {
 
 fn spec(name: &str, persistent: bool) -> VolumeSpec {
     VolumeSpec {
+        selinux_label: None,
         name: SpecName::new(name).unwrap(),
         source: "test".into(),
         fields: Default::default(),

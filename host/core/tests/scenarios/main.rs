@@ -11,6 +11,7 @@
 //! | expansion in use, file system and device | `operations`, `block`, `matrix` |
 //! | the executor's matrix: what runs beside what | `matrix` |
 //! | pending operations: keys, back-off, other names, pending first | `operations`, `matrix` |
+//! | SELinux: several pods, one volume | `labels` |
 //! | what none of them covers: mounts that somebody else takes away, volumes made of volumes | `vanished`, `needs` |
 //!
 //! The same with real plugins, mounts and devices, each row of the uncertain states at every function of the contract:
@@ -32,7 +33,7 @@
 //! | recovered volume is unmounted after a failed set-up | `recovery::what_recovery_found_and_could_not_be_set_up_again_is_unmounted_when_unwanted` | `restart.rs` |
 //! | orphans only when nobody wants them | `recovery::nothing_recovered_is_taken_away_before_every_source_has_spoken` | `storage/orphans.rs` |
 //!
-//! Resolving claims, mode mismatches, SELinux labels and the recovery of an expansion are decided outside the machine, and tested there.
+//! Resolving claims, mode mismatches, the SELinux label of one pod and the recovery of an expansion are decided outside the machine, and tested there.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -47,6 +48,7 @@ mod attach;
 mod block;
 mod census;
 mod kit;
+mod labels;
 mod matrix;
 mod needs;
 mod operations;

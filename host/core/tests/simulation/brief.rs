@@ -34,6 +34,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
             if found.spec.is_some() { "recorded" } else { "without a record" }
         ),
         Event::RecoveredDevice(found) => format!("found {} staged or attached", found.unique_name),
+        Event::AttachFailures(list) => format!("the controller could not attach {} volumes", list.len()),
         Event::NodeAttachments(list) => {
             let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
             format!("the controller reports attached: [{}]", names.join(" "))

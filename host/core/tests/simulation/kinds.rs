@@ -201,6 +201,7 @@ fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {
         gid: None,
     });
     Arc::new(VolumeSpec {
+        selinux_label: None,
         name: SpecName::new(kind.name).unwrap(),
         source: format!("sim{variant}"),
         fields: serde_json::Map::new(),

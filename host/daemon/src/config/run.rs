@@ -1,6 +1,6 @@
 //! The options as the daemon uses them, with defaults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -95,6 +95,8 @@ pub struct RunConfig {
     pub max_operations: NonZeroUsize,
     /// A controller attaches volumes, not the host.
     pub controller_attaches: bool,
+    /// The plugins whose volumes a controller attaches in any case.
+    pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
     /// How many volumes of a plugin may be attached at once.
@@ -148,6 +150,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
         max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
         controller_attaches: given.controller_attaches.unwrap_or_default(),
+        controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
         attach_limits: given.attach_limits.unwrap_or_default(),
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,

@@ -1,6 +1,6 @@
 //! The options as they are given, before defaults: one layer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -85,6 +85,9 @@ pub struct Settings {
     /// How often plugins are asked whether the volumes they attached still are, as 1m or 10s [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub verify_attached: Option<HumanDuration>,
+    /// Plugins whose volumes a controller attaches, whoever attaches the others'; in the file only.
+    #[arg(skip)]
+    pub controller_attaches_for: Option<BTreeSet<PluginName>>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -119,6 +122,7 @@ impl Settings {
             token_max_lifetime: self.token_max_lifetime.or(below.token_max_lifetime),
             ready_file: self.ready_file.or(below.ready_file),
             controller_attaches: self.controller_attaches.or(below.controller_attaches),
+            controller_attaches_for: self.controller_attaches_for.or(below.controller_attaches_for),
             verify_attached: self.verify_attached.or(below.verify_attached),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),

@@ -169,12 +169,12 @@ impl Engine {
     fn mark_reported_in_use(&mut self, volumes: Vec<String>) -> Result<(), RequestError> {
         let names: Result<Vec<_>, _> = volumes.into_iter().map(UniqueVolumeName::new).collect();
         let names = names.map_err(|error| RequestError::Invalid(error.to_string()))?;
-        self.world.feed(Event::ReportedInUse(names));
+        self.in_use_set(names);
         Ok(())
     }
 
     fn set_node_attachments(&mut self, attachments: Vec<(String, String)>) -> Result<(), RequestError> {
-        if self.world.core.host_attaches() {
+        if self.world.core.has_no_controller() {
             return Err(RequestError::Precondition(
                 "this node attaches its volumes itself; a controller's reports are for a node that runs with --controller-attaches".to_owned(),
             ));
@@ -182,7 +182,7 @@ impl Engine {
         let named = |(volume, path)| UniqueVolumeName::new(volume).map(|name| (name, path));
         let attachments: Result<Vec<_>, _> = attachments.into_iter().map(named).collect();
         let attachments = attachments.map_err(|error| RequestError::Invalid(error.to_string()))?;
-        self.world.feed(Event::NodeAttachments(attachments));
+        self.attachments_set(attachments);
         Ok(())
     }
 

@@ -135,7 +135,8 @@ impl Workshop {
                 "nothing says as what the volume is attached; it is attached again",
             ));
         };
-        let mut attached = Attachment { attached_as, device: None };
+        let metadata = self.attachment_metadata.of(&operation.volume);
+        let mut attached = Attachment { attached_as, metadata, device: None };
         if plugin.exports(Capability::Attacher) {
             let outcome = plugin.wait_for_attach(call, spec, &attached);
             self.note_conduct(operation, call, outcome.as_ref().err());

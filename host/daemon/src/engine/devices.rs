@@ -33,6 +33,7 @@ impl Workshop {
         let Some(spec) = &operation.spec else { return Ok(()) };
         self.note_device(operation, plugin, |record| {
             record.device_mountable = true;
+            record.spec.selinux_label.clone_from(&spec.selinux_label);
             record.attachable |= operation.attachable;
         });
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);

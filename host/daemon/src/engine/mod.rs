@@ -12,6 +12,7 @@
 //! | [`serve`] | the task: one thing after another |
 //! | [`world`] | the state machine and what surrounds it |
 //! | [`sources`] | objects to desired pods |
+//! | [`controller_reports`] | what controllers say of attachments |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
 //! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion`, `sharers` | what each operation does |
 //! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
@@ -24,6 +25,7 @@ mod answers;
 mod attaching;
 mod block;
 pub mod clock;
+pub mod controller_reports;
 pub mod device_records;
 mod devices;
 pub mod event_log;

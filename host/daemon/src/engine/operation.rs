@@ -17,6 +17,7 @@ use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{CallContext, CallError, Place, Plugin};
 
+use super::controller_reports::AttachmentMetadata;
 use super::layout;
 use super::records::Records;
 use super::sizes::SizeWatch;
@@ -38,6 +39,8 @@ pub struct Workshop {
     pub standing: StandingMounts,
     /// The volumes whose size is watched.
     pub sizes: SizeWatch,
+    /// What controllers said of attached volumes.
+    pub attachment_metadata: AttachmentMetadata,
 }
 
 /// What an operation learns on its way, whatever its result.

@@ -11,6 +11,7 @@ use volhost_core::Event;
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 
+use super::controller_reports::ControllerReports;
 use super::executor::FromOperation;
 use super::recovery::Recovery;
 use super::requests::{PodSelector, Request};
@@ -51,6 +52,7 @@ pub struct Engine {
     pub(super) expected: Vec<Expected>,
     pub(super) sweep: Sweep,
     pub(super) drivers: Option<Arc<DriverTable>>,
+    pub(super) reports: ControllerReports,
     synced: bool,
     /// How often plugins are asked which volumes are attached, and when next.
     verify_every: Duration,
@@ -93,6 +95,7 @@ impl Engine {
             expected: Vec::new(),
             sweep: Sweep::default(),
             drivers: None,
+            reports: ControllerReports::default(),
             synced: false,
             verify_every,
             verify_at: Instant::now() + verify_every,
@@ -259,6 +262,9 @@ impl Engine {
     pub(super) fn carry_out(&mut self, effects: Effects) {
         for (kind, reason, object, message) in effects.notices {
             self.world.tell(kind, reason, &object, &message);
+        }
+        if let Some(report) = effects.attachments {
+            self.attachments_reported(report);
         }
         for uid in effects.gone {
             self.world.feed(Event::PodGone { uid });

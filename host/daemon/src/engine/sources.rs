@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
-use volhost_core::DesiredPod;
+use volhost_core::{Attaching, DesiredPod};
 use volhost_kernel::{Directory, Durability, ErrorKind, KernelError};
-use volhost_model::names::PodUid;
+use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 
 use super::manifest_text::{Manifest, Objects, REQUEST};
@@ -21,7 +21,8 @@ use super::requests::{AddedPod, RequestError};
 use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
 use crate::objects::SharedObjects;
 use crate::plugins::PluginRegistry;
-use crate::populate::{NodeIdentity, PodStanding, resolve, standing};
+use crate::populate::attachments::{AttachmentReport, attachments_of};
+use crate::populate::{NodeIdentity, PodStanding, asks_for_labels, resolve, standing};
 
 /// The folder of objects that were added by request, below the state folder.
 pub(super) const FOLDER: &str = "objects";
@@ -37,6 +38,8 @@ pub struct Effects {
     pub desired: Vec<DesiredPod>,
     /// Pods whose volumes' content may have changed.
     pub source_changed: Vec<PodUid>,
+    /// What VolumeAttachments say now, if that may have changed.
+    pub attachments: Option<AttachmentReport>,
     /// What users are told: kind, reason, object, message.
     pub notices: Vec<(EventKind, &'static str, String, String)>,
 }
@@ -50,6 +53,12 @@ pub struct Sources {
     node: NodeIdentity,
     catalog: Arc<PluginRegistry>,
     workshop: Arc<Workshop>,
+    /// Every manifest was read once.
+    complete: bool,
+    /// Who attaches volumes.
+    attaching: Attaching,
+    /// It was told that labels are asked for, and that this node has none.
+    told_of_labels: bool,
     /// Pods that were told to be another node's, so that it is said once.
     elsewhere: BTreeSet<ObjectKey>,
 }
@@ -61,8 +70,10 @@ impl Sources {
         catalog: Arc<PluginRegistry>,
         node: NodeIdentity,
         shared: Arc<SharedObjects>,
+        attaching: Attaching,
     ) -> Self {
-        Self { store: ObjectStore::new(), shared, node, catalog, workshop, elsewhere: BTreeSet::new() }
+        let (store, elsewhere) = (ObjectStore::new(), BTreeSet::new());
+        Self { store, shared, node, catalog, workshop, complete: false, attaching, told_of_labels: false, elsewhere }
     }
 
     /// Takes note that no source will say more than it has: what is not known does not exist.
@@ -93,6 +104,10 @@ impl Sources {
         let mut applied = self.store.apply(Source::Manifest, changes.upserted, removed);
         for key in &touched {
             self.shared.keep(key, self.store.get(key).map(Arc::as_ref));
+        }
+        if changes.complete && !self.complete {
+            self.complete = true;
+            applied.attachments_changed = true;
         }
         if self.shared.set_complete(changes.complete) {
             // What was missing until now, and could have been in a file that nobody could read, is known to be missing.
@@ -202,11 +217,17 @@ impl Sources {
     /// Every pod as it is wanted now: which plugin serves what may have changed.
     pub fn resolve_all(&mut self) -> Effects {
         let pods = self.store.pods().map(|(key, _)| key.clone()).collect();
-        self.effects(Applied { resolve: pods, ..Applied::default() })
+        self.effects(Applied { resolve: pods, attachments_changed: true, ..Applied::default() })
     }
 
     fn effects(&mut self, applied: Applied) -> Effects {
         let mut effects = Effects { gone: applied.gone, ..Effects::default() };
+        // A VolumeAttachment that is in no file yet could be in one that nobody has read (rule R2).
+        if applied.attachments_changed && self.complete {
+            let host_attaches = |plugin: &PluginName| self.attaching.by_host(plugin);
+            let catalog = self.catalog.as_ref();
+            effects.attachments = Some(attachments_of(&self.node.name, &self.store, catalog, host_attaches));
+        }
         for uid in &effects.gone {
             self.shared.forget_pod(uid);
         }
@@ -215,6 +236,12 @@ impl Sources {
             match standing(pod, &self.node) {
                 PodStanding::Runs => {
                     self.elsewhere.remove(&key);
+                    if self.node.container_file_label.is_none() && !self.told_of_labels && asks_for_labels(pod) {
+                        self.told_of_labels = true;
+                        let message = "its containers have seLinuxOptions, and this node's kernel has no SELinux: volumes are mounted without labels; this is said once".to_owned();
+                        let object = format!("pod {}", key.full_name());
+                        effects.notices.push((EventKind::Normal, "NoSELinux", object, message));
+                    }
                     effects.desired.push(resolve(pod, &self.store, self.catalog.as_ref(), &self.node));
                 }
                 PodStanding::Finished => effects.gone.push(pod.pod.uid.clone()),

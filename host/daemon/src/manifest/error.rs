@@ -5,7 +5,9 @@ use std::io;
 
 use thiserror::Error;
 use volhost_model::NameError;
+use volhost_model::mount_options::MountOptionError;
 use volhost_model::quantity::QuantityError;
+use volhost_model::selinux::LabelError;
 
 /// Why a manifest file, or one object of it, was refused.
 #[derive(Debug, Error)]
@@ -105,6 +107,10 @@ pub(super) enum FieldProblem {
     Name(#[from] NameError),
     #[error(transparent)]
     Quantity(#[from] QuantityError),
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    #[error(transparent)]
+    MountOption(#[from] MountOptionError),
     #[error("{value} is out of range; 0 to {limit} is allowed")]
     OutOfRange { value: i64, limit: u32 },
     #[error("{0}")]

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::claim::ClaimObject;
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
+use super::volume_attachment::VolumeAttachmentObject;
 
 /// The kinds of object that volhost uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,8 @@ pub enum Kind {
     ClusterTrustBundle,
     /// `CSIDriver`
     CsiDriver,
+    /// `VolumeAttachment`
+    VolumeAttachment,
 }
 
 impl Kind {
@@ -45,6 +48,7 @@ impl Kind {
             "ServiceAccount" => Self::ServiceAccount,
             "ClusterTrustBundle" => Self::ClusterTrustBundle,
             "CSIDriver" => Self::CsiDriver,
+            "VolumeAttachment" => Self::VolumeAttachment,
             _ => return None,
         })
     }
@@ -60,6 +64,7 @@ impl Kind {
             Self::ServiceAccount => "ServiceAccount",
             Self::ClusterTrustBundle => "ClusterTrustBundle",
             Self::CsiDriver => "CSIDriver",
+            Self::VolumeAttachment => "VolumeAttachment",
         }
     }
 
@@ -68,13 +73,17 @@ impl Kind {
         match self {
             Self::ClusterTrustBundle => "certificates.k8s.io/v1beta1",
             Self::CsiDriver => "storage.k8s.io/v1",
+            Self::VolumeAttachment => "storage.k8s.io/v1",
             _ => "v1",
         }
     }
 
     /// Whether objects of it live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver)
+        !matches!(
+            self,
+            Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver | Self::VolumeAttachment
+        )
     }
 }
 
@@ -167,6 +176,8 @@ pub enum Content {
     ClusterTrustBundle(Arc<ClusterTrustBundle>),
     /// How a CSI driver wants its volumes treated.
     CsiDriver(Arc<CSIDriver>),
+    /// What a controller attaches.
+    VolumeAttachment(Arc<VolumeAttachmentObject>),
 }
 
 impl fmt::Debug for Content {
@@ -180,6 +191,7 @@ impl fmt::Debug for Content {
             Self::ServiceAccount(account) => account.fmt(f),
             Self::ClusterTrustBundle(bundle) => bundle.fmt(f),
             Self::CsiDriver(driver) => driver.fmt(f),
+            Self::VolumeAttachment(attachment) => attachment.fmt(f),
         }
     }
 }

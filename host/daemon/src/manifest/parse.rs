@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1 as k8s;
-use k8s_openapi::api::storage::v1::CSIDriver;
+use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use super::error::{FieldError, ManifestError};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::unknown_fields;
-use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod};
+use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, volume_attachment};
 use crate::objects::check_trust_bundle;
 
 /// The namespace of an object that names none.
@@ -196,6 +196,13 @@ impl Reader {
                 csi_driver::check(&typed.spec)?;
                 (Content::CsiDriver(Arc::new(typed)), identity, unknown)
             }
+            Kind::VolumeAttachment => {
+                let typed: VolumeAttachment = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed);
+                let checked = volume_attachment::check(typed, identity.key.name.clone())?;
+                (Content::VolumeAttachment(Arc::new(checked)), identity, unknown)
+            }
         };
         let origin = Origin { file: Arc::clone(&self.file), line: node.line };
         let Identity { key, uid, given } = identity;
@@ -214,6 +221,7 @@ fn misspelt(name: &str) -> Option<Kind> {
         Kind::ServiceAccount,
         Kind::ClusterTrustBundle,
         Kind::CsiDriver,
+        Kind::VolumeAttachment,
     ];
     kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
 }
@@ -243,6 +251,7 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
         Kind::ServiceAccount => "ServiceAccount name",
         Kind::ClusterTrustBundle => "ClusterTrustBundle name",
         Kind::CsiDriver => "CSIDriver name",
+        Kind::VolumeAttachment => "VolumeAttachment name",
     };
     check_dns_subdomain(what, &name).map_err(|e| FieldError::new("metadata.name", e))?;
     let namespace = metadata

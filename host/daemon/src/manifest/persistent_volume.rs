@@ -15,6 +15,9 @@ use super::parse::shorten;
 /// Annotation for a supplemental group of every pod that uses the volume.
 const GID_ANNOTATION: &str = "pv.beta.kubernetes.io/gid";
 
+/// Annotation for mount options, older than `spec.mountOptions`, which it takes the place of.
+const MOUNT_OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+
 /// The fields of `spec` that are not the volume's source.
 const SPEC_FIELDS: [&str; 8] = [
     "accessModes",
@@ -46,7 +49,7 @@ pub struct PersistentVolumeObject {
     pub capacity: Option<u64>,
     /// `spec.accessModes`.
     pub access_modes: Vec<String>,
-    /// `spec.mountOptions`.
+    /// `spec.mountOptions`, or those of the older annotation; each by itself, and none that a volume may not ask for.
     pub mount_options: Vec<String>,
     /// `spec.volumeMode`.
     pub volume_mode: VolumeMode,
@@ -94,6 +97,8 @@ pub(super) fn check(
         .as_ref()
         .and_then(|annotations| annotations.get(GID_ANNOTATION))
         .and_then(|gid| gid.parse().ok());
+    let by_annotation = metadata.annotations.as_ref().and_then(|all| all.get(MOUNT_OPTIONS_ANNOTATION));
+    let mount_options = mount_options(by_annotation, &spec.mount_options.unwrap_or_default())?;
     let mut annotations = metadata.annotations.unwrap_or_default();
     annotations.retain(|key, _| key.starts_with(ANNOTATION_PREFIX));
     let phase = status.and_then(|status| status.phase).unwrap_or_default();
@@ -105,7 +110,7 @@ pub(super) fn check(
         source: raw_spec,
         capacity: storage(spec.capacity.as_ref(), "spec.capacity.storage")?,
         access_modes: access_modes(spec.access_modes.unwrap_or_default(), "spec.accessModes")?,
-        mount_options: spec.mount_options.unwrap_or_default(),
+        mount_options,
         volume_mode: volume_mode(spec.volume_mode.as_deref())?,
         node_affinity: spec.node_affinity.and_then(|affinity| affinity.required).map(node_affinity),
         storage_class: spec.storage_class_name.unwrap_or_default(),
@@ -148,6 +153,16 @@ pub(super) fn volume_mode(mode: Option<&str>) -> Result<VolumeMode, FieldError> 
             "spec.volumeMode",
             format!("{:?} is no volume mode; there are Filesystem and Block", shorten(other)),
         )),
+    }
+}
+
+/// The annotation counts where there is one, as with the kubelet.
+fn mount_options(annotation: Option<&String>, of_spec: &[String]) -> Result<Vec<String>, FieldError> {
+    let split = volhost_model::mount_options::split;
+    match annotation.filter(|text| !text.is_empty()) {
+        Some(text) => split(std::slice::from_ref(text))
+            .map_err(|(_, why)| FieldError::new(format!("metadata.annotations.{MOUNT_OPTIONS_ANNOTATION}"), why)),
+        None => split(of_spec).map_err(|(index, why)| FieldError::new(format!("spec.mountOptions[{index}]"), why)),
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
+use volhost_model::selinux::SelinuxChangePolicy;
 use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 
 use super::environment::Environment;
 use super::error::{FieldError, FieldProblem};
 use super::volume_uses::{VolumeUse, used_volumes, uses};
-use super::{nested_mounts, pod_resources};
+use super::{nested_mounts, pod_resources, selinux};
 
 /// Linux keeps the highest 32-bit id for "no change".
 const MAX_ID: u32 = u32::MAX - 1;
@@ -30,6 +31,8 @@ pub struct PodObject {
     pub uses: Vec<VolumeUse>,
     /// The environments of the containers that have a `subPathExpr`, by the container's name.
     pub environments: BTreeMap<String, Environment>,
+    /// `spec.securityContext.seLinuxChangePolicy`.
+    pub selinux_change_policy: Option<SelinuxChangePolicy>,
     /// `spec.nodeName`; empty when the pod names none.
     pub node_name: String,
     /// `status.phase`; empty when the manifest has none.
@@ -79,6 +82,7 @@ pub(super) fn check(
     let security = spec.security_context.clone().unwrap_or_default();
     let fs_group = security.fs_group.map(|id| group_id("spec.securityContext.fsGroup", id)).transpose()?;
     let fs_group_change_policy = change_policy(security.fs_group_change_policy.as_deref())?;
+    let selinux_change_policy = selinux::change_policy(security.se_linux_change_policy.as_deref())?;
     let supplemental_groups = security.supplemental_groups.unwrap_or_default();
     for (index, id) in supplemental_groups.iter().enumerate() {
         group_id(&format!("spec.securityContext.supplementalGroups[{index}]"), *id)?;
@@ -108,6 +112,7 @@ pub(super) fn check(
         volumes,
         uses,
         environments,
+        selinux_change_policy,
         node_name: spec.node_name.unwrap_or_default(),
         containers_ended: status.as_ref().is_some_and(containers_ended),
         phase: status.and_then(|status| status.phase).unwrap_or_default(),

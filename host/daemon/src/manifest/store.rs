@@ -11,6 +11,7 @@ use super::object::{Content, Kind, Object, ObjectKey};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::{PodObject, PodVolume};
 use super::references;
+use super::volume_attachment::VolumeAttachmentObject;
 
 /// Where objects come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Applied {
     pub resolve: BTreeSet<ObjectKey>,
     /// Pods whose volumes' content may have changed: their config maps, secrets or own fields did.
     pub source_changed: BTreeSet<ObjectKey>,
+    /// What a controller says of attachments may mean something else now.
+    pub attachments_changed: bool,
     /// Objects that were not taken. Those of the manifest folder wait until the name or uid is free.
     pub conflicts: Vec<Conflict>,
 }
@@ -110,6 +113,24 @@ impl ObjectStore {
     /// Every pod, by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<PodObject>)> {
         self.entries.iter().filter_map(|(key, entry)| entry.object.pod().map(|pod| (key, pod)))
+    }
+
+    /// Every VolumeAttachment, by name.
+    pub fn volume_attachments(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<VolumeAttachmentObject>)> {
+        let first = ObjectKey::new(Kind::VolumeAttachment, "", "");
+        let of_kind = self.entries.range(first..).take_while(|(key, _)| key.kind == Kind::VolumeAttachment);
+        of_kind.filter_map(|(key, entry)| match &entry.object.content {
+            Content::VolumeAttachment(attachment) => Some((key, attachment)),
+            _ => None,
+        })
+    }
+
+    /// The PersistentVolume of this name, and the claim that is bound to it.
+    pub fn persistent_volume(&self, name: &str) -> Option<(&Arc<PersistentVolumeObject>, Option<ObjectKey>)> {
+        match &self.get(&ObjectKey::persistent_volume(name))?.content {
+            Content::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(name).cloned())),
+            _ => None,
+        }
     }
 
     /// The claim's PersistentVolume.
@@ -270,13 +291,16 @@ impl ObjectStore {
                 }
             }
         }
+        applied.attachments_changed = touched.iter().any(|key| {
+            matches!(key.kind, Kind::VolumeAttachment | Kind::PersistentVolume | Kind::PersistentVolumeClaim)
+        });
         let users = |key: &ObjectKey| self.users.get(key).into_iter().flatten().cloned();
         for key in touched {
             match key.kind {
                 Kind::Pod if self.entries.contains_key(key) => {
                     applied.resolve.insert(key.clone());
                 }
-                Kind::Pod | Kind::PersistentVolume | Kind::ServiceAccount => {}
+                Kind::Pod | Kind::PersistentVolume | Kind::ServiceAccount | Kind::VolumeAttachment => {}
                 Kind::PersistentVolumeClaim => applied.resolve.extend(users(key)),
                 // Its volumes may be attached where they were not, or set up otherwise.
                 Kind::CsiDriver => {

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as k8s;
+use volhost_model::selinux::SelinuxOptions;
 use volhost_model::{ContainerMount, OuterName};
 
 use super::environment::Environment;
 use super::error::FieldError;
 use super::pod::PodVolume;
-use super::volume_mounts;
+use super::{selinux, volume_mounts};
 
 /// A container's use of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct VolumeUse {
     pub path: String,
     /// The field's line in the file.
     pub line: u32,
+    /// `seLinuxOptions` of the container, or else of the pod; none for a device.
+    pub selinux: Option<SelinuxOptions>,
     /// How, for a file system; none for a device.
     pub mount: Option<MountUse>,
 }
@@ -39,6 +42,7 @@ struct Container<'a> {
     path: String,
     of: volume_mounts::Of<'a>,
     mounts: &'a [k8s::VolumeMount],
+    security: Option<&'a k8s::SecurityContext>,
     devices: &'a [k8s::VolumeDevice],
     env: Option<&'a [k8s::EnvVar]>,
     env_from: Option<&'a [k8s::EnvFromSource]>,
@@ -57,8 +61,10 @@ pub(super) fn uses(
     let mut environments = BTreeMap::new();
     // Two containers of one name would share the folder of their sub-paths.
     let mut with_parts: BTreeMap<&str, String> = BTreeMap::new();
+    let of_pod = selinux::of_pod(spec)?;
     for container in containers(spec) {
         let mut parts = false;
+        let labels = selinux::of_container(container.security, &container.path)?.or_else(|| of_pod.clone());
         for (index, mount) in container.mounts.iter().enumerate() {
             let path = format!("{}.volumeMounts[{index}]", container.path);
             let line = line_of(&path);
@@ -70,13 +76,13 @@ pub(super) fn uses(
                     .entry(container.of.container.to_owned())
                     .or_insert_with(|| Environment::new(container.env, container.env_from));
             }
-            uses.push(VolumeUse { volume, as_device: false, path, line, mount: Some(mount) });
+            uses.push(VolumeUse { volume, as_device: false, path, line, selinux: labels.clone(), mount: Some(mount) });
         }
         for (index, device) in container.devices.iter().enumerate() {
             let path = format!("{}.volumeDevices[{index}]", container.path);
             let line = line_of(&path);
             let volume = name(&path, "name", &device.name)?;
-            uses.push(VolumeUse { volume, as_device: true, path, line, mount: None });
+            uses.push(VolumeUse { volume, as_device: true, path, line, selinux: None, mount: None });
         }
         if parts && let Some(first) = with_parts.insert(container.of.container, container.path.clone()) {
             return Err(FieldError::other(
@@ -98,6 +104,7 @@ fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
             path: format!("spec.{list}[{index}]"),
             of: volume_mounts::Of { container: &one.name, privileged, ephemeral: false },
             mounts: one.volume_mounts.as_deref().unwrap_or_default(),
+            security: one.security_context.as_ref(),
             devices: one.volume_devices.as_deref().unwrap_or_default(),
             env: one.env.as_deref(),
             env_from: one.env_from.as_deref(),
@@ -109,6 +116,7 @@ fn containers(spec: &k8s::PodSpec) -> impl Iterator<Item = Container<'_>> {
             path: format!("spec.ephemeralContainers[{index}]"),
             of: volume_mounts::Of { container: &one.name, privileged, ephemeral: true },
             mounts: one.volume_mounts.as_deref().unwrap_or_default(),
+            security: one.security_context.as_ref(),
             devices: one.volume_devices.as_deref().unwrap_or_default(),
             env: one.env.as_deref(),
             env_from: one.env_from.as_deref(),

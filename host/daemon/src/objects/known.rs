@@ -46,7 +46,8 @@ impl Known {
                 self.drivers.insert(key.name.clone(), spec);
                 self.revision += 1;
             }
-            Some(Content::Pod(_) | Content::PersistentVolume(_) | Content::Claim(_)) => {}
+            Some(Content::Pod(_) | Content::PersistentVolume(_) | Content::Claim(_) | Content::VolumeAttachment(_)) => {
+            }
             None => {
                 self.keyed.remove(key);
                 self.accounts.remove(key);

@@ -41,6 +41,7 @@ impl PluginCatalog for PluginRegistry {
             follows_source: info.follows_its_source,
             read_only: info.read_only,
             expandable: plugin.exports(Capability::Expander),
+            selinux_mount: on_node.selinux_mount,
             attach_limit: self.attach_limits.get(&info.name).copied(),
             accepts_mount_options: info.accepts_mount_options,
             needs: on_node.needs,
@@ -55,6 +56,7 @@ struct OnNode {
     name: Option<String>,
     attachable: bool,
     device_mountable: bool,
+    selinux_mount: bool,
     /// The pod's other volumes that it is made of.
     needs: Vec<String>,
 }
@@ -87,7 +89,7 @@ impl PluginRegistry {
         let name = said.name.ok_or_else(|| {
             format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
         })?;
-        Ok(OnNode { name: Some(name), attachable, device_mountable, needs })
+        Ok(OnNode { name: Some(name), attachable, device_mountable, selinux_mount: said.selinux_mount, needs })
     }
 }
 

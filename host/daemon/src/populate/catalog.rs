@@ -33,6 +33,8 @@ pub struct PluginChoice {
     pub expandable: bool,
     /// How many volumes of the plugin may be attached to the node at once; none for no limit.
     pub attach_limit: Option<u32>,
+    /// It can be mounted with an SELinux label.
+    pub selinux_mount: bool,
     /// It takes the PersistentVolume's mount options.
     pub accepts_mount_options: bool,
     /// The pod's other volumes that it is made of, by their names in the pod.

@@ -62,16 +62,22 @@ fn through(
     let key = ObjectKey::new(Kind::PersistentVolumeClaim, &pod.pod.namespace, claim_name);
     let volume = bound_volume(&key, store, check)
         .map_err(|reason| format!("error processing PVC {}: {reason}", key.full_name()))?;
-    let (field, fields) = source::of_persistent_volume(volume)?;
     check_node(volume, node)?;
+    spec_of(volume, key.full_name(), read_only)
+}
+
+/// What the PersistentVolume is, for the claim of this full name.
+pub(super) fn spec_of(volume: &PersistentVolumeObject, claim: String, read_only: bool) -> Result<VolumeSpec, String> {
+    let (field, fields) = source::of_persistent_volume(volume)?;
     Ok(VolumeSpec {
+        selinux_label: None,
         name: volume.name.clone(),
         source: field.to_owned(),
         read_only: read_only || source::is_read_only(fields),
         fields: fields.clone(),
         persistent_volume: Some(PersistentVolume {
             name: volume.name.to_string(),
-            claim: key.full_name(),
+            claim,
             capacity: volume.capacity,
             access_modes: volume.access_modes.clone(),
             mount_options: volume.mount_options.clone(),

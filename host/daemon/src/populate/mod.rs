@@ -10,11 +10,13 @@
 //! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does, unless one that is
 //! named is made of it.
 
+pub mod attachments;
 pub mod catalog;
 mod claim;
 mod container_mounts;
 mod needs;
 pub mod node;
+mod selinux;
 mod source;
 mod sub_path_expr;
 
@@ -29,6 +31,7 @@ use volhost_model::{OuterName, SpecName, UniqueVolumeName, VolumeSpec};
 
 pub use catalog::{PluginCatalog, PluginChoice};
 pub use node::{NodeIdentity, PodStanding, standing};
+pub use selinux::asks_for_labels;
 
 use crate::manifest::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE};
 use crate::manifest::{ObjectStore, PodObject, PodVolume};
@@ -58,6 +61,7 @@ fn resolve_volume(
         (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
         (EPHEMERAL_SOURCE, _) => claim::ephemeral(pod, volume, store, node)?,
         (field, fields) => VolumeSpec {
+            selinux_label: None,
             name: SpecName::new(name.as_str()).map_err(|e| e.to_string())?,
             source: field.to_owned(),
             read_only: source::is_read_only(fields),
@@ -72,6 +76,9 @@ fn resolve_volume(
         Arc::make_mut(&mut spec).read_only = true;
     }
     check_mount_options(&spec, &choice)?;
+    if let Some(label) = selinux::label(pod, name, &spec, &choice, node)? {
+        Arc::make_mut(&mut spec).selinux_label = Some(label);
+    }
     let container_mounts = container_mounts::of(pod, name, node)?;
     let unique_name = match &choice.unique_shared_name {
         Some(shared) => UniqueVolumeName::shared(&choice.plugin, shared)

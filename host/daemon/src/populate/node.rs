@@ -16,6 +16,8 @@ pub struct NodeIdentity {
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The SELinux label that files of containers have by default; none on a node without SELinux.
+    pub container_file_label: Option<String>,
 }
 
 impl NodeIdentity {
@@ -35,7 +37,13 @@ impl NodeIdentity {
             ("kubernetes.io/arch".to_owned(), arch.to_owned()),
         ]);
         all.extend(labels);
-        Self { name, labels: all }
+        Self { name, labels: all, container_file_label: None }
+    }
+
+    /// The same, with SELinux, if it has it.
+    #[must_use]
+    pub fn with_selinux(self, container_file_label: Option<String>) -> Self {
+        Self { container_file_label, ..self }
     }
 
     /// What this node has of what `affinity` asks for, in words.

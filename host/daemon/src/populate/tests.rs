@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use volhost_core::DesiredPod;
-use volhost_model::{PluginName, VolumeSpec};
+use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
 
+use super::attachments::{AttachmentReport, attachments_of};
 use super::{NodeIdentity, PluginCatalog, PluginChoice, PodStanding, resolve, standing};
 use crate::manifest::tests::{objects, only_pod, pod, pod_with};
 use crate::manifest::{Kind, ObjectKey, ObjectStore, Source};
@@ -23,6 +24,7 @@ impl PluginCatalog for Catalog {
                 follows_source: spec.source == "follows",
                 read_only: false,
                 expandable: false,
+                selinux_mount: shared,
                 attach_limit: None,
                 accepts_mount_options: shared,
                 needs: spec.parameter("needs").into_iter().collect(),
@@ -360,4 +362,162 @@ fn two_volumes_of_one_folder_name_cannot_both_have_parts() {
     let desired = resolved(&text);
     let [unresolved] = desired.unresolved.as_slice() else { panic!("{:?}", desired.unresolved) };
     assert!(unresolved.reason.contains("both stand under the name pv"), "{}", unresolved.reason);
+}
+
+fn attachment(name: &str, fields: &str) -> String {
+    format!("apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {{name: {name}}}\n{fields}\n")
+}
+
+/// What the VolumeAttachments of these texts say of the node `demo-node`, where a controller attaches.
+fn reported(texts: &[String]) -> AttachmentReport {
+    let mut store = ObjectStore::new();
+    store.apply(Source::Manifest, objects(&texts.join("---\n")), []);
+    attachments_of("demo-node", &store, &Catalog, |_| false)
+}
+
+const OF_PV: &str = "attacher: test/shared, source: {persistentVolumeName: pv}";
+
+#[test]
+fn a_volume_attachment_says_of_which_volume_it_is_and_as_what_it_is_attached() {
+    let volume = with_claim("shared: {handle: h1}", "volumeName: pv");
+    let spec = format!("spec: {{nodeName: demo-node, {OF_PV}}}");
+    let name = UniqueVolumeName::new("test/shared/h1").unwrap();
+    let attached = attachment("va", &format!("{spec}\nstatus: {{attached: true, attachmentMetadata: {{lun: '4'}}}}"));
+    let report = reported(&[volume.clone(), attached]);
+    let one = report.attached.get(&name).unwrap();
+    assert_eq!((one.attached_as.as_str(), one.metadata.get("lun").map(String::as_str)), ("va", Some("4")));
+    assert!(report.failed.is_empty() && report.ignored.is_empty());
+
+    let failed = "{attached: false, attachError: {message: no room, errorCode: 8}, detachError: {message: busy}}";
+    let report = reported(&[volume.clone(), attachment("va", &format!("{spec}\nstatus: {failed}"))]);
+    assert!(report.attached.is_empty());
+    assert!(report.failed.get(&name).unwrap().contains("no room (ResourceExhausted"), "{report:?}");
+    assert_eq!(report.not_detached.get(&name).map(String::as_str), Some("busy"));
+
+    assert_eq!(
+        reported(&[volume.clone(), attachment("va", &spec)]),
+        AttachmentReport::default(),
+        "nobody has acted yet"
+    );
+    let elsewhere = attachment("va", &format!("spec: {{nodeName: other, {OF_PV}}}\nstatus: {{attached: true}}"));
+    assert_eq!(reported(&[volume, elsewhere]), AttachmentReport::default(), "it is another node's");
+}
+
+#[test]
+fn a_volume_attachment_that_fits_nothing_is_left_out_with_the_reason() {
+    let spec = format!("spec: {{nodeName: demo-node, {OF_PV}}}\nstatus: {{attached: true}}");
+    let (shared, local) = ("shared: {handle: h1}", "local: {path: /x}");
+    for (source, text, says) in [
+        (
+            shared,
+            spec.replace("name: pv", "name: other").replace("Name: pv", "Name: other"),
+            "there is no PersistentVolume other",
+        ),
+        (shared, spec.replace("test/shared", "csi.example"), "is of test/shared"),
+        (local, spec.replace("test/shared", "test/local"), "are not attached"),
+        (shared, spec.replace("{persistentVolumeName: pv}", "{inlineVolumeSpec: {}}"), "inlineVolumeSpec"),
+    ] {
+        let report = reported(&[with_claim(source, "volumeName: pv"), attachment("va", &text)]);
+        assert!(report.attached.is_empty(), "{text}");
+        assert!(report.ignored.get("va").is_some_and(|why| why.contains(says)), "{says}: {report:?}");
+    }
+    let mut store = ObjectStore::new();
+    let texts = [with_claim(shared, "volumeName: pv"), attachment("va", &spec)].join("---\n");
+    store.apply(Source::Manifest, objects(&texts), []);
+    let report = attachments_of("demo-node", &store, &Catalog, |_| true);
+    assert!(
+        report.attached.is_empty() && report.ignored.get("va").is_some_and(|why| why.contains("attaches")),
+        "{report:?}"
+    );
+}
+
+const CONTEXT: &str = "system_u:object_r:container_file_t:s0";
+
+/// What comes of the labels of a pod with two containers, `a` and `b`, that share a volume: the label it is mounted with, or the reason why it is not.
+fn label_of(
+    modes: &str,
+    source: &str,
+    policy: &str,
+    pod: &str,
+    a: &str,
+    b: &str,
+    context: Option<&str>,
+) -> Result<Option<String>, String> {
+    let options = |level: &str| match level {
+        "" => String::new(),
+        "partial" => "{seLinuxOptions: {type: t}}".to_owned(),
+        level => format!("{{seLinuxOptions: {{user: u, role: r, type: t, level: '{level}'}}}}"),
+    };
+    let container = |name: &str, level: &str| {
+        let security = if level.is_empty() { "{}".to_owned() } else { options(level) };
+        format!("  - {{name: {name}, securityContext: {security}, volumeMounts: [{{name: v, mountPath: /v}}]}}\n")
+    };
+    let of_pod = match (pod, policy) {
+        ("", "") => "{}".to_owned(),
+        ("", policy) => format!("{{seLinuxChangePolicy: {policy}}}"),
+        (level, "") => options(level),
+        (level, policy) => options(level).replacen('{', &format!("{{seLinuxChangePolicy: {policy}, "), 1),
+    };
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  securityContext: {of_pod}\n  containers:\n{}{}  volumes:\n  - {{name: v, persistentVolumeClaim: {{claimName: c}}}}\n",
+        container("a", a),
+        container("b", b)
+    );
+    let objects_of_claim = with_claim(&format!("{source}, accessModes: {modes}"), "volumeName: pv");
+    let (_, claim) = objects_of_claim.split_once("---\n").unwrap();
+    let mut store = ObjectStore::new();
+    store.apply(Source::Manifest, objects(&format!("{manifest}---\n{claim}")), []);
+    let pod = store.pod(&ObjectKey::new(Kind::Pod, "default", "a")).unwrap();
+    let desired = resolve(pod, &store, &Catalog, &node().with_selinux(context.map(str::to_owned)));
+    match (desired.volumes.first(), desired.unresolved.first()) {
+        (Some(volume), None) => Ok(volume.spec.selinux_label.clone()),
+        (None, Some(unresolved)) => Err(unresolved.reason.clone()),
+        both => panic!("{both:?}"),
+    }
+}
+
+#[test]
+fn the_label_of_one_pods_volume_comes_from_containers_policy_access_mode_and_plugin() {
+    const SHARED: &str = "shared: {handle: h1}";
+    const ONCE: &str = "[ReadWriteOncePod]";
+    const MANY: &str = "[ReadWriteMany]";
+    const ONE: &str = "s0:c1";
+    let label = |level: &str| Some(format!("u:object_r:container_file_t:{level}"));
+    let table = [
+        // access modes, source, policy, options of the pod, of container a, of container b, SELinux, label
+        (ONCE, SHARED, "", ONE, "", "", Some(CONTEXT), label(ONE)),
+        (ONCE, SHARED, "MountOption", ONE, "", "", Some(CONTEXT), label(ONE)),
+        (ONCE, SHARED, "Recursive", ONE, "", "", Some(CONTEXT), None),
+        (MANY, SHARED, "", ONE, "", "", Some(CONTEXT), None),
+        (MANY, SHARED, "MountOption", ONE, "", "", Some(CONTEXT), label(ONE)),
+        (MANY, SHARED, "Recursive", ONE, "", "", Some(CONTEXT), None),
+        ("[ReadWriteOncePod, ReadWriteMany]", SHARED, "", ONE, "", "", Some(CONTEXT), None),
+        (ONCE, SHARED, "", "", ONE, ONE, Some(CONTEXT), label(ONE)),
+        (ONCE, SHARED, "", "s0:c9", ONE, ONE, Some(CONTEXT), label(ONE)),
+        (ONCE, SHARED, "", "partial", "", "", Some(CONTEXT), None),
+        (ONCE, SHARED, "", "", "", "", Some(CONTEXT), None),
+        (ONCE, "local: {path: /x}", "MountOption", ONE, "", "", Some(CONTEXT), None),
+        (ONCE, SHARED, "", ONE, "", "", None, None),
+        (MANY, SHARED, "MountOption", ONE, "", "", None, None),
+        (ONCE, &format!("{SHARED}, volumeMode: Filesystem"), "", ONE, "", "", Some(CONTEXT), label(ONE)),
+    ];
+    for (modes, source, policy, pod, a, b, context, expected) in table {
+        let found = label_of(modes, source, policy, pod, a, b, context);
+        assert_eq!(found, Ok(expected), "{modes} {source} {policy:?} {pod:?} {a:?} {b:?} {context:?}");
+    }
+}
+
+#[test]
+fn containers_that_need_different_labels_cannot_share_a_volume_that_has_one() {
+    let of = |modes: &str, policy: &str, a: &str, b: &str| {
+        label_of(modes, "shared: {handle: h1}", policy, "", a, b, Some(CONTEXT))
+    };
+    for (a, b) in [("s0:c1", "s0:c2"), ("s0:c1", ""), ("", "s0:c1"), ("s0:c1", "partial")] {
+        for (modes, policy) in [("[ReadWriteOncePod]", ""), ("[ReadWriteMany]", "MountOption")] {
+            let why = of(modes, policy, a, b).unwrap_err();
+            assert!(why.contains("different SELinux labels") && why.contains("s0:c1"), "{why}");
+        }
+        assert_eq!(of("[ReadWriteOncePod]", "Recursive", a, b), Ok(None));
+        assert_eq!(of("[ReadWriteMany]", "", a, b), Ok(None));
+    }
 }

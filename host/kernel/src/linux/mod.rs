@@ -19,6 +19,7 @@
 //! | `quota` | folders that cannot grow beyond a limit |
 //! | `usage` | how full volumes are |
 //! | `driver_mounts` | programs that mount by themselves |
+//! | `labels` | what the kernel and its policy say of SELinux |
 //! | `last_resorts` | servers that do not answer; hearing of changes of mounts |
 //! | `tree` | walking whole trees on several threads |
 //! | `ownership` | a volume's group and modes |
@@ -55,6 +56,7 @@ mod id_map;
 mod image_file;
 mod inspect;
 mod ioctl;
+mod labels;
 mod last_resorts;
 mod lock;
 mod loop_device;

@@ -7,7 +7,7 @@ use super::state::{At, Content, FileSystem, Node, State};
 use super::{TwinKernel, lock};
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::{Errno, KernelError};
-use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems, check_device_options};
+use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems, LABEL_OPTION, check_device_options};
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
 use crate::names::text;
@@ -192,6 +192,16 @@ impl Filesystems for TwinKernel {
         }
         if refuses_writes && !read_only {
             return Err(KernelError::failed(Step::MountFileSystem, text(&device.path), Errno::ACCESS));
+        }
+        if let Some(label) = options.iter().find(|option| option.key == LABEL_OPTION) {
+            if state.container_file_label.is_none() {
+                let (subject, option) = (fs_type.to_owned(), LABEL_OPTION.to_owned());
+                let reason = "Unknown parameter 'context'".to_owned();
+                return Err(KernelError::UnsupportedOption { subject, option, reason });
+            }
+            if let Some(file_system) = state.file_systems.get_mut(&id) {
+                file_system.options = vec![format!("{LABEL_OPTION}={}", label.value.as_deref().unwrap_or_default())];
+            }
         }
         state.devices.sources.insert(id, device.path.clone());
         let mount = state.add_mount(root, if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 });

@@ -26,6 +26,11 @@ impl Drop for Hold {
 }
 
 impl TwinKernel {
+    /// Gives the machine SELinux, with this label for files of containers.
+    pub fn set_container_file_label(&self, label: &str) {
+        lock(&self.state).container_file_label = Some(label.to_owned());
+    }
+
     /// Makes a folder with its missing parents, mode 0755.
     ///
     /// # Errors

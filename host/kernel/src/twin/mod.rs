@@ -13,6 +13,7 @@
 //! | `sub_paths` | parts of volumes, and clearing them away |
 //! | `huge_pages` | file systems made of huge pages |
 //! | `quota` | folders that cannot grow beyond a limit |
+//! | `labels` | SELinux labels |
 //! | `usage` | how full volumes are |
 //! | `host_path` | granted paths |
 //! | `overlays` | folders laid on one another |
@@ -38,6 +39,7 @@ mod host_path;
 mod huge_pages;
 mod image_files;
 mod kernel;
+mod labels;
 mod last_resorts;
 mod loop_devices;
 pub mod machine;

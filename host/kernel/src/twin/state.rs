@@ -74,6 +74,8 @@ pub(super) struct State {
     pub(super) faults: Faults,
     pub(super) memory: u64,
     pub(super) missing_options: HashSet<String>,
+    /// The label of containers' files, if it has SELinux.
+    pub(super) container_file_label: Option<String>,
     pub(super) devices: Devices,
     /// Types of file systems whose mounts can't be id-mapped.
     pub(super) without_id_maps: HashSet<String>,
@@ -102,6 +104,7 @@ impl State {
             faults: Faults::default(),
             memory: 8 << 30,
             missing_options: HashSet::new(),
+            container_file_label: None,
             devices: Devices::default(),
             without_id_maps: HashSet::new(),
             huge_pages: vec![2 << 20, 1 << 30],

@@ -197,3 +197,20 @@ pub fn a_file_system_is_mounted_read_only_on_demand(world: &dyn World) {
     assert!(world.write(&house.at("volume/file"), b"x").is_err());
     assert!(house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap().read_only);
 }
+
+pub fn a_label_is_an_option_that_only_a_kernel_with_selinux_takes(world: &dyn World) {
+    const LABEL: &str = "system_u:object_r:container_file_t:s0:c1,c2";
+    let house = House::new(world);
+    let (_, device) = house.disk("labelled", 16 * MIB);
+    house.kernel.format(&device, "ext4", &[]).unwrap();
+    let options = [FsOption::new(volhost_kernel::filesystems::LABEL_OPTION, LABEL)];
+    let mounted = house.kernel.mount_filesystem(&device, "ext4", &options, false);
+    if house.kernel.container_file_label().unwrap().is_some() {
+        house.attach(mounted.unwrap(), "volume");
+        let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+        assert!(told.options.iter().any(|option| option.contains(LABEL)), "{:?}", told.options);
+    } else {
+        let error = mounted.unwrap_err();
+        assert!(matches!(&error, KernelError::UnsupportedOption { option, .. } if option == "context"), "{error:?}");
+    }
+}

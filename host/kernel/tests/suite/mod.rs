@@ -318,6 +318,7 @@ macro_rules! device_cases {
             }
             filesystems {
                 a_blank_device_is_formatted_and_never_again,
+                a_label_is_an_option_that_only_a_kernel_with_selinux_takes,
                 a_mounted_file_system_grows_with_its_device,
                 an_ext_file_system_grows_before_it_is_mounted,
                 only_the_devices_own_file_system_grows,

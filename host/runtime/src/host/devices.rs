@@ -47,6 +47,12 @@ impl HostAttachment for State {
         Ok(self.table.get(&attached)?.0.attached_as.clone())
     }
 
+    fn metadata(&mut self, attached: Resource<AttachmentHandle>) -> wasmtime::Result<Vec<(String, String)>> {
+        self.count()?;
+        let metadata = &self.table.get(&attached)?.0.metadata;
+        Ok(metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
     fn device_path(&mut self, attached: Resource<AttachmentHandle>) -> wasmtime::Result<Option<String>> {
         self.count()?;
         let device = self.table.get(&attached)?.0.device.as_ref();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_kernel::{Contents, FsOption};
+use volhost_kernel::Contents;
 use wasmtime::component::Resource;
 
 use super::{BlockDevice, DetachedMount, HostError, MountTarget, State};
@@ -43,8 +43,7 @@ impl Host for State {
         options: Vec<WitOption>,
         read_only: bool,
     ) -> Result<Resource<DetachedMount>, HostError> {
-        let options: Vec<FsOption> =
-            options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
+        let options = self.labelled(options)?;
         if !read_only {
             self.change("filesystems.mount: checking", |state| -> Result<(), HostError> {
                 state.kernel.check(&*state.device(&device)?, &fs_type)?;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use volhost_kernel::FsOption;
 use wasmtime::component::Resource;
 
 use super::{DetachedMount, HostError, State};
@@ -26,8 +25,7 @@ impl Host for State {
         options: Vec<WitOption>,
     ) -> Result<Resource<DetachedMount>, HostError> {
         self.step(format!("image-files.mount {}", tame(&path, SHOWN_BYTES)), |state| {
-            let options: Vec<FsOption> =
-                options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();
+            let options = state.labelled(options)?;
             let file = state.kernel.open_host_path(Path::new(&path), &state.reach.image_files)?;
             let mount = state.kernel.mount_image(&file, &fs_type, &options)?;
             Ok(state.push(DetachedMount(mount))?)

@@ -15,6 +15,7 @@ mod host_paths;
 mod huge_pages;
 mod id_maps;
 mod image_files;
+mod labels;
 mod log;
 mod loop_devices;
 mod measurement;
@@ -60,6 +61,7 @@ pub struct Identity {
     pub(crate) attachable: Option<bool>,
     pub(crate) device_mountable: Option<bool>,
     pub(crate) needs: Vec<String>,
+    pub(crate) selinux_mount: bool,
 }
 
 /// How full a volume is and how well, as `measure` fills it in.

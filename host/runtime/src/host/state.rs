@@ -36,6 +36,8 @@ pub(crate) struct State {
     pub(crate) secrets_used: BTreeMap<String, usize>,
     /// The path of the device whose file system was mounted.
     pub(crate) mounted_device: Option<PathBuf>,
+    /// The SELinux label that what the call mounts is to have.
+    pub(crate) selinux_label: Option<String>,
     /// The size beyond which the pod is to be told, in bytes.
     pub(crate) watched_size: Option<u64>,
     /// A folder at the node's place counts as the volume.
@@ -68,6 +70,7 @@ impl State {
             payload_files: limits.payload_files,
             secrets_used: BTreeMap::new(),
             mounted_device: None,
+            selinux_label: None,
             watched_size: None,
             folder_is_enough: false,
             changed: false,

@@ -114,6 +114,12 @@ impl HostIdentity for State {
         Ok(())
     }
 
+    fn selinux_mount(&mut self, form: Resource<Identity>, selinux_mount: bool) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.selinux_mount = selinux_mount;
+        Ok(())
+    }
+
     fn drop(&mut self, form: Resource<Identity>) -> wasmtime::Result<()> {
         self.table.delete(form)?;
         Ok(())
@@ -192,6 +198,10 @@ impl HostVolume for State {
 
     fn annotation(&mut self, volume: Resource<VolumeHandle>, key: String) -> wasmtime::Result<Option<String>> {
         Ok(State::persistent_volume(self, &volume)?.and_then(|pv| pv.annotations.get(&key).cloned()))
+    }
+
+    fn selinux_label(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
+        Ok(self.volume(&volume)?.selinux_label.clone())
     }
 
     fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {

@@ -187,6 +187,7 @@ impl Host {
 
 pub fn spec(fields: serde_json::Value) -> Arc<VolumeSpec> {
     Arc::new(VolumeSpec {
+        selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "guest".into(),
         fields: fields.as_object().unwrap().clone(),

@@ -46,6 +46,9 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
         let at = if volume.attached_as.is_empty() { String::new() } else { format!(", as {}", volume.attached_as) };
         text.field("Attached by", &format!("the {}{at}", volume.attached_by));
     }
+    if !volume.selinux_label.is_empty() {
+        text.field("SELinux label", &volume.selinux_label);
+    }
     text.field("Read-only", if volume.read_only { "yes" } else { "no" });
     if !volume.made_of.is_empty() {
         text.field("Made of", &volume.made_of.join(", "));

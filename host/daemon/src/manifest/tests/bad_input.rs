@@ -1,5 +1,5 @@
 use super::{objects, pod, pod_with, refusal};
-use crate::manifest::parse;
+use crate::manifest::{Content, parse};
 
 #[test]
 fn malformed_yaml_names_file_and_line() {
@@ -147,4 +147,57 @@ fn what_is_no_object_is_refused() {
         let message = refusal(text);
         assert!(message.contains(part), "{text}: {message}");
     }
+}
+
+#[test]
+fn a_mount_option_that_a_volume_may_not_ask_for_is_named_with_its_line() {
+    let volume = |more: &str| format!("apiVersion: v1\nkind: PersistentVolume\nmetadata:\n  name: pv\n{more}");
+    let spec =
+        |options: &str| volume(&format!("spec:\n  local: {{path: /x}}\n  mountOptions:\n  - noatime\n  - {options}\n"));
+    for (option, says) in [
+        ("'ro,context=\"x\"'", "seLinuxOptions"),
+        ("bind", "is for the host to say"),
+        ("'source=/dev/sda'", "is for the host to say"),
+        ("\"a\\nb\"", "control character"),
+        ("'a,,b'", "is empty"),
+    ] {
+        let message = refusal(&spec(option));
+        assert!(message.starts_with("test.yaml:9: spec.mountOptions[1]: ") && message.contains(says), "{message}");
+    }
+    let message = refusal(&volume(
+        "  annotations:\n    volume.beta.kubernetes.io/mount-options: ro,remount\nspec: {local: {path: /x}}\n",
+    ));
+    assert!(message.contains("metadata.annotations.volume.beta.kubernetes.io/mount-options: \"remount\""), "{message}");
+}
+
+#[test]
+fn mount_options_are_each_by_itself_and_those_of_the_annotation_count_first() {
+    let text = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv, annotations: {volume.beta.kubernetes.io/mount-options: 'hard,ro'}}\nspec: {local: {path: /x}, mountOptions: ['soft, sync', noatime]}\n";
+    let options = |text: &str| match &objects(text)[0].content {
+        Content::PersistentVolume(volume) => volume.mount_options.clone(),
+        _ => panic!("no PersistentVolume"),
+    };
+    assert_eq!(options(text), ["hard", "ro"]);
+    assert_eq!(options(&text.replace("volume.beta", "other.beta")), ["soft", "sync", "noatime"]);
+}
+
+#[test]
+fn a_volume_attachment_says_who_where_and_what() {
+    let attachment = |spec: &str| {
+        "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: va}\nspec:\n  SPEC\n"
+            .replace("SPEC", spec)
+    };
+    for (spec, says) in [
+        ("{attacher: '', nodeName: n, source: {persistentVolumeName: pv}}", "spec.attacher: is empty"),
+        ("{attacher: a, nodeName: '', source: {persistentVolumeName: pv}}", "spec.nodeName: is empty"),
+        ("{attacher: a, nodeName: n, source: {}}", "spec.source: names no volume"),
+        ("{attacher: a, nodeName: n, source: {persistentVolumeName: ../x}}", "spec.source.persistentVolumeName"),
+        ("{attacher: a, nodeName: n, source: {persistentVolumeName: pv, inlineVolumeSpec: {}}}", "one or the other"),
+        ("{attacher: a, nodeName: n}", "source"),
+    ] {
+        let message = refusal(&attachment(spec));
+        assert!(message.starts_with("test.yaml:") && message.contains(says), "{says}: {message}");
+    }
+    let wrong_version = attachment("{}").replace("storage.k8s.io/v1", "v1");
+    assert!(refusal(&wrong_version).contains("write storage.k8s.io/v1"));
 }

@@ -1,0 +1,38 @@
+//! Who attaches volumes to the node: the host, or a controller.
+
+use std::collections::BTreeSet;
+
+use volhost_model::names::PluginName;
+
+/// Who attaches the volumes of each plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attaching {
+    /// The host attaches what no controller does.
+    host: bool,
+    /// A controller attaches the volumes of these, whoever attaches the others'.
+    controlled: BTreeSet<PluginName>,
+}
+
+impl Attaching {
+    /// The host attaches every volume, or a controller does.
+    pub const fn all_by_host(host: bool) -> Self {
+        Self { host, controlled: BTreeSet::new() }
+    }
+
+    /// The same, but that a controller attaches the volumes of these plugins.
+    #[must_use]
+    pub fn except(mut self, plugins: impl IntoIterator<Item = PluginName>) -> Self {
+        self.controlled.extend(plugins);
+        self
+    }
+
+    /// The host attaches the volumes of this plugin.
+    pub fn by_host(&self, plugin: &PluginName) -> bool {
+        self.host && !self.controlled.contains(plugin)
+    }
+
+    /// No volume waits for a controller's word.
+    pub fn has_no_controller(&self) -> bool {
+        self.host && self.controlled.is_empty()
+    }
+}

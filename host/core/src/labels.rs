@@ -1,0 +1,57 @@
+//! SELinux labels of volumes that the node mounts once: all its pods see the one label.
+
+use volhost_model::VolumeSpec;
+use volhost_model::names::{PodUid, UniqueVolumeName};
+
+use crate::actual::{Mount, Volume};
+use crate::config::Mutation;
+use crate::core::Core;
+use crate::desired::Wanted;
+
+impl Core {
+    /// Why the pod cannot have the volume with its label now: others have it with another one, or the node does still.
+    pub(crate) fn label_hindrance(&self, pod: &PodUid, wanted: &Wanted, volume: Option<&Volume>) -> Option<String> {
+        let volume = volume.filter(|volume| self.has_other_label(volume, pod, &wanted.volume.spec))?;
+        let named = |label: Option<&str>| label.map_or_else(|| "none".to_owned(), |label| format!("{label:?}"));
+        let stands = volume
+            .label_spec
+            .as_ref()
+            .map_or_else(|| "that nobody has recorded".to_owned(), |spec| named(spec.selinux_label.as_deref()));
+        let needs = named(wanted.volume.spec.selinux_label.as_deref());
+        Some(match volume.mounts.keys().find(|other| *other != pod) {
+            Some(other) => format!(
+                "conflicting SELinux labels of volume: pod {} has it mounted with label {stands}, and this pod needs {needs}; it waits until the other has gone",
+                self.pod_name(other)
+            ),
+            None => format!(
+                "the node has it mounted with SELinux label {stands}, and this pod needs {needs}; it is mounted anew"
+            ),
+        })
+    }
+
+    /// The pod's mount, which nobody recorded, shows another label than the pod wants: it goes before another is made in its place.
+    pub(crate) fn shows_other_label(&self, volume: &Volume, pod: &PodUid, mount: &Mount, wanted: &Wanted) -> bool {
+        mount.spec.is_none() && self.has_other_label(volume, pod, &wanted.volume.spec)
+    }
+
+    /// The node's mount has to go, though pods want the volume: it has a label that none of them wants, and no pod has it any more.
+    pub(crate) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+        let wanted = |pod| self.desired.wanted(pod, name).map(|wanted| (pod, wanted));
+        let mut users = self.desired.users(name).filter_map(wanted).peekable();
+        users.peek().is_some()
+            && volume.mounts.is_empty()
+            && users.all(|(pod, wanted)| self.has_other_label(volume, pod, &wanted.volume.spec))
+    }
+
+    /// The volume stands on the node, or may, with another label than this one. What nobody recorded is taken for what is wanted by the pod that may have
+    /// it: nothing is unmounted under a pod for a record that was lost.
+    fn has_other_label(&self, volume: &Volume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
+        if !(volume.device_mountable && volume.device.may_be()) || self.mutated(Mutation::ShareLabels) {
+            return false;
+        }
+        match &volume.label_spec {
+            Some(spec) => spec.selinux_label != wanted.selinux_label,
+            None => wanted.selinux_label.is_some() && !volume.mounts.contains_key(pod),
+        }
+    }
+}
