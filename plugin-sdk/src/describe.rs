@@ -101,6 +101,12 @@ impl<'call> Identity<'call> {
     pub fn selinux_mount(&mut self, selinux_mount: bool) {
         self.0.selinux_mount(selinux_mount);
     }
+
+    /// No more than this many volumes of this plugin may be attached to this node at once; the next one waits for a place. The operator's own limit
+    /// counts if it is smaller.
+    pub fn attach_limit(&mut self, limit: u32) {
+        self.0.attach_limit(limit);
+    }
 }
 
 impl fmt::Debug for Identity<'_> {

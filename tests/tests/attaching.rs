@@ -277,3 +277,35 @@ fn one_plugin_may_have_a_controller_while_the_host_attaches_the_others_volumes()
     node.wait_unmounted("default/b");
     node.ok(&["drain"]);
 }
+
+#[test]
+fn a_plugins_own_limit_holds_and_so_does_its_word_that_there_is_no_place() {
+    let node = Node::builder()
+        .plugin(artifacts::fixture("fixture-lying-devices"))
+        .config("[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n[attach-limits]\n\"fixture.volhost/lying-devices\" = 5\n")
+        .start();
+    let devices = LoopDevices(node.folder().to_owned());
+    let volume = |name: &str, fields: &str| {
+        loop_volume(name, "x", "ext4", "32Mi", "").replace(
+            "csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }",
+            &format!("lyingDevices: {{ name: {name}, image: {name}, {fields} }}"),
+        )
+    };
+    for name in ["one", "two"] {
+        node.manifest(&format!("{name}.yaml"), &volume(name, "limit: 1"));
+    }
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("one")]));
+    node.wait_mounted("default/a");
+    node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("two")]));
+    node.wait_event(&["FailedAttachVolume", "default/b", "may have 1 volumes attached"]);
+    assert_eq!(devices.all().len(), 1);
+    node.remove_manifest("a.yaml");
+    node.wait_mounted("default/b");
+    node.manifest("full.yaml", &volume("full", "at: attach, how: no-place"));
+    node.manifest("c.yaml", &pod("c", "uid-c", &[&claimed("full")]));
+    node.wait_event(&["FailedAttachVolume", "default/c", "attach limit exceeded", "the array has eight ports"]);
+    node.remove_manifest("b.yaml");
+    node.remove_manifest("c.yaml");
+    node.ok(&["drain"]);
+    assert!(devices.all().is_empty());
+}

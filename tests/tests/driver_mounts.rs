@@ -160,6 +160,7 @@ impl Host {
 fn spec(leaf: &str) -> Arc<VolumeSpec> {
     let fields = serde_json::json!({ "leaf": leaf });
     Arc::new(VolumeSpec {
+        selinux_label: None,
         name: SpecName::new("vol").unwrap(),
         source: "driven".into(),
         fields: fields.as_object().unwrap().clone(),

@@ -87,7 +87,7 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every one.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ForgetUncertain,
         Self::ForgetUncertainDevice,
         Self::ForgetFailedTearDown,
@@ -107,6 +107,7 @@ impl Mutation {
         Self::MountBeforeAttach,
         Self::MountStrangers,
         Self::ShareSinglePod,
+        Self::ShareLabels,
         Self::AnswerTooEarly,
         Self::LoseWaiter,
         Self::KeepQuiet,

@@ -68,14 +68,16 @@ pub struct FailureProbe {
 }
 
 /// The volume itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VolumeProbe {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VolumeProbe<'a> {
     /// Its attachment.
     pub attach: Probe,
     /// Its device mount.
     pub device: Probe,
     /// Its size, as far as known.
     pub size: Option<u64>,
+    /// What its device was mounted with, as far as known.
+    pub label_spec: Option<&'a VolumeSpec>,
 }
 
 impl Core {
@@ -84,7 +86,7 @@ impl Core {
         &'a self,
         name: &UniqueVolumeName,
         mut mount: impl FnMut(&'a PodUid, MountProbe<'a>),
-    ) -> Option<VolumeProbe> {
+    ) -> Option<VolumeProbe<'a>> {
         let volume = self.actual.get(name)?;
         for (pod, held) in &volume.mounts {
             let probe = MountProbe {
@@ -96,7 +98,12 @@ impl Core {
             };
             mount(pod, probe);
         }
-        Some(VolumeProbe { attach: Probe::of(volume.attach), device: Probe::of(volume.device), size: volume.size })
+        Some(VolumeProbe {
+            attach: Probe::of(volume.attach),
+            device: Probe::of(volume.device),
+            size: volume.size,
+            label_spec: volume.label_spec.as_deref(),
+        })
     }
 
     /// The volume's failed keys, by the pod they are for.

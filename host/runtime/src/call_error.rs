@@ -242,10 +242,12 @@ impl CallError {
             Self::Plugin(PluginError { case: ErrorCase::Uncertain, .. }) | Self::Check { .. } => {
                 FailureClass::Uncertain
             }
-            // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away.
-            Self::Lied { function: Function::TearDown | Function::UnmountDevice | Function::Detach, .. } => {
-                FailureClass::Uncertain
-            }
+            // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away; what the storage was asked to
+            // attach may come yet.
+            Self::Lied {
+                function: Function::TearDown | Function::UnmountDevice | Function::Detach | Function::Attach,
+                ..
+            } => FailureClass::Uncertain,
             Self::Plugin(PluginError { case: ErrorCase::Other(code), .. }) if code == NOT_BEGUN => {
                 FailureClass::Transient
             }

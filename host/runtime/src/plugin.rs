@@ -96,6 +96,8 @@ pub struct Identified {
     pub needs: Vec<String>,
     /// Whether it can be mounted with an SELinux label.
     pub selinux_mount: bool,
+    /// How many volumes of the plugin may be attached to the node at once, if the plugin says so.
+    pub attach_limit: Option<u32>,
 }
 
 /// What came of setting a volume up, besides that it stands.
@@ -145,12 +147,12 @@ impl Plugin {
             plugin.call_identify(store, Resource::new_borrow(volume.rep()), Resource::new_borrow(form.rep()))
         })?;
         answer.map_err(PluginError::from)?;
-        let Identity { name, attachable, device_mountable, needs, selinux_mount } =
+        let Identity { name, attachable, device_mountable, selinux_mount, attach_limit, needs } =
             state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
-        Ok(Identified { name, attachable, device_mountable, needs, selinux_mount })
+        Ok(Identified { name, attachable, device_mountable, selinux_mount, attach_limit, needs })
     }
 
     /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.

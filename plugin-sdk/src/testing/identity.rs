@@ -67,6 +67,8 @@ pub struct TestIdentity {
     pub needs: Vec<String>,
     /// Whether it can be mounted with an SELinux label.
     pub selinux_mount: bool,
+    /// How many volumes of the plugin may be attached at once, if that was said.
+    pub attach_limit: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +93,10 @@ impl Identity {
 
     pub(crate) fn selinux_mount(&self, selinux_mount: bool) {
         self.0.borrow_mut().selinux_mount = selinux_mount;
+    }
+
+    pub(crate) fn attach_limit(&self, limit: u32) {
+        self.0.borrow_mut().attach_limit = Some(limit);
     }
 
     pub(crate) fn into_inner(self) -> TestIdentity {

@@ -3,9 +3,9 @@
 use volhost_tests::kill_points::Who;
 
 use crate::exhaustive::kill_everywhere;
-use crate::pods::{Arrival, Change, Departure, Known, Subject};
+use crate::pods::{Arrival, Change, Departure, Known, Requested, Subject};
 use crate::site::{LOOP, Site};
-use crate::subjects::{Device, Folders, Image, Layers, Owned, Payloads, Shared, shared_volume};
+use crate::subjects::{Device, Folders, Image, Layers, Owned, Parts, Payloads, Scratch, Shared, shared_volume};
 use crate::witness::Witness;
 
 fn site() -> Site {
@@ -92,4 +92,23 @@ fn files_that_are_given_to_a_group() {
     let mut site = site();
     let mut arrival = Arrival(Known::learn(Owned, &site));
     kill_everywhere("mount with fsGroup", Who::Daemon, &mut site, &mut arrival);
+}
+
+#[test]
+fn parts_of_volumes() {
+    comes_and_goes("subPath of empty-dir and of a file system", site(), Parts);
+}
+
+#[test]
+fn a_pod_that_is_added_by_request() {
+    let mut site = site();
+    let mut added = Requested::learn(Scratch, &site);
+    kill_everywhere("AddPods", Who::Daemon, &mut site, &mut added);
+}
+
+#[test]
+fn a_pod_that_is_removed_by_request() {
+    let mut site = site();
+    let mut removed = Requested::learn(Scratch, &site).removal();
+    kill_everywhere("RemovePod", Who::Daemon, &mut site, &mut removed);
 }

@@ -195,3 +195,90 @@ impl<S: Subject> Operation for Change<S> {
         self.0.assert_down(site);
     }
 }
+
+/// A pod that is added by request, and removed by one. Who asked and got no answer asks again.
+pub(crate) struct Requested<S> {
+    subject: S,
+    down: Inventory,
+    up: Inventory,
+    /// What is asked for is that it goes.
+    removal: bool,
+}
+
+impl<S: Subject> Requested<S> {
+    pub(crate) fn learn(subject: S, site: &Site) -> Self {
+        site.write(&subject.objects(0));
+        let mut this = Self { subject, down: site.inventory(), up: Inventory::new(), removal: false };
+        this.add(site);
+        site.node.wait_mounted(POD);
+        this.up = site.inventory();
+        this.remove(site);
+        this.assert(false, site);
+        this
+    }
+
+    pub(crate) fn removal(self) -> Self {
+        Self { removal: true, ..self }
+    }
+
+    fn add(&self, site: &Site) -> bool {
+        let file = site.node.folder().join(FILE);
+        std::fs::write(&file, self.subject.pod(0)).unwrap();
+        site.node.cli(&["apply", "-f", &file.display().to_string()]).status.success()
+    }
+
+    fn remove(&self, site: &Site) -> bool {
+        site.node.cli(&["delete", "pod", POD]).status.success()
+    }
+
+    /// Asks until somebody has heard it. That a pod is not there any more is as good as its removal.
+    fn insist(&self, there: bool, site: &Site) {
+        let heard = || {
+            if there {
+                self.add(site)
+            } else {
+                self.remove(site) || !site.node.cli(&["get", "pod", POD]).status.success()
+            }
+        };
+        assert!(eventually(heard), "nobody hears\n{}", site.log());
+    }
+
+    fn assert(&self, there: bool, site: &Site) {
+        if there {
+            site.node.wait_mounted(POD);
+            site.assert_becomes(&self.up, "with the pod");
+            self.subject.check(site, 0);
+        } else {
+            site.assert_becomes(&self.down, "without the pod");
+        }
+    }
+}
+
+impl<S: Subject> Operation for Requested<S> {
+    fn prepare(&mut self, site: &Site) {
+        self.insist(self.removal, site);
+        self.assert(self.removal, site);
+    }
+
+    fn begin(&mut self, site: &Site) {
+        // It may die over it.
+        let _ = if self.removal { self.remove(site) } else { self.add(site) };
+    }
+
+    fn is_done(&self, site: &Site) -> bool {
+        site.inventory() == if self.removal { self.down.clone() } else { self.up.clone() }
+    }
+
+    fn assert_done(&self, site: &Site) {
+        self.insist(!self.removal, site);
+        self.assert(!self.removal, site);
+    }
+
+    /// Nobody is there to be asked.
+    fn revoke(&mut self, _: &Site) {}
+
+    fn assert_revoked(&self, site: &Site) {
+        self.insist(self.removal, site);
+        self.assert(self.removal, site);
+    }
+}

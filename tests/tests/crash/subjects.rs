@@ -289,3 +289,74 @@ impl Subject for Owned {
         round == 0 || Self::FILES.iter().all(given)
     }
 }
+
+/// Parts of volumes for a container: folders of a plain one, and of a file system.
+pub(crate) struct Parts;
+
+impl Parts {
+    const PARTS: [(&str, u32, &str); 3] = [("scratch", 0, "one"), ("scratch", 1, "deep/er"), ("image", 2, "two")];
+
+    fn part(site: &Site, volume: &str, index: u32) -> PathBuf {
+        let parts = site.node.root().join("pods").join(UID).join("volume-subpaths");
+        site.node.path(&parts.join(volume).join("main").join(index.to_string()))
+    }
+
+    fn in_volume(site: &Site, volume: &str, path: &str) -> PathBuf {
+        let plugin = if volume == "image" { LOOP } else { EMPTY_DIR };
+        site.node.volume(UID, plugin, volume).join(path)
+    }
+}
+
+impl Subject for Parts {
+    fn pod(&self, _: u64) -> String {
+        let mounts: Vec<String> = Self::PARTS
+            .iter()
+            .map(|(volume, index, path)| {
+                format!("        - {{ name: {volume}, mountPath: /{index}, subPath: {path} }}\n")
+            })
+            .collect();
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{ name: subject, uid: {UID} }}\nspec:\n  containers:\n    - name: main\n      image: none\n      volumeMounts:\n{}  volumes:\n    - {{ name: scratch, emptyDir: {{}} }}\n    - {{ name: image, persistentVolumeClaim: {{ claimName: image-claim }} }}\n",
+            mounts.concat()
+        )
+    }
+
+    fn objects(&self, _: u64) -> Vec<(&'static str, String)> {
+        vec![("image.yaml", loop_volume("image", "image.img", "ext4", "16Mi", ""))]
+    }
+
+    fn fill(&self, site: &Site) {
+        for (volume, index, path) in Self::PARTS {
+            fs::write(Self::part(site, volume, index).join("file"), path).unwrap();
+        }
+    }
+
+    fn check(&self, site: &Site, round: u64) {
+        for (volume, index, path) in Self::PARTS {
+            let probe = format!("probe{round}");
+            fs::write(Self::part(site, volume, index).join(&probe), &probe).unwrap();
+            assert_eq!(
+                read(&Self::in_volume(site, volume, path).join(&probe)),
+                probe,
+                "{volume}: a part is another folder"
+            );
+        }
+    }
+
+    fn check_kept(&self, site: &Site) {
+        assert_eq!(read(&Self::part(site, "image", 2).join("file")), "two");
+    }
+}
+
+/// One folder, so that most of what is done for it is done for the request.
+pub(crate) struct Scratch;
+
+impl Subject for Scratch {
+    fn pod(&self, _: u64) -> String {
+        pod("subject", UID, &["name: scratch, emptyDir: {}"])
+    }
+
+    fn check(&self, site: &Site, _: u64) {
+        fs::write(site.node.volume(UID, EMPTY_DIR, "scratch").join("probe"), "it can be written").unwrap();
+    }
+}

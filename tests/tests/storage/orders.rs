@@ -202,17 +202,16 @@ fn attach() {
 }
 
 #[test]
-fn an_attachment_that_is_only_claimed_is_told_and_the_volume_comes_up_for_the_next_pod() {
+fn an_attachment_that_is_only_claimed_is_told_and_made_anew_without_the_pod_going() {
     let host = OrderedNode::start();
     host.order("v-lie", "attach", "lie");
     host.want("v-lie", Mode::Filesystem);
-    host.wait_failure("v-lie", "there is no device");
-    assert_eq!(host.view("v-lie")["failure"]["class"], "transient");
+    host.wait_failure("v-lie", "it does not find the volume attached to this node");
+    assert_eq!(host.view("v-lie")["failure"]["class"], "uncertain");
+    host.relent("v-lie", "attach", "lie");
+    host.node.wait_mounted("default/v-lie");
     host.give_up("v-lie");
     host.wait_nothing_left("v-lie");
-    host.relent("v-lie", "attach", "lie");
-    host.want("v-lie", Mode::Filesystem);
-    host.node.wait_mounted("default/v-lie");
     host.assert_others_never_noticed();
 }
 

@@ -108,11 +108,12 @@ impl Sim<'_> {
         Ok(())
     }
 
-    /// Another pod has the volume, which is for one pod alone.
+    /// Another pod has the volume, which is for one pod alone, or has it with another label.
     fn is_blocked(&self, pod: usize, volume: usize) -> bool {
-        let mounts = &self.world.mounts[volume];
-        self.catalog.volumes[volume].kind.single_pod
-            && (0..PODS).any(|other| other != pod && mounts[other].real.is_some())
+        let (mounts, kind) = (&self.world.mounts[volume], self.catalog.volumes[volume].kind);
+        let wanted = self.life.wants(self.catalog, pod, volume).map(|(variant, _)| variant);
+        let blocks = |real: crate::world::Real| kind.single_pod || (kind.labelled && Some(real.variant) != wanted);
+        (0..PODS).any(|other| other != pod && mounts[other].real.is_some_and(blocks))
     }
 
     fn is_any_blocked(&self, pod: usize) -> bool {
@@ -136,7 +137,7 @@ impl Sim<'_> {
         }
         // A failure of a pod that another pod keeps from the volume is remembered until its turn comes.
         let single = |volume: &str| {
-            KINDS.iter().any(|kind| kind.single_pod && volume.contains(kind.name))
+            KINDS.iter().any(|kind| (kind.single_pod || kind.labelled) && volume.contains(kind.name))
                 && (0..PODS).any(|pod| self.is_any_blocked(pod))
         };
         let operations: Vec<_> =

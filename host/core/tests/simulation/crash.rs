@@ -62,7 +62,8 @@ impl Sim<'_> {
             return Ok(());
         };
         let of = &self.catalog.volumes[volume];
-        let recorded = random.chance(80);
+        // Which label a volume has that nobody recorded is not known; scenarios show what is made of it.
+        let recorded = random.chance(80) || of.kind.labelled;
         // Complete is what has its device and its attachment, and was brought to its size.
         let complete = real.complete
             && (!of.kind.device_mountable || self.world.devices[volume].real)
@@ -98,7 +99,8 @@ impl Sim<'_> {
             plugin: self.catalog.plugin_of(volume).clone(),
             spec_name: SpecName::new(of.kind.name).unwrap(),
             unique_name: of.name.clone(),
-            spec: of.kind.block.then(|| self.catalog.spec(of.kind_id, 0, 0).clone()),
+            spec: (of.kind.block || of.kind.labelled)
+                .then(|| self.catalog.spec(of.kind_id, self.world.labels[volume], 0).clone()),
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
         };

@@ -61,7 +61,10 @@ impl Sim<'_> {
             return false;
         }
         match life.wants(self.catalog, pod, volume) {
-            Some((variant, _)) => life.is_replaced(of, mount, variant),
+            Some((variant, _)) => {
+                let other = life.known[volume].has_other_label(of.kind, pod, variant);
+                life.is_replaced(of, mount, variant) || (mount.variant.is_none() && other)
+            }
             None => life.draining || !life.is_kept(of, pod, mount),
         }
     }
@@ -99,28 +102,29 @@ impl Sim<'_> {
         if !present || stale {
             let name = if kind.block { "map_volume" } else { "volume_mount" };
             let key_pod = Some(pod).filter(|_| !kind.attachable && !kind.device_mountable);
-            let hindered = self.is_kept_out(volume, pod);
+            let hindered = self.is_kept_out(volume, pod, variant);
             return Some(Needed { mounts: !present, hindered, ..Needed::new(Some(pod), key_pod, name) });
         }
         Some(Needed::new(Some(pod), None, "volume_fs_resize"))
     }
 
-    /// Another pod has a volume for one pod alone, or another volume has the folder.
-    fn is_kept_out(&self, volume: VolumeId, pod: PodId) -> bool {
+    /// Another pod has a volume for one pod alone, or has it with another label, or another volume has the folder.
+    fn is_kept_out(&self, volume: VolumeId, pod: PodId, variant: u8) -> bool {
         let (life, of) = (&self.life, &self.catalog.volumes[volume]);
         let elsewhere = (0..PODS).any(|other| other != pod && life.known[volume].mounts[other].is_some());
         let taken = of.kind.handles > 1
             && self.catalog.volumes.iter().enumerate().any(|(other, other_of)| {
                 other != volume && other_of.kind_id == of.kind_id && life.known[other].mounts[pod].is_some()
             });
-        (of.kind.single_pod && elsewhere) || taken
+        (of.kind.single_pod && elsewhere) || taken || life.known[volume].has_other_label(of.kind, pod, variant)
     }
 
     fn release(&self, volume: VolumeId) -> Option<Needed> {
         let (life, kind) = (&self.life, self.catalog.volumes[volume].kind);
         let known = &life.known[volume];
         let wanted = (0..PODS).any(|pod| life.wants(self.catalog, pod, volume).is_some());
-        if !known.there || known.has_mounts() || wanted {
+        let relabelled = life.is_relabelled(self.catalog, volume, known);
+        if !known.there || known.has_mounts() || (wanted && !relabelled) {
             return None;
         }
         let (stage, name) = if known.device.may_be() {

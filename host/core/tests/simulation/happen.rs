@@ -280,10 +280,6 @@ impl Sim<'_> {
         }
         let attached: [bool; VOLUMES] = std::array::from_fn(|volume| self.world.attached[volume].real);
         self.life.attachments = Some(attached);
-        let refused = (0..VOLUMES).filter(|volume| self.world.elsewhere[*volume] && !attached[*volume]);
-        let refused =
-            refused.map(|volume| (self.catalog.volumes[volume].name.clone(), "another node has it".to_owned()));
-        self.step(Event::AttachFailures(refused.collect()), everything())?;
         let names = (0..VOLUMES).filter(|volume| attached[*volume]);
         let report = names.map(|volume| (self.catalog.volumes[volume].name.clone(), "/dev/sim".to_owned())).collect();
         self.step(Event::NodeAttachments(report), everything())

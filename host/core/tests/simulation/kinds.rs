@@ -32,6 +32,8 @@ pub struct Kind {
     pub expandable: bool,
     pub block: bool,
     pub single_pod: bool,
+    /// Each variant has an SELinux label of its own.
+    pub labelled: bool,
 }
 
 const PLAIN: Kind = Kind {
@@ -44,10 +46,11 @@ const PLAIN: Kind = Kind {
     expandable: false,
     block: false,
     single_pod: false,
+    labelled: false,
 };
 const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, device_mountable: true, ..PLAIN };
 
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind { name: "scratch", ..PLAIN },
     Kind { name: "host", ..PLAIN },
     Kind { name: "config", follows_source: true, ..PLAIN },
@@ -56,10 +59,11 @@ pub const KINDS: [Kind; 9] = [
     Kind { name: "attached", device_mountable: false, plugin: 2, ..DISK },
     Kind { name: "once", single_pod: true, ..DISK },
     Kind { name: "raw", block: true, plugin: 2, ..DISK },
+    Kind { name: "labelled", labelled: true, attachable: false, plugin: 2, ..DISK },
     // Its claim may be bound to another volume, which uses the same folder of the pod.
     Kind { name: "rebound", attachable: false, handles: 2, ..DISK },
 ];
-pub const VOLUMES: usize = 3 * PODS + 7;
+pub const VOLUMES: usize = 3 * PODS + 8;
 
 /// What a pod wants of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,7 +205,7 @@ fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {
         gid: None,
     });
     Arc::new(VolumeSpec {
-        selinux_label: None,
+        selinux_label: kind.labelled.then(|| format!("system_u:object_r:container_file_t:s0:c{variant}")),
         name: SpecName::new(kind.name).unwrap(),
         source: format!("sim{variant}"),
         fields: serde_json::Map::new(),

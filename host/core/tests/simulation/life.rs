@@ -4,7 +4,7 @@ use volhost_core::probe::{FailureProbe, Probe};
 use volhost_core::{Config, Core, Operation, Time, WaiterId};
 use volhost_model::FailureClass;
 
-use crate::kinds::{Catalog, KINDS, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, variant_of};
+use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, variant_of};
 
 /// An operation that runs.
 pub struct Running {
@@ -45,6 +45,8 @@ pub struct Known {
     pub attach: Probe,
     pub device: Probe,
     pub size: Option<u64>,
+    /// The variant that the device was mounted with, which its label tells.
+    pub label: Option<u8>,
     pub mounts: [Option<KnownMount>; PODS],
     /// By pod; the last is the volume's own.
     pub failures: [Option<FailureProbe>; PODS + 1],
@@ -56,12 +58,19 @@ impl Known {
         attach: Probe::ABSENT,
         device: Probe::ABSENT,
         size: None,
+        label: None,
         mounts: [None; PODS],
         failures: [None; PODS + 1],
     };
 
     pub fn has_mounts(&self) -> bool {
         self.mounts.iter().any(Option::is_some)
+    }
+
+    /// The node has the volume, or may, with another label than this variant's.
+    pub fn has_other_label(&self, kind: &Kind, pod: PodId, variant: u8) -> bool {
+        let other = || self.label.map_or(self.mounts[pod].is_none(), |label| label != variant);
+        kind.labelled && self.device.may_be() && other()
     }
 
     /// Whether the operation, on its pod's slot or the volume's, has to wait still.
@@ -156,6 +165,15 @@ impl Life {
         !volume.kind.follows_source && mount.variant.is_some_and(|made_with| made_with != variant)
     }
 
+    /// The node's mount has to go though pods want the volume: none of them wants its label.
+    pub fn is_relabelled(&self, catalog: &Catalog, volume: VolumeId, known: &Known) -> bool {
+        let kind = catalog.volumes[volume].kind;
+        let mut users = (0..PODS).filter_map(|pod| Some((pod, self.wants(catalog, pod, volume)?.0))).peekable();
+        users.peek().is_some()
+            && !known.has_mounts()
+            && users.all(|(pod, variant)| known.has_other_label(kind, pod, variant))
+    }
+
     /// The mount may be a volume of the pod that cannot be resolved.
     pub fn is_kept(&self, volume: &crate::kinds::Volume, pod: PodId, mount: &KnownMount) -> bool {
         self.told[pod].is_some_and(|told| {
@@ -198,6 +216,7 @@ impl Life {
             known.attach = found.attach;
             known.device = found.device;
             known.size = found.size;
+            known.label = found.label_spec.map(variant_of);
         }
         for (pod, failed) in self.core.probe_failures(name) {
             known.failures[pod.map_or(PODS, Catalog::pod_id)] = Some(failed);

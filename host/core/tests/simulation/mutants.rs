@@ -6,7 +6,7 @@ use crate::rules::{RULES, Rule};
 use crate::{Campaign, STEPS_A_MUTANT};
 
 /// What each mutant breaks.
-const MUTANTS: [(Mutation, Rule); 25] = [
+const MUTANTS: [(Mutation, Rule); 26] = [
     (Mutation::ForgetUncertain, Rule::NothingForgotten),
     (Mutation::ForgetUncertainDevice, Rule::NothingForgotten),
     (Mutation::ForgetFailedTearDown, Rule::NothingForgotten),
@@ -25,6 +25,7 @@ const MUTANTS: [(Mutation, Rule); 25] = [
     (Mutation::DetachBeforeDevice, Rule::AttachmentInUse),
     (Mutation::MountBeforeAttach, Rule::AttachFirst),
     (Mutation::ShareSinglePod, Rule::OnePodOneFolder),
+    (Mutation::ShareLabels, Rule::OneLabel),
     (Mutation::MountStrangers, Rule::OnlyWanted),
     (Mutation::AnswerTooEarly, Rule::Answers),
     (Mutation::LoseWaiter, Rule::Answers),

@@ -27,6 +27,8 @@ pub enum Rule {
     AttachFirst,
     /// A volume for one pod alone has one pod, and a folder one volume.
     OnePodOneFolder,
+    /// All pods of a volume see it with the one label that each of them wants.
+    OneLabel,
     /// Nothing is mounted that nobody wants.
     OnlyWanted,
     /// Who waits is answered when it is true, at the deadline at the latest, and once.
@@ -39,7 +41,7 @@ pub enum Rule {
     Quiet,
 }
 
-pub const RULES: [Rule; 17] = [
+pub const RULES: [Rule; 18] = [
     Rule::NothingForgotten,
     Rule::NothingImagined,
     Rule::HalfKnowledge,
@@ -52,6 +54,7 @@ pub const RULES: [Rule; 17] = [
     Rule::AttachmentInUse,
     Rule::AttachFirst,
     Rule::OnePodOneFolder,
+    Rule::OneLabel,
     Rule::OnlyWanted,
     Rule::Answers,
     Rule::Notices,

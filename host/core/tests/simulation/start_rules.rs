@@ -95,7 +95,8 @@ impl Sim<'_> {
                 format!("{} may be wanted by pod{pod}, it is unresolved", operation.volume)
             });
         };
-        let same = mount.variant.is_none_or(|made_with| made_with == variant);
+        let other = mount.variant.is_none() && life.look(self.catalog, volume).has_other_label(of.kind, pod, variant);
+        let same = mount.variant.is_none_or(|made_with| made_with == variant) && !other;
         hold(!same && !of.kind.follows_source, Rule::HalfKnowledge, || {
             format!("{} is unmounted though pod{pod} wants it as it is", operation.volume)
         })
@@ -110,7 +111,8 @@ impl Sim<'_> {
             format!("{name} is taken from the node while a pod may have it mounted")
         })?;
         let wanted = (0..PODS).any(|pod| life.wants(self.catalog, pod, volume).is_some());
-        hold(!wanted, rule, || format!("{name} is taken from the node while a pod wants it"))?;
+        let relabelled = rule == Rule::DeviceInUse && life.is_relabelled(self.catalog, volume, &known);
+        hold(!wanted || relabelled, rule, || format!("{name} is taken from the node while a pod wants it"))?;
         let recovered = if rule == Rule::DeviceInUse { known.device.recovered } else { known.attach.recovered };
         hold(!recovered || life.may_take_recovered(), Rule::HalfKnowledge, || {
             format!("{name} was recovered on the node, and not every source has spoken")
@@ -127,6 +129,13 @@ impl Sim<'_> {
         let right = operation.spec.as_ref().is_some_and(|spec| crate::kinds::variant_of(spec) == variant);
         hold(right && operation.pod.is_some(), Rule::OnlyWanted, || {
             format!("{} is mounted for pod{pod} from another source than it wants", operation.volume)
+        })?;
+        let device = &self.world.devices[volume];
+        // Of what stood before this life it may be that nobody has recorded the label.
+        let staged = (device.real || device.late == Some(true)) && !device.lied && !device.old;
+        let other_label = of.kind.labelled && staged && self.world.labels[volume] != variant;
+        hold(!other_label, Rule::OneLabel, || {
+            format!("{} is mounted for pod{pod} from a mount of the node that has another label", operation.volume)
         })?;
         let lied = self.world.any_mount_lied(volume);
         let elsewhere = (0..PODS).any(|other| other != pod && self.world.mounts[volume][other].real.is_some());

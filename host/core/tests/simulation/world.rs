@@ -50,6 +50,8 @@ pub struct World {
     pub devices: [Thing<bool>; VOLUMES],
     pub attached: [Thing<bool>; VOLUMES],
     pub sizes: [Option<u64>; VOLUMES],
+    /// The variant whose label each device has, where it is mounted.
+    pub labels: [u8; VOLUMES],
     /// Another node has it.
     pub elsewhere: [bool; VOLUMES],
 }
@@ -75,6 +77,7 @@ impl World {
             devices: [Thing::default(); VOLUMES],
             attached: [Thing::default(); VOLUMES],
             sizes: [None; VOLUMES],
+            labels: [0; VOLUMES],
             elsewhere: [false; VOLUMES],
         }
     }
@@ -200,6 +203,9 @@ impl World {
         let spec = operation.spec.as_ref().unwrap();
         let variant = variant_of(spec);
         let (device, mount) = (&mut self.devices[volume], &mut self.mounts[volume][pod]);
+        if needs_device && (!device.real || device.lied || device.old) {
+            self.labels[volume] = variant;
+        }
         match fate {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Done => {

@@ -13,6 +13,8 @@ use super::device_records::DeviceRecord;
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
 
+/// The code by which a plugin says that as many volumes are attached to the node as the storage allows: gRPC's.
+const NO_PLACE: &str = "RESOURCE_EXHAUSTED";
 /// How long a plugin's own code may take to say which of its volumes are attached.
 const VERIFY_TIME: Duration = Duration::from_secs(5);
 
@@ -30,10 +32,15 @@ impl Workshop {
         };
         let plugin = self.plugin_for_set_up(operation, STEP)?;
         self.note_device(operation, &plugin, |record| record.attachable = true);
-        let outcome = plugin.attach(call, spec);
+        let name = layout::volume_name(&operation.plugin, &operation.volume);
+        let outcome =
+            plugin.attach(call, spec).and_then(|attached_as| attached(&plugin, call, name).map(|()| attached_as));
         self.note_conduct(operation, call, outcome.as_ref().err());
         let attached_as = outcome.map_err(|error| {
             let message = match &error {
+                CallError::Plugin(said) if said.case == ErrorCase::Other(NO_PLACE.to_owned()) => {
+                    format!("attach limit exceeded: the storage has no place for another volume on this node: {}", said.message)
+                }
                 CallError::Plugin(said) if said.case == ErrorCase::Conflict && !spec.allows_multi_attach() => format!(
                     "Multi-Attach error for volume \"{}\": Volume is already exclusively attached to one node and can't be attached to another: {}",
                     spec.name, said.message
@@ -202,6 +209,17 @@ impl Workshop {
             Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(kernel_failure(step, FailureClass::Uncertain, &error)),
         }
+    }
+}
+
+/// The plugin's word against its own: what it calls attached it must find attached. That it cannot say is no proof of a lie.
+fn attached(plugin: &Plugin, call: &CallContext, name: &str) -> Result<(), CallError> {
+    match plugin.are_attached(call, &[name.to_owned()]).as_deref() {
+        Ok([false]) => Err(CallError::Lied {
+            function: Function::Attach,
+            found: "it does not find the volume attached to this node".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -42,7 +42,7 @@ impl PluginCatalog for PluginRegistry {
             read_only: info.read_only,
             expandable: plugin.exports(Capability::Expander),
             selinux_mount: on_node.selinux_mount,
-            attach_limit: self.attach_limits.get(&info.name).copied(),
+            attach_limit: self.attach_limits.get(&info.name).copied().into_iter().chain(on_node.attach_limit).min(),
             accepts_mount_options: info.accepts_mount_options,
             needs: on_node.needs,
         })
@@ -57,6 +57,7 @@ struct OnNode {
     attachable: bool,
     device_mountable: bool,
     selinux_mount: bool,
+    attach_limit: Option<u32>,
     /// The pod's other volumes that it is made of.
     needs: Vec<String>,
 }
@@ -89,7 +90,8 @@ impl PluginRegistry {
         let name = said.name.ok_or_else(|| {
             format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
         })?;
-        Ok(OnNode { name: Some(name), attachable, device_mountable, selinux_mount: said.selinux_mount, needs })
+        let (selinux_mount, attach_limit) = (said.selinux_mount, said.attach_limit);
+        Ok(OnNode { name: Some(name), attachable, device_mountable, selinux_mount, attach_limit, needs })
     }
 }
 

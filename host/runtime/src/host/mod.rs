@@ -62,6 +62,7 @@ pub struct Identity {
     pub(crate) device_mountable: Option<bool>,
     pub(crate) needs: Vec<String>,
     pub(crate) selinux_mount: bool,
+    pub(crate) attach_limit: Option<u32>,
 }
 
 /// How full a volume is and how well, as `measure` fills it in.

@@ -120,6 +120,12 @@ impl HostIdentity for State {
         Ok(())
     }
 
+    fn attach_limit(&mut self, form: Resource<Identity>, limit: u32) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.attach_limit = Some(limit);
+        Ok(())
+    }
+
     fn drop(&mut self, form: Resource<Identity>) -> wasmtime::Result<()> {
         self.table.delete(form)?;
         Ok(())
