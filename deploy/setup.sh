@@ -42,6 +42,7 @@ if [ $TESTS = yes ]; then
     needs_command script bsdutils
     needs_command mkfs.erofs erofs-utils
     needs_command mksquashfs squashfs-tools
+    needs_command bindfs bindfs
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates

@@ -74,7 +74,7 @@
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
 //!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
-//!    [`grpc`], [`files`] and those of [`objects`] need a grant.
+//!    [`driver_exec`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
@@ -98,6 +98,7 @@ pub mod block_devices;
 mod capabilities;
 mod describe;
 mod devices;
+pub mod driver_exec;
 pub mod driver_mounts;
 mod error;
 pub mod events;

@@ -166,7 +166,6 @@ fn spec(leaf: &str) -> Arc<VolumeSpec> {
         fields: fields.as_object().unwrap().clone(),
         read_only: false,
         persistent_volume: None,
-        selinux_label: None,
     })
 }
 

@@ -25,6 +25,7 @@ use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeErr
 
 use crate::csi::{self, CsiDrivers};
 use crate::drivers::DriverTable;
+use crate::drivers::flex::{self, DriverPolicies, FlexDrivers};
 use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
 use crate::engine::controller_reports::AttachmentMetadata;
@@ -77,6 +78,10 @@ pub struct NodeOptions {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
+    /// The folder of FlexVolume drivers, if they are looked for.
+    pub flex_driver_dir: Option<PathBuf>,
+    /// What bounds FlexVolume drivers.
+    pub flex_drivers: DriverPolicies,
     /// How many volumes of a plugin may be attached at once.
     pub attach_limits: BTreeMap<PluginName, u32>,
     /// Compiled plugins are kept here.
@@ -179,7 +184,7 @@ impl Node {
         let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known), options))
             .await
             .map_err(|_| StartError::Ended)?;
-        let Begun { lock, inside, workshop, registry, recovery, memory, disk, label } = begun?;
+        let Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex } = begun?;
         options.identity = options.identity.with_selinux(label);
 
         let stop = CancellationToken::new();
@@ -242,10 +247,13 @@ impl Node {
             }
         });
         tokio::spawn(sizes::measure(Arc::downgrade(&workshop), outcomes.clone(), stop.clone()));
-        let executor =
+        let mut executor =
             Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), drivers, clock, options.bounds, outcomes);
         let attaching =
             Attaching::all_by_host(!options.controller_attaches).except(options.controller_attaches_for.clone());
+        if let Some(flex) = flex.clone() {
+            executor = executor.driving(flex);
+        }
         let world = World::new(
             Core::new(Config::default().with_host_attaches(!options.controller_attaches))
                 .with_controllers_for(options.controller_attaches_for),
@@ -254,6 +262,12 @@ impl Node {
             workshop.clone(),
             changes.clone(),
         );
+        let (driver_news, driver_inputs) = mpsc::channel(16);
+        if let Some(flex) = &flex {
+            let asked = Arc::new(Notify::new());
+            reload.push(asked.clone());
+            tokio::spawn(flex::watch(flex.clone(), table.clone(), driver_news.clone(), asked, stop.clone()));
+        }
         let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time);
         let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&table));
         let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
@@ -262,8 +276,13 @@ impl Node {
         reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
-        let inputs =
-            Inputs { requests: request_inputs, manifests: manifest_inputs, plugins: plugin_inputs, operations };
+        let inputs = Inputs {
+            requests: request_inputs,
+            manifests: manifest_inputs,
+            plugins: plugin_inputs,
+            drivers: driver_inputs,
+            operations,
+        };
         let handle = EngineHandle::new(requests, changes).showing(exposition);
         let grace = STOP_GRACE;
         let engine = tokio::spawn(engine.run(inputs, stop.clone(), grace));
@@ -321,6 +340,7 @@ struct Begun {
     disk: u64,
     /// The SELinux label of containers' files, if the node has SELinux.
     label: Option<String>,
+    flex: Option<Arc<FlexDrivers>>,
 }
 
 /// All that blocks, up to the recovery.
@@ -349,9 +369,14 @@ fn begin(
         },
         kernel.clone(),
     )?;
-    let registry = Arc::new(
-        PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()).knowing(objects, drivers),
-    );
+    let mut registry =
+        PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()).knowing(objects, drivers);
+    let flex =
+        options.flex_driver_dir.clone().map(|folder| Arc::new(FlexDrivers::new(folder, options.flex_drivers.clone())));
+    if let Some(flex) = flex.clone() {
+        registry = registry.driving(flex);
+    }
+    let registry = Arc::new(registry);
     let inside = kernel.try_clone(&root).map_err(root_error)?;
     let workshop = Arc::new(Workshop {
         kernel: kernel.clone(),
@@ -364,7 +389,7 @@ fn begin(
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk, label })
+    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex })
 }
 
 /// The processors that this process may use, which are the node's.

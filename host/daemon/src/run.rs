@@ -79,6 +79,8 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         controller_attaches_for: config.controller_attaches_for,
         attach_limits: config.attach_limits,
         verify_attached: config.verify_attached,
+        flex_driver_dir: config.flex_driver_dir,
+        flex_drivers: config.flex_drivers,
         cache: config.cache_dir,
         // The running binary itself, also after its file was replaced.
         compiler: Compiler {

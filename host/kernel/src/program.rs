@@ -4,6 +4,8 @@
 //! just let go. Here the copies are closed before the program begins, [`Program::start`] returns after that, and
 //! whoever is told that something is busy asks again while no child is being made.
 
+mod run;
+
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -15,6 +17,8 @@ use std::sync::{PoisonError, RwLock};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
+
+pub use run::{Ended, Overflow, Ran, RunBounds};
 
 use crate::linux::spawn;
 

@@ -182,6 +182,11 @@ impl VolumeSpec {
         }
     }
 
+    /// The fields of the map at this path; none when there is no map.
+    pub fn map_at(&self, path: &str) -> Option<&Map<String, Value>> {
+        self.value(path)?.as_object()
+    }
+
     /// Whether some text in the source, at any depth, is exactly this one: what a volume does not name, its plugin may not open.
     pub fn names(&self, text: &str) -> bool {
         fn holds(value: &Value, text: &str) -> bool {

@@ -31,6 +31,7 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "csi-driver-objects",
     "grpc",
     "driver-mounts",
+    "driver-exec",
 ];
 /// Interfaces that every plugin must export.
 pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "mounter"];

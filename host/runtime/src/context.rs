@@ -12,6 +12,7 @@ use volhost_model::pod_resources::Allocatable;
 use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
 
+use crate::driver_programs::{DriverPrograms, NoPrograms};
 use crate::drivers::{Drivers, NoDrivers};
 use crate::objects::{NoObjects, Objects};
 use crate::private::PrivateFolder;
@@ -74,6 +75,8 @@ pub struct CallContext {
     pub objects: Arc<dyn Objects>,
     /// The drivers outside that have registered.
     pub drivers: Arc<dyn Drivers>,
+    /// The drivers outside.
+    pub programs: Arc<dyn DriverPrograms>,
     /// Where log lines and events go.
     pub sink: Arc<dyn CallSink>,
     /// How long the plugin's own code may run. Time inside host calls is not counted: a slow disk is not the plugin's fault.
@@ -103,6 +106,7 @@ impl CallContext {
             node: Arc::new(NodeFacts::default()),
             objects: Arc::new(NoObjects),
             drivers: Arc::new(NoDrivers),
+            programs: Arc::new(NoPrograms),
             sink: Arc::new(HostLog),
             deadline,
             progress: Arc::new(Progress::default()),

@@ -9,10 +9,14 @@ use volhost_model::PluginName;
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::digest::is_digest;
 
+/// The grant for every driver outside.
+pub(crate) const EVERY_FLEX_DRIVER: &str = "*";
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
 const LOOP_FILES: &str = "/var/lib/volhost-loop";
 /// Where the plugin `image-file` looks for images unless the operator says otherwise.
 const IMAGE_FILES: &str = "/var/lib/volhost-images";
+/// Where the devices are that FlexVolume drivers name.
+const DEVICES: &str = "/dev";
 /// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
 const OVERLAYS: &str = "/var/lib/volhost-overlay";
 
@@ -33,6 +37,8 @@ const EVERY_DRIVER: &str = "*";
 /// block-devices = ["/dev/disk/by-id/archive"]
 /// # CSI drivers that it may call, `*` for all; imply the interface `grpc`.
 /// csi-drivers = ["csi.example.com"]
+/// # Drivers outside that it may run, by name, or `*` for all; imply the interface `driver-exec`.
+/// flex-drivers = ["acme/lun"]
 /// # Optional: only the plugin with this content may use the grant.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
@@ -52,6 +58,7 @@ pub struct Grant {
     image_files: Vec<Root>,
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
+    flex_drivers: Vec<FlexDriverName>,
     sha256: Vec<Digest>,
 }
 
@@ -68,6 +75,8 @@ pub(crate) struct Reach {
     pub(crate) block_devices: Vec<PathBuf>,
     /// Names of drivers that it may call, `*` for all.
     pub(crate) csi_drivers: Vec<String>,
+    /// Drivers outside that it may run; `*` for all.
+    pub(crate) flex_drivers: Vec<String>,
 }
 
 impl Reach {
@@ -91,6 +100,10 @@ struct Root(PathBuf);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 struct DriverName(String);
+/// A driver's name, or `*`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct FlexDriverName(String);
 
 /// A SHA-256 in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -129,6 +142,19 @@ impl TryFrom<String> for DriverName {
     }
 }
 
+impl TryFrom<String> for FlexDriverName {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        let parts: Vec<&str> = name.split('/').collect();
+        if name == EVERY_FLEX_DRIVER
+            || (parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && *part != EVERY_FLEX_DRIVER))
+        {
+            return Ok(Self(name));
+        }
+        Err(format!("{name:?} is no driver's name; write vendor/driver, or {EVERY_FLEX_DRIVER} for all"))
+    }
+}
+
 impl TryFrom<String> for Digest {
     type Error = String;
     fn try_from(digest: String) -> Result<Self, String> {
@@ -142,8 +168,9 @@ impl TryFrom<String> for Digest {
 impl GrantPolicy {
     /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
     /// may name any path of the host, the kinds that show objects may open those that
-    /// a volume names; `csi` may call every CSI driver that has registered; the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`,
-    /// `/var/lib/volhost-images` and `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
+    /// a volume names; `csi` may call every CSI driver that has registered, and `flex-volume` run every driver that the operator has installed;
+    /// the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`, `/var/lib/volhost-images` and
+    /// `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
     /// same names.
     #[must_use]
     pub fn builtin() -> Self {
@@ -167,8 +194,15 @@ impl GrantPolicy {
             csi_drivers: vec![DriverName(EVERY_DRIVER.to_owned())],
             ..Grant::default()
         };
+        let flex = Grant {
+            interfaces: named(&["driver-mounts"]),
+            flex_drivers: vec![FlexDriverName(EVERY_FLEX_DRIVER.to_owned())],
+            block_devices: vec![Root(PathBuf::from(DEVICES))],
+            ..Grant::default()
+        };
         let grants = [
             ("kubernetes.io/csi", csi),
+            ("volhost.io/flex-volume", flex),
             ("kubernetes.io/host-path", whole_host),
             ("kubernetes.io/local-volume", local),
             ("volhost.io/loop", images),
@@ -230,6 +264,7 @@ impl Grant {
             || (interface == "image-files" && !self.image_files.is_empty())
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
+            || (interface == "driver-exec" && !self.flex_drivers.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
@@ -241,6 +276,7 @@ impl Grant {
             image_files: paths(&self.image_files),
             block_devices: paths(&self.block_devices),
             csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
+            flex_drivers: self.flex_drivers.iter().map(|driver| driver.0.clone()).collect(),
         }
     }
 
@@ -283,6 +319,7 @@ mod tests {
             ("[\"a/b\"]\nhost-paths = [\"srv\"]", "srv is not an absolute path"),
             ("[\"a/b\"]\nhost-paths = [\"/srv/../etc\"]", "not an absolute path without"),
             ("[\"a/b\"]\nhost_paths = [\"/srv\"]", "unknown field"),
+            ("[\"a/b\"]\nflex-drivers = [\"a/b/c\"]", "is no driver's name"),
             ("[\"a/b\"]\nsha256 = [\"abc\"]", "is not a SHA-256"),
             ("[\"noslash\"]\nhost-paths = [\"/srv\"]", "vendor/name"),
         ] {

@@ -28,6 +28,7 @@
 //! | `compile` | the compiler child, both sides of it |
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
 //! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
+//! | `driver_programs` | drivers outside that a call may run |
 //! | `objects` | what a call may ask of the objects that its volume names |
 //! | `drivers` | what a call may ask of drivers outside |
 //! | `token_expiry` | when a token ends |
@@ -44,6 +45,7 @@ mod check;
 mod compile;
 mod context;
 mod digest;
+mod driver_programs;
 mod drivers;
 mod engine;
 mod error;
@@ -71,6 +73,7 @@ pub use compile::{Compiler, compile_stdin_to_stdout};
 pub use context::{
     Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, Sharers, Target,
 };
+pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};

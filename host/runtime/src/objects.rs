@@ -78,6 +78,13 @@ pub trait Objects: Send + Sync + Debug {
     /// # Errors
     /// [`ObjectError`]
     fn secret(&self, namespace: &str, name: &str) -> Result<KeyedObject, ObjectError>;
+    /// The secret's type and its `data`.
+    ///
+    /// # Errors
+    /// [`ObjectError`]
+    fn typed_secret(&self, namespace: &str, name: &str) -> Result<(String, KeyedObject), ObjectError> {
+        Ok((String::new(), self.secret(namespace, name)?))
+    }
     /// A token of the pod's service account, bound to the pod. The same one again while most of its time is left; the pod's volumes are
     /// set up again in time for the next.
     ///

@@ -183,6 +183,7 @@ impl Runtime {
                     "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
                     "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
                     "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
+                    "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",
                     _ => "",
                 },
                 pinned: match granted {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use super::clients::{TestEvent, TestLine};
 use super::devices::Devices;
 use super::drivers::Driven;
+use super::flex::FlexDrivers;
 use super::grpc::Drivers;
 use super::objects::Objects;
 use super::target::Standing;
@@ -31,12 +32,14 @@ pub const CALLS: &[&str] = &[
     "device-mount",
     "device-place.clear",
     "device-place.device",
+    "driver-exec.open",
     "driver-mounts.keep-note",
     "driver-mounts.node-path",
     "driver-mounts.note",
     "driver-mounts.prepare",
     "driver-mounts.prepare-device",
     "driver-place.take-over",
+    "driver.run",
     "filesystems.mount",
     "format",
     "group",
@@ -102,6 +105,8 @@ pub(crate) struct World {
     pub(crate) objects: Objects,
     pub(crate) devices: Devices,
     pub(crate) drivers: Drivers,
+    /// The FlexVolume drivers.
+    pub(crate) flex: FlexDrivers,
     /// What drivers outside did.
     pub(crate) driven: Driven,
     /// The groups that what stands at targets was given to.
@@ -142,6 +147,7 @@ impl World {
             objects: Objects::default(),
             devices: Devices::default(),
             drivers: Drivers::default(),
+            flex: FlexDrivers::default(),
             driven: Driven::default(),
             groups: BTreeMap::new(),
             detached: 0,

@@ -51,6 +51,7 @@ macro_rules! capability {
                     "volhost:plugin/id-maps@0.1.0": crate::wasm::bindings::volhost::plugin::id_maps,
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
                     "volhost:plugin/quotas@0.1.0": crate::wasm::bindings::volhost::plugin::quotas,
+                    "volhost:plugin/driver-exec@0.1.0": crate::wasm::bindings::volhost::plugin::driver_exec,
                     "volhost:plugin/driver-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::driver_mounts,
                 },
             });
@@ -81,14 +82,15 @@ capability!(
 );
 
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
+pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Outcome};
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
-    block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_mounts, events, files, filesystems,
-    grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas, secrets,
-    service_account_tokens, tmpfs,
+    block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
+    filesystems, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas,
+    secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};

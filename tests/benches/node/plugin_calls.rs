@@ -8,8 +8,8 @@ use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoDrivers, NoObjects, NodeFacts, Plugin, Progress,
-    Runtime, RuntimeConfig,
+    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoDrivers, NoObjects, NoPrograms, NodeFacts,
+    Plugin, Progress, Runtime, RuntimeConfig,
 };
 use volhost_tests::artifacts;
 
@@ -54,6 +54,7 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
         node: Arc::new(NodeFacts::default()),
         objects: Arc::new(NoObjects),
         drivers: Arc::new(NoDrivers),
+        programs: Arc::new(NoPrograms),
         sink: Arc::new(Silent),
         deadline: Duration::from_secs(10),
         progress: Arc::new(Progress::default()),

@@ -1,5 +1,6 @@
 //! What can be typed, and the help that teaches it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -180,6 +181,12 @@ pub(super) enum Command {
 pub(super) enum InternalCommand {
     /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
     CompilePlugin,
+    /// Give up what the operator takes from a driver, and become the driver.
+    RunConfined {
+        /// What is given up, the program, and its arguments.
+        #[arg(required = true, num_args = 2.., trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
 }
 
 /// `run`.

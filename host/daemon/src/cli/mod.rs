@@ -54,8 +54,13 @@ pub(super) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    if let Command::Internal { command: InternalCommand::CompilePlugin } = cli.command {
-        return volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default());
+    if let Command::Internal { command } = &cli.command {
+        return match command {
+            InternalCommand::CompilePlugin => {
+                volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default())
+            }
+            InternalCommand::RunConfined { words } => volhost::drivers::flex::become_confined(words.clone()),
+        };
     }
     let mut output = Output::of_process(cli.color);
     match dispatch(cli, &mut output).and_then(|()| output.flush()) {

@@ -20,6 +20,7 @@ use super::otlp::OtlpEndpoint;
 use super::settings::Settings;
 use super::values::LogFilter;
 use super::{DEFAULT_SOCKET, HumanDuration};
+use crate::drivers::flex::DriverPolicies;
 
 const DEFAULT_ROOT_DIR: &str = "/var/lib/volhost";
 const DEFAULT_PLUGIN_DIR: &str = "/usr/local/lib/volhost/plugins";
@@ -101,6 +102,10 @@ pub struct RunConfig {
     pub verify_attached: Duration,
     /// How many volumes of a plugin may be attached at once.
     pub attach_limits: BTreeMap<PluginName, u32>,
+    /// The folder of FlexVolume drivers, if they are looked for; absolute.
+    pub flex_driver_dir: Option<PathBuf>,
+    /// What bounds FlexVolume drivers.
+    pub flex_drivers: DriverPolicies,
     /// How tokens of service accounts are issued, if they are.
     pub token_signing: Option<TokenSigning>,
     /// The file that gets the line `ready` when requests are served.
@@ -153,6 +158,8 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
         attach_limits: given.attach_limits.unwrap_or_default(),
+        flex_driver_dir: given.flex_driver_dir.map(|folder| absolute("flex-driver-dir", &folder)).transpose()?,
+        flex_drivers: given.flex_drivers.unwrap_or_default(),
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),

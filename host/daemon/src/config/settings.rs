@@ -14,6 +14,7 @@ use super::duration::HumanDuration;
 use super::otlp::OtlpEndpoint;
 use super::run::LogFormat;
 use super::values::{Label, LogFilter};
+use crate::drivers::flex::DriverPolicies;
 
 /// One layer of options. What is not given is left to the next layer.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
@@ -88,6 +89,12 @@ pub struct Settings {
     /// Plugins whose volumes a controller attaches, whoever attaches the others'; in the file only.
     #[arg(skip)]
     pub controller_attaches_for: Option<BTreeSet<PluginName>>,
+    /// Folder of FlexVolume drivers, watched: VENDOR~DRIVER/DRIVER in it is run for volumes that name it [default: none, no drivers are looked for]
+    #[arg(long, value_name = "DIR")]
+    pub flex_driver_dir: Option<PathBuf>,
+    /// What bounds FlexVolume drivers, by the driver's name; in the file only.
+    #[arg(skip)]
+    pub flex_drivers: Option<DriverPolicies>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -124,6 +131,8 @@ impl Settings {
             controller_attaches: self.controller_attaches.or(below.controller_attaches),
             controller_attaches_for: self.controller_attaches_for.or(below.controller_attaches_for),
             verify_attached: self.verify_attached.or(below.verify_attached),
+            flex_driver_dir: self.flex_driver_dir.or(below.flex_driver_dir),
+            flex_drivers: self.flex_drivers.or(below.flex_drivers),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }

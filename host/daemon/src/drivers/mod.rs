@@ -1,6 +1,8 @@
 //! The drivers outside: programs and servers of others that plugins drive, FlexVolume executables and CSI drivers. One table for all
 //! kinds, whoever finds them; users see it with `volhost get drivers`.
 
+pub mod flex;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +11,28 @@ use volhost_model::view::{DriverKind, DriverState, DriverView};
 
 use crate::engine::clock::Clock;
 use crate::engine::requests::Change;
+
+/// What has become of a driver: for the events, and for the pods whose volumes it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverNews {
+    /// Which protocol it speaks.
+    pub kind: DriverKind,
+    /// Its name.
+    pub driver: String,
+    /// What it is.
+    pub what: DriverChange,
+}
+
+/// What can become of a driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DriverChange {
+    /// It can be used from now on, or differently.
+    Ready,
+    /// It cannot be used, and why.
+    Failed(String),
+    /// It is not there any more.
+    Removed,
+}
 
 /// What a finder knows of a driver.
 #[derive(Debug, Clone, PartialEq, Eq)]

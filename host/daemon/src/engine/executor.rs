@@ -12,7 +12,7 @@ use volhost_core::{Operation, OperationId, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, Drivers, NodeFacts, Objects, Progress};
+use volhost_runtime::{CallContext, DriverPrograms, Drivers, NoPrograms, NodeFacts, Objects, Progress};
 
 use super::clock::{Clock, micros};
 use super::lane::Lane;
@@ -67,6 +67,7 @@ pub struct Executor {
     node: Arc<NodeFacts>,
     objects: Arc<dyn Objects>,
     drivers: Arc<dyn Drivers>,
+    programs: Arc<dyn DriverPrograms>,
     clock: Clock,
     /// When a running operation is called overdue.
     patience: Duration,
@@ -126,6 +127,7 @@ impl Executor {
             node,
             objects,
             drivers,
+            programs: Arc::new(NoPrograms),
             clock,
             patience: bounds.patience,
             plugin_time: bounds.plugin_time,
@@ -136,6 +138,13 @@ impl Executor {
             verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
         }
+    }
+
+    /// The same, whose plugins may run these drivers.
+    #[must_use]
+    pub fn driving(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
+        self.programs = programs;
+        self
     }
 
     /// Begins the operation. Its report comes later, exactly once.
@@ -154,6 +163,7 @@ impl Executor {
             node: self.node.clone(),
             objects: self.objects.clone(),
             drivers: self.drivers.clone(),
+            programs: self.programs.clone(),
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,

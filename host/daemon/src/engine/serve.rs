@@ -19,7 +19,7 @@ use super::sources::{Effects, Sources};
 use super::sweep::{Found, Sweep};
 use super::vanished;
 use super::world::{WaitAnswer, World};
-use crate::drivers::DriverTable;
+use crate::drivers::{DriverChange, DriverNews, DriverTable};
 use crate::manifest::Changes;
 use crate::plugins::{PluginChanges, PluginRegistry};
 
@@ -35,6 +35,8 @@ pub struct Inputs {
     pub manifests: mpsc::Receiver<Changes>,
     /// What the plugin folder has brought.
     pub plugins: mpsc::Receiver<PluginChanges>,
+    /// What has become of drivers outside.
+    pub drivers: mpsc::Receiver<DriverNews>,
     /// What operations report.
     pub operations: mpsc::UnboundedReceiver<FromOperation>,
 }
@@ -175,6 +177,7 @@ impl Engine {
                 }
                 Some(changes) = inputs.manifests.recv() => self.manifests_changed(changes),
                 Some(changes) = inputs.plugins.recv() => self.plugins_changed(changes),
+                Some(news) = inputs.drivers.recv() => self.driver_news(news),
                 Some(found) = found.recv() => self.swept(found),
                 () = asked.notified() => self.sweep_now(),
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.world.wake(),
@@ -300,6 +303,32 @@ impl Engine {
         }
         self.forget_unused_plugins();
         self.world.announce_plugins();
+    }
+
+    fn driver_news(&mut self, news: DriverNews) {
+        let DriverNews { kind, driver, what } = news;
+        let object = format!("driver {driver}");
+        // What plugins say of volumes may be what the driver said to them.
+        self.plugins.forget_identified();
+        match what {
+            DriverChange::Failed(reason) => self.world.tell(EventKind::Warning, "DriverFailed", &object, &reason),
+            DriverChange::Removed => {
+                let message = "it is not there any more; what stands of its volumes stays";
+                self.world.tell(EventKind::Warning, "DriverRemoved", &object, message);
+            }
+            DriverChange::Ready => {
+                self.world.tell(EventKind::Normal, "DriverReady", &object, "it can be used from now on");
+                let effects = self.sources.resolve_all();
+                self.carry_out(effects);
+                let source = kind.source();
+                let plugin =
+                    self.plugins.serving(&format!("{source}:{driver}")).or_else(|| self.plugins.serving(source));
+                if let Some(plugin) = plugin {
+                    // What has failed for want of the driver is tried at once.
+                    self.world.feed(Event::PluginChanged { plugin: plugin.info().name.clone() });
+                }
+            }
+        }
     }
 
     fn forget_unused_plugins(&self) {

@@ -80,10 +80,7 @@ impl Kind {
 
     /// Whether objects of it live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(
-            self,
-            Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver | Self::VolumeAttachment
-        )
+        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver | Self::VolumeAttachment)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::manifest::{Content, Kind, Object, ObjectKey, derived_uid};
 #[derive(Default)]
 pub(super) struct Known {
     keyed: BTreeMap<ObjectKey, KeyedObject>,
+    secret_types: BTreeMap<ObjectKey, String>,
     accounts: BTreeMap<ObjectKey, String>,
     bundles: BTreeMap<String, Bundle>,
     /// `spec` of CSIDriver objects, as JSON.
@@ -35,7 +36,10 @@ impl Known {
     pub(super) fn keep(&mut self, key: &ObjectKey, object: Option<&Object>) {
         match object.map(|object| &object.content) {
             Some(Content::ConfigMap(map)) => drop(self.keyed.insert(key.clone(), of_config_map(map))),
-            Some(Content::Secret(secret)) => drop(self.keyed.insert(key.clone(), of_secret(secret))),
+            Some(Content::Secret(secret)) => {
+                self.keyed.insert(key.clone(), of_secret(secret));
+                self.secret_types.insert(key.clone(), secret.type_.clone().unwrap_or_default());
+            }
             Some(Content::ServiceAccount(_)) => {
                 let uid = object.map(|object| object.uid.clone()).unwrap_or_default();
                 self.accounts.insert(key.clone(), uid);
@@ -50,6 +54,7 @@ impl Known {
             }
             None => {
                 self.keyed.remove(key);
+                self.secret_types.remove(key);
                 self.accounts.remove(key);
                 if key.kind == Kind::CsiDriver && self.drivers.remove(&key.name).is_some() {
                     self.revision += 1;
@@ -63,6 +68,10 @@ impl Known {
 
     pub(super) fn keyed(&self, key: &ObjectKey) -> Result<KeyedObject, ObjectError> {
         self.keyed.get(key).cloned().ok_or_else(|| self.missing(&key.to_string()))
+    }
+
+    pub(super) fn typed_secret(&self, key: &ObjectKey) -> Result<(String, KeyedObject), ObjectError> {
+        Ok((self.secret_types.get(key).cloned().unwrap_or_default(), self.keyed(key)?))
     }
 
     /// The service account's uid; the one it would have when no manifest names it.

@@ -91,6 +91,10 @@ impl Objects for SharedObjects {
         self.read(|known| known.keyed(&ObjectKey::new(Kind::Secret, namespace, name)))
     }
 
+    fn typed_secret(&self, namespace: &str, name: &str) -> Result<(String, KeyedObject), ObjectError> {
+        self.read(|known| known.typed_secret(&ObjectKey::new(Kind::Secret, namespace, name)))
+    }
+
     fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Bytes, ObjectError> {
         let Some(tokens) = &self.tokens else {
             return Err(ObjectError::Unusable(

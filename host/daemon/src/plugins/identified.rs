@@ -20,6 +20,11 @@ const KEPT: usize = 4096;
 pub(super) struct IdentifiedVolumes(Mutex<HashMap<(String, String), Result<Identified, String>>>);
 
 impl PluginRegistry {
+    /// Forgets what plugins said of volumes: a driver has changed, and what it can do may have been part of it.
+    pub fn forget_identified(&self) {
+        self.identified.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// What the plugin says of the volume.
     ///
     /// # Errors

@@ -8,7 +8,10 @@ use std::time::Duration;
 use thiserror::Error;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
-use volhost_runtime::{CallContext, CallError, Drivers, LoadError, NoDrivers, NoObjects, Objects, Plugin, Runtime};
+use volhost_runtime::{
+    CallContext, CallError, DriverPrograms, Drivers, LoadError, NoDrivers, NoObjects, NoPrograms, Objects, Plugin,
+    Runtime,
+};
 
 use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
@@ -62,6 +65,8 @@ pub struct PluginRegistry {
     drivers: Arc<dyn Drivers>,
     /// How many volumes of a plugin may be attached to the node at once.
     pub(super) attach_limits: BTreeMap<PluginName, u32>,
+    /// The drivers outside that plugins ask about when they name volumes.
+    pub(super) programs: Arc<dyn DriverPrograms>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +90,7 @@ impl PluginRegistry {
             objects: Arc::new(NoObjects),
             drivers: Arc::new(NoDrivers),
             attach_limits: BTreeMap::new(),
+            programs: Arc::new(NoPrograms),
         }
     }
 
@@ -105,12 +111,20 @@ impl PluginRegistry {
     /// The surroundings of a call about no operation.
     pub fn quiet(&self, deadline: Duration) -> CallContext {
         let (objects, drivers) = (Arc::clone(&self.objects), Arc::clone(&self.drivers));
-        CallContext { objects, drivers, ..CallContext::quiet(deadline) }
+        let programs = Arc::clone(&self.programs);
+        CallContext { objects, drivers, programs, ..CallContext::quiet(deadline) }
     }
 
     /// Changes whenever what plugins say of volumes may have changed by what they were told of objects.
     pub(super) fn revision(&self) -> u64 {
         self.objects.revision()
+    }
+
+    /// The same, whose plugins may ask about these drivers.
+    #[must_use]
+    pub fn driving(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
+        self.programs = programs;
+        self
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

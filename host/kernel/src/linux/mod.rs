@@ -78,7 +78,7 @@ mod tree;
 mod usage;
 mod walk;
 
-pub(crate) use syscall::spawn;
+pub(crate) use syscall::{spawn, wait_readable};
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;

@@ -70,7 +70,7 @@ fn request(mount: u64, param: u64) -> MountIdRequest {
 }
 
 /// Waits until one of the descriptors can be read, is closed at its other end, or the time is over. True for each that is ready.
-pub(super) fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
+pub(crate) fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
     let mut polled: Vec<libc::pollfd> =
         descriptors.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
     let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;

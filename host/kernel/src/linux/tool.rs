@@ -2,22 +2,16 @@
 //! an empty environment, no input, bounded output and a deadline.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, Signal};
 
-use super::syscall::wait_readable;
 use crate::error::KernelError;
 use crate::kernel::Result;
-use crate::program::{Child, Program};
+use crate::program::{self, Overflow, Program, RunBounds};
 use crate::step::Step;
 
 /// Where programs are looked for, whatever the environment says.
@@ -26,12 +20,8 @@ const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// How much of each output is kept, in bytes. The rest is read and dropped, so that the program does not wait for us.
 const KEPT_BYTES: usize = 64 * 1024;
-/// How much is read at once, in bytes.
-const READ_BYTES: usize = 8 * 1024;
 /// How much of it a message shows, in characters: its end, where tools say what went wrong.
 const SHOWN_CHARS: usize = 600;
-/// How long a killed program may take to end before it is left to itself: one that hangs in the kernel can't be waited for.
-const KILL_GRACE: Duration = Duration::from_secs(5);
 
 /// A program.
 #[derive(Debug, Clone, Copy)]
@@ -87,32 +77,23 @@ pub(super) fn run(tool: Tool, arguments: &[&OsStr], purpose: Purpose<'_>, deadli
     let failed = |errno| KernelError::Failed { step, path: path.to_owned(), errno, detail: tool.name.to_owned() };
     let missing = || KernelError::ToolMissing { step, path: path.to_owned(), tool: tool.name, package: tool.package };
     let program = find(tool.name).ok_or_else(missing)?;
-    let started = Program::new(program)
+    let program = Program::new(program)
         .arguments(arguments)
         .variable("PATH", SEARCH_PATH)
         // Messages that this code and its users read the same everywhere.
-        .variable("LC_ALL", "C")
-        // So that at the deadline its children go too, and a terminal's interrupt does not break off a mkfs.
-        .in_own_group()
-        .start();
-    let mut child = match started {
+        .variable("LC_ALL", "C");
+    let bounds = RunBounds { deadline, output_bytes: KEPT_BYTES, overflow: Overflow::Dropped };
+    let ran = match program.run(bounds) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
-        started => started.map_err(|error| failed(errno_of(&error)))?,
+        ran => ran.map_err(|error| failed(errno_of(&error)))?,
     };
-    // It has nothing to read.
-    drop(child.stdin.take());
-    let mut outputs = [Output::new(child.stdout.take()), Output::new(child.stderr.take())];
-    let watched = watch(&child, &mut outputs, deadline);
-    if !matches!(watched, Ok(true)) {
-        end(child);
-        watched.map_err(failed)?;
-        let [out, errors] = outputs;
-        let (tool, seconds, said) = (tool.name, deadline.as_secs(), words(&[&errors.kept, &out.kept]));
-        return Err(KernelError::ToolTimedOut { step, path: path.to_owned(), tool, seconds, said });
+    match ran.ended {
+        program::Ended::ByItself(status) => Ok(Ended { status, out: ran.stdout, errors: ran.stderr }),
+        program::Ended::AtDeadline | program::Ended::WroteTooMuch => {
+            let (tool, seconds, said) = (tool.name, deadline.as_secs(), words(&[&ran.stderr, &ran.stdout]));
+            Err(KernelError::ToolTimedOut { step, path: path.to_owned(), tool, seconds, said })
+        }
     }
-    let status = child.wait().map_err(|error| failed(errno_of(&error)))?;
-    let [out, errors] = outputs;
-    Ok(Ended { status, out: out.kept, errors: errors.kept })
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {
@@ -121,83 +102,6 @@ fn errno_of(error: &std::io::Error) -> Errno {
 
 fn find(name: &str) -> Option<PathBuf> {
     FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.is_file())
-}
-
-/// One output of a program.
-struct Output {
-    pipe: Option<File>,
-    kept: Vec<u8>,
-}
-
-impl Output {
-    fn new(pipe: Option<impl Into<OwnedFd>>) -> Self {
-        Self { pipe: pipe.map(|pipe| File::from(pipe.into())), kept: Vec::new() }
-    }
-
-    /// Reads what is there; at the end the pipe is closed.
-    fn read(&mut self) {
-        let mut buffer = [0; READ_BYTES];
-        while let Some(pipe) = &mut self.pipe {
-            match pipe.read(&mut buffer) {
-                Ok(0) => self.pipe = None,
-                Ok(count) => {
-                    let room = KEPT_BYTES.saturating_sub(self.kept.len());
-                    self.kept.extend(buffer.iter().take(count.min(room)));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
-                Err(_) => self.pipe = None,
-            }
-        }
-    }
-}
-
-/// Reads the outputs until the program ends: true; or until the deadline: false.
-fn watch(child: &Child, outputs: &mut [Output; 2], deadline: Duration) -> std::result::Result<bool, Errno> {
-    let process = rustix::process::pidfd_open(child.pid(), PidfdFlags::empty())?;
-    for pipe in outputs.iter().filter_map(|output| output.pipe.as_ref()) {
-        // A child of the program may hold the pipe open for ever; what is there is read, and no more waited for.
-        rustix::fs::fcntl_setfl(pipe, OFlags::NONBLOCK)?;
-    }
-    let until = Instant::now() + deadline;
-    loop {
-        let open: Vec<BorrowedFd<'_>> =
-            outputs.iter().filter_map(|output| output.pipe.as_ref()).map(AsFd::as_fd).collect();
-        let mut all = vec![process.as_fd()];
-        all.extend(open);
-        let left = until.saturating_duration_since(Instant::now());
-        let milliseconds = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
-        let ready = match wait_readable(&all, milliseconds) {
-            Err(Errno::INTR) => continue,
-            ready => ready?,
-        };
-        for output in outputs.iter_mut() {
-            output.read();
-        }
-        if ready.first() == Some(&true) {
-            return Ok(true);
-        }
-        if left.is_zero() {
-            return Ok(false);
-        }
-    }
-}
-
-/// Ends a program with all its children, and waits for it if it ends soon.
-fn end(child: Child) {
-    let pid = child.pid();
-    // It was not waited for, so its id and its group's are still its own.
-    let killed = rustix::process::kill_process_group(pid, Signal::KILL);
-    let gone = killed.and_then(|()| rustix::process::pidfd_open(pid, PidfdFlags::empty())).and_then(|process| {
-        let milliseconds = i32::try_from(KILL_GRACE.as_millis()).unwrap_or(i32::MAX);
-        wait_readable(&[process.as_fd()], milliseconds)
-    });
-    if matches!(gone.as_deref(), Ok([true])) {
-        drop(child.wait());
-        return;
-    }
-    // The kernel holds it, most likely for a device that does not answer. It is dead as soon as that lets go.
-    std::thread::spawn(move || drop(child.wait()));
 }
 
 /// The end of what was said, on one line.
@@ -212,7 +116,9 @@ fn words(said: &[&[u8]]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::Pid;
+    use std::time::Instant;
+
+    use rustix::process::{Pid, Signal};
 
     use super::*;
 

@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::{Child, Program};
+use crate::linux::wait_readable;
 
 /// How long a killed program may take to be gone: longer when the kernel holds it, on a disk that hangs.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -22,8 +22,19 @@ const READ_BYTES: usize = 64 << 10;
 pub struct RunBounds {
     /// How long it may take.
     pub deadline: Duration,
-    /// How many bytes it may write, to its output and its error output together.
+    /// How many bytes of what it writes are kept, of its output and of its error output each.
     pub output_bytes: usize,
+    /// What becomes of it when it writes more.
+    pub overflow: Overflow,
+}
+
+/// What becomes of a program that writes more than is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// It goes on; the rest is read and dropped, so that it does not wait for us.
+    Dropped,
+    /// It is killed.
+    Killed,
 }
 
 /// How a run ended.
@@ -96,16 +107,19 @@ impl Program {
 fn end(child: Child) {
     // Its id is nobody else's before it is waited for.
     let _ = kill_process_group(child.pid(), Signal::KILL);
-    let gone = pidfd_open(child.pid(), PidfdFlags::empty()).map_err(io::Error::from).and_then(|process| {
-        let patience = Timespec::try_from(KILL_PATIENCE).map_err(io::Error::other)?;
-        Ok(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience))?)
-    });
-    if matches!(gone, Ok(0)) {
+    let gone = pidfd_open(child.pid(), PidfdFlags::empty())
+        .and_then(|process| wait_readable(&[process.as_fd()], milliseconds(KILL_PATIENCE)));
+    if gone.is_ok_and(|gone| gone != [true]) {
         // Without the thread it stays a zombie until this process ends.
         let _ = std::thread::Builder::new().name("reaper".into()).spawn(move || child.wait());
         return;
     }
     let _ = child.wait();
+}
+
+/// Rounded up, so that what is waited for in vain is late for certain.
+fn milliseconds(time: Duration) -> i32 {
+    i32::try_from(time.as_millis().saturating_add(1)).unwrap_or(i32::MAX)
 }
 
 /// Why the watching ended.
@@ -130,17 +144,19 @@ impl Output {
         Ok(Self { pipe, text: Vec::new() })
     }
 
-    /// Takes what can be read now, at most `room` bytes. Whether there was more.
-    fn take(&mut self, room: usize) -> io::Result<bool> {
+    /// Takes what can be read now, and keeps so many bytes in all. Whether there was more.
+    fn take(&mut self, bounds: RunBounds) -> io::Result<bool> {
         let mut buffer = [0; READ_BYTES];
+        let mut more = false;
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
                 Ok(count) => {
-                    let left = room.saturating_sub(self.text.len());
-                    self.text.extend(buffer.iter().take(count.min(left)));
-                    if count > left {
-                        return Ok(true);
+                    let room = bounds.output_bytes.saturating_sub(self.text.len());
+                    self.text.extend(buffer.iter().take(count.min(room)));
+                    more |= count > room;
+                    if more && bounds.overflow == Overflow::Killed {
+                        break;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -148,7 +164,7 @@ impl Output {
                 Err(error) => return Err(error),
             }
         }
-        Ok(false)
+        Ok(more)
     }
 }
 
@@ -170,9 +186,8 @@ impl Watched {
             let Some(left) = bounds.deadline.checked_sub(begun.elapsed()) else { return Ok(Stop::Deadline) };
             let exited = self.wait(left)?;
             // Read after the exit was seen: what it wrote is in the pipes by then.
-            let too_much = self.stdout.take(bounds.output_bytes)?
-                || self.stderr.take(bounds.output_bytes.saturating_sub(self.stdout.text.len()))?;
-            if too_much {
+            let more = [self.stdout.take(bounds)?, self.stderr.take(bounds)?];
+            if more.contains(&true) && bounds.overflow == Overflow::Killed {
                 return Ok(Stop::TooMuch);
             }
             if exited {
@@ -183,15 +198,14 @@ impl Watched {
 
     /// Waits for its end or for something to read; whether it has ended.
     fn wait(&self, left: Duration) -> io::Result<bool> {
-        let mut waited = vec![PollFd::new(&self.process, PollFlags::IN)];
         let pipes = [&self.stdout, &self.stderr].into_iter().filter_map(|output| output.pipe.as_ref());
-        waited.extend(pipes.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)));
-        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut waited, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
+        let waited: Vec<_> = std::iter::once(self.process.as_fd()).chain(pipes.map(AsFd::as_fd)).collect();
+        match wait_readable(&waited, milliseconds(left)) {
+            Ok(ready) => Ok(ready.first() == Some(&true)),
+            // A signal: looked at again.
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
         }
-        Ok(waited.first().is_some_and(|process| !process.revents().is_empty()))
     }
 }
 
@@ -199,7 +213,8 @@ impl Watched {
 mod tests {
     use super::*;
 
-    const BOUNDS: RunBounds = RunBounds { deadline: Duration::from_secs(60), output_bytes: 1 << 20 };
+    const BOUNDS: RunBounds =
+        RunBounds { deadline: Duration::from_secs(60), output_bytes: 1 << 20, overflow: Overflow::Killed };
 
     fn shell(script: &str) -> Program {
         Program::new("/bin/sh").arguments(["-c", script]).variable("PATH", "/usr/bin:/bin")
@@ -251,6 +266,9 @@ mod tests {
         assert_eq!((ran.ended, ran.stdout.len()), (Ended::WroteTooMuch, 1000));
         let ran = shell("exec cat /dev/zero >&2").run(RunBounds { output_bytes: 1000, ..BOUNDS }).unwrap();
         assert_eq!((ran.ended, ran.stderr.len()), (Ended::WroteTooMuch, 1000));
+        let bounds = RunBounds { output_bytes: 1000, overflow: Overflow::Dropped, ..BOUNDS };
+        let ran = shell("head -c 1000000 /dev/zero; exit 4").run(bounds).unwrap();
+        assert_eq!((code(&ran), ran.stdout.len()), (Some(4), 1000));
     }
 
     #[test]

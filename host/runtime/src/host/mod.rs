@@ -5,6 +5,7 @@
 
 mod block_devices;
 mod devices;
+mod driver_exec;
 mod driver_mounts;
 mod error;
 mod events;
@@ -30,6 +31,7 @@ mod state;
 mod tmpfs;
 mod volumes;
 
+pub use driver_exec::{Arguments, Driver, Options, Outcome};
 pub use error::HostError;
 pub(crate) use state::State;
 

@@ -12,7 +12,8 @@ use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoDrivers,
-    NoObjects, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target, TokenRequest,
+    NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target,
+    TokenRequest,
 };
 
 use super::guest::Guest;
@@ -146,6 +147,7 @@ impl Host {
             node: Arc::new(node),
             objects: Arc::clone(&self.objects) as Arc<dyn Objects>,
             drivers: Arc::new(NoDrivers),
+            programs: Arc::new(NoPrograms),
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),

@@ -1,0 +1,72 @@
+//! Drivers outside that plugins run: who runs the calls implements it over whatever finds and bounds them.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+/// A JSON object that a driver wrote.
+pub type DriverAnswer = Map<String, Value>;
+
+/// What came of a run of a driver that ended by itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DriverOutcome {
+    /// Its exit code; none when a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The last JSON object with a status that it wrote.
+    pub answer: Option<DriverAnswer>,
+    /// What else it wrote, bounded, on one line.
+    pub words: String,
+}
+
+/// Why a driver was not run, or has not ended by itself. The text is for the person who reads the pod's events, and holds no argument.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DriverError {
+    /// There is no driver of this name.
+    #[error("{0}")]
+    NotFound(String),
+    /// It is there and cannot be used now; nothing ran.
+    #[error("{0}")]
+    NotReady(String),
+    /// It ran and did not end by itself.
+    #[error("{0}")]
+    Uncertain(String),
+}
+
+/// The drivers outside that are programs. Called from threads that run calls, many at once.
+pub trait DriverPrograms: Send + Sync + Debug {
+    /// What the driver of this name answered to its `init`.
+    ///
+    /// # Errors
+    /// [`DriverError::NotFound`], [`DriverError::NotReady`].
+    fn init_answer(&self, name: &str) -> Result<DriverAnswer, DriverError>;
+
+    /// Runs the driver of this name and waits for its end, at most for as long as is said here and as the operator allows.
+    ///
+    /// # Errors
+    /// [`DriverError`]; only [`DriverError::Uncertain`] when it ran.
+    fn run(&self, name: &str, arguments: &[String], deadline: Duration) -> Result<DriverOutcome, DriverError>;
+}
+
+/// No programs: where none are looked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPrograms;
+
+impl NoPrograms {
+    fn none<T>(name: &str) -> Result<T, DriverError> {
+        Err(DriverError::NotFound(format!(
+            "there is no driver {name}: volhost looks for none; name their folder with --flex-driver-dir"
+        )))
+    }
+}
+
+impl DriverPrograms for NoPrograms {
+    fn init_answer(&self, name: &str) -> Result<DriverAnswer, DriverError> {
+        Self::none(name)
+    }
+
+    fn run(&self, name: &str, _: &[String], _: Duration) -> Result<DriverOutcome, DriverError> {
+        Self::none(name)
+    }
+}

@@ -1,0 +1,127 @@
+//! Calls of a driver, and what its answers mean.
+
+use std::time::Duration;
+
+use volhost_plugin_sdk::driver_exec::{Arguments, Driver, Options, Outcome};
+use volhost_plugin_sdk::prelude::*;
+
+/// How long a call may take: as long as the kubelet waits for the one that it bounds. The operator may say less.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// The keys of options that every call has, and of those that `mount` has besides.
+const FS_TYPE: &str = "kubernetes.io/fsType";
+const READ_WRITE: &str = "kubernetes.io/readwrite";
+const NAME: &str = "kubernetes.io/pvOrVolumeName";
+const POD_NAME: &str = "kubernetes.io/pod.name";
+const POD_NAMESPACE: &str = "kubernetes.io/pod.namespace";
+const POD_UID: &str = "kubernetes.io/pod.uid";
+const SERVICE_ACCOUNT: &str = "kubernetes.io/serviceAccount.name";
+const SECRET: &str = "kubernetes.io/secret/";
+/// As it is documented, and as the kubelet sends it.
+const FS_GROUP: [&str; 2] = ["kubernetes.io/fsGroup", "kubernetes.io/mounterArgs.FsGroup"];
+
+/// A driver, by name.
+pub(crate) struct Caller {
+    name: String,
+    driver: Driver,
+}
+
+/// What a driver says of a call.
+pub(crate) enum Said {
+    /// It has done it.
+    Done(Outcome),
+    /// It leaves it to the caller.
+    NotSupported,
+}
+
+impl Caller {
+    /// The driver of this name.
+    ///
+    /// # Errors
+    /// As [`Driver::open`].
+    pub(crate) fn open(name: &str) -> Result<Self> {
+        Ok(Self { name: name.to_owned(), driver: Driver::open(name)? })
+    }
+
+    /// Whether the driver says that it can do this; what the kubelet takes for granted when it does not say.
+    pub(crate) fn can(&self, capability: &str, by_default: bool) -> bool {
+        match self.driver.init_field(&format!("capabilities.{capability}")).as_deref() {
+            Some("true") => true,
+            Some("false") => false,
+            _ => by_default,
+        }
+    }
+
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// `retryable` when the driver says that it failed; `uncertain` when nobody knows: it answered nothing, or contradicted itself, or was
+    /// killed. Else as [`Driver::run`].
+    pub(crate) fn call(&self, call: &str, arguments: Arguments) -> Result<Said> {
+        let outcome = self.driver.run(&arguments, DEADLINE)?;
+        let name = &self.name;
+        let exit = match outcome.exit_code() {
+            Some(code) => format!("exited with {code}"),
+            None => "was ended by a signal".to_owned(),
+        };
+        let words = match outcome.words() {
+            words if words.is_empty() => String::new(),
+            words => format!("; it also wrote: {words}"),
+        };
+        let message = match outcome.field("message") {
+            Some(message) if !message.is_empty() => format!(": {message}"),
+            _ => String::new(),
+        };
+        if !outcome.answered() {
+            return Err(Error::uncertain(format!("driver {name} {exit} in {call} and answered nothing{words}")));
+        }
+        match outcome.field("status").unwrap_or_default().as_str() {
+            "Success" if outcome.exit_code() == Some(0) => Ok(Said::Done(outcome)),
+            "Success" => Err(Error::uncertain(format!(
+                "driver {name} answered \"Success\" to {call} and {exit}, which cannot both be right{message}{words}"
+            ))),
+            "Not supported" => Ok(Said::NotSupported),
+            status => {
+                Err(Error::retryable(format!("driver {name} answered {} to {call}{message}{words}", quoted(status))))
+            }
+        }
+    }
+}
+
+/// The options that every call about a volume has. What the volume's author says comes last, as with the kubelet.
+///
+/// # Errors
+/// `invalid-argument` for an option of the volume that is no text.
+pub(crate) fn options(volume: &Volume, source: &crate::source::Source) -> Result<Options> {
+    let options = common(volume, source);
+    options.set_from(volume, "options")?;
+    Ok(options)
+}
+
+/// The options of `mount`.
+///
+/// # Errors
+/// As [`options`], and as [`Options::set_secret`].
+pub(crate) fn mount_options(volume: &Volume, pod: &Pod, source: &crate::source::Source) -> Result<Options> {
+    let options = common(volume, source);
+    options.set(POD_NAME, &pod.name());
+    options.set(POD_NAMESPACE, &pod.namespace());
+    options.set(POD_UID, &pod.uid());
+    options.set(SERVICE_ACCOUNT, &pod.service_account());
+    if let Some(group) = pod.fs_group() {
+        for key in FS_GROUP {
+            options.set(key, &group.to_string());
+        }
+    }
+    options.set_secret(volume, pod, SECRET, &source.driver).context("secretRef")?;
+    options.set_from(volume, "options")?;
+    Ok(options)
+}
+
+fn common(volume: &Volume, source: &crate::source::Source) -> Options {
+    let options = Options::new();
+    options.set(FS_TYPE, source.fs_type.as_deref().unwrap_or_default());
+    options.set(READ_WRITE, if volume.read_only() { "ro" } else { "rw" });
+    options.set(NAME, &source.name);
+    options
+}

@@ -1,0 +1,170 @@
+//! Volumes that a driver attaches and mounts once for the node.
+
+use volhost_plugin_sdk::driver_exec::Arguments;
+use volhost_plugin_sdk::driver_mounts::Leaf;
+use volhost_plugin_sdk::prelude::*;
+
+use crate::call::{Caller, Said, options};
+use crate::source::{Source, driver_and_name};
+use crate::{FlexVolume, undone, unmount};
+
+/// What a volume is attached as whose driver names no device.
+const NO_DEVICE: &str = "(no device)";
+/// What a blank device is formatted with when the volume does not say, as with the kubelet.
+const DEFAULT_FS: &str = "ext4";
+/// The size that a volume has, as drivers are told it.
+const SIZE_BEFORE: &str = "0";
+/// What stands at the node's place of a volume of which there is nothing to mount for the node: it is empty and stays so.
+const PLACEHOLDER_BYTES: u64 = 4096;
+
+impl Attacher for FlexVolume {
+    fn attach(volume: &Volume) -> Result<String> {
+        let source = Source::read(volume)?;
+        let driver = Caller::open(&source.driver)?;
+        let options = options(volume, &source)?;
+        let node = node::name();
+        // The kubelet asks, checks that it is answered, and goes on with its own name.
+        if let Said::Done(named) = driver.call("getvolumename", Arguments::new("getvolumename").json(&options))?
+            && let Some(name) = named.field("volumeName").filter(|name| *name != source.name)
+        {
+            log::debug(format_args!("driver {} calls the volume {}", source.driver, quoted(&name)));
+        }
+        let device = match driver.call("attach", Arguments::new("attach").json(&options).text(&node)?)? {
+            Said::Done(attached) => attached.field("device").filter(|device| !device.is_empty()),
+            Said::NotSupported => None,
+        };
+        match driver.call("isattached", Arguments::new("isattached").json(&options).text(&node)?) {
+            Ok(Said::Done(told)) if told.field("attached").as_deref() == Some("false") => {
+                return Err(Error::uncertain(format!(
+                    "driver {} answered \"Success\" to attach, and to isattached that it is not attached",
+                    source.driver
+                )));
+            }
+            Ok(_) => {}
+            // Many drivers have it only for show.
+            Err(error) => log::warn(format_args!("whether it is attached is not known: {error}")),
+        }
+        Ok(device.unwrap_or_else(|| NO_DEVICE.to_owned()))
+    }
+
+    fn detach(volume_name: &str) -> Result<()> {
+        let (driver, name) = driver_and_name(volume_name)?;
+        let arguments = Arguments::new("detach").text(name)?.text(&node::name())?;
+        Caller::open(&driver)?.call("detach", arguments).map(drop)
+    }
+
+    fn wait_for_attach(volume: &Volume, attached: &Attachment) -> Result<Option<BlockDevice>> {
+        let source = Source::read(volume)?;
+        let device = found_device(volume, &source, &Caller::open(&source.driver)?, &attached.attached_as())?;
+        match block_devices::open(&device) {
+            Ok(device) => Ok(Some(device)),
+            // A word of the driver's own, which it gets back when it mounts.
+            Err(Error::NotFound(_) | Error::Conflict(_) | Error::InvalidArgument(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A driver is asked with the volume's options, which nobody knows here.
+    fn are_attached(_volume_names: &[String]) -> Result<Vec<bool>> {
+        Err(Error::unsupported("FlexVolume drivers cannot be asked for volumes by their names"))
+    }
+}
+
+/// The device as the driver names it once it is there; empty when it names none.
+fn found_device(volume: &Volume, source: &Source, driver: &Caller, attached_as: &str) -> Result<String> {
+    let device = if attached_as == NO_DEVICE { "" } else { attached_as };
+    let arguments = Arguments::new("waitforattach").text(device)?.json(&options(volume, source)?);
+    Ok(match driver.call("waitforattach", arguments)? {
+        Said::Done(found) => found.field("device").filter(|found| !found.is_empty()),
+        Said::NotSupported => None,
+    }
+    .unwrap_or_else(|| device.to_owned()))
+}
+
+impl DeviceMounter for FlexVolume {
+    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+        if target.is_mounted()? {
+            return Ok(());
+        }
+        let source = Source::read(volume)?;
+        let driver = Caller::open(&source.driver)?;
+        let device = match attached.map(|attached| (attached.device_path(), attached.attached_as())) {
+            Some((Some(path), _)) => path,
+            Some((None, attached_as)) => found_device(volume, &source, &driver, &attached_as)?,
+            None => String::new(),
+        };
+        let options = options(volume, &source)?;
+        let place = driver_mounts::prepare(target, Leaf::Folder)?;
+        let arguments = Arguments::new("mountdevice").text(&place.path())?.text(&device)?.json(&options);
+        match driver.call("mountdevice", arguments) {
+            Ok(Said::Done(_)) => match place.take_over() {
+                Ok(_) => Ok(()),
+                Err(error) => undone(
+                    target,
+                    error.context(format_args!("driver {} answered \"Success\" to mountdevice", source.driver)),
+                ),
+            },
+            Ok(Said::NotSupported) => mount_by_host(volume, &source, &device, target),
+            Err(error @ Error::Uncertain(_)) => Err(error),
+            Err(error) => undone(target, error),
+        }
+    }
+
+    fn unmount_device(volume_name: &str, target: &MountTarget) -> Result<()> {
+        let (driver, _) = driver_and_name(volume_name)?;
+        unmount(target, &driver, "unmountdevice")
+    }
+}
+
+/// What the kubelet does for a driver that does not support mountdevice: formats the device if it is blank, and mounts it. Without a device
+/// there is nothing to do, and the driver mounts for each pod.
+fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountTarget) -> Result<()> {
+    if device.is_empty() {
+        let nothing = Tmpfs::new().size(PLACEHOLDER_BYTES).mode(0o750).create()?;
+        nothing.set_options(&["ro", "nosuid", "nodev", "noexec"], false)?;
+        return target.attach(nothing);
+    }
+    let fs_type = source.fs_type.as_deref().unwrap_or(DEFAULT_FS);
+    let opened = block_devices::open(device).with_context(|| format!("the device of driver {}", source.driver))?;
+    if filesystems::probe(&opened)?.is_none() {
+        if volume.read_only() {
+            return Err(Error::precondition(format!("{device} is blank, and a read-only volume is not formatted")));
+        }
+        log::info(format_args!("formatting {device} with {fs_type}"));
+        filesystems::format(&opened, fs_type, &[])?;
+    }
+    target.attach(filesystems::mount(&opened, fs_type, &[], volume.read_only())?)
+}
+
+impl Expander for FlexVolume {
+    /// Asked at every mount of a volume with a capacity, where the kubelet asks only when that has grown: a driver that answers badly keeps
+    /// no pod from its volume. The size that the volume has is not known here; drivers that ask for it are told 0.
+    fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
+        let Some(target) = target else { return Ok(to) };
+        let source = Source::read(volume)?;
+        grow(volume, &source, attached, target, to)
+            .map_err(|error| Error::unsupported(format!("it could not be grown: {error}")))?;
+        Ok(to)
+    }
+}
+
+fn grow(volume: &Volume, source: &Source, attached: Option<&Attachment>, target: &MountTarget, to: u64) -> Result<()> {
+    let driver = Caller::open(&source.driver)?;
+    let options = options(volume, source)?;
+    let path = driver_mounts::prepare(target, Leaf::Folder)?.path();
+    let size = to.to_string();
+    let arguments = Arguments::new("expandvolume").json(&options).text(&path)?.text(&size)?.text(SIZE_BEFORE)?;
+    driver.call("expandvolume", arguments)?;
+    if !driver.can("requiresFSResize", true) {
+        return Ok(());
+    }
+    let device = attached.and_then(Attachment::device_path).unwrap_or_default();
+    let arguments =
+        Arguments::new("expandfs").json(&options).text(&device)?.text(&path)?.text(&size)?.text(SIZE_BEFORE)?;
+    if let Said::NotSupported = driver.call("expandfs", arguments)?
+        && let Some(attached) = attached.filter(|attached| attached.device_path().is_some())
+    {
+        filesystems::grow(&attached.open()?, target)?;
+    }
+    Ok(())
+}
