@@ -17,7 +17,7 @@ pub enum FsGroup {
     /// See [`MountTarget::apply_fs_group`](crate::MountTarget::apply_fs_group).
     Walk,
     /// The pod's mount shows the files of the root folder's group as its own; nothing is written, and modes stay as they are.
-    /// See [`id_maps::map_group`](crate::id_maps::map_group).
+    /// See [`id_maps::map_group`].
     Map,
 }
 

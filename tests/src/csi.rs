@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use crate::Node;
 
-/// The registry's folder of a node whose daemon has [`REGISTRY`] in its arguments.
+/// Where a node has its folder of registration sockets, below its own folder.
 pub const REGISTRY: &str = "disk/registry";
 
 /// A running driver. Dropping it ends it.

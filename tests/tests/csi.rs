@@ -104,6 +104,11 @@ fn a_csi_driver_object_decides_on_attaching_and_on_volumes_of_pods() {
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
     node.wait_mounted("default/a");
     assert_eq!(driver.count("ControllerPublishVolume"), 0);
+    for pod in ["inline", "a"] {
+        node.remove_manifest(&format!("{pod}.yaml"));
+    }
+    node.wait_unmounted("default/i");
+    node.wait_unmounted("default/a");
     node.ok(&["drain"]);
     assert_clean(&node);
 }
@@ -209,6 +214,10 @@ fn answers_are_final_or_uncertain_and_both_end_well() {
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     assert_eq!(driver.count("NodeUnpublishVolume"), 0);
+    // Nothing of it was ever mounted, so only a look at what gone pods have left removes its folders.
+    node.poke("-HUP");
+    let folder = node.path(&node.root().join("pods/uid-a"));
+    assert!(eventually(|| !folder.exists()), "{folder:?} stays");
     // Uncertain: it is published, whatever the driver says, and is taken back.
     driver.order("NodePublishVolume late 4");
     node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));

@@ -127,7 +127,7 @@ fn below_may_lie_a_folder_of_the_pod_an_image_or_several() {
     let packed = layers
         .node
         .inside("mkfs.erofs")
-        .args(["-q", &disk.join("packed").display().to_string(), &disk.join("models").display().to_string()])
+        .args([&disk.join("packed").display().to_string(), &disk.join("models").display().to_string()])
         .output()
         .unwrap();
     assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));

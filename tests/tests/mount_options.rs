@@ -19,7 +19,7 @@ fn claimed(name: &str) -> String {
 fn node() -> (Node, LoopDevices) {
     let node = Node::builder()
         .plugin(artifacts::plugin("loop"))
-        .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n")
+        .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\ninterfaces = [\"id-maps\"]\n")
         .start();
     let devices = LoopDevices::below(node.folder());
     (node, devices)

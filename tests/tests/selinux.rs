@@ -26,7 +26,7 @@ fn a_node_without_selinux_mounts_without_labels_and_says_so_once() {
     assert!(!Path::new("/sys/fs/selinux/enforce").exists(), "this machine has SELinux; labels would be passed on");
     let node = Node::builder()
         .plugin(artifacts::plugin("loop"))
-        .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\n")
+        .config("[grants.\"volhost.io/loop\"]\nloop-files = [\"$NODE/disk\"]\ninterfaces = [\"id-maps\"]\n")
         .start();
     let _devices = LoopDevices::below(node.folder());
     let shared = loop_volume("pv", "x.img", "ext4", "32Mi", "").replace("ReadWriteOnce", "ReadWriteMany");

@@ -179,8 +179,9 @@ mod tests {
 
     #[test]
     fn an_interface_of_a_newer_host_is_named() {
-        let text = check_names(&names(&["volhost:plugin/grpc@0.1.9"]), &names(&PLUGIN), None).unwrap_err().to_string();
-        assert!(text.contains("grpc") && text.contains("newer volhost"), "{text}");
+        let text =
+            check_names(&names(&["volhost:plugin/telepathy@0.1.9"]), &names(&PLUGIN), None).unwrap_err().to_string();
+        assert!(text.contains("telepathy") && text.contains("newer volhost"), "{text}");
     }
 
     #[test]

@@ -21,7 +21,6 @@ use messages::{
     CapacityRange, NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest,
     NodeGetVolumeStatsResponse, Unit,
 };
-use note::Note;
 use prost::Message as _;
 use source::Source;
 use volhost_plugin_sdk::driver_mounts::{self, Leaf};
@@ -149,12 +148,8 @@ impl Expander for Csi {
 
 impl Stats for Csi {
     fn measure(volume_name: &str, target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
-        // A pod's own volume has no name that tells its driver.
-        let noted = target.map(Note::of).transpose()?.flatten();
-        let (driver, id) = match &noted {
-            Some(note) => (note.driver.as_str(), note.id.as_str()),
-            None => source::split(volume_name)?,
-        };
+        // A pod's own volume has no name that tells its driver: the host's figures are all there are.
+        let Ok((driver, id)) = source::split(volume_name) else { return Ok(()) };
         let abilities = Abilities::of_node(driver)?;
         let Some(target) = target.filter(|_| abilities.has(node::GET_VOLUME_STATS)) else { return Ok(()) };
         if !target.is_mounted()? {

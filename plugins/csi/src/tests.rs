@@ -251,6 +251,7 @@ fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
         r#"{"podInfoOnMount":true,"tokenRequests":[{"audience":"vault"},{"audience":"","expirationSeconds":600}]}"#,
     );
     let volume = volume()
+        .field("volumeAttributes.a", "")
         .field("volumeAttributes", r#"{"a.b/c":"d"}"#)
         .field("nodePublishSecretRef", r#"{"name":"login","namespace":"default"}"#)
         .field("nodePublishSecretRef.name", "login")

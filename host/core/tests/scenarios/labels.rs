@@ -118,6 +118,7 @@ fn what_recovery_found_keeps_its_label_and_what_nobody_recorded_stays_with_its_p
         attachable: false,
         device_mountable: true,
         container_mounts: volume.container_mounts.clone(),
+        needs: std::sync::Arc::default(),
     }));
     assert_eq!(world.desire("a", vec![volume]), ["volume_mount disk a"]);
     world.settle();

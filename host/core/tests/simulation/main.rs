@@ -171,7 +171,7 @@ const ELSE: [(&str, &str); 12] = [
 fn every_operation_meets_every_end_and_recovery_every_remainder() {
     let catalog = Catalog::new();
     let mut met = std::collections::BTreeSet::new();
-    for seed in 1..=3_000 {
+    for seed in 1..=8_000 {
         let (settings, actions) = script(seed, ACTIONS_A_SEED, None);
         let mut sim = Sim::new(&catalog, settings);
         sim.run(&actions).unwrap_or_else(|broken| panic!("seed {seed}: {broken:?}"));

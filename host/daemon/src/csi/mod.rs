@@ -15,5 +15,8 @@ mod registry;
 mod versions;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 pub use registry::CsiDrivers;
 pub use watch::watch;

@@ -51,6 +51,11 @@ fn needed(
 ) -> Result<NeededVolume, String> {
     let found = all.iter().find(|(outer_name, _)| outer_name.as_str() == name);
     let Some((outer_name, below)) = found else {
+        if OuterName::new(name).is_ok_and(|name| pod.volume(&name).is_some()) {
+            return Err(format!(
+                "it is made of the volume \"{name}\" of the pod, and another volume is made of it; only one level is possible"
+            ));
+        }
         return Err(format!("it is made of the volume \"{name}\" of the pod, but {}", super::has_only(pod)));
     };
     let Resolved { volume, needs } = match below {

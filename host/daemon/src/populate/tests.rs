@@ -240,6 +240,10 @@ fn what_a_volume_cannot_be_made_of_is_told_of_it() {
         let why = desired.unresolved.iter().find(|one| one.outer_name.as_str() == "v");
         assert!(why.is_some_and(|why| why.reason.contains(said)), "{volumes}: {desired:?}");
     }
+    let three = "{name: w, emptyDir: {}}, {name: base, hostPath: {needs: w}}, {name: v, hostPath: {needs: base}}";
+    let reasons = resolved(&with_volumes(three)).unresolved;
+    assert!(reasons.iter().all(|one| one.reason.contains("only one level is possible")), "{reasons:?}");
+    assert_eq!(reasons.len(), 2);
     // Both are kept, if they stand.
     let desired = resolved(&with_volumes("{name: base, nobody: {}}, {name: v, hostPath: {needs: base}}"));
     let unresolved: Vec<&str> = desired.unresolved.iter().map(|one| one.outer_name.as_str()).collect();
