@@ -87,7 +87,8 @@ impl CsiDriver {
     #[must_use]
     pub fn calls(&self) -> Vec<String> {
         let calls = std::fs::read_to_string(self.folder.join("calls")).unwrap_or_default();
-        calls.lines().map(str::to_owned).collect()
+        // The last may still be being written.
+        calls.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).map(str::to_owned).collect()
     }
 
     /// How often it was sent this call.

@@ -111,7 +111,9 @@ impl Flex {
     pub(crate) fn calls(&self) -> Vec<Vec<String>> {
         let text = fs::read_to_string(self.node.folder().join("calls")).unwrap_or_default();
         let arguments = |call: &str| call.split('\u{1e}').map(str::to_owned).collect::<Vec<_>>();
-        text.split("\u{1e}\n").filter(|call| !call.is_empty()).map(arguments).collect()
+        // The last may still be being written.
+        let whole = text.rfind("\u{1e}\n").and_then(|end| text.get(..end)).unwrap_or_default();
+        whole.split("\u{1e}\n").filter(|call| !call.is_empty()).map(arguments).collect()
     }
 
     /// How often this call was made.
