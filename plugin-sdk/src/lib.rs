@@ -67,6 +67,8 @@
 //!
 //! # From source to a mounted volume
 //!
+//! `volhost plugin new NAME` writes such a crate; `volhost plugin run` mounts a volume of it and starts a shell there.
+//!
 //! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
 //! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes the component
 //!    `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of [`tmpfs`], [`host_paths`], [`files`],

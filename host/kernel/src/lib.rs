@@ -20,6 +20,7 @@
 //! | [`types`] | entries, mounts, options: plain values |
 //! | [`error`] | what went wrong, and the way out |
 //! | [`step`] | the steps that an error names, and at which the twin fails on order |
+//! | [`namespace`] | a thread with mounts of its own, for tests of plugins |
 //! | [`linux`] | the real one: one file a job |
 //! | [`twin`] | the one in memory, with faults to order |
 //!
@@ -48,6 +49,7 @@ pub mod last_resorts;
 pub mod linux;
 pub mod loop_devices;
 mod names;
+pub mod namespace;
 mod options;
 pub mod overlays;
 pub mod ownership;

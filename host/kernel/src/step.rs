@@ -138,6 +138,8 @@ pub enum Step {
     MakeLimitedFolder,
     /// Setting the quota of a folder.
     SetQuota,
+    /// Making a mount namespace.
+    UnshareMounts,
 }
 
 impl fmt::Display for Step {
@@ -209,6 +211,7 @@ impl fmt::Display for Step {
             Self::MeasureFiles => "measuring",
             Self::MakeLimitedFolder => "making a folder with a quota at",
             Self::SetQuota => "setting the quota of",
+            Self::UnshareMounts => "making a mount namespace for",
         })
     }
 }

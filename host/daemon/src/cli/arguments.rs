@@ -32,7 +32,7 @@ Act:
 
 Serve and extend:
   run            Run the daemon
-  plugin         Look into plugin files; needs no daemon
+  plugin         Write, build and try plugins, and look into plugin files; needs no daemon
   completions    Print completions for a shell
   man            Print or write the manual pages
   help           Show the help of a command
@@ -143,7 +143,7 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: AttachmentsCommand,
     },
-    /// Look into plugin files; needs no daemon
+    /// Write, build and try plugins, and look into plugin files; needs no daemon
     Plugin {
         /// What to do.
         #[command(subcommand)]
@@ -431,6 +431,21 @@ pub(super) enum AttachmentsCommand {
 /// `plugin`.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginCommand {
+    /// Write the crate of a new plugin, or one that takes the place of a FlexVolume driver
+    #[command(
+        after_help = "Examples:\n  volhost plugin new scratch\n  volhost plugin new acme.org/disks --template block\n  volhost plugin new --from-flex acme.org/lun"
+    )]
+    New(Box<NewArguments>),
+    /// Build plugin crates: Rust to WebAssembly components
+    #[command(
+        after_help = "Looks for a compiler for wasm32-unknown-unknown: the rustc in use, Debian's, and `rustup target add` (for at most 20 seconds).\n\nExamples:\n  volhost plugin build\n  volhost plugin build --out /var/lib/volhost/plugins"
+    )]
+    Build(BuildArguments),
+    /// Try a plugin: mount a volume in a mount namespace of its own, and start a shell in it
+    #[command(
+        after_help = "Needs root, and takes everything away when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` look at the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
+    )]
+    Run(TryArguments),
     /// Show a plugin file's name, version, contract, capabilities, what it may ask for, digest and size
     Inspect {
         /// The .wasm file
@@ -454,5 +469,8 @@ pub(super) fn command() -> clap::Command {
     })
 }
 
+mod plugin;
 #[cfg(test)]
 mod tests;
+
+pub(super) use plugin::{BuildArguments, NewArguments, TemplateChoice, TryArguments};

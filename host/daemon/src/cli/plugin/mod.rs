@@ -1,6 +1,9 @@
 //! `volhost plugin`: plugin files, without a daemon.
 
+mod build;
 mod identity;
+mod new;
+mod run;
 mod surface;
 
 use std::fs::File;
@@ -43,19 +46,25 @@ struct Inspection {
     problem: Option<String>,
 }
 
-/// Runs the command.
+/// Runs the command. Must be called before any thread exists: `plugin run` enters a mount namespace.
 pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), CliError> {
-    let PluginCommand::Inspect { file, output: format } = command;
-    let inspection = inspect(file)?;
+    match command {
+        PluginCommand::New(arguments) => new::run(arguments, output),
+        PluginCommand::Build(arguments) => build::run(arguments, output),
+        PluginCommand::Run(arguments) => run::run(arguments, output),
+        PluginCommand::Inspect { file, output: format } => show(&inspect(file)?, *format, output),
+    }
+}
+
+fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) -> Result<(), CliError> {
     match format {
-        None | Some(Format::Wide) => print(&inspection, output),
+        None | Some(Format::Wide) => print(inspection, output),
         Some(Format::Json) => {
-            let text =
-                serde_json::to_string_pretty(&inspection).map_err(|error| CliError::Encode(error.to_string()))?;
+            let text = serde_json::to_string_pretty(inspection).map_err(|error| CliError::Encode(error.to_string()))?;
             output.line(&text)
         }
         Some(Format::Yaml) => {
-            let text = serde_saphyr::to_string(&inspection).map_err(|error| CliError::Encode(error.to_string()))?;
+            let text = serde_saphyr::to_string(inspection).map_err(|error| CliError::Encode(error.to_string()))?;
             output.line(text.trim_end())
         }
     }

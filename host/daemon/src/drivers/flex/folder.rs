@@ -70,8 +70,24 @@ pub(super) fn drivers(folder: &Path) -> io::Result<BTreeMap<String, Found>> {
     Ok(found)
 }
 
+/// The name of the driver whose folder this is; none if it is no driver's.
+pub(super) fn name_at(folder: &Path) -> Option<String> {
+    name_of(folder.file_name()?.to_str()?)
+}
+
+/// The name of the driver whose program this is: by its folder if it is installed, else the program's own.
+pub(super) fn driver_at(program: &Path) -> Option<String> {
+    let own = program.file_name()?.to_str()?;
+    let folder = program.parent().and_then(|folder| folder.canonicalize().ok());
+    let installed = folder.and_then(|folder| name_at(&folder)).filter(|name| name.rsplit('/').next() == Some(own));
+    installed.or_else(|| name_of(own).filter(|name| !name.contains('/')))
+}
+
 /// The program as it is now. `inside` is the drivers' folder, links resolved.
-fn look(program: &Path, inside: &Path) -> Result<Stamp, String> {
+///
+/// # Errors
+/// Why it can be no driver's, in words for the user.
+pub(super) fn look(program: &Path, inside: &Path) -> Result<Stamp, String> {
     let path = program.display();
     let real = fs::canonicalize(program).map_err(|error| format!("{path}: {error}"))?;
     if !real.starts_with(inside) {

@@ -10,11 +10,13 @@
 //! |---|---|
 //! | `folder` | which drivers a folder has, and what is wrong with the others |
 //! | `watch` | the folder kept in step with: found, changed, gone; `init` with its back-off |
+//! | `ask` | a driver asked by hand, without a daemon |
 //! | `answer` | the answer in what a driver wrote |
 //! | `run` | one run: bounds, sandbox, queue |
 //! | [`sandbox`] | what the operator takes from a driver, and how |
 
 mod answer;
+mod ask;
 mod folder;
 mod run;
 pub mod sandbox;
@@ -28,6 +30,7 @@ use std::time::Duration;
 
 use volhost_runtime::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms};
 
+pub use ask::{Asked, ask};
 pub use sandbox::{DriverPolicies, DriverPolicy, become_confined};
 pub use watch::watch;
 

@@ -243,7 +243,7 @@ impl Looks {
 }
 
 /// Asks a driver what it can do.
-fn init(drivers: &FlexDrivers, name: &str) -> Result<DriverAnswer, String> {
+pub(super) fn init(drivers: &FlexDrivers, name: &str) -> Result<DriverAnswer, String> {
     let known: Known = drivers.find(name).map_err(|error| error.to_string())?;
     let policy = drivers.policies.of(name);
     let outcome =

@@ -1,0 +1,79 @@
+//! What can be typed behind `volhost plugin`, for those who write plugins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use volhost::config::HumanDuration;
+
+/// `plugin new`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct NewArguments {
+    /// What it is called: NAME, or VENDOR/NAME with a domain of yours
+    #[arg(required_unless_present = "from_flex")]
+    pub(in crate::cli) name: Option<String>,
+    /// What it begins as
+    #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
+    pub(in crate::cli) template: TemplateChoice,
+    /// Take the place of this FlexVolume driver, which is asked what it can do: its program, its folder, or VENDOR/DRIVER
+    #[arg(long, value_name = "DRIVER", conflicts_with = "template")]
+    pub(in crate::cli) from_flex: Option<PathBuf>,
+    /// Where FlexVolume drivers are installed
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "from_flex",
+        default_value = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+    )]
+    pub(in crate::cli) flex_driver_dir: PathBuf,
+    /// The folder to make [default: NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) path: Option<PathBuf>,
+    /// The folder plugin-sdk of a checkout of volhost [default: that of the checkout this program was built in, else crates.io]
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) sdk: Option<PathBuf>,
+}
+
+/// What a new plugin begins as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum TemplateChoice {
+    /// A mount for each pod
+    Minimal,
+    /// A block device of the node: attached, formatted, mounted, handed over, grown
+    Block,
+}
+
+/// `plugin build`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct BuildArguments {
+    /// Crates to build [default: the crate in the current folder]
+    #[arg(value_name = "CRATE")]
+    pub(in crate::cli) crates: Vec<String>,
+    /// Folder for the components [default: `plugins` in cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) out: Option<PathBuf>,
+    /// Cargo.toml of the workspace or crate [default: the one around the current folder]
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) manifest_path: Option<PathBuf>,
+}
+
+/// `plugin run`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TryArguments {
+    /// The plugin's .wasm file [default: the crate in the current folder, built]
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: Option<PathBuf>,
+    /// Objects to apply: a pod, with the PersistentVolumes and claims that it needs
+    #[arg(long, value_name = "FILE", default_value = "volume.yaml")]
+    pub(in crate::cli) volume: PathBuf,
+    /// Configuration with the plugin's grants; SCRATCH in it is a folder that is made and removed [default: volhost.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+    /// How long the volume may take to be mounted
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub(in crate::cli) timeout: HumanDuration,
+    /// What to run in the volume [default: your shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(in crate::cli) command: Vec<OsString>,
+}
