@@ -36,7 +36,6 @@ fn files_that_are_no_plugins_are_refused_with_the_reason_and_the_rest_goes_on() 
         ("fixture-wrong-world", &["mounter"][..]),
         ("fixture-newer-abi", &["0.9.0", "0.1"]),
         ("fixture-wrong-shape", &["wrong-shape"]),
-        ("fixture-wants-wasi", &["wasi"]),
         ("fixture-describe-panic", &["describe"]),
         ("fixture-describe-loop", &["describe"]),
         ("fixture-describe-nothing", &["describe"]),

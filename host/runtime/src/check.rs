@@ -6,6 +6,7 @@ use wasmtime::component::{Component, types};
 
 use crate::abi::{ContractName, GRANTABLE_INTERFACES, OPEN_INTERFACES, PACKAGE, REQUIRED_EXPORTS, Version};
 use crate::error::{LoadProblem, way_out};
+use crate::wasi::is_served;
 
 /// Most names that a message lists.
 const LISTED: usize = 8;
@@ -17,6 +18,8 @@ pub(crate) struct Surface {
     pub(crate) imports: Vec<String>,
     /// Interfaces of the contract that it exports, sorted.
     pub(crate) exports: Vec<String>,
+    /// It imports interfaces of WASI.
+    pub(crate) wants_wasi: bool,
     /// The newest version of the contract that it names.
     pub(crate) abi: Option<Version>,
 }
@@ -29,7 +32,8 @@ pub(crate) fn check(component: &Component, engine: &Engine, sdk: Option<&str>) -
     check_names(&imports, &exports, sdk)?;
     check_shapes(&ty, engine, sdk)?;
     let abi = contract(&imports).chain(contract(&exports)).filter_map(|name| name.version).max();
-    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), abi })
+    let wants_wasi = imports.iter().any(|import| is_served(import));
+    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), wants_wasi, abi })
 }
 
 fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Result<(), LoadProblem> {
@@ -52,7 +56,7 @@ fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Res
         return Ok(());
     }
     let hint = if unknown.iter().all(|name| name.starts_with("wasi:")) {
-        "; WASI is not linked in this version: build the plugin for wasm32-unknown-unknown, or without what needs WASI"
+        "; of WASI this host serves 0.2: cli, clocks, filesystem, http, io, random, sockets"
     } else if unknown.iter().any(|name| name.starts_with(PACKAGE)) {
         "; the plugin was built for a newer volhost"
     } else {
@@ -114,8 +118,10 @@ pub(crate) fn built_by(sdk: Option<&str>) -> String {
 }
 
 fn is_known(import: &str) -> bool {
-    ContractName::parse(import)
-        .is_some_and(|name| OPEN_INTERFACES.contains(&name.interface) || GRANTABLE_INTERFACES.contains(&name.interface))
+    let of_contract = ContractName::parse(import).is_some_and(|name| {
+        OPEN_INTERFACES.contains(&name.interface) || GRANTABLE_INTERFACES.contains(&name.interface)
+    });
+    of_contract || is_served(import)
 }
 
 fn contract(names: &[String]) -> impl Iterator<Item = ContractName<'_>> {
@@ -172,9 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn wasi_is_named_as_what_is_missing() {
-        let text = check_names(&names(&["wasi:io/streams@0.2.6"]), &names(&PLUGIN), None).unwrap_err().to_string();
-        assert!(text.contains("wasi:io/streams@0.2.6") && text.contains("WASI is not linked"), "{text}");
+    fn of_wasi_only_what_is_not_served_is_named() {
+        let imports = names(&["wasi:io/streams@0.2.6", "wasi:io/streams@0.3.0"]);
+        let text = check_names(&imports, &names(&PLUGIN), None).unwrap_err().to_string();
+        assert!(text.contains("it imports wasi:io/streams@0.3.0, which") && text.contains("serves 0.2"), "{text}");
+        check_names(&imports[..1], &names(&PLUGIN), None).unwrap();
     }
 
     #[test]

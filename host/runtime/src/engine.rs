@@ -4,10 +4,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::limits::Limits;
+use crate::limits::{Limits, MOST_MEMORY_BYTES};
 
-/// Address space reserved for a plugin's memory, in bytes: the whole of what it may use, so that it never moves.
-const MEMORY_RESERVATION: u64 = 64 << 20;
+/// Address space reserved for a plugin's memory, in bytes: the most that a grant can allow, so that it never moves.
+const MEMORY_RESERVATION: u64 = MOST_MEMORY_BYTES as u64;
 /// Guard beyond it, in bytes. Small on purpose: plugins compute little, explicit bounds checks are fine, and the host stays small.
 const MEMORY_GUARD: u64 = 64 << 10;
 /// A plugin's own stack, in bytes. It runs on the calling thread's, which has at least 2 MiB.
@@ -39,7 +39,7 @@ fn places() -> InstanceAllocationStrategy {
         .total_core_instances(SANDBOXES * PARTS)
         .total_memories(SANDBOXES)
         .total_tables(SANDBOXES * PARTS)
-        .max_memory_size(limits.memory_bytes)
+        .max_memory_size(MOST_MEMORY_BYTES)
         .table_elements(limits.table_elements)
         .max_component_instance_size(MAX_INSTANCE_BYTES)
         .max_core_instance_size(MAX_INSTANCE_BYTES)

@@ -21,6 +21,7 @@
 //! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
+//! | `wasi` | WASI, for plugins whose language needs it: served empty |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
 //! | `check`, `abi` | imports and exports against the contract |
@@ -66,6 +67,7 @@ mod text;
 mod ticker;
 mod token_expiry;
 mod trace;
+mod wasi;
 
 pub use abi::{PACKAGE, VERSION, Version};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
@@ -77,7 +79,7 @@ pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverProgra
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
-pub use limits::Limits;
+pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measure::Measured;
 pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};

@@ -6,6 +6,10 @@ use crate::abort::Abort;
 
 const MIB: usize = 1 << 20;
 
+/// The most linear memory that a call can be allowed, in bytes: what a sandbox has address space for. Languages that bring a runtime of
+/// their own need more than the 64 MiB that plugins get without a grant.
+pub const MOST_MEMORY_BYTES: usize = 256 * MIB;
+
 /// Every bound on a plugin. The defaults are generous for an honest plugin (15-60 KB of code, some ten host calls) and small for the host.
 #[derive(Debug, Clone)]
 pub struct Limits {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use volhost_kernel::Kernel;
 use volhost_model::PluginName;
+use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::abi::{self, GRANTABLE_INTERFACES};
@@ -25,6 +26,7 @@ use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::Shared;
 use crate::ticker::Ticker;
+use crate::wasi;
 
 /// What a runtime is made with.
 #[derive(Debug, Clone)]
@@ -72,9 +74,7 @@ impl Runtime {
         let compatibility = engine::compatibility().map_err(RuntimeError::Engine)?;
         let cache = Cache::open(config.cache_dir, compatibility)?;
         let engine = engine::running().map_err(RuntimeError::Engine)?;
-        let mut linker = Linker::new(&engine);
-        EveryCapability::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)
-            .map_err(RuntimeError::Link)?;
+        let linker = linker(&engine).map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
         Ok(Self { shared, linker, cache, compiler: config.compiler, grants: config.grants })
@@ -207,7 +207,14 @@ impl Runtime {
         let surface = check(component, &self.shared.engine, sdk)?;
         let misfit =
             |error: wasmtime::Error| LoadProblem::WrongShape { sdk: built_by(sdk), reason: format!("{error:#}") };
-        let pre = self.linker.instantiate_pre(component).map_err(misfit)?;
+        let pre = if surface.wants_wasi {
+            let mut linker = linker(&self.shared.engine).map_err(misfit)?;
+            wasi::link(&mut linker, component, &self.shared.engine).map_err(misfit)?;
+            linker.instantiate_pre(component)
+        } else {
+            self.linker.instantiate_pre(component)
+        };
+        let pre = pre.map_err(misfit)?;
         let exports = Exports::find(pre, |name| surface.exports.iter().any(|export| export == name)).map_err(misfit)?;
         let quiet = CallContext::quiet(self.shared.limits.describe_time);
         let description = describe(&self.shared, &exports, &quiet).map_err(|error| match error {
@@ -219,6 +226,13 @@ impl Runtime {
         check_description(&description)?;
         Ok((info(name, description, surface, digest, note), exports))
     }
+}
+
+/// A linker with every interface of the contract.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    EveryCapability::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    Ok(linker)
 }
 
 /// The interfaces that a plugin imports and is not granted.

@@ -127,7 +127,7 @@ impl Sandbox<'_> {
         self.store.data_mut().begin();
         let result = self.span.in_scope(|| call(&mut self.store));
         drop(running);
-        self.store.data().end();
+        self.store.data_mut().end();
         match result {
             Ok(value) => Ok((value, self.store.into_data())),
             Err(error) => Err(self.shared.judge(self.function, &self.store, &error)),

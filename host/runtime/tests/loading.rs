@@ -140,16 +140,16 @@ fn a_plugin_that_describes_itself_badly_is_refused() {
 }
 
 #[test]
-fn an_import_of_wasi_is_named() {
+fn what_is_not_served_of_wasi_is_named() {
     let component = wat::parse_str(
         r#"(component
-            (import "wasi:cli/environment@0.2.6" (instance $env (export "get-arguments" (func (result (list string))))))
+            (import "wasi:nn/graph@0.2.6" (instance $graph (export "load" (func (result (list string))))))
             (instance $empty)
             (export "volhost:plugin/plugin@0.1.0" (instance $empty))
             (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
-    contains(&Host::new().refusal(&component), &["wasi:cli/environment@0.2.6", "WASI is not linked"]);
+    contains(&Host::new().refusal(&component), &["wasi:nn/graph@0.2.6", "of WASI this host serves 0.2: cli"]);
 }
 
 #[test]

@@ -14,10 +14,17 @@ use crate::abort::Abort;
 use crate::context::{CallContext, LogLevel};
 use crate::grants::Reach;
 use crate::limits::{Limits, MemoryMeter};
+use crate::text::tame;
 use crate::trace;
+use crate::wasi::{Source, Wasi};
 
 /// The step of a call while none of the host's is running.
 pub(crate) const PLUGIN_CODE: &str = "plugin code";
+
+/// The longest line that a plugin writes to a stream of its own, in bytes.
+const LINE_BYTES: usize = 4096;
+/// What is kept for the user of what a plugin wrote to its standard error, in bytes.
+const LAST_WORDS_BYTES: usize = 512;
 
 /// The state of one call: its handles, its counters, and what it may reach.
 #[derive(Debug)]
@@ -46,6 +53,8 @@ pub(crate) struct State {
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
     pub(crate) last_words: Option<String>,
+    /// What WASI has of the call.
+    pub(crate) wasi: Wasi,
     started: Instant,
     in_host: Duration,
     host_calls_left: u32,
@@ -75,6 +84,7 @@ impl State {
             folder_is_enough: false,
             changed: false,
             last_words: None,
+            wasi: Wasi::default(),
             started: Instant::now(),
             in_host: Duration::ZERO,
             host_calls_left: limits.host_calls,
@@ -172,8 +182,50 @@ impl State {
         }
     }
 
+    /// Puts what the plugin wrote to a stream of its own into the log, line by line.
+    pub(crate) fn write_output(&mut self, source: Source, written: &[u8]) {
+        for line in self.wasi.lines(source, written) {
+            self.log_output(source, &line);
+        }
+    }
+
+    fn log_output(&mut self, source: Source, line: &str) {
+        let level = match source {
+            Source::Output => LogLevel::Info,
+            Source::Errors => LogLevel::Warn,
+        };
+        let line = tame(line, LINE_BYTES);
+        if source == Source::Errors {
+            // The first lines say what happened; what follows says how to be told more.
+            match &mut self.last_words {
+                Some(words) if words.len() + line.len() < LAST_WORDS_BYTES => *words = format!("{words}; {line}"),
+                Some(_) => {}
+                none => *none = Some(tame(&line, LAST_WORDS_BYTES)),
+            }
+        }
+        if self.may_log(line.len()) {
+            self.context.sink.log(level, &line);
+        }
+    }
+
+    /// The plugin ended itself, as programs do and plugins may not.
+    pub(crate) fn exit(&mut self) -> Abort {
+        self.end_output();
+        let words = self.last_words.as_ref().map_or_else(String::new, |words| format!("; its last words: {words}"));
+        Abort::contract(format!("it called exit instead of returning{words}"))
+    }
+
+    /// Logs the lines that have no end.
+    pub(crate) fn end_output(&mut self) {
+        let unfinished: Vec<_> = self.wasi.unfinished().collect();
+        for (source, line) in unfinished {
+            self.log_output(source, &line);
+        }
+    }
+
     /// Says, when the call has ended, which secrets it used and what was dropped.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&mut self) {
+        self.end_output();
         for (name, keys) in &self.secrets_used {
             let line = format!("audit: secret {name} was used, {keys} of its keys");
             self.context.sink.log(LogLevel::Info, &line);
