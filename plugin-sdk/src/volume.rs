@@ -218,11 +218,18 @@ impl<'call> Volume<'call> {
         /// Twice as long as Linux lets a path be: what is too long for a path alone is told as that.
         const BYTES: usize = 8192;
         match self.string(path) {
+            Some(text) if text.starts_with(['[', '{']) && self.is_list_or_map(path) => {
+                Err(self.invalid(path, "must be a text"))
+            }
             Some(text) if text.len() > BYTES => {
                 Err(self.invalid(path, format_args!("is too long: {} bytes, and {BYTES} is the most", text.len())))
             }
             text => Ok(text),
         }
+    }
+
+    fn is_list_or_map(&self, path: &str) -> bool {
+        self.kind(path).is_some_and(|kind| kind == "list" || kind == "map")
     }
 
     /// A field that must be there and not be empty. As [`Volume::short`].

@@ -140,6 +140,8 @@ pub enum Step {
     SetQuota,
     /// Making a mount namespace.
     UnshareMounts,
+    /// A primitive as a whole, when it is refused before it begins.
+    Primitive,
 }
 
 impl fmt::Display for Step {
@@ -212,6 +214,7 @@ impl fmt::Display for Step {
             Self::MakeLimitedFolder => "making a folder with a quota at",
             Self::SetQuota => "setting the quota of",
             Self::UnshareMounts => "making a mount namespace for",
+            Self::Primitive => "carrying out",
         })
     }
 }

@@ -14,6 +14,9 @@ pub(crate) enum Abort {
         /// More than what.
         what: String,
     },
+    /// Whoever watches its host calls ended it.
+    #[error("the host ended it at a host call")]
+    Ended,
     /// It broke the contract.
     #[error("it broke the contract: {what}")]
     Contract {

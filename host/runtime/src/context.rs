@@ -14,6 +14,7 @@ use volhost_model::{PodUid, SpecName};
 
 use crate::driver_programs::{DriverPrograms, NoPrograms};
 use crate::drivers::{Drivers, NoDrivers};
+use crate::host_calls::HostCalls;
 use crate::objects::{NoObjects, Objects};
 use crate::private::PrivateFolder;
 use crate::progress::Progress;
@@ -87,6 +88,8 @@ pub struct CallContext {
     pub device_places: Option<DevicePlaces>,
     /// What the call's volume is attached as, if it is.
     pub attached_as: Option<String>,
+    /// Who watches the call's host calls, if somebody does.
+    pub host_calls: Option<Arc<dyn HostCalls>>,
 }
 
 /// The folder of a volume in which a driver outside stages devices and makes them appear.
@@ -112,6 +115,7 @@ impl CallContext {
             progress: Arc::new(Progress::default()),
             device_places: None,
             attached_as: None,
+            host_calls: None,
         }
     }
 }

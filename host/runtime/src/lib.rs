@@ -29,6 +29,7 @@
 //! | `compile` | the compiler child, both sides of it |
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
 //! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
+//! | `host_calls` | watching the host calls of a call, and making them fail |
 //! | `driver_programs` | drivers outside that a call may run |
 //! | `objects` | what a call may ask of the objects that its volume names |
 //! | `drivers` | what a call may ask of drivers outside |
@@ -55,6 +56,7 @@ mod file;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
+mod host_calls;
 mod limits;
 mod measure;
 mod objects;
@@ -79,6 +81,7 @@ pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverProgra
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
+pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measure::Measured;
 pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};

@@ -134,6 +134,28 @@ impl Plugin {
         self.info.exports.iter().any(|name| name == capability.interface())
     }
 
+    /// Asks the plugin again what it is, in these surroundings and with its grants. What it can do is not asked: that does not change.
+    ///
+    /// # Errors
+    /// [`CallError`]; [`CallError::BrokeContract`] when its name is none.
+    pub fn describe(&self, call: &CallContext) -> Result<PluginInfo, CallError> {
+        let said = describe(&self.shared, &self.exports, call, &self.reach)?;
+        let name = PluginName::new(said.name).map_err(|error| CallError::BrokeContract {
+            function: Function::Describe,
+            what: error.to_string(),
+            changed: false,
+        })?;
+        Ok(PluginInfo {
+            name,
+            version: crate::text::tame(&said.version, said.version.len()),
+            sources: said.sources,
+            accepts_mount_options: said.accepts_mount_options,
+            follows_its_source: said.follows_its_source,
+            read_only: said.read_only,
+            ..self.info.clone()
+        })
+    }
+
     /// Asks the plugin to check the volume and name it. Changes nothing.
     ///
     /// # Errors
@@ -232,9 +254,14 @@ impl Plugin {
     }
 }
 
-/// Asks a plugin what it is, without any grant: its name, which decides on grants, is not known yet.
-pub(crate) fn describe(shared: &Shared, exports: &Exports, call: &CallContext) -> Result<Description, CallError> {
-    let mut sandbox = shared.sandbox(exports, Function::Describe, call, &Arc::default())?;
+/// Asks a plugin what it is. Without any reach when it is loaded: its name, which decides on grants, is not known yet.
+pub(crate) fn describe(
+    shared: &Shared,
+    exports: &Exports,
+    call: &CallContext,
+    reach: &Arc<Reach>,
+) -> Result<Description, CallError> {
+    let mut sandbox = shared.sandbox(exports, Function::Describe, call, reach)?;
     let plugin = sandbox.load(|store, instance| {
         exports.check(store, instance)?;
         exports.plugin.load(store, instance)

@@ -217,7 +217,7 @@ impl Runtime {
         let pre = pre.map_err(misfit)?;
         let exports = Exports::find(pre, |name| surface.exports.iter().any(|export| export == name)).map_err(misfit)?;
         let quiet = CallContext::quiet(self.shared.limits.describe_time);
-        let description = describe(&self.shared, &exports, &quiet).map_err(|error| match error {
+        let description = describe(&self.shared, &exports, &quiet, &Arc::default()).map_err(|error| match error {
             // Types of exports are compared when the plugin is first instantiated.
             CallError::Sandbox { reason } => LoadProblem::WrongShape { sdk: built_by(sdk), reason },
             other => LoadProblem::Describe(other),

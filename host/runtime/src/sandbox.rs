@@ -82,6 +82,12 @@ impl Shared {
                 Abort::Deadline => {
                     CallError::Deadline { function, seconds: state.context.deadline.as_secs_f64(), changed }
                 }
+                ended @ Abort::Ended => CallError::Trap {
+                    function,
+                    reason: ended.to_string(),
+                    last_words: state.last_words.clone(),
+                    changed,
+                },
                 Abort::Limit { what } => CallError::LimitExceeded { function, what, changed },
                 Abort::Contract { what } => CallError::BrokeContract { function, what, changed },
             };

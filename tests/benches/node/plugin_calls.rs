@@ -60,6 +60,7 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
         progress: Arc::new(Progress::default()),
         device_places: None,
         attached_as: None,
+        host_calls: None,
     };
     let one = |_| {
         let begun = Instant::now();

@@ -8,6 +8,8 @@ use clap_complete::Shell;
 
 use volhost::config::{HumanDuration, Settings, variable};
 
+use super::conformance::ConformanceArguments;
+
 /// The first page of help: commands in groups, examples, exit codes.
 const HELP: &str = "\
 {about}
@@ -33,6 +35,7 @@ Act:
 Serve and extend:
   run            Run the daemon
   plugin         Write, build and try plugins, and look into plugin files; needs no daemon
+  conformance    Hold a plugin to the contract, on the real kernel; needs no daemon
   completions    Print completions for a shell
   man            Print or write the manual pages
   help           Show the help of a command
@@ -52,7 +55,8 @@ Exit codes:
   0  done
   1  failed: refused, not found, or a wait or drain that did not reach its goal
   2  wrong usage or configuration
-  3  the daemon cannot be reached";
+  3  the daemon cannot be reached
+  4  a plugin could not be tested (conformance)";
 
 /// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly component.
 #[derive(Debug, Parser)]
@@ -149,6 +153,11 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: PluginCommand,
     },
+    /// Hold a plugin to the contract, on the real kernel; needs no daemon
+    #[command(
+        after_help = "Nothing is left on the machine. Exit codes: 0 every case that applies passed, 1 a case failed, 2 wrong usage or case file, 4 the plugin could not be tested here.\n\nExamples:\n  volhost conformance target/plugins/scratch.wasm\n  volhost conformance loop.wasm --config loop.yaml --only set-up/crash-then-repeat\n  volhost conformance loop.wasm --config loop.yaml -o junit > report.xml"
+    )]
+    Conformance(ConformanceArguments),
     /// Show the versions of this program and of the daemon
     Version {
         /// Only this program's; needs no daemon

@@ -15,6 +15,8 @@ pub(super) const FAILED: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 /// The daemon cannot be reached.
 pub(super) const UNREACHABLE: u8 = 3;
+/// A plugin could not be tested: it is not loaded, or this machine cannot do what that takes.
+pub(super) const UNTESTED: u8 = 4;
 
 /// A failure of the command line.
 #[derive(Debug, Error)]
@@ -47,6 +49,9 @@ pub(super) enum CliError {
     /// The goal was not reached, or there is no such thing; in words for the user.
     #[error("{0}")]
     Failed(String),
+    /// A plugin could not be held to the contract.
+    #[error("{0}")]
+    Untested(String),
     /// The daemon's answer cannot be read.
     #[error("{0}")]
     Decode(#[from] DecodeError),
@@ -78,6 +83,7 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::Config(_) => USAGE,
             Self::Unreachable { .. } | Self::Lost { .. } => UNREACHABLE,
+            Self::Untested(_) => UNTESTED,
             _ => FAILED,
         }
     }

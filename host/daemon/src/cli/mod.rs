@@ -15,6 +15,7 @@ mod attachments;
 mod client;
 mod columns;
 mod completions;
+mod conformance;
 mod delete;
 mod describe;
 mod drain;
@@ -84,6 +85,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => return plugin::run(&command, output),
+        Command::Conformance(arguments) => return conformance::run(&arguments, output),
         Command::Version { client: true } => return version::print_client(output),
         // Handled before any of this.
         Command::Internal { .. } => return Ok(()),
@@ -110,6 +112,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             | Command::Completions { .. }
             | Command::Man { .. }
             | Command::Plugin { .. }
+            | Command::Conformance(_)
             | Command::Internal { .. } => Ok(()),
         }
     })

@@ -169,6 +169,7 @@ impl Executor {
             progress,
             device_places: None,
             attached_as: None,
+            host_calls: None,
         };
         let (id, width) = (operation.id, self.lane_width);
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use volhost_kernel::Kernel;
+use volhost_kernel::{Kernel, KernelError, Step};
 use wasmtime::component::ResourceTable;
 
 use super::error::handle_error;
 use crate::abort::Abort;
 use crate::context::{CallContext, LogLevel};
 use crate::grants::Reach;
+use crate::host_calls::HostCallVerdict;
 use crate::limits::{Limits, MemoryMeter};
 use crate::text::tame;
 use crate::trace;
@@ -120,13 +121,29 @@ impl State {
     }
 
     /// Runs a step that may take time: counted, shown in the progress, and not charged to the plugin's deadline.
-    pub(crate) fn step<T, E: From<Abort>>(
+    pub(crate) fn step<T, E: From<Abort> + From<KernelError>>(
         &mut self,
         what: impl Into<Cow<'static, str>>,
         run: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.watched(what.into(), false, run)
+    }
+
+    fn watched<T, E: From<Abort> + From<KernelError>>(
+        &mut self,
+        what: Cow<'static, str>,
+        changes: bool,
+        run: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.count()?;
-        let what = what.into();
+        match self.context.host_calls.as_ref().map_or(HostCallVerdict::Proceed, |calls| calls.begins(&what, changes)) {
+            HostCallVerdict::Proceed => {}
+            HostCallVerdict::Fail(errno) => {
+                let (step, path) = (Step::Primitive, what.into_owned());
+                return Err(KernelError::Failed { step, path, errno, detail: String::new() }.into());
+            }
+            HostCallVerdict::End => return Err(Abort::Ended.into()),
+        }
         let span = trace::primitive(&what);
         self.context.progress.enter(what);
         let begun = Instant::now();
@@ -137,12 +154,12 @@ impl State {
     }
 
     /// As [`State::step`], for a step that changes something on the node, if only by its attempt.
-    pub(crate) fn change<T, E: From<Abort>>(
+    pub(crate) fn change<T, E: From<Abort> + From<KernelError>>(
         &mut self,
         what: impl Into<Cow<'static, str>>,
         run: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.step(what, |state| {
+        self.watched(what.into(), true, |state| {
             state.changed = true;
             run(state)
         })

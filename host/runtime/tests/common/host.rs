@@ -153,6 +153,7 @@ impl Host {
             progress: Arc::new(Progress::default()),
             device_places: None,
             attached_as: None,
+            host_calls: None,
         }
     }
 

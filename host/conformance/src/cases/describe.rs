@@ -1,0 +1,31 @@
+//! What a plugin says of itself.
+
+use volhost_runtime::NodeFacts;
+
+use crate::bench::{Bench, Verdict, fail};
+
+/// P1: always the same answer.
+pub(super) fn stable(bench: &Bench) -> Verdict {
+    let loaded = bench.plugin.info().clone();
+    for node in [bench.case.node(), NodeFacts::default(), bench.case.node()] {
+        let did = format!("describe on a node that is called {:?}", node.name);
+        let said = bench.describe(node).expect(&did)?;
+        if said != loaded {
+            let word = |info: &volhost_runtime::PluginInfo| {
+                let flags = (info.accepts_mount_options, info.follows_its_source, info.read_only);
+                format!("{} {} serving {:?} {flags:?}", info.name, info.version, info.sources)
+            };
+            return fail(did, format!("what it said when it was loaded: {}", word(&loaded)), word(&said));
+        }
+    }
+    Ok(())
+}
+
+/// P2: describe changes nothing.
+pub(super) fn changes_nothing(bench: &Bench) -> Verdict {
+    let called = bench.describe(bench.case.node());
+    match called.calls.iter().find(|call| call.changes) {
+        Some(call) => fail("describe", "no host call that may change something", call.name.clone()),
+        None => called.expect("describe").map(|_| ()),
+    }
+}

@@ -1,0 +1,169 @@
+//! What holds on every rung when a host call fails.
+
+use volhost_kernel::Errno;
+use volhost_model::FailureClass;
+use volhost_runtime::{CallError, ErrorCase};
+
+use super::rungs::Reference;
+use crate::bench::{Bench, Plan, Verdict, fail};
+use crate::ladder::Rung;
+use crate::watch::HostCall;
+
+/// What a host call that changes something can fail with, and its name.
+const FAULTS: [(Errno, &str); 7] = [
+    (Errno::IO, "EIO"),
+    (Errno::BUSY, "EBUSY"),
+    (Errno::NOSPC, "ENOSPC"),
+    (Errno::ROFS, "EROFS"),
+    (Errno::PERM, "EPERM"),
+    (Errno::NOENT, "ENOENT"),
+    (Errno::TIMEDOUT, "ETIMEDOUT"),
+];
+
+/// One fault: at which host call, with what, and in words.
+struct Fault {
+    plan: Plan,
+    errno: &'static str,
+    did: String,
+}
+
+/// Every fault of a function with these host calls: all of them where something is changed, the first where something is only asked.
+fn faults(function: &str, calls: &[HostCall]) -> Vec<Fault> {
+    let of_call = |(at, call): (usize, &HostCall)| {
+        let some = if call.changes { FAULTS.len() } else { 1 };
+        let did = format!("{function}, its host call {} of {}, {}", at + 1, calls.len(), call.name);
+        let fault = move |(errno, name): &(Errno, &'static str)| Fault {
+            plan: Plan::FailAt(at, *errno),
+            errno: name,
+            did: format!("{did}, failing with {name}"),
+        };
+        FAULTS.iter().take(some).map(fault).collect::<Vec<_>>()
+    };
+    calls.iter().enumerate().flat_map(of_call).collect()
+}
+
+/// Goes up with each fault; `check` is given how the call ended.
+fn each_up(
+    bench: &Bench,
+    rung: Rung,
+    check: impl Fn(&Reference, &Fault, &Result<(), CallError>) -> Verdict,
+) -> Verdict {
+    let reference = Reference::take(bench, rung)?;
+    for fault in faults(rung.up(), &reference.up) {
+        reference.begin(bench)?;
+        let called = reference.go_up(bench, fault.plan)?;
+        check(&reference, &fault, &called.result)?;
+    }
+    Ok(())
+}
+
+/// Goes down with each fault, likewise.
+fn each_down(
+    bench: &Bench,
+    rung: Rung,
+    check: impl Fn(&Reference, &Fault, &Result<(), CallError>) -> Verdict,
+) -> Verdict {
+    let reference = Reference::take(bench, rung)?;
+    for fault in faults(rung.down(), &reference.down) {
+        reference.begin(bench)?;
+        reference.go_up(bench, Plan::Watch)?.expect(rung.up())?;
+        let called = reference.go_down(bench, fault.plan)?;
+        check(&reference, &fault, &called.result)?;
+    }
+    Ok(())
+}
+
+/// X1: it answers, and "done" is true.
+pub(super) fn up_is_told(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |reference, fault, result| match result {
+        Ok(()) => reference.check_up(bench, &fault.did).map(|_| ()),
+        Err(error) => is_answer(fault, error),
+    })
+}
+
+/// X1, on the way down.
+pub(super) fn down_is_told(bench: &Bench, rung: Rung) -> Verdict {
+    each_down(bench, rung, |reference, fault, result| match result {
+        Ok(()) => reference.check_down(bench, &fault.did),
+        Err(error) => is_answer(fault, error),
+    })
+}
+
+fn is_answer(fault: &Fault, error: &CallError) -> Verdict {
+    if error.is_misbehaviour() { fail(&fault.did, "an error that the plugin answers", error.message()) } else { Ok(()) }
+}
+
+/// X2: the text has the kernel's word.
+pub(super) fn up_in_the_kernels_words(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |_, fault, result| has_the_kernels_word(fault, result))
+}
+
+/// X2, on the way down.
+pub(super) fn down_in_the_kernels_words(bench: &Bench, rung: Rung) -> Verdict {
+    each_down(bench, rung, |_, fault, result| has_the_kernels_word(fault, result))
+}
+
+fn has_the_kernels_word(fault: &Fault, result: &Result<(), CallError>) -> Verdict {
+    match result {
+        Err(CallError::Plugin(said)) if !said.message.contains(fault.errno) => {
+            fail(&fault.did, format!("a text with {}", fault.errno), said.message.clone())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// X3: what the node could not do is no fault of the volume's fields.
+pub(super) fn up_is_not_the_volumes(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |_, fault, result| match result {
+        Err(CallError::Plugin(said)) if said.case == ErrorCase::InvalidArgument => {
+            fail(&fault.did, "any error but invalid-argument", format!("invalid-argument: {}", said.message))
+        }
+        _ => Ok(()),
+    })
+}
+
+/// X4: an error that does not say uncertain has changed nothing.
+pub(super) fn up_changes_nothing_or_says_so(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |reference, fault, result| match result {
+        Err(error) if error.class() == FailureClass::Final => {
+            match bench.is_up(&reference.ladder, rung, &reference.pod)? {
+                Some(true) => {
+                    let happened =
+                        format!("the volume is up, and the error says that nothing changed: {}", error.message());
+                    fail(&fault.did, "uncertain, or nothing changed", happened)
+                }
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    })
+}
+
+/// X5: once the fault has passed, a repeat comes to what it would have come to.
+pub(super) fn up_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |reference, fault, _| {
+        let did = format!("{}; then repeated", fault.did);
+        reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+        reference.check_up(bench, &did)?;
+        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.check_down(bench, &did)
+    })
+}
+
+/// X6: the undo takes back what a failed call left.
+pub(super) fn up_then_undo(bench: &Bench, rung: Rung) -> Verdict {
+    each_up(bench, rung, |reference, fault, _| {
+        let did = format!("{}; then {}", fault.did, rung.down());
+        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.check_down(bench, &did)
+    })
+}
+
+/// X5, on the way down.
+pub(super) fn down_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
+    each_down(bench, rung, |reference, fault, _| {
+        let did = format!("{}; then repeated", fault.did);
+        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.check_down(bench, &did)
+    })
+}

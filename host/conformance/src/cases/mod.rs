@@ -1,0 +1,139 @@
+//! The cases, by name. Each holds one sentence of the contract.
+
+mod attach;
+mod data;
+mod describe;
+mod expand;
+mod faults;
+mod identify;
+mod limits;
+mod options;
+mod rungs;
+mod standing;
+mod stats;
+mod tear_down;
+
+use crate::bench::{Bench, Verdict};
+use crate::ladder::Rung;
+
+/// What a case does.
+#[derive(Clone, Copy)]
+pub(crate) enum Work {
+    /// Something of its own.
+    Own(fn(&Bench) -> Verdict),
+    /// The same on each rung.
+    OnRung(Rung, fn(&Bench, Rung) -> Verdict),
+}
+
+/// One case.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    /// `GROUP/WHAT`; stable.
+    pub(crate) name: &'static str,
+    /// The number of the sentence that it holds.
+    pub(crate) sentence: &'static str,
+    pub(crate) work: Work,
+}
+
+impl Case {
+    pub(crate) fn run(&self, bench: &Bench) -> Verdict {
+        match self.work {
+            Work::Own(run) => run(bench),
+            Work::OnRung(rung, run) => run(bench, rung),
+        }
+    }
+}
+
+const fn own(name: &'static str, sentence: &'static str, run: fn(&Bench) -> Verdict) -> Case {
+    Case { name, sentence, work: Work::Own(run) }
+}
+
+const fn on(name: &'static str, sentence: &'static str, rung: Rung, run: fn(&Bench, Rung) -> Verdict) -> Case {
+    Case { name, sentence, work: Work::OnRung(rung, run) }
+}
+
+/// What holds on every rung, under the names of the rung's two functions.
+macro_rules! on_rung {
+    ($rung:expr, $up:literal, $down:literal) => {
+        [
+            on(concat!($up, "/idempotent"), "M2", $rung, rungs::up_twice),
+            on(concat!($up, "/after-its-undo"), "M5", $rung, rungs::up_after_down),
+            on(concat!($up, "/same-calls"), "M16", $rung, rungs::same_calls),
+            on(concat!($up, "/leaves-nothing"), "M15", $rung, rungs::leaves_nothing),
+            on(concat!($up, "/crash-then-repeat"), "M7", $rung, rungs::up_crash_then_repeat),
+            on(concat!($up, "/crash-then-undo"), "M8", $rung, rungs::up_crash_then_undo),
+            on(concat!($up, "/fault-is-told"), "X1", $rung, faults::up_is_told),
+            on(concat!($up, "/fault-in-the-kernels-words"), "X2", $rung, faults::up_in_the_kernels_words),
+            on(concat!($up, "/fault-is-not-the-volumes"), "X3", $rung, faults::up_is_not_the_volumes),
+            on(concat!($up, "/fault-changes-nothing-or-says-so"), "X4", $rung, faults::up_changes_nothing_or_says_so),
+            on(concat!($up, "/fault-then-repeat"), "X5", $rung, faults::up_then_repeat),
+            on(concat!($up, "/fault-then-undo"), "X6", $rung, faults::up_then_undo),
+            on(concat!($down, "/idempotent"), "M4", $rung, rungs::down_twice),
+            on(concat!($down, "/never-up"), "M4", $rung, rungs::down_never_up),
+            on(concat!($down, "/crash-then-repeat"), "M7", $rung, rungs::down_crash_then_repeat),
+            on(concat!($down, "/crash-then-redo"), "M8", $rung, rungs::down_crash_then_redo),
+            on(concat!($down, "/fault-is-told"), "X1", $rung, faults::down_is_told),
+            on(concat!($down, "/fault-in-the-kernels-words"), "X2", $rung, faults::down_in_the_kernels_words),
+            on(concat!($down, "/fault-then-repeat"), "X5", $rung, faults::down_then_repeat),
+        ]
+    };
+}
+
+/// Cases that are no rung's.
+const OF_THEIR_OWN: &[Case] = &[
+    own("describe/stable", "P1", describe::stable),
+    own("describe/changes-nothing", "P2", describe::changes_nothing),
+    own("identify/changes-nothing", "P2", identify::changes_nothing),
+    own("identify/stable", "P3", identify::stable),
+    own("identify/whatever-the-pod-calls-it", "P3", identify::whatever_the_pod_calls_it),
+    own("identify/unique", "P4", identify::unique),
+    own("identify/named", "P5", identify::named),
+    own("identify/unknown-field", "P6", identify::unknown_field),
+    own("identify/wrong-type", "P7", identify::wrong_type),
+    own("identify/missing-field", "P8", identify::missing_field),
+    own("identify/edge-values", "P9", identify::edge_values),
+    own("set-up/stands", "M1", standing::stands),
+    own("set-up/over-an-empty-folder", "M11", standing::over_an_empty_folder),
+    own("set-up/heals", "M11", standing::heals),
+    own("set-up/two-pods-at-once", "M6", standing::two_pods_at_once),
+    own("set-up/keeps-to-itself", "M17", standing::keeps_to_itself),
+    own("set-up/read-only", "M12", options::read_only),
+    own("set-up/mount-options", "M13", options::mount_options),
+    own("set-up/unknown-mount-option", "M13", options::unknown_mount_option),
+    own("set-up/fs-group", "M14", options::fs_group),
+    own("tear-down/gone", "M3", tear_down::gone),
+    own("tear-down/leaves-the-other-pod", "M6", tear_down::leaves_the_other_pod),
+    own("tear-down/without-the-source", "M9", tear_down::without_the_source),
+    own("tear-down/busy", "M10", tear_down::busy),
+    own("set-up/keeps-data-when-repeated", "M10", data::kept_when_repeated),
+    own("tear-down/data", "M10", data::after_tear_down),
+    own("attach/is-found", "N1", attach::is_found),
+    own("are-attached/in-order", "N2", attach::in_order),
+    own("wait-for-attach/finds-the-device", "N3", attach::finds_the_device),
+    own("wait-for-attach/not-there", "N4", attach::not_there),
+    own("set-up/same-for-every-pod", "N5", attach::same_for_every_pod),
+    own("set-up-device/hands-over-a-device", "N6", attach::hands_over_a_device),
+    own("expand/grows", "E1", expand::grows),
+    own("expand/grows-as-a-device", "E1", expand::grows_as_a_device),
+    own("expand/large-enough", "E2", expand::large_enough),
+    own("expand/crash-then-repeat", "E3", expand::crash_then_repeat),
+    own("expand/fault-then-repeat", "E4", expand::fault_then_repeat),
+    own("measure/truthful", "S1", stats::truthful),
+    own("measure/changes-nothing", "S2", stats::changes_nothing),
+    own("measure/answers-without-a-mount", "S3", stats::answers_without_a_mount),
+    own("limits/host-calls", "L1", limits::host_calls),
+    own("limits/lines", "L1", limits::lines),
+    own("limits/memory-and-time", "L1", limits::memory_and_time),
+];
+
+/// Every case, in the order in which they run.
+pub(crate) fn all() -> impl Iterator<Item = Case> {
+    let rungs = [
+        on_rung!(Rung::Attach, "attach", "detach"),
+        on_rung!(Rung::Node, "mount-device", "unmount-device"),
+        on_rung!(Rung::Pod, "set-up", "tear-down"),
+        on_rung!(Rung::Device, "set-up-device", "tear-down-device"),
+        on_rung!(Rung::PodDevice, "map-pod-device", "unmap-pod-device"),
+    ];
+    OF_THEIR_OWN.iter().copied().chain(rungs.into_iter().flatten())
+}

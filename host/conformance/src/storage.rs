@@ -1,0 +1,80 @@
+//! The volume's storage in the scratch file system: what the case file has made before a case.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use volhost_kernel::program::Program;
+use volhost_kernel::{Kernel, LinuxKernel};
+use volhost_model::quantity;
+
+use crate::subject::SetUpFile;
+
+/// Where programs are.
+const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Takes everything in the scratch file system away, but for the host's root folder, and makes what the case file names. Nothing may be
+/// mounted from there.
+pub(crate) fn make_anew(kernel: &LinuxKernel, scratch: &Path, root: &str, files: &[SetUpFile]) -> Result<(), String> {
+    let folder = kernel.open_directory(scratch).map_err(|error| error.to_string())?;
+    for name in kernel.names(&folder).map_err(|error| error.to_string())? {
+        if name == root {
+            continue;
+        }
+        let is_folder = scratch.join(&name).symlink_metadata().is_ok_and(|found| found.is_dir());
+        let removed = if is_folder { kernel.delete_folder(&folder, &name) } else { kernel.remove_file(&folder, &name) };
+        removed.map_err(|error| error.to_string())?;
+    }
+    for file in files {
+        make(scratch, file)?;
+    }
+    Ok(())
+}
+
+fn make(scratch: &Path, file: &SetUpFile) -> Result<(), String> {
+    let said = |path: &Path, error: std::io::Error| format!("making {} of the case file: {error}", path.display());
+    if let Some(words) = &file.run {
+        return run(scratch, words);
+    }
+    if let Some(path) = &file.folder {
+        fs::create_dir_all(path).map_err(|error| said(path, error))?;
+        return set_mode(path, file.mode).map_err(|error| said(path, error));
+    }
+    let Some(path) = &file.file else { return Ok(()) };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| said(parent, error))?;
+    }
+    fs::write(path, &file.content).map_err(|error| said(path, error))?;
+    if let Some(size) = &file.size {
+        let bytes = quantity::parse_bytes(size).map_err(|error| error.to_string())?;
+        let sized = fs::File::options().write(true).open(path).and_then(|file| file.set_len(bytes));
+        sized.map_err(|error| said(path, error))?;
+    }
+    set_mode(path, file.mode).map_err(|error| said(path, error))
+}
+
+fn set_mode(path: &Path, mode: Option<u32>) -> std::io::Result<()> {
+    mode.map_or(Ok(()), |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+}
+
+/// Runs a program of the case file to its end.
+fn run(scratch: &Path, words: &[String]) -> Result<(), String> {
+    let Some((name, arguments)) = words.split_first() else { return Err("`run` of the case file is empty".into()) };
+    let mut paths = PROGRAM_FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name));
+    let path = paths.find(|path| path.exists()).ok_or_else(|| format!("there is no {name} on this machine"))?;
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let failed = |what: String| format!("{} of the case file in {}: {what}", words.join(" "), scratch.display());
+    let program = Program::new(path).arguments(arguments).variable("LC_ALL", "C");
+    let mut child = program.start().map_err(|error| failed(error.to_string()))?;
+    drop(child.stdin.take());
+    let mut said = String::new();
+    if let Some(mut out) = child.stdout.take() {
+        let _ = out.read_to_string(&mut said);
+    }
+    if let Some(mut complaints) = child.stderr.take() {
+        let _ = complaints.read_to_string(&mut said);
+    }
+    let ended = child.wait().map_err(|error| failed(error.to_string()))?;
+    if ended.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
+}

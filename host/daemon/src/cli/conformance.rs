@@ -1,0 +1,109 @@
+//! `volhost conformance`: a plugin against the contract, on the real kernel, without a daemon.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use volhost_conformance::{Outcome, Report, Subject, SubjectError, Suite, SuiteError, Surroundings, case_names};
+use volhost_runtime::Compiler;
+
+use super::error::{CliError, chain};
+use super::format::printable;
+use super::output::Output;
+
+/// `conformance`.
+#[derive(Debug, Args)]
+pub(super) struct ConformanceArguments {
+    /// The plugin's .wasm file
+    #[arg(required_unless_present = "list")]
+    plugin: Option<PathBuf>,
+    /// The case file: the volume to work on, and what it needs
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only this case, or this group of cases; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: ReportFormat,
+    /// Print the names of the cases, and end
+    #[arg(long)]
+    list: bool,
+}
+
+/// How a run is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// A line a case, as it ends.
+    Text,
+    /// One JSON object, at the end.
+    Json,
+    /// JUnit XML, at the end.
+    Junit,
+}
+
+/// Runs the command.
+pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Result<(), CliError> {
+    let Some(plugin) = arguments.plugin.as_ref().filter(|_| !arguments.list) else {
+        return case_names().try_for_each(|name| output.line(name));
+    };
+    let subject = match &arguments.config {
+        Some(file) => Subject::read(plugin, file),
+        None => Subject::bare(plugin),
+    };
+    let program = std::env::current_exe().map_err(|error| CliError::Untested(error.to_string()))?;
+    let compiler = Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] };
+    let subject = subject.map_err(|error| wrong_case_file(&error))?;
+    let suite = Suite::new(subject, Surroundings::new(compiler), &arguments.only).map_err(|error| untested(&error))?;
+    let report = tested(&suite, arguments.output, output)?;
+    match arguments.output {
+        ReportFormat::Text => output.line(&format!("\n{}", printable(&report.summary())))?,
+        ReportFormat::Json => {
+            output.line(&report.to_json().map_err(|error| CliError::Encode(error.to_string()))?)?;
+        }
+        ReportFormat::Junit => output.write(&report.to_junit())?,
+    }
+    output.flush()?;
+    match report.counts() {
+        _ if report.is_good() => Ok(()),
+        (_, 0, _) => Err(CliError::Untested("no case applies to this plugin and this volume".to_owned())),
+        (_, failed, _) => {
+            Err(CliError::Failed(format!("the plugin does not hold the contract: {failed} cases failed")))
+        }
+    }
+}
+
+/// Runs the suite, and tells of each case as it ends: on standard output where that is for people, else on standard error.
+fn tested(suite: &Suite, format: ReportFormat, output: &mut Output) -> Result<Report, CliError> {
+    let (all, mut ended, mut told) = (suite.len(), 0_usize, Ok(()));
+    let run = suite.run(|case| {
+        ended += 1;
+        if format == ReportFormat::Text {
+            let lines = case.to_text();
+            let mut lines = lines.lines().map(printable);
+            told = lines.try_for_each(|line| output.line(&line)).and_then(|()| output.flush());
+        } else {
+            let word = match case.outcome {
+                Outcome::Passed => "passed",
+                Outcome::Failed { .. } => "FAILED",
+                Outcome::NotApplicable { .. } => "not applicable",
+            };
+            output.note(&format!("{ended} of {all}: {} {word}", case.name));
+        }
+    });
+    told?;
+    run.map_err(|error| untested(&error))
+}
+
+fn wrong_case_file(error: &SubjectError) -> CliError {
+    CliError::Usage(chain(error))
+}
+
+/// What the user gave is wrong usage; what this machine lacks is not.
+fn untested(error: &SuiteError) -> CliError {
+    match error {
+        SuiteError::NoSuchCase { .. } | SuiteError::Subject(_) | SuiteError::CaseFile(_) => {
+            CliError::Usage(chain(error))
+        }
+        error => CliError::Untested(chain(error)),
+    }
+}

@@ -1,0 +1,180 @@
+//! A plugin that breaks one rule at a time.
+
+use volhost_conformance::Outcome;
+use volhost_tests::artifacts::fixture;
+
+use crate::run::{case_file, passes, passes_only, run};
+
+/// A broken rule, and the case that finds it.
+type Mutant = (&'static str, &'static str);
+
+const OF_MEMORY: &[Mutant] = &[
+    ("describes-itself-by-the-node", "describe/stable"),
+    ("makes-an-image-to-describe-itself", "describe/changes-nothing"),
+    ("makes-an-image-to-identify", "identify/changes-nothing"),
+    ("takes-unknown-fields", "identify/unknown-field"),
+    ("refuses-unknown-fields-without-a-name", "identify/unknown-field"),
+    ("refuses-unknown-fields-for-now", "identify/unknown-field"),
+    ("takes-any-type", "identify/wrong-type"),
+    ("crashes-over-a-wrong-type", "identify/wrong-type"),
+    ("misses-fields-as-unsupported", "identify/missing-field"),
+    ("crashes-over-an-odd-text", "identify/edge-values"),
+    ("does-nothing", "set-up/stands"),
+    ("is-a-folder", "set-up/stands"),
+    ("is-always-read-only", "set-up/stands"),
+    ("sets-up-once", "set-up/idempotent"),
+    ("mounts-anew-each-time", "set-up/idempotent"),
+    ("takes-a-folder-for-the-volume", "set-up/over-an-empty-folder"),
+    ("refuses-a-second-pod", "set-up/two-pods-at-once"),
+    ("remembers-instead-of-looking", "set-up/heals"),
+    ("asks-more-for-some-pods", "set-up/same-calls"),
+    ("leaves-an-image-a-pod", "set-up/leaves-nothing"),
+    ("leaves-a-loop-device-a-pod", "set-up/leaves-nothing"),
+    ("takes-what-it-began-for-done", "set-up/crash-then-repeat"),
+    ("locks-and-never-gives-back-after-a-crash", "set-up/crash-then-undo"),
+    ("crashes-over-a-fault", "set-up/fault-is-told"),
+    ("passes-over-a-fault", "set-up/fault-is-told"),
+    ("keeps-the-kernels-words-to-itself", "set-up/fault-in-the-kernels-words"),
+    ("blames-the-volume", "set-up/fault-is-not-the-volumes"),
+    ("looks-at-the-mount-and-passes-its-error-on", "set-up/fault-changes-nothing-or-says-so"),
+    ("refuses-where-it-locked-before", "set-up/fault-then-repeat"),
+    ("locks-and-never-gives-back-after-a-fault", "set-up/fault-then-undo"),
+    ("tears-down-once", "tear-down/idempotent"),
+    ("tears-down-once", "tear-down/never-up"),
+    ("makes-a-folder-of-what-is-gone", "tear-down/gone"),
+    ("refuses-to-tear-down-where-it-locked-before", "tear-down/crash-then-repeat"),
+    ("refuses-what-is-going", "tear-down/crash-then-redo"),
+    ("crashes-over-a-fault-on-the-way-down", "tear-down/fault-is-told"),
+    ("keeps-the-kernels-words-to-itself-on-the-way-down", "tear-down/fault-in-the-kernels-words"),
+    ("refuses-to-tear-down-where-it-locked-before", "tear-down/fault-then-repeat"),
+    ("passes-over-busy", "tear-down/busy"),
+    ("says-retryable-for-busy", "tear-down/busy"),
+    ("logs-too-much", "limits/lines"),
+    ("asks-too-much", "limits/host-calls"),
+    ("takes-too-much-memory", "limits/memory-and-time"),
+];
+
+const OF_FOLDERS: &[Mutant] = &[
+    ("empties-the-folder-each-time", "set-up/keeps-data-when-repeated"),
+    ("removes-only-empty-folders", "tear-down/gone"),
+    ("leaves-what-is-no-mount", "tear-down/gone"),
+];
+
+const OF_DISKS: &[Mutant] = &[
+    ("names-by-the-state", "identify/stable"),
+    ("names-by-the-pods-name", "identify/whatever-the-pod-calls-it"),
+    ("gives-one-name-to-all", "identify/unique"),
+    ("names-nothing", "identify/named"),
+    ("names-with-a-line-break", "identify/named"),
+    ("drops-read-only", "set-up/read-only"),
+    ("drops-mount-options", "set-up/mount-options"),
+    ("takes-any-mount-option", "set-up/unknown-mount-option"),
+    ("gives-it-to-no-group", "set-up/fs-group"),
+    ("shows-a-tmpfs-instead", "tear-down/data"),
+    ("removes-the-device-of-all-pods", "tear-down/leaves-the-other-pod"),
+    ("attaches-once", "attach/idempotent"),
+    ("attaches-as-something-else-each-time", "attach/idempotent"),
+    ("attaches-nothing", "attach/idempotent"),
+    ("locks-while-it-attaches", "attach/crash-then-undo"),
+    ("detaches-once", "detach/idempotent"),
+    ("detaches-nothing", "detach/idempotent"),
+    ("detaches-once", "detach/never-up"),
+    ("mounts-the-device-once", "mount-device/idempotent"),
+    ("never-mounts-what-has-data", "mount-device/after-its-undo"),
+    ("unmounts-the-device-once", "unmount-device/never-up"),
+    ("keeps-quiet-about-the-device", "unmount-device/fault-in-the-kernels-words"),
+    ("blames-the-volume-for-its-device", "set-up-device/fault-is-not-the-volumes"),
+    ("never-tears-the-device-down", "tear-down-device/idempotent"),
+    ("never-unmaps", "unmap-pod-device/never-up"),
+    ("detaches-nothing", "attach/is-found"),
+    ("takes-all-for-attached", "are-attached/in-order"),
+    ("answers-out-of-order", "are-attached/in-order"),
+    ("finds-no-device", "wait-for-attach/finds-the-device"),
+    ("gives-up-waiting", "wait-for-attach/not-there"),
+    ("shows-a-tmpfs-instead", "set-up/same-for-every-pod"),
+    ("hands-over-another-device-each-time", "set-up-device/hands-over-a-device"),
+    ("tells-a-capacity-that-is-not-there", "measure/truthful"),
+    ("tells-more-free-than-there-is", "measure/truthful"),
+    ("says-that-it-grew", "expand/grows-as-a-device"),
+    ("measures-by-changing", "measure/changes-nothing"),
+    ("measures-by-the-mount", "measure/answers-without-a-mount"),
+];
+
+const OF_GROWTH: &[Mutant] = &[
+    ("says-that-it-grew", "expand/grows"),
+    ("grows-the-device-alone", "expand/grows"),
+    ("answers-what-was-asked", "expand/large-enough"),
+    ("grows-once", "expand/large-enough"),
+    ("takes-the-image-for-the-file-system", "expand/crash-then-repeat"),
+    ("blames-the-volume-for-its-size", "expand/fault-then-repeat"),
+];
+
+/// Each mutant fails the case that is named for its rule.
+fn are_found(mutants: &[Mutant], case: &str) {
+    let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
+    let mut missed = Vec::new();
+    for (rule, name) in mutants {
+        let report = run(&plugin, &case_file(case), Some(rule), &[name], cache.path());
+        if !matches!(report.cases[0].outcome, Outcome::Failed { .. }) {
+            missed.push(format!("{rule} by {name}: {:?}", report.cases[0].outcome));
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_volume_in_memory() {
+    passes(&fixture("fixture-mutants"), "mutant-memory");
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_folder() {
+    passes(&fixture("fixture-mutants"), "mutant-folder");
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_with_a_disk() {
+    passes(&fixture("fixture-mutants"), "mutant-disk");
+}
+
+#[test]
+fn the_fixture_without_a_broken_rule_passes_when_its_volume_grows() {
+    passes_only(&fixture("fixture-mutants"), "mutant-xfs", &["set-up/stands", "expand"]);
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_volume_in_memory_is_found() {
+    are_found(OF_MEMORY, "mutant-memory");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_folder_is_found() {
+    are_found(OF_FOLDERS, "mutant-folder");
+}
+
+#[test]
+fn every_rule_that_is_broken_with_a_disk_is_found() {
+    are_found(OF_DISKS, "mutant-disk");
+}
+
+#[test]
+fn every_rule_that_is_broken_when_a_volume_grows_is_found() {
+    are_found(OF_GROWTH, "mutant-xfs");
+}
+
+#[test]
+fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
+    let found: Vec<&str> =
+        [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH].concat().into_iter().map(|(_, case)| case).collect();
+    let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
+        .filter(|(case, _)| found.contains(case))
+        .map(|(_, sentence)| sentence)
+        .collect();
+    // A tear-down is given nothing of the source, and a mount travels only as the host lets it: the host holds these two.
+    let of_the_host = ["M9", "M17"];
+    let missing: Vec<&str> = volhost_conformance::contract::sentences()
+        .map(|sentence| sentence.number)
+        .filter(|number| !sentences.contains(number) && !of_the_host.contains(number))
+        .collect();
+    assert!(missing.is_empty(), "no mutant breaks {missing:?}");
+}

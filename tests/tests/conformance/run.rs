@@ -1,0 +1,48 @@
+//! Running the suite in a test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use volhost_conformance::{CaseReport, Report, Subject, Suite, Surroundings};
+use volhost_runtime::Compiler;
+use volhost_tests::artifacts::{volhost, workspace};
+
+/// The case file of this name.
+pub(crate) fn case_file(name: &str) -> PathBuf {
+    workspace().join("tests/conformance").join(format!("{name}.yaml"))
+}
+
+/// Compiled plugins are kept here, from one run to the next.
+pub(crate) fn surroundings(cache: &Path) -> Surroundings {
+    let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
+    Surroundings { cache: Some(cache.to_owned()), ..Surroundings::new(compiler) }
+}
+
+/// Runs these cases, all when none are named, with a case file on a node of this name.
+pub(crate) fn run(plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str], cache: &Path) -> Report {
+    let mut text = fs::read_to_string(case_file).unwrap();
+    if let Some(node) = node {
+        text.push_str(&format!("node: {{ name: {node} }}\n"));
+    }
+    let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+    let subject = Subject::of_text(plugin, &text).unwrap();
+    let suite = Suite::new(subject, surroundings(cache), &only).unwrap_or_else(|error| panic!("{error}"));
+    suite.run(|_| {}).unwrap_or_else(|error| panic!("{}: {error}", case_file.display()))
+}
+
+/// The failed cases, in words.
+pub(crate) fn failures(report: &Report) -> String {
+    report.failures().map(CaseReport::to_text).collect::<Vec<_>>().join("\n")
+}
+
+/// The plugin passes every case that applies.
+pub(crate) fn passes(plugin: &Path, case: &str) {
+    passes_only(plugin, case, &[]);
+}
+
+/// The plugin passes those of these cases that apply.
+pub(crate) fn passes_only(plugin: &Path, case: &str, only: &[&str]) {
+    let cache = tempfile::tempdir().unwrap();
+    let report = run(plugin, &case_file(case), None, only, cache.path());
+    assert!(report.is_good(), "{case}: {}\n{}", report.summary(), failures(&report));
+}
