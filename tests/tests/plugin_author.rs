@@ -57,6 +57,13 @@ impl Desk {
         folder
     }
 
+    /// Holds the component to the contract, with the crate's own case file.
+    fn conform(&self, folder: &Path, component: &Path) {
+        let words = ["conformance", component.to_str().unwrap(), "--config", "conformance.yaml", "-o", "json"];
+        let report: serde_json::Value = serde_json::from_str(&self.volhost(folder, &words)).unwrap();
+        assert_eq!(report["failed"], 0, "{report}");
+    }
+
     /// Its own tests, its component.
     fn test_and_build(&self, folder: &Path) -> PathBuf {
         let tested = said(self.run(folder, "cargo", &["test", "--lib"]));
@@ -82,6 +89,7 @@ fn a_plugin_from_the_smallest_template_is_whole_as_it_is() {
     let folder = desk.new_plugin(&["acme.org/scratch-pad"]);
     let component = desk.test_and_build(&folder);
     assert_eq!(component.file_name().unwrap(), "scratch-pad.wasm");
+    desk.conform(&folder, &component);
     let words = [
         "plugin",
         "run",
@@ -102,10 +110,27 @@ fn a_plugin_from_the_block_template_attaches_formats_mounts_and_takes_it_away() 
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/disks", "--template", "block"]);
     let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
     let words = ["plugin", "run", component.to_str().unwrap(), "--", "findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "."];
     let told = desk.volhost(&folder, &words);
     assert!(told.contains("ext4") && told.contains("/dev/loop"), "{told}");
     assert!(told.contains("no volume is left on this node"), "{told}");
+}
+
+#[test]
+fn the_whole_of_an_authors_test_is_one_command() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/tested"]);
+    let told = desk.volhost(&folder, &["plugin", "test"]);
+    assert!(told.contains("test result: ok") && told.contains("0 failed"), "{told}");
+
+    // A plugin that is broken in one place: its own tests do not see it, the contract does.
+    let source = folder.join("src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    std::fs::write(&source, text.replace("mount.set_options(&[\"ro\"], false)?;", "")).unwrap();
+    let failed = desk.run(&folder, artifacts::volhost(), &["plugin", "test"]);
+    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(failed.status.code() == Some(1) && told.contains("read-only"), "{told}");
 }
 
 #[test]

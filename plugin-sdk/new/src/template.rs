@@ -44,6 +44,7 @@ const MINIMAL: &[(&str, &str)] = &[
     FORMAT,
     ("README.md", include_str!("../templates/minimal/README.md")),
     ("volume.yaml", include_str!("../templates/minimal/volume.yaml")),
+    ("conformance.yaml", include_str!("../templates/minimal/conformance.yaml")),
     ("src/lib.rs", include_str!("../templates/minimal/src/lib.rs.in")),
     ("src/tests.rs", include_str!("../templates/minimal/src/tests.rs.in")),
 ];
@@ -54,6 +55,7 @@ const BLOCK: &[(&str, &str)] = &[
     FORMAT,
     ("README.md", include_str!("../templates/block/README.md")),
     ("volume.yaml", include_str!("../templates/block/volume.yaml")),
+    ("conformance.yaml", include_str!("../templates/block/conformance.yaml")),
     ("volhost.toml", include_str!("../templates/block/volhost.toml")),
     ("src/lib.rs", include_str!("../templates/block/src/lib.rs.in")),
     ("src/tests.rs", include_str!("../templates/block/src/tests.rs.in")),

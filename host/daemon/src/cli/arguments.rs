@@ -34,7 +34,7 @@ Act:
 
 Serve and extend:
   run            Run the daemon
-  plugin         Write, build and try plugins, and look into plugin files; needs no daemon
+  plugin         Write, build, test and try plugins, and look into plugin files; needs no daemon
   conformance    Hold a plugin to the contract, on the real kernel; needs no daemon
   completions    Print completions for a shell
   man            Print or write the manual pages
@@ -147,7 +147,7 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: AttachmentsCommand,
     },
-    /// Write, build and try plugins, and look into plugin files; needs no daemon
+    /// Write, build, test and try plugins, and look into plugin files; needs no daemon
     Plugin {
         /// What to do.
         #[command(subcommand)]
@@ -450,6 +450,11 @@ pub(super) enum PluginCommand {
         after_help = "Looks for a compiler for wasm32-unknown-unknown: the rustc in use, Debian's, and `rustup target add` (for at most 20 seconds).\n\nExamples:\n  volhost plugin build\n  volhost plugin build --out /var/lib/volhost/plugins"
     )]
     Build(BuildArguments),
+    /// Run the tests of the crate in the current folder, build it, and hold it to the contract
+    #[command(
+        after_help = "Runs `cargo test`, then what `volhost plugin build` and `volhost conformance` run. The contract is held on the real kernel, which needs root."
+    )]
+    Test(TestArguments),
     /// Try a plugin: mount a volume in a mount namespace of its own, and start a shell in it
     #[command(
         after_help = "Needs root, and takes everything away when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` look at the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
@@ -482,4 +487,4 @@ mod plugin;
 #[cfg(test)]
 mod tests;
 
-pub(super) use plugin::{BuildArguments, NewArguments, TemplateChoice, TryArguments};
+pub(super) use plugin::{BuildArguments, NewArguments, TemplateChoice, TestArguments, TryArguments};

@@ -30,6 +30,13 @@ pub(super) struct ConformanceArguments {
     list: bool,
 }
 
+impl ConformanceArguments {
+    /// Every case for this plugin, as text.
+    pub(super) fn of(plugin: PathBuf, config: Option<PathBuf>) -> Self {
+        Self { plugin: Some(plugin), config, only: Vec::new(), output: ReportFormat::Text, list: false }
+    }
+}
+
 /// How a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ReportFormat {

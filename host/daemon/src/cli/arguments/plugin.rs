@@ -58,6 +58,14 @@ pub(in crate::cli) struct BuildArguments {
     pub(in crate::cli) manifest_path: Option<PathBuf>,
 }
 
+/// `plugin test`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TestArguments {
+    /// The case file: the volume to work on, and what it needs [default: conformance.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) config: Option<PathBuf>,
+}
+
 /// `plugin run`.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TryArguments {

@@ -5,6 +5,7 @@ mod identity;
 mod new;
 mod run;
 mod surface;
+mod test;
 
 use std::fs::File;
 use std::io::Read;
@@ -51,6 +52,7 @@ pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), Cl
     match command {
         PluginCommand::New(arguments) => new::run(arguments, output),
         PluginCommand::Build(arguments) => build::run(arguments, output),
+        PluginCommand::Test(arguments) => test::run(arguments, output),
         PluginCommand::Run(arguments) => run::run(arguments, output),
         PluginCommand::Inspect { file, output: format } => show(&inspect(file)?, *format, output),
     }
