@@ -39,6 +39,23 @@ pub trait Attacher: VolumePlugin {
     fn are_attached(volume_names: &[String]) -> Result<Vec<bool>>;
 }
 
+/// The storage knows which other node has a volume, and can take it away from there.
+pub trait OtherNodes: Attacher {
+    /// The other node that the volume is attached to, or may be, by the storage's name for it; none when there is none, this node left out
+    /// of account. Asked when [`Attacher::attach`] has answered [`Conflict`](crate::Error::Conflict).
+    ///
+    /// # Errors
+    /// Any.
+    fn attached_to(volume_name: &str) -> Result<Option<String>>;
+
+    /// Takes the volume away from that node, whatever uses it there. Not attached there: done. The host calls this only for a node of
+    /// which the operator has said that it is out of service, and asks [`attached_to`](Self::attached_to) afterwards.
+    ///
+    /// # Errors
+    /// Any.
+    fn detach_from(volume_name: &str, node: &str) -> Result<()>;
+}
+
 /// The volume is mounted once for the node, then once for each pod: `set_up` binds [`MountTarget::device_mount`].
 pub trait DeviceMounter: VolumePlugin {
     /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount stands there.

@@ -143,7 +143,7 @@ use testing::double as backend;
 #[cfg(target_family = "wasm")]
 use wasm as backend;
 
-pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
+pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, OtherNodes, Stats};
 pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
@@ -164,8 +164,9 @@ pub mod prelude {
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
-        Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, Pod, Result, SourceKind, Stats,
-        TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin, filesystems, grpc,
-        host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas, quoted,
+        Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, OtherNodes, Pod, Result,
+        SourceKind, Stats, TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin,
+        filesystems, grpc, host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas,
+        quoted,
     };
 }

@@ -112,6 +112,12 @@ macro_rules! __export_capability {
     $crate::wasm::attacher::export_attacher!(Exports with_types_in $crate::wasm::attacher);
         };
     };
+    (OtherNodes, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::other_nodes::export_other_nodes!(Exports with_types_in $crate::wasm::other_nodes);
+        };
+    };
     (DeviceMounter, $plugin:ty) => {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;

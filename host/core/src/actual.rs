@@ -26,6 +26,8 @@ pub(crate) struct Volume {
     pub(crate) device_mountable: bool,
     /// Its attachment; stays absent for volumes that need none.
     pub(crate) attach: Stage,
+    /// The other node that has it, or may, as the last attempt to attach it has found. That node's own host takes it off there.
+    pub(crate) elsewhere: Option<String>,
     /// Its device mount.
     pub(crate) device: Stage,
     /// Where the device is.
@@ -46,12 +48,16 @@ pub(crate) struct Mount {
     pub(crate) intact: bool,
     /// An operation is taking it away: whatever stands, nobody may count on it.
     pub(crate) leaving: bool,
+    /// It was seen to be gone while an operation on it ran: if that does not bring it back, it is.
+    pub(crate) vanished: bool,
     /// Its content may be stale.
     pub(crate) remount_required: bool,
     /// What it was mounted with.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The uses by containers that it was made ready for.
     pub(crate) container_mounts: Arc<[ContainerMount]>,
+    /// An attempt to make it ready for other uses has failed on the way: which parts stand is not known.
+    pub(crate) parts_unsure: bool,
     /// The volumes of the pod that it is made of, as far as known.
     pub(crate) needs: Arc<[NeededVolume]>,
     /// The name of its folder.

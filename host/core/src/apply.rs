@@ -8,6 +8,7 @@ use crate::actual::{Mount, Volume};
 use crate::config::Mutation;
 use crate::core::{Core, Turn, differs};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
+use crate::pending::Running;
 use crate::transitions::{Outcome, Presence, Stage};
 
 impl Core {
@@ -45,6 +46,7 @@ impl Core {
                 turn.dirty.extend(before.keys().chain(self.attach_failures.keys()).filter(news).cloned());
             }
             Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
+            Event::AttachmentsSoFar(attached) => self.attachments_so_far(attached, turn),
             Event::NotAttached(volumes) => {
                 for name in volumes {
                     self.not_attached(name, turn);
@@ -132,21 +134,34 @@ impl Core {
 
     /// Somebody else took the mount away. It is as one that recovery found incomplete: set up again if it is wanted, else undone.
     fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
-        // An operation that runs tells more of it when it ends.
-        if self.pending.is_taken(volume, Some(pod)) {
+        if self.mutated(Mutation::IgnoreVanished) {
             return;
         }
+        let of_mount = |running: &Running| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
+        let changing = self.pending.running_on(volume).any(of_mount);
         let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
+        if changing {
+            // It may be the operation that has taken it away, to bring it back.
+            mount.vanished = mount.stage.is_present();
+            return;
+        }
+        mount.intact = false;
         if mount.is_usable() {
-            mount.stage = Stage::RECOVERED;
-            mount.intact = false;
-            mount.ready_at = None;
-            let spec_name = mount.spec_name.clone();
-            self.publish_vanished(pod, volume, &spec_name, turn);
+            self.take_for_gone(pod, volume, turn);
         }
         self.pending.reset(volume, pod, self.now);
         turn.dirty.insert(volume.clone());
         turn.touched.insert(pod.clone());
+    }
+
+    /// The mount that stood is there no more, and no operation took it away.
+    pub(crate) fn take_for_gone(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
+        let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
+        mount.stage = Stage::RECOVERED;
+        mount.ready_at = None;
+        let spec_name = mount.spec_name.clone();
+        self.publish_vanished(pod, volume, &spec_name, turn);
+        self.needed_changed(volume, pod, turn);
     }
 
     /// What kept a volume from being set up may be mended by the change of its source: it need not wait.
@@ -179,10 +194,12 @@ impl Core {
             stage: Stage::RECOVERED,
             intact: found.intact,
             leaving: false,
+            vanished: false,
             remount_required: false,
             block: device.spec.as_ref().is_some_and(|spec| spec.is_block()),
             spec: device.spec.clone(),
             container_mounts: found.container_mounts,
+            parts_unsure: false,
             needs: found.needs,
             spec_name: device.spec_name.clone(),
             pod: found.known_pod,
@@ -213,6 +230,7 @@ impl Core {
             attachable,
             device_mountable,
             attach: stage(attachable),
+            elsewhere: None,
             device: stage(device_mountable),
             device_path: None,
             size: None,
@@ -237,6 +255,8 @@ impl Core {
 
     /// An attachment that nobody finds may be gone: it is made again, or undone, and what is mounted stays.
     fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
+        let (believe, forget) = (self.mutated(Mutation::BelieveAttached), self.mutated(Mutation::ForgetNotAttached));
+        let attaching = &self.attaching;
         // What an operation has done since is newer than the look.
         if self.pending.running_on(&name).next().is_some() {
             return;
@@ -245,10 +265,34 @@ impl Core {
         else {
             return;
         };
-        volume.attach = volume.attach.after_tear_down(Outcome::Uncertain);
+        if !believe {
+            // The look may have been wrong: that it cannot be attached again is no proof that it is not attached.
+            volume.attach = match (forget, attaching.by_host(&volume.plugin)) {
+                (true, _) => Stage::ABSENT,
+                (false, true) => Stage::RECOVERED,
+                (false, false) => volume.attach.after_tear_down(Outcome::Uncertain),
+            };
+        }
         self.publish_not_attached(&name, turn);
         turn.touched.extend(self.desired.users(&name).cloned());
         turn.dirty.insert(name);
+    }
+
+    /// A part of the controller's word: what it names is attached. Of what it does not name nothing is concluded (rule R2).
+    fn attachments_so_far(&mut self, attached: Vec<(UniqueVolumeName, String)>, turn: &mut Turn) {
+        for (name, path) in attached {
+            let known = self.node_attachments.get_or_insert_default();
+            if known.insert(name.clone(), path.clone()).as_ref() == Some(&path) {
+                continue;
+            }
+            let theirs = |volume: &&mut Volume| volume.attachable && !self.attaching.by_host(&volume.plugin);
+            let volume = self.actual.get_mut(&name).filter(theirs);
+            if let Some(volume) = volume.filter(|volume| volume.attach.presence == Presence::Uncertain) {
+                volume.attach = Stage::PRESENT;
+                volume.device_path = Some(path);
+            }
+            turn.dirty.insert(name);
+        }
     }
 
     /// The controller's word settles what recovery could not know, and frees what nobody has begun to use.

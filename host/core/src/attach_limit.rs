@@ -4,6 +4,7 @@ use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use crate::actual::Volume;
 use crate::command::OperationKind;
+use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 
@@ -13,7 +14,7 @@ const NAMED: usize = 5;
 impl Core {
     /// Why the volume is not attached now: as many of its plugin are as may be. One that may be attached counts (rule R1).
     pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
-        let limit = wanted.volume.attach_limit?;
+        let limit = wanted.volume.attach_limit.filter(|_| !self.mutated(Mutation::IgnoreLimit))?;
         let plugin = &wanted.volume.plugin;
         if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
@@ -35,7 +36,9 @@ impl Core {
 
     /// A volume has left the node, or never came: those that waited for a place are looked at.
     pub(crate) fn attach_place_is_free(&mut self, turn: &mut Turn) {
-        turn.dirty.append(&mut self.waiting_for_place);
+        if !self.mutated(Mutation::ForgetPlace) {
+            turn.dirty.append(&mut self.waiting_for_place);
+        }
     }
 
     fn attached_of<'a>(&'a self, plugin: &'a PluginName) -> impl Iterator<Item = &'a UniqueVolumeName> {

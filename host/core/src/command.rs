@@ -96,6 +96,11 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
+    /// It sets a pod's volume up on a device that was mounted already when it began.
+    pub(crate) const fn found_device(self) -> bool {
+        matches!(self, Self::Mount { device_mounted: true, .. } | Self::Map { device_mounted: true })
+    }
+
     /// The kubelet's name for it, used in metrics and `volhost get operations`.
     pub const fn name(self) -> &'static str {
         match self {

@@ -62,6 +62,8 @@ pub enum Mutation {
     DeviceBeforePod,
     /// An attachment is given up under its device.
     DetachBeforeDevice,
+    /// That another node has a volume is believed after it was attached here.
+    KeepElsewhere,
     /// A volume is mounted before it is attached.
     MountBeforeAttach,
     /// A volume is mounted from the source it had before.
@@ -70,6 +72,22 @@ pub enum Mutation {
     ShareSinglePod,
     /// A pod gets a volume that the node has mounted with another label.
     ShareLabels,
+    /// R1: a mount that others took away is believed to stand.
+    IgnoreVanished,
+    /// R1: an attachment that nobody finds is believed to be there.
+    BelieveAttached,
+    /// R1: an attachment that a plugin did not find is forgotten.
+    ForgetNotAttached,
+    /// A volume counts as ready without its parts.
+    ForgetParts,
+    /// More volumes are attached than may be.
+    IgnoreLimit,
+    /// Who waits for a place is not looked at when one is free.
+    ForgetPlace,
+    /// A volume is mounted before those that it is made of.
+    TopBeforeBase,
+    /// What a volume is made of is unmounted below it.
+    BaseBeforeTop,
     /// Who waits for an unmount is told that it is done while it is uncertain.
     AnswerTooEarly,
     /// Who waits until the deadline is never answered.
@@ -87,7 +105,7 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every one.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 35] = [
         Self::ForgetUncertain,
         Self::ForgetUncertainDevice,
         Self::ForgetFailedTearDown,
@@ -104,10 +122,19 @@ impl Mutation {
         Self::IgnoreGone,
         Self::DeviceBeforePod,
         Self::DetachBeforeDevice,
+        Self::KeepElsewhere,
         Self::MountBeforeAttach,
         Self::MountStrangers,
         Self::ShareSinglePod,
         Self::ShareLabels,
+        Self::IgnoreVanished,
+        Self::BelieveAttached,
+        Self::ForgetNotAttached,
+        Self::ForgetParts,
+        Self::IgnoreLimit,
+        Self::ForgetPlace,
+        Self::TopBeforeBase,
+        Self::BaseBeforeTop,
         Self::AnswerTooEarly,
         Self::LoseWaiter,
         Self::KeepQuiet,

@@ -187,9 +187,10 @@ impl Core {
 
     /// The mount stands and is the one that is wanted; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
-        self.actual
-            .mount(volume, uid)
-            .is_some_and(|mount| mount.is_usable() && !differs(mount, wanted) && !lacks_parts(mount, wanted))
+        let forget_parts = self.mutated(Mutation::ForgetParts);
+        self.actual.mount(volume, uid).is_some_and(|mount| {
+            mount.is_usable() && !differs(mount, wanted) && (forget_parts || !lacks_parts(mount, wanted))
+        })
     }
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
@@ -210,10 +211,15 @@ impl Core {
 
 /// The mount was not made ready for the parts of the volume that the pod's containers now name, or for how they use them.
 pub(crate) fn lacks_parts(mount: &Mount, wanted: &Wanted) -> bool {
+    mount.parts_unsure || !same_parts(&mount.container_mounts, &wanted.volume.container_mounts)
+}
+
+/// The uses name the same parts, to be used in the same way.
+pub(crate) fn same_parts(one: &[ContainerMount], other: &[ContainerMount]) -> bool {
     fn parts(mounts: &[ContainerMount]) -> impl Iterator<Item = &ContainerMount> {
         mounts.iter().filter(|mount| mount.sub_path.is_some())
     }
-    !parts(&mount.container_mounts).eq(parts(&wanted.volume.container_mounts))
+    parts(one).eq(parts(other))
 }
 
 /// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.

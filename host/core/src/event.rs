@@ -87,6 +87,9 @@ pub enum Event {
     ReportedInUse(Vec<UniqueVolumeName>),
     /// The controller's report: exactly these volumes are attached to this node, at these device paths.
     NodeAttachments(Vec<(UniqueVolumeName, String)>),
+    /// A part of the controller's report, while not all of it could be read: these volumes are attached to this node, at these device
+    /// paths. Of others it says nothing.
+    AttachmentsSoFar(Vec<(UniqueVolumeName, String)>),
     /// The controller's report: exactly these volumes could not be attached to this node, and why.
     AttachFailures(Vec<(UniqueVolumeName, String)>),
     /// Their plugins looked, and do not find these volumes attached to this node, which are held to be.
@@ -200,6 +203,8 @@ pub struct OperationReport {
     pub device: Option<DeviceReport>,
     /// The size the volume has now, in bytes, if the operation learnt or changed it.
     pub size: Option<u64>,
+    /// The other node that has the volume, which is why it could not be attached to this one.
+    pub elsewhere: Option<String>,
     /// Done, or how it failed.
     pub result: Result<(), Failure>,
 }
@@ -218,11 +223,11 @@ pub enum DeviceReport {
 impl OperationReport {
     /// Done, with nothing more to say.
     pub fn done() -> Self {
-        Self { device_path: None, device: None, size: None, result: Ok(()) }
+        Self { device_path: None, device: None, size: None, elsewhere: None, result: Ok(()) }
     }
 
     /// Failed.
     pub fn failed(failure: Failure) -> Self {
-        Self { device_path: None, device: None, size: None, result: Err(failure) }
+        Self { device_path: None, device: None, size: None, elsewhere: None, result: Err(failure) }
     }
 }

@@ -5,7 +5,7 @@ use volhost_model::{Failure, FailureClass, VolumeSpec};
 
 use crate::command::{Operation, OperationKind};
 use crate::config::Mutation;
-use crate::core::{Core, Turn};
+use crate::core::{Core, Turn, same_parts};
 use crate::event::{DeviceReport, OperationId, OperationReport};
 use crate::reconcile::capacity;
 use crate::transitions::{Outcome, Presence, Stage};
@@ -111,7 +111,8 @@ impl Core {
             && match (outcome, report.device) {
                 (Outcome::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
                 (_, Some(DeviceReport::Unmounted | DeviceReport::Uncertain)) => true,
-                (_, None) => outcome == Outcome::Final && !volume.device.is_present(),
+                // What it found there counts, not what has become known since.
+                (_, None) => outcome == Outcome::Final && !operation.kind.found_device(),
             };
         mount.stage = if at_device { before } else { before.after_set_up(outcome) };
         if forget && outcome == Outcome::Uncertain {
@@ -120,13 +121,19 @@ impl Core {
         if outcome == Outcome::Done {
             mount.spec.clone_from(&operation.spec);
             mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
+            mount.parts_unsure = false;
             mount.spec_name = operation.spec_name.clone();
             mount.block = operation.spec.as_deref().is_some_and(VolumeSpec::is_block);
             mount.ready_at = Some(now).filter(|_| !before.is_present()).or(mount.ready_at);
         } else if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             mount.remount_required = true;
+            mount.parts_unsure |=
+                outcome != Outcome::Transient && !same_parts(&mount.container_mounts, &operation.container_mounts);
         }
-        if !mount.stage.may_be() {
+        let gone = std::mem::take(&mut mount.vanished) && outcome != Outcome::Done && mount.stage.is_present();
+        if gone {
+            self.take_for_gone(pod, &operation.volume, turn);
+        } else if !mount.stage.may_be() {
             self.take_off(operation, pod, turn);
         } else {
             self.needed_changed(&operation.volume, pod, turn);
@@ -144,6 +151,9 @@ impl Core {
         };
         mount.stage = mount.stage.after_tear_down(if forget { Outcome::Done } else { outcome });
         mount.leaving = false;
+        if std::mem::take(&mut mount.vanished) && mount.stage.is_present() {
+            return self.take_for_gone(pod, &operation.volume, turn);
+        }
         if mount.stage.may_be() {
             if !mount.stage.is_present() {
                 mount.ready_at = None;
@@ -172,11 +182,18 @@ impl Core {
     fn volume_operation_ended(&mut self, operation: &Operation, report: &OperationReport) {
         let outcome = Outcome::of(&report.result);
         let reported = self.reported_path(&operation.volume);
+        let keep_elsewhere = self.mutated(Mutation::KeepElsewhere);
         let Some(volume) = self.actual.get_mut(&operation.volume) else {
             return;
         };
         match operation.kind {
-            OperationKind::Attach => volume.attach = volume.attach.after_set_up(outcome),
+            OperationKind::Attach => {
+                volume.attach = volume.attach.after_set_up(outcome);
+                // An attempt that has not ended for certain has found nothing out.
+                if matches!(outcome, Outcome::Done | Outcome::Final) && !keep_elsewhere {
+                    volume.elsewhere.clone_from(&report.elsewhere);
+                }
+            }
             // Looking changes nothing but what is known.
             OperationKind::VerifyControllerAttached if outcome == Outcome::Done => volume.attach = Stage::PRESENT,
             OperationKind::Detach => volume.attach = volume.attach.after_tear_down(outcome),

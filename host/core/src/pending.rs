@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use volhost_model::Failure;
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 
-use crate::command::Operation;
+use crate::command::{Operation, OperationKind};
 use crate::event::{OperationId, Time};
 
 /// The first wait after a failure, in microseconds. Short enough for a driver that is just starting.
@@ -45,6 +45,13 @@ pub(crate) struct Running {
     pub(crate) since: Time,
     /// What it hangs at, once it has passed its deadline.
     pub(crate) overdue: Option<String>,
+}
+
+impl Running {
+    /// It changes the size of what stands, and takes nothing away.
+    pub(crate) const fn is_expansion(&self) -> bool {
+        matches!(self.operation.kind, OperationKind::Expand { .. })
+    }
 }
 
 /// A key that failed.

@@ -54,6 +54,10 @@ pub struct MountProbe<'a> {
     pub named: bool,
     /// What it was mounted with.
     pub spec: Option<&'a VolumeSpec>,
+    /// How many parts of it were made ready; none when that is not known.
+    pub parts: Option<usize>,
+    /// How many volumes it is made of, as far as known.
+    pub needs: usize,
 }
 
 /// A failed key.
@@ -74,6 +78,8 @@ pub struct VolumeProbe<'a> {
     pub attach: Probe,
     /// Its device mount.
     pub device: Probe,
+    /// The other node that has it, as far as known.
+    pub elsewhere: Option<&'a str>,
     /// Its size, as far as known.
     pub size: Option<u64>,
     /// What its device was mounted with, as far as known.
@@ -95,12 +101,16 @@ impl Core {
                 stale: held.remount_required,
                 named: !held.outer_names.is_empty(),
                 spec: held.spec.as_deref(),
+                parts: (!held.parts_unsure)
+                    .then(|| held.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).count()),
+                needs: held.needs.len(),
             };
             mount(pod, probe);
         }
         Some(VolumeProbe {
             attach: Probe::of(volume.attach),
             device: Probe::of(volume.device),
+            elsewhere: volume.elsewhere.as_deref(),
             size: volume.size,
             label_spec: volume.label_spec.as_deref(),
         })

@@ -91,6 +91,7 @@ impl Core {
         VolumeView {
             attached_by,
             attached_as,
+            attached_elsewhere: self.attached_elsewhere(name).unwrap_or_default().to_owned(),
             container_mounts: used.iter().map(|one| container_mount_view(uid, &path, mount, one)).collect(),
             made_of: needs.into_iter().flat_map(|needs| needs.iter()).map(|needed| needed.name.to_string()).collect(),
             name: names.map(|names| outer_names(names)).unwrap_or_default(),
@@ -132,6 +133,11 @@ impl Core {
         attached
             .map(|volume| (by(&volume.plugin).to_owned(), volume.device_path.clone().unwrap_or_default()))
             .unwrap_or_default()
+    }
+
+    /// The other node that has the volume, or may, which is why it could not be attached to this one.
+    pub fn attached_elsewhere(&self, name: &UniqueVolumeName) -> Option<&str> {
+        self.actual.get(name)?.elsewhere.as_deref()
     }
 
     /// Volumes that no pod uses and that are still attached or staged, or may be.
@@ -258,7 +264,7 @@ impl Core {
     pub fn states_synced(&self) -> bool {
         let unknown =
             |volume: &Volume| volume.attachable && volume.attach.recovered && !self.attaching.by_host(&volume.plugin);
-        self.node_attachments.is_some() || !self.actual.volumes().any(|(_, volume)| unknown(volume))
+        !self.actual.volumes().any(|(_, volume)| unknown(volume))
     }
 
     /// Every source of pods has been read completely once.
@@ -358,6 +364,7 @@ fn empty_view(state: VolumeState) -> VolumeView {
         usage: None,
         attached_by: String::new(),
         attached_as: String::new(),
+        attached_elsewhere: String::new(),
         selinux_label: String::new(),
         container_mounts: Vec::new(),
         made_of: Vec::new(),

@@ -82,6 +82,8 @@ pub struct NodeOptions {
     pub flex_driver_dir: Option<PathBuf>,
     /// What bounds FlexVolume drivers.
     pub flex_drivers: DriverPolicies,
+    /// Nodes that are out of service, by the storage's names for them.
+    pub nodes_out_of_service: BTreeSet<String>,
     /// How many volumes of a plugin may be attached at once.
     pub attach_limits: BTreeMap<PluginName, u32>,
     /// Compiled plugins are kept here.
@@ -386,6 +388,7 @@ fn begin(
         standing: StandingMounts::default(),
         sizes: SizeWatch::default(),
         attachment_metadata: AttachmentMetadata::default(),
+        nodes_out_of_service: options.nodes_out_of_service.clone(),
     });
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();

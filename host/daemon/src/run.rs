@@ -77,6 +77,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         grants: config.grants,
         controller_attaches: config.controller_attaches,
         controller_attaches_for: config.controller_attaches_for,
+        nodes_out_of_service: config.nodes_out_of_service,
         attach_limits: config.attach_limits,
         verify_attached: config.verify_attached,
         flex_driver_dir: config.flex_driver_dir,

@@ -102,6 +102,9 @@ pub struct VolumeView {
     /// What it is attached as, a device's path mostly; empty when that is not known.
     #[serde(default)]
     pub attached_as: String,
+    /// The other node that has it, or may, which is why it could not be attached to this one; empty when none is known to.
+    #[serde(default)]
+    pub attached_elsewhere: String,
     /// The SELinux label that it is mounted with; empty when it has none.
     #[serde(default)]
     pub selinux_label: String,

@@ -29,6 +29,10 @@ pub enum Function {
     WaitForAttach,
     /// `attacher.are-attached`.
     AreAttached,
+    /// `other-nodes.attached-to`.
+    AttachedTo,
+    /// `other-nodes.detach-from`.
+    DetachFrom,
     /// `device-mounter.mount-device`.
     MountDevice,
     /// `device-mounter.unmount-device`.
@@ -60,6 +64,8 @@ impl Function {
             Self::Detach => "detach",
             Self::WaitForAttach => "wait-for-attach",
             Self::AreAttached => "are-attached",
+            Self::AttachedTo => "attached-to",
+            Self::DetachFrom => "detach-from",
             Self::MountDevice => "mount-device",
             Self::UnmountDevice => "unmount-device",
             Self::SetUpDevice => "set-up-device",
@@ -245,7 +251,12 @@ impl CallError {
             // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away; what the storage was asked to
             // attach may come yet.
             Self::Lied {
-                function: Function::TearDown | Function::UnmountDevice | Function::Detach | Function::Attach,
+                function:
+                    Function::TearDown
+                    | Function::UnmountDevice
+                    | Function::Detach
+                    | Function::DetachFrom
+                    | Function::Attach,
                 ..
             } => FailureClass::Uncertain,
             Self::Plugin(PluginError { case: ErrorCase::Other(code), .. }) if code == NOT_BEGUN => {

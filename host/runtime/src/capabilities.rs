@@ -16,6 +16,8 @@ use crate::sandbox::Sandbox;
 
 /// The longest answer of `attach`, in bytes.
 const ATTACHED_AS_BYTES: usize = 4096;
+/// The longest name of a node, in bytes: a DNS name's length.
+const NODE_BYTES: usize = 253;
 
 /// The functions of an optional interface, or that it is lacking.
 macro_rules! guest {
@@ -102,6 +104,42 @@ impl Plugin {
             return Err(CallError::BrokeContract { function: FUNCTION, what, changed: false });
         }
         Ok(attached)
+    }
+
+    /// The other node that has the volume of this name, or may, if there is one.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn attached_to(&self, call: &CallContext, volume_name: &str) -> Result<Option<String>, CallError> {
+        const FUNCTION: Function = Function::AttachedTo;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, other_nodes, "other-nodes");
+        let (answer, _) = sandbox.call(|store| guest.call_attached_to(store, volume_name))?;
+        let node = answer.map_err(PluginError::from)?;
+        let is_name = |node: &str| !node.is_empty() && node.len() <= NODE_BYTES && !node.chars().any(char::is_control);
+        if let Some(node) = node.as_deref().filter(|node| !is_name(node)) {
+            let what =
+                format!("it named a node with {} bytes that are not 1 to {NODE_BYTES} bytes of text", node.len());
+            return Err(CallError::BrokeContract { function: FUNCTION, what, changed: false });
+        }
+        Ok(node)
+    }
+
+    /// Takes the volume of this name away from another node, and checks that the plugin does not find it there any more.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn detach_from(&self, call: &CallContext, volume_name: &str, node: &str) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::DetachFrom;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, other_nodes, "other-nodes");
+        let (answer, _) = sandbox.call(|store| guest.call_detach_from(store, volume_name, node))?;
+        answer.map_err(PluginError::from)?;
+        if self.attached_to(call, volume_name)?.as_deref() == Some(node) {
+            let found = format!("it still finds the volume attached to node {node}");
+            return Err(CallError::Lied { function: FUNCTION, found });
+        }
+        Ok(())
     }
 
     /// Mounts the volume for the node, and checks that a mount stands at the target. Returns the path of the device whose file system was

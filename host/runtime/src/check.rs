@@ -75,6 +75,8 @@ const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("attacher", "detach", &["volume-name"]),
     ("attacher", "wait-for-attach", &["volume", "attached"]),
     ("attacher", "are-attached", &["volume-names"]),
+    ("other-nodes", "attached-to", &["volume-name"]),
+    ("other-nodes", "detach-from", &["volume-name", "node"]),
     ("device-mounter", "mount-device", &["volume", "attached", "target"]),
     ("device-mounter", "unmount-device", &["volume-name", "target"]),
     ("block-mapper", "set-up-device", &["volume", "attached"]),

@@ -13,6 +13,7 @@ pub(crate) struct Exports {
     pub(crate) plugin: contract::plugin::GuestIndices,
     pub(crate) mounter: contract::mounter::GuestIndices,
     pub(crate) attacher: Option<contract::attacher::GuestIndices>,
+    pub(crate) other_nodes: Option<contract::other_nodes::GuestIndices>,
     pub(crate) device_mounter: Option<contract::device_mounter::GuestIndices>,
     pub(crate) block_mapper: Option<contract::block_mapper::GuestIndices>,
     pub(crate) expander: Option<contract::expander::GuestIndices>,
@@ -23,6 +24,7 @@ impl Exports {
     /// Finds what the component exports; `has` says whether it has an interface.
     pub(crate) fn find(pre: InstancePre<State>, has: impl Fn(&str) -> bool) -> wasmtime::Result<Self> {
         let attacher = has("attacher").then(|| contract::attacher::GuestIndices::new(&pre)).transpose()?;
+        let other_nodes = has("other-nodes").then(|| contract::other_nodes::GuestIndices::new(&pre)).transpose()?;
         let device_mounter =
             has("device-mounter").then(|| contract::device_mounter::GuestIndices::new(&pre)).transpose()?;
         let block_mapper = has("block-mapper").then(|| contract::block_mapper::GuestIndices::new(&pre)).transpose()?;
@@ -32,6 +34,7 @@ impl Exports {
             plugin: contract::plugin::GuestIndices::new(&pre)?,
             mounter: contract::mounter::GuestIndices::new(&pre)?,
             attacher,
+            other_nodes,
             device_mounter,
             block_mapper,
             expander,
@@ -46,6 +49,9 @@ impl Exports {
         self.mounter.load(&mut *store, instance)?;
         if let Some(attacher) = &self.attacher {
             attacher.load(&mut *store, instance)?;
+        }
+        if let Some(other_nodes) = &self.other_nodes {
+            other_nodes.load(&mut *store, instance)?;
         }
         if let Some(device_mounter) = &self.device_mounter {
             device_mounter.load(&mut *store, instance)?;

@@ -25,6 +25,8 @@ pub enum Capability {
     Mounter,
     /// Attaches volumes to the node.
     Attacher,
+    /// Tells which other node has a volume, and takes it away from there.
+    OtherNodes,
     /// Mounts a device once a node, for all pods.
     DeviceMounter,
     /// Hands volumes over as block devices.
@@ -45,6 +47,7 @@ impl Capability {
             Self::Plugin => "plugin",
             Self::Mounter => "mounter",
             Self::Attacher => "attacher",
+            Self::OtherNodes => "other-nodes",
             Self::DeviceMounter => "device-mounter",
             Self::BlockMapper => "block-mapper",
             Self::Expander => "expander",

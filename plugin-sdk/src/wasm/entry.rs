@@ -7,8 +7,8 @@ use super::bindings::volhost::plugin::types;
 use super::{
     Attachment, BlockDevice, Description, Identity, Measurement, MountTarget, Pod, Volume, error_out, write_log,
 };
-use super::{attacher, block_mapper, device_mounter, expander, stats};
-use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
+use super::{attacher, block_mapper, device_mounter, expander, other_nodes, stats};
+use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, OtherNodes, Stats};
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
@@ -80,6 +80,18 @@ impl<T: Attacher> attacher::exports::volhost::plugin::attacher::Guest for Export
     fn are_attached(volume_names: Vec<String>) -> Result<Vec<bool>, types::Error> {
         report_panics();
         T::are_attached(&volume_names).map_err(error_out)
+    }
+}
+
+impl<T: OtherNodes> other_nodes::exports::volhost::plugin::other_nodes::Guest for Exports<T> {
+    fn attached_to(volume_name: String) -> Result<Option<String>, types::Error> {
+        report_panics();
+        T::attached_to(&volume_name).map_err(error_out)
+    }
+
+    fn detach_from(volume_name: String, node: String) -> Result<(), types::Error> {
+        report_panics();
+        T::detach_from(&volume_name, &node).map_err(error_out)
     }
 }
 

@@ -64,6 +64,10 @@ capability!(
     attacher, "attacher-capability", "export_attacher", "attacher"
 );
 capability!(
+    /// The exports of an attacher that knows of other nodes.
+    other_nodes, "other-nodes-capability", "export_other_nodes", "other-nodes"
+);
+capability!(
     /// The exports of a device mounter.
     device_mounter, "device-mounter-capability", "export_device_mounter", "device-mounter"
 );

@@ -220,6 +220,7 @@ fn without_a_limit_for_its_plugin_a_volume_is_attached_beside_any_number() {
 #[test]
 fn an_attachment_that_vanished_is_told_and_made_again_before_the_next_mount() {
     let mut world = World::new();
+    world.step(Event::SourcesSynced);
     let name = shared("disk").unique_name;
     world.desire("a", vec![shared("disk")]);
     world.settle();
@@ -237,6 +238,21 @@ fn an_attachment_that_vanished_is_told_and_made_again_before_the_next_mount() {
     world.gone("b");
     world.settle();
     assert!(world.core.unused_volumes().is_empty(), "it is undone, not forgotten");
+}
+
+#[test]
+fn an_attachment_that_was_not_found_and_cannot_be_made_again_is_not_forgotten() {
+    let mut world = World::new();
+    world.step(Event::SourcesSynced);
+    world.desire("a", vec![shared("disk")]);
+    world.settle();
+    world.step(Event::NotAttached(vec![shared("disk").unique_name]));
+    world.desire("b", vec![shared("disk")]);
+    world.fails("volume_attach disk", FailureClass::Final);
+    world.gone("b");
+    assert_eq!(world.gone("a"), ["volume_unmount disk a"]);
+    world.done("volume_unmount disk a");
+    assert_eq!(world.done("unmount_device disk"), ["volume_detach disk"], "the look may have been wrong");
 }
 
 #[test]
@@ -298,4 +314,61 @@ fn of_two_plugins_one_may_have_a_controller_and_the_other_not() {
         detached.extend(world.done(&operation).into_iter().filter(|started| started.contains("detach")));
     }
     assert_eq!(detached, ["volume_detach ours"], "the controller detaches what it attached");
+}
+
+/// The attachment fails because another node has the volume.
+fn attached_to(world: &mut World, node: Option<&str>, class: FailureClass) {
+    let failure = volhost_model::Failure::new(class, "AttachVolume.Attach", "another node has it");
+    let elsewhere = node.map(str::to_owned);
+    world.end("volume_attach disk", OperationReport { elsewhere, ..OperationReport::failed(failure) });
+}
+
+#[test]
+fn the_node_that_has_a_volume_is_known_until_an_attempt_has_found_out_more() {
+    let mut world = World::new();
+    world.desire("a", vec![shared("disk")]);
+    attached_to(&mut world, Some("node-b"), FailureClass::Final);
+    assert_eq!(world.view("a", "disk").attached_elsewhere, "node-b");
+    assert!(!world.core.volume_is_attached(&shared("disk").unique_name));
+    // An attempt that never began, or of which nobody knows how it ended, says nothing of the other node.
+    for class in [FailureClass::Transient, FailureClass::Uncertain] {
+        world.tick();
+        attached_to(&mut world, None, class);
+        assert_eq!(world.view("a", "disk").attached_elsewhere, "node-b", "{class:?}");
+    }
+    world.tick();
+    attached_to(&mut world, Some("node-c"), FailureClass::Final);
+    assert_eq!(world.view("a", "disk").attached_elsewhere, "node-c");
+    world.tick();
+    attached_to(&mut world, None, FailureClass::Final);
+    assert_eq!(world.view("a", "disk").attached_elsewhere, "", "it failed for another reason");
+    world.tick();
+    attached_to(&mut world, Some("node-b"), FailureClass::Final);
+    world.tick();
+    world.settle();
+    assert_eq!(world.view("a", "disk").attached_elsewhere, "");
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+}
+
+#[test]
+fn what_another_node_has_is_not_this_nodes_to_detach() {
+    let mut world = World::new();
+    world.desire("a", vec![shared("disk")]);
+    attached_to(&mut world, Some("node-b"), FailureClass::Final);
+    assert!(world.gone("a").is_empty());
+    assert!(world.core.unused_volumes().is_empty());
+}
+
+#[test]
+fn a_part_of_the_controllers_word_says_nothing_of_what_it_leaves_out() {
+    let mut world = World::with(Config::default());
+    world.recovered("a", &shared("disk"), true);
+    world.recovered("b", &shared("other"), true);
+    let (disk, other) = (shared("disk").unique_name, shared("other").unique_name);
+    let attached = |name: &volhost_model::UniqueVolumeName| (name.clone(), "/dev/y".to_owned());
+    world.step(Event::AttachmentsSoFar(vec![attached(&disk)]));
+    assert!(world.core.volume_is_attached(&disk) && !world.core.states_synced(), "of the other nothing is known");
+    world.desire("b", vec![shared("other")]);
+    world.step(Event::NodeAttachments(vec![attached(&disk), attached(&other)]));
+    assert!(world.core.states_synced() && world.core.volume_is_attached(&other), "nothing was concluded before");
 }

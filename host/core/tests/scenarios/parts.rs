@@ -90,3 +90,25 @@ fn two_names_of_one_volume_bring_the_parts_of_both() {
     let parts: Vec<u32> = world.running[0].container_mounts.iter().map(|part| part.index).collect();
     assert_eq!(parts, [0, 5]);
 }
+
+#[test]
+fn parts_that_were_exchanged_half_way_are_made_again_though_the_old_ones_are_wanted_back() {
+    for class in [FailureClass::Uncertain, FailureClass::Final] {
+        let mut world = World::new();
+        let (one, other) = (with_parts(plain("a", "data"), &["one"]), with_parts(plain("a", "data"), &["other"]));
+        world.desire("a", vec![one.clone()]);
+        world.settle();
+        world.desire("a", vec![other.clone()]);
+        world.fails("revolume_mount data a", class);
+        assert!(world.desire("a", vec![one.clone()]).is_empty(), "it waits");
+        assert_eq!(world.core.pod(&uid("a")).unwrap().ready, 0, "{class:?}: \"one\" may be gone");
+        assert_eq!(world.tick(), ["revolume_mount data a"]);
+        world.settle();
+        assert_eq!(world.core.pod(&uid("a")).unwrap().ready, 1);
+        // One that never began has changed nothing.
+        world.desire("a", vec![other]);
+        world.fails("revolume_mount data a", FailureClass::Transient);
+        world.desire("a", vec![one]);
+        assert_eq!(world.core.pod(&uid("a")).unwrap().ready, 1);
+    }
+}

@@ -59,3 +59,48 @@ fn a_failed_unmount_is_tried_at_once_when_the_mount_is_gone_after_all() {
     world.done("volume_unmount data a");
     assert!(world.core.pods().is_empty());
 }
+
+#[test]
+fn one_that_vanishes_while_it_is_refreshed_is_set_up_again_unless_the_refresh_brings_it_back() {
+    let follows = || volhost_core::DesiredVolume { follows_source: true, ..plain("a", "data") };
+    for class in [FailureClass::Final, FailureClass::Uncertain, FailureClass::Transient] {
+        let mut world = World::new();
+        world.desire("a", vec![follows()]);
+        world.settle();
+        world.step(Event::SourceChanged { uid: uid("a") });
+        world.notices.clear();
+        assert!(vanishes(&mut world, "a", "data").is_empty() && world.notices.is_empty(), "it may be the refresh");
+        world.fails("revolume_mount data a", class);
+        assert!(world.reasons().contains(&"VolumeVanished"), "{class:?}");
+        assert_eq!(world.state("a", "data"), VolumeState::Uncertain, "{class:?}");
+        assert_eq!(world.tick(), ["volume_mount data a"]);
+    }
+    let mut world = World::new();
+    world.desire("a", vec![follows()]);
+    world.settle();
+    world.step(Event::SourceChanged { uid: uid("a") });
+    vanishes(&mut world, "a", "data");
+    world.notices.clear();
+    world.done("revolume_mount data a");
+    assert!(!world.reasons().contains(&"VolumeVanished"));
+    assert_eq!(world.state("a", "data"), VolumeState::Mounted);
+}
+
+#[test]
+fn one_that_vanishes_while_it_grows_is_set_up_again() {
+    let mut world = World::new();
+    world.desire("a", vec![sized(&staged("disk"), 10)]);
+    world.settle();
+    assert_eq!(world.desire("a", vec![sized(&staged("disk"), 20)]), ["volume_fs_resize disk a"]);
+    let volume = staged("disk").unique_name;
+    world.step(Event::Vanished { pod: uid("a"), volume });
+    assert_eq!(world.done("volume_fs_resize disk a"), ["volume_mount disk a"]);
+}
+
+#[test]
+fn one_that_vanishes_before_its_pod_is_named_is_not_taken_over() {
+    let mut world = World::new();
+    world.recovered("a", &plain("a", "data"), true);
+    vanishes(&mut world, "a", "data");
+    assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_mount data a"]);
+}

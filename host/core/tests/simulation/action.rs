@@ -96,6 +96,15 @@ pub enum Action {
     Elsewhere {
         pick: u16,
     },
+    /// Somebody takes a pod's mount away behind the host's back, and the host hears of it.
+    Vanish {
+        pick: u16,
+    },
+    /// A plugin does not find an attachment, which has gone or has not.
+    NotAttached {
+        pick: u16,
+        gone: bool,
+    },
     /// After a start: the next source tells of a pod, or that there are no more.
     Source,
     Crash {
@@ -186,6 +195,7 @@ fn any_action(random: &mut Random, lies: bool) -> Action {
         946..=975 => Action::Idle,
         976..=985 => Action::Echo { pick },
         986..=990 => Action::Look,
-        _ => Action::Pass { micros: 1 },
+        991..=996 => Action::Vanish { pick },
+        _ => Action::NotAttached { pick, gone: random.chance(70) },
     }
 }

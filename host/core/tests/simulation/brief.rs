@@ -35,6 +35,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         ),
         Event::RecoveredDevice(found) => format!("found {} staged or attached", found.unique_name),
         Event::AttachFailures(list) => format!("the controller could not attach {} volumes", list.len()),
+        Event::AttachmentsSoFar(list) => format!("the controller reports attached, among others: {list:?}"),
         Event::NodeAttachments(list) => {
             let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
             format!("the controller reports attached: [{}]", names.join(" "))

@@ -32,6 +32,11 @@ impl Sim<'_> {
                 for wish in told.wishes.iter_mut().filter(|wish| matches!(wish, Wish::Unresolved(_))) {
                     *wish = Wish::Wanted { handle: 0, variant: 0, size: 0 };
                 }
+                for (kind, base) in KINDS.iter().enumerate().filter_map(|(kind, of)| Some((kind, of.base?))) {
+                    if told.wishes[base] == Wish::Nothing {
+                        told.wishes[kind] = Wish::Nothing;
+                    }
+                }
                 self.live[pod] = Some(told);
                 self.tell(pod, told)?;
             }
@@ -100,6 +105,7 @@ impl Sim<'_> {
                 hold(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;
                 let large = !of.kind.expandable || world.sizes[volume].unwrap_or(SMALLEST) >= capacity;
                 hold(large, Rule::Convergence, || format!("{} is too small", place()))?;
+                self.check_parts(pod, of.kind_id)?;
             }
             for (thing, how) in [(&world.devices[volume], "staged"), (&world.attached[volume], "attached")] {
                 hold(!thing.real || used[volume], Rule::Convergence, || format!("{} is left {how}", of.name))?;
@@ -114,12 +120,13 @@ impl Sim<'_> {
         let wanted = self.life.wants(self.catalog, pod, volume).map(|(variant, _)| variant);
         let blocks = |real: crate::world::Real| kind.single_pod || (kind.labelled && Some(real.variant) != wanted);
         (0..PODS).any(|other| other != pod && mounts[other].real.is_some_and(blocks))
+            || (self.config.host_attaches && self.life.has_no_place(self.catalog, volume))
     }
 
     fn is_any_blocked(&self, pod: usize) -> bool {
         (0..VOLUMES).any(|volume| {
             self.life.wants(self.catalog, pod, volume).is_some()
-                && self.world.mounts[volume][pod].real.is_none()
+                && !self.life.is_as_wanted(self.catalog, pod, volume)
                 && self.is_blocked(pod, volume)
         })
     }

@@ -36,6 +36,7 @@ impl Sim<'_> {
         self.life = Life::new(self.config);
         self.life.now = self.now;
         self.life.recovering = true;
+        self.world.found_elsewhere = [false; VOLUMES];
         self.settle_the_world();
         for volume in 0..VOLUMES {
             for pod in 0..PODS {
@@ -80,8 +81,8 @@ impl Sim<'_> {
             intact: complete && recorded && random.chance(80),
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
-            container_mounts: std::sync::Arc::default(),
-            needs: std::sync::Arc::default(),
+            container_mounts: self.catalog.parts(if recorded { u8::try_from(real.parts).unwrap() } else { 0 }).clone(),
+            needs: if recorded { self.catalog.needs(volume).clone() } else { std::sync::Arc::default() },
         };
         self.met.insert(("recovered", if found.intact { "complete" } else { "broken" }));
         self.met.insert(("recovered", if recorded { "recorded" } else { "unrecorded" }));

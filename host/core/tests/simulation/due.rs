@@ -1,6 +1,6 @@
 //! What a volume needs now, worked out anew from what the machine was told and holds: of that, everything that may start must have.
 
-use crate::kinds::{PODS, PodId, VolumeId};
+use crate::kinds::{PODS, PodId, VolumeId, parts_of};
 use crate::life::KnownMount;
 use crate::rules::{Check, Rule, hold};
 use crate::sim::{Sim, Turn};
@@ -45,7 +45,9 @@ impl Sim<'_> {
             if let Some(mount) = mount.filter(|mount| self.is_doomed(volume, pod, mount)) {
                 let name = if self.catalog.volumes[volume].kind.block { "unmap_volume" } else { "volume_unmount" };
                 debug_assert!(mount.stage.may_be());
-                needs.push(Needed::new(Some(pod), Some(pod), name));
+                // What lies over it goes first.
+                let quiet = self.life.carries(self.catalog, pod, volume);
+                needs.push(Needed { quiet, ..Needed::new(Some(pod), Some(pod), name) });
             }
             if let Some((variant, capacity)) = self.life.wants(self.catalog, pod, volume) {
                 needs.extend(self.need_of_pod(volume, pod, mount, variant, capacity));
@@ -63,7 +65,9 @@ impl Sim<'_> {
         match life.wants(self.catalog, pod, volume) {
             Some((variant, _)) => {
                 let other = life.known[volume].has_other_label(of.kind, pod, variant);
-                life.is_replaced(of, mount, variant) || (mount.variant.is_none() && other)
+                life.is_replaced(of, mount, variant)
+                    || life.loses_base(self.catalog, pod, volume, mount)
+                    || (mount.variant.is_none() && other)
             }
             None => life.draining || !life.is_kept(of, pod, mount),
         }
@@ -79,13 +83,17 @@ impl Sim<'_> {
     ) -> Option<Needed> {
         let (life, of) = (&self.life, &self.catalog.volumes[volume]);
         let (kind, known) = (of.kind, &life.known[volume]);
-        if let Some(mount) = mount.filter(|mount| mount.stage.may_be() && life.is_replaced(of, mount, variant)) {
+        let goes = |mount: &KnownMount| {
+            life.is_replaced(of, mount, variant) || life.loses_base(self.catalog, pod, volume, mount)
+        };
+        if let Some(mount) = mount.filter(|mount| mount.stage.may_be() && goes(mount)) {
             let waits = mount.stage.recovered && !life.may_take_recovered();
             return waits.then(|| Needed { hindered: true, ..Needed::new(Some(pod), Some(pod), "") });
         }
         let present = mount.is_some_and(|mount| mount.stage.is_certain());
         let stale = mount.is_some_and(|mount| {
-            kind.follows_source && (mount.stale || mount.variant.is_some_and(|made_with| made_with != variant))
+            (kind.follows_source && (mount.stale || mount.variant.is_some_and(|made_with| made_with != variant)))
+                || mount.parts != Some(parts_of(kind, capacity))
         });
         let grow = kind.expandable && known.size.is_some_and(|size| size < capacity);
         if present && !stale && !grow {
@@ -93,6 +101,9 @@ impl Sim<'_> {
         }
         if kind.attachable && !known.attach.is_certain() {
             if self.config.host_attaches {
+                if life.has_no_place(self.catalog, volume) {
+                    return Some(Needed { hindered: true, ..Needed::new(Some(pod), Some(pod), "") });
+                }
                 return Some(Needed::new(None, None, "volume_attach"));
             }
             let reported = life.reported[volume] && life.attachments.is_none_or(|attached| attached[volume]);
@@ -103,7 +114,9 @@ impl Sim<'_> {
             let name = if kind.block { "map_volume" } else { "volume_mount" };
             let key_pod = Some(pod).filter(|_| !kind.attachable && !kind.device_mountable);
             let hindered = self.is_kept_out(volume, pod, variant);
-            return Some(Needed { mounts: !present, hindered, ..Needed::new(Some(pod), key_pod, name) });
+            // That a volume of its own is not there yet is told of that one.
+            let quiet = self.catalog.base_of(volume).is_some_and(|base| !life.is_as_wanted(self.catalog, pod, base));
+            return Some(Needed { mounts: !present, hindered, quiet, ..Needed::new(Some(pod), key_pod, name) });
         }
         Some(Needed::new(Some(pod), None, "volume_fs_resize"))
     }
@@ -154,6 +167,9 @@ impl Sim<'_> {
                 life.in_turn[volume] |= bit;
             }
             if needed.quiet {
+                if needed.mounts {
+                    self.met.insert(("waits for", "what it is made of"));
+                }
                 continue;
             }
             let taken = life.running.iter().any(|running| {

@@ -82,6 +82,8 @@ impl Sim<'_> {
                 self.world.elsewhere[volume] ^= true;
                 Ok(())
             }
+            Action::Vanish { pick } => self.vanish(pick),
+            Action::NotAttached { pick, gone } => self.not_attached(pick, gone),
             Action::Source => self.source_goes_on(),
             Action::Crash { luck } => self.crash(luck),
             Action::Drain => {
@@ -106,7 +108,7 @@ impl Sim<'_> {
                 Wish::Wanted { handle, variant, size }
             }
         });
-        Told { wishes, label }
+        Told { wishes, label }.with_bases()
     }
 
     pub fn tell(&mut self, pod: PodId, told: Told) -> Check {
@@ -157,14 +159,25 @@ impl Sim<'_> {
             (Some(FailureClass::Transient), _) => "transient",
         };
         self.met.insert((ended.name, end));
-        let turn = Turn { ended: Some(ended), ..self.about(running.volume, running.pod) };
+        if report.elsewhere.is_some() {
+            self.met.insert(("attached", "elsewhere"));
+        }
+        let mut turn = Turn { ended: Some(ended), ..self.about(running.volume, running.pod) };
+        turn.tells_vanished = self.comes_out_as_vanished(&running, &ended);
         self.step(Event::OperationDone { id: running.operation.id, report }, turn)
     }
 
     /// What an operation on the volume may concern: its users, and the volumes that wait for its folder.
-    fn about(&self, volume: VolumeId, pod: Option<PodId>) -> Turn {
+    pub fn about(&self, volume: VolumeId, pod: Option<PodId>) -> Turn {
         let mut turn = Turn { volumes: 1 << volume, pods: pod.map_or(ALL_PODS, |pod| 1 << pod), ..Turn::default() };
         let kind = self.catalog.volumes[volume].kind_id;
+        let layers = [self.catalog.base_of(volume), self.catalog.top_of(volume)];
+        layers.into_iter().flatten().for_each(|other| turn.volumes |= 1 << other);
+        if KINDS[kind].attach_limit.is_some() {
+            for (other, of) in self.catalog.volumes.iter().enumerate() {
+                turn.volumes |= u32::from(of.kind.plugin == KINDS[kind].plugin) << other;
+            }
+        }
         if KINDS[kind].handles > 1 {
             for (other, of) in self.catalog.volumes.iter().enumerate() {
                 turn.volumes |= u32::from(of.kind_id == kind) << other;
@@ -270,7 +283,9 @@ impl Sim<'_> {
     pub fn controller_acts(&mut self, volume: VolumeId) {
         if !self.config.host_attaches && self.catalog.volumes[volume].kind.attachable {
             let attached = &mut self.world.attached[volume];
-            attached.real = self.status[volume] && (attached.real || !self.world.elsewhere[volume]);
+            let before = attached.real;
+            attached.real = self.status[volume] && (before || !self.world.elsewhere[volume]);
+            self.life.taken_away[volume] |= before && !attached.real;
         }
     }
 
@@ -280,6 +295,7 @@ impl Sim<'_> {
         }
         let attached: [bool; VOLUMES] = std::array::from_fn(|volume| self.world.attached[volume].real);
         self.life.attachments = Some(attached);
+        self.life.taken_away = [false; VOLUMES];
         let names = (0..VOLUMES).filter(|volume| attached[*volume]);
         let report = names.map(|volume| (self.catalog.volumes[volume].name.clone(), "/dev/sim".to_owned())).collect();
         self.step(Event::NodeAttachments(report), everything())

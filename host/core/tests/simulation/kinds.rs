@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
-use volhost_model::{Pod, VolumeSpec};
+use volhost_model::{ContainerMount, MountPropagation, NeededVolume, Pod, RecursiveReadOnly, VolumeSpec};
 
 pub const PODS: usize = 4;
 pub const PLUGINS: usize = 3;
@@ -34,6 +34,12 @@ pub struct Kind {
     pub single_pod: bool,
     /// Each variant has an SELinux label of its own.
     pub labelled: bool,
+    /// Containers name as many parts of it as the size says.
+    pub parts: bool,
+    /// How many volumes of its plugin may be attached at once.
+    pub attach_limit: Option<u32>,
+    /// The kind that it is made of: the pod's volume of that kind.
+    pub base: Option<usize>,
 }
 
 const PLAIN: Kind = Kind {
@@ -47,23 +53,29 @@ const PLAIN: Kind = Kind {
     block: false,
     single_pod: false,
     labelled: false,
+    parts: false,
+    attach_limit: None,
+    base: None,
 };
+/// The kind that layers lie over.
+const BASE: usize = 1;
 const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, device_mountable: true, ..PLAIN };
 
-pub const KINDS: [Kind; 10] = [
-    Kind { name: "scratch", ..PLAIN },
+pub const KINDS: [Kind; 11] = [
+    Kind { name: "scratch", parts: true, ..PLAIN },
     Kind { name: "host", ..PLAIN },
     Kind { name: "config", follows_source: true, ..PLAIN },
     Kind { name: "disk", expandable: true, ..DISK },
     Kind { name: "staged", attachable: false, plugin: 2, ..DISK },
-    Kind { name: "attached", device_mountable: false, plugin: 2, ..DISK },
+    Kind { name: "attached", device_mountable: false, plugin: 2, attach_limit: Some(1), ..DISK },
     Kind { name: "once", single_pod: true, ..DISK },
-    Kind { name: "raw", block: true, plugin: 2, ..DISK },
+    Kind { name: "raw", block: true, plugin: 2, attach_limit: Some(1), ..DISK },
     Kind { name: "labelled", labelled: true, attachable: false, plugin: 2, ..DISK },
     // Its claim may be bound to another volume, which uses the same folder of the pod.
     Kind { name: "rebound", attachable: false, handles: 2, ..DISK },
+    Kind { name: "layered", base: Some(BASE), ..PLAIN },
 ];
-pub const VOLUMES: usize = 3 * PODS + 8;
+pub const VOLUMES: usize = 4 * PODS + 8;
 
 /// What a pod wants of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +101,18 @@ pub struct Told {
 impl Told {
     pub const EMPTY: Self = Self { wishes: [Wish::Nothing; KINDS.len()], label: 0 };
 
+    /// The same, as it can be: a volume whose base is not resolved is not either.
+    #[must_use]
+    pub fn with_bases(mut self) -> Self {
+        for (kind, base) in KINDS.iter().enumerate().filter_map(|(kind, of)| Some((kind, of.base?))) {
+            let wanted = |wish| matches!(wish, Wish::Wanted { .. });
+            if wanted(self.wishes[kind]) && !wanted(self.wishes[base]) {
+                self.wishes[kind] = Wish::Unresolved(0);
+            }
+        }
+        self
+    }
+
     pub fn any_unresolved(&self) -> bool {
         self.wishes.iter().any(|wish| matches!(wish, Wish::Unresolved(_)))
     }
@@ -109,6 +133,8 @@ pub struct Catalog {
     pub volumes: Vec<Volume>,
     outers: Vec<OuterName>,
     specs: Vec<Arc<VolumeSpec>>,
+    parts: Vec<Arc<[ContainerMount]>>,
+    needs: Vec<Arc<[NeededVolume]>>,
     by_name: HashMap<UniqueVolumeName, VolumeId>,
     first_of_kind: [VolumeId; KINDS.len()],
 }
@@ -142,7 +168,45 @@ impl Catalog {
                 (0..VARIANTS).flat_map(move |variant| (0..SIZES).map(move |size| spec(kind, variant, size)))
             })
             .collect();
-        Self { uids, plugins, volumes, outers, specs, by_name, first_of_kind }
+        let parts = (0..SIZES).map(parts).collect();
+        let mut catalog = Self { uids, plugins, volumes, outers, specs, parts, needs: vec![], by_name, first_of_kind };
+        catalog.needs = (0..VOLUMES).map(|volume| catalog.needs_of_new(volume)).collect();
+        catalog
+    }
+
+    /// The parts that containers name.
+    pub fn parts(&self, count: u8) -> &Arc<[ContainerMount]> {
+        &self.parts[usize::from(count)]
+    }
+
+    /// What the volume is made of.
+    pub fn needs(&self, volume: VolumeId) -> &Arc<[NeededVolume]> {
+        &self.needs[volume]
+    }
+
+    /// The volume of the same pod that this one is made of.
+    pub fn base_of(&self, volume: VolumeId) -> Option<VolumeId> {
+        let of = &self.volumes[volume];
+        Some(self.volume_of(of.pod?, of.kind.base?, 0))
+    }
+
+    /// The volume of the same pod that is made of this one.
+    pub fn top_of(&self, volume: VolumeId) -> Option<VolumeId> {
+        let of = &self.volumes[volume];
+        let kind = KINDS.iter().position(|kind| kind.base == Some(of.kind_id))?;
+        Some(self.volume_of(of.pod?, kind, 0))
+    }
+
+    fn needs_of_new(&self, volume: VolumeId) -> Arc<[NeededVolume]> {
+        let base = self.base_of(volume).map(|base| &self.volumes[base]);
+        base.map(|base| NeededVolume {
+            name: self.outers[base.kind_id].clone(),
+            unique_name: base.name.clone(),
+            plugin: self.plugins[base.kind.plugin].clone(),
+            spec_name: SpecName::new(base.kind.name).unwrap(),
+        })
+        .into_iter()
+        .collect()
     }
 
     pub fn volume_id(&self, name: &UniqueVolumeName) -> VolumeId {
@@ -190,6 +254,24 @@ impl Catalog {
             nested_mounts: [].into(),
         })
     }
+}
+
+fn parts(count: u8) -> Arc<[ContainerMount]> {
+    let part = |index: u8| ContainerMount {
+        container: "main".to_owned(),
+        index: index.into(),
+        mount_path: format!("/{index}"),
+        sub_path: Some(index.to_string()),
+        read_only: false,
+        recursive_read_only: RecursiveReadOnly::Disabled,
+        propagation: MountPropagation::None,
+    };
+    (0..count).map(part).collect()
+}
+
+/// How many parts of a volume of this kind and size containers name.
+pub fn parts_of(kind: &Kind, capacity: u64) -> usize {
+    if kind.parts { usize::try_from(capacity - SMALLEST).unwrap() } else { 0 }
 }
 
 fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {

@@ -1,10 +1,10 @@
 //! What a crash of the host destroys: the machine, and what it was told, asked and seen to hold since it began.
 
 use volhost_core::probe::{FailureProbe, Probe};
-use volhost_core::{Config, Core, Operation, Time, WaiterId};
+use volhost_core::{Config, Core, Operation, OperationKind, Time, WaiterId};
 use volhost_model::FailureClass;
 
-use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, variant_of};
+use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, parts_of, variant_of};
 
 /// An operation that runs.
 pub struct Running {
@@ -16,6 +16,8 @@ pub struct Running {
     /// What it saw of its source.
     pub version: u32,
     pub hung: bool,
+    /// Others took the mount away that it works on.
+    pub vanished: bool,
 }
 
 /// A caller that waits.
@@ -36,6 +38,9 @@ pub struct KnownMount {
     pub stale: bool,
     pub named: bool,
     pub variant: Option<u8>,
+    /// None: not known.
+    pub parts: Option<usize>,
+    pub needs: usize,
 }
 
 /// What the machine holds of a volume.
@@ -44,6 +49,8 @@ pub struct Known {
     pub there: bool,
     pub attach: Probe,
     pub device: Probe,
+    /// Another node is known to have it.
+    pub elsewhere: bool,
     pub size: Option<u64>,
     /// The variant that the device was mounted with, which its label tells.
     pub label: Option<u8>,
@@ -57,6 +64,7 @@ impl Known {
         there: false,
         attach: Probe::ABSENT,
         device: Probe::ABSENT,
+        elsewhere: false,
         size: None,
         label: None,
         mounts: [None; PODS],
@@ -100,6 +108,8 @@ pub struct Life {
     pub told: [Option<Told>; PODS],
     pub reported: [bool; VOLUMES],
     pub attachments: Option<[bool; VOLUMES]>,
+    /// What the controller has detached, for the node's status did not name it, and has not reported yet.
+    pub taken_away: [bool; VOLUMES],
     pub synced: bool,
     pub draining: bool,
     /// Recovery is feeding in what it finds.
@@ -125,6 +135,7 @@ impl Life {
             told: [None; PODS],
             reported: [false; VOLUMES],
             attachments: None,
+            taken_away: [false; VOLUMES],
             synced: false,
             draining: false,
             recovering: false,
@@ -189,12 +200,51 @@ impl Life {
         (0..KINDS.len()).all(|kind| match told.wishes[kind] {
             Wish::Nothing => true,
             Wish::Unresolved(_) => false,
-            Wish::Wanted { handle, variant, .. } => {
-                let volume = catalog.volume_of(pod, kind, handle);
-                self.known[volume].mounts[pod].is_some_and(|mount| {
-                    mount.stage.is_certain() && !mount.leaving && mount.variant.is_none_or(|made| made == variant)
-                })
-            }
+            Wish::Wanted { handle, .. } => self.is_as_wanted(catalog, pod, catalog.volume_of(pod, kind, handle)),
+        })
+    }
+
+    /// The mount stands as the pod wants it, as far as the machine knows.
+    pub fn is_as_wanted(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> bool {
+        let Some((variant, capacity)) = self.wants(catalog, pod, volume) else { return false };
+        self.known[volume].mounts[pod].is_some_and(|mount| {
+            mount.stage.is_certain()
+                && !mount.leaving
+                && mount.variant.is_none_or(|made| made == variant)
+                && mount.parts == Some(parts_of(catalog.volumes[volume].kind, capacity))
+        })
+    }
+
+    /// The pod's mount of the volume lies over one that has to be made anew.
+    pub fn loses_base(&self, catalog: &Catalog, pod: PodId, volume: VolumeId, mount: &KnownMount) -> bool {
+        let Some(base) = catalog.base_of(volume).filter(|_| mount.needs > 0) else { return false };
+        self.is_lost(catalog, pod, base, self.known[base].mounts[pod])
+    }
+
+    /// The pod's mount of the base has to be made anew.
+    pub fn is_lost(&self, catalog: &Catalog, pod: PodId, base: VolumeId, below: Option<KnownMount>) -> bool {
+        let below = below.filter(|below| below.stage.may_be());
+        let wanted = self.wants(catalog, pod, base);
+        below.zip(wanted).is_some_and(|(below, (variant, _))| self.is_replaced(&catalog.volumes[base], &below, variant))
+    }
+
+    /// A mount that stands, or may, or is being made, lies over the pod's mount of the volume.
+    pub fn carries(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> bool {
+        let top = catalog.top_of(volume).and_then(|top| self.known[top].mounts[pod]);
+        top.is_some_and(|top| top.needs > 0)
+    }
+
+    /// As many volumes of its plugin are attached, or may be, or are being attached, as may be, this one not among them.
+    pub fn has_no_place(&self, catalog: &Catalog, volume: VolumeId) -> bool {
+        let counts = |volume: VolumeId| {
+            let attaching =
+                |running: &Running| running.volume == volume && running.operation.kind == OperationKind::Attach;
+            self.known[volume].attach.may_be() || self.running.iter().any(attaching)
+        };
+        let of = &catalog.volumes[volume];
+        let of_plugin = (0..VOLUMES).filter(|other| catalog.volumes[*other].kind.plugin == of.kind.plugin);
+        of.kind.attach_limit.is_some_and(|limit| {
+            !counts(volume) && of_plugin.filter(|other| counts(*other)).count() >= usize::try_from(limit).unwrap()
         })
     }
 
@@ -209,12 +259,15 @@ impl Life {
                 stale: mount.stale,
                 named: mount.named,
                 variant: mount.spec.map(variant_of),
+                parts: mount.parts,
+                needs: mount.needs,
             });
         });
         if let Some(found) = found {
             known.there = true;
             known.attach = found.attach;
             known.device = found.device;
+            known.elsewhere = found.elsewhere.is_some();
             known.size = found.size;
             known.label = found.label_spec.map(variant_of);
         }

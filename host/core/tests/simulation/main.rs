@@ -22,6 +22,7 @@ mod happen;
 mod kinds;
 mod life;
 mod mutants;
+mod outside;
 mod random;
 mod rules;
 mod shrink;
@@ -152,7 +153,7 @@ const OPERATIONS: [&str; 10] = [
     "unmap_device",
     "volume_fs_resize",
 ];
-const ELSE: [(&str, &str); 12] = [
+const ELSE: [(&str, &str); 19] = [
     ("recovered", "complete"),
     ("recovered", "broken"),
     ("recovered", "recorded"),
@@ -165,6 +166,13 @@ const ELSE: [(&str, &str); 12] = [
     ("wait for unmounts", "yes"),
     ("wait for unmounts", "too late"),
     ("hindered by", "another pod"),
+    ("hindered by", "a limit"),
+    ("attached", "elsewhere"),
+    ("waits for", "what it is made of"),
+    ("vanished", "while it stood"),
+    ("vanished", "while it changed"),
+    ("not attached", "rightly"),
+    ("not attached", "wrongly"),
 ];
 
 #[test]

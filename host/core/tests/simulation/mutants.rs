@@ -6,7 +6,7 @@ use crate::rules::{RULES, Rule};
 use crate::{Campaign, STEPS_A_MUTANT};
 
 /// What each mutant breaks.
-const MUTANTS: [(Mutation, Rule); 26] = [
+const MUTANTS: [(Mutation, Rule); 35] = [
     (Mutation::ForgetUncertain, Rule::NothingForgotten),
     (Mutation::ForgetUncertainDevice, Rule::NothingForgotten),
     (Mutation::ForgetFailedTearDown, Rule::NothingForgotten),
@@ -24,6 +24,15 @@ const MUTANTS: [(Mutation, Rule); 26] = [
     (Mutation::DeviceBeforePod, Rule::DeviceInUse),
     (Mutation::DetachBeforeDevice, Rule::AttachmentInUse),
     (Mutation::MountBeforeAttach, Rule::AttachFirst),
+    (Mutation::IgnoreVanished, Rule::NothingImagined),
+    (Mutation::BelieveAttached, Rule::NothingImagined),
+    (Mutation::ForgetNotAttached, Rule::NothingForgotten),
+    (Mutation::KeepElsewhere, Rule::KnownElsewhere),
+    (Mutation::IgnoreLimit, Rule::WithinLimit),
+    (Mutation::ForgetPlace, Rule::Progress),
+    (Mutation::TopBeforeBase, Rule::BaseFirst),
+    (Mutation::BaseBeforeTop, Rule::BaseLast),
+    (Mutation::ForgetParts, Rule::AllParts),
     (Mutation::ShareSinglePod, Rule::OnePodOneFolder),
     (Mutation::ShareLabels, Rule::OneLabel),
     (Mutation::MountStrangers, Rule::OnlyWanted),

@@ -25,6 +25,16 @@ pub enum Rule {
     AttachmentInUse,
     /// Nothing is mounted before it is attached.
     AttachFirst,
+    /// No more volumes of a plugin are attached, or may be, than may be.
+    WithinLimit,
+    /// The other node that has a volume is known from when that is found out until it is attached here.
+    KnownElsewhere,
+    /// What a volume is made of is mounted, as it is wanted, before the volume.
+    BaseFirst,
+    /// What a volume is made of stays until the volume has gone.
+    BaseLast,
+    /// Who is told that a volume is mounted finds every part of it that its containers name.
+    AllParts,
     /// A volume for one pod alone has one pod, and a folder one volume.
     OnePodOneFolder,
     /// All pods of a volume see it with the one label that each of them wants.
@@ -41,7 +51,7 @@ pub enum Rule {
     Quiet,
 }
 
-pub const RULES: [Rule; 18] = [
+pub const RULES: [Rule; 23] = [
     Rule::NothingForgotten,
     Rule::NothingImagined,
     Rule::HalfKnowledge,
@@ -53,6 +63,11 @@ pub const RULES: [Rule; 18] = [
     Rule::DeviceInUse,
     Rule::AttachmentInUse,
     Rule::AttachFirst,
+    Rule::WithinLimit,
+    Rule::KnownElsewhere,
+    Rule::BaseFirst,
+    Rule::BaseLast,
+    Rule::AllParts,
     Rule::OnePodOneFolder,
     Rule::OneLabel,
     Rule::OnlyWanted,

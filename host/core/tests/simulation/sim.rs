@@ -59,6 +59,12 @@ pub struct Turn {
     pub plugin_changed: Option<usize>,
     /// The pod whose source has changed: what follows it need not wait any more.
     pub source_changed: Option<PodId>,
+    /// A mount that others took away.
+    pub vanished: Option<(VolumeId, PodId)>,
+    /// Of this mount users are told that it has vanished.
+    pub tells_vanished: Option<(VolumeId, PodId)>,
+    /// Of this volume users are told that it is not attached.
+    pub tells_not_attached: Option<VolumeId>,
     /// An overdue operation's pod and volume.
     pub overdue: Option<(VolumeId, Option<PodId>)>,
     /// What was unresolved, and why, before its source spoke again.
@@ -148,9 +154,9 @@ impl<'a> Sim<'a> {
                         device_mountable: kind.device_mountable,
                         follows_source: kind.follows_source,
                         expandable: kind.expandable,
-                        attach_limit: None,
-                        container_mounts: std::sync::Arc::default(),
-                        needs: std::sync::Arc::default(),
+                        attach_limit: kind.attach_limit,
+                        container_mounts: self.catalog.parts(if kind.parts { size } else { 0 }).clone(),
+                        needs: self.catalog.needs(volume).clone(),
                     });
                 }
             }
@@ -227,6 +233,7 @@ impl<'a> Sim<'a> {
             key_pod: pod.filter(|_| !alone),
             version: pod.map_or(0, |pod| self.versions[pod]),
             hung: false,
+            vanished: false,
             operation,
         };
         self.check_start(&starting, turn)?;

@@ -3,7 +3,7 @@
 use volhost_core::{Notice, WaitFailure};
 use volhost_model::view::EventKind;
 
-use crate::kinds::{Catalog, KINDS, PODS, PodId, VolumeId, Wish};
+use crate::kinds::{Catalog, KINDS, PODS, PodId, VolumeId, Wish, parts_of};
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
 use crate::world::CAUSE;
@@ -17,6 +17,8 @@ pub struct Said {
     failures: Vec<Warning>,
     overdue: Vec<Warning>,
     hindrances: Vec<(VolumeId, PodId, String)>,
+    vanished: Vec<Warning>,
+    not_attached: Vec<Warning>,
     unresolved: u32,
     successes: u32,
 }
@@ -41,6 +43,10 @@ impl Sim<'_> {
             turn.said.successes += 1;
         } else if notice.message.contains(CAUSE) {
             turn.said.failures.push((notice.reason, pod, volume));
+        } else if notice.reason == "VolumeVanished" {
+            turn.said.vanished.push((notice.reason, pod, volume));
+        } else if notice.reason == "VolumeNotAttached" {
+            turn.said.not_attached.push((notice.reason, pod, volume));
         } else if notice.reason == "VolumeOverdue" {
             turn.said.overdue.push((notice.reason, pod, volume));
         } else if notice.reason == "UnresolvedVolume" {
@@ -76,13 +82,25 @@ impl Sim<'_> {
         hold(said.overdue == expected.clone().unwrap_or_default(), Rule::Notices, || {
             format!("of an overdue operation is told {:?}, not {expected:?}", said.overdue)
         })?;
+        let expected = turn.tells_vanished.map(|(volume, pod)| self.concerned(volume, Some(pod), "VolumeVanished"));
+        hold(said.vanished == expected.clone().unwrap_or_default(), Rule::Notices, || {
+            format!("of a mount that vanished is told {:?}, not {expected:?}", said.vanished)
+        })?;
+        let expected = turn.tells_not_attached.map(|volume| self.concerned(volume, None, "VolumeNotAttached"));
+        hold(said.not_attached == expected.clone().unwrap_or_default(), Rule::Notices, || {
+            format!("of an attachment that is not found is told {:?}, not {expected:?}", said.not_attached)
+        })?;
         hold(said.unresolved == turn.new_reasons, Rule::Notices, || {
             format!("{} volumes are said to be unresolved anew, not {}", said.unresolved, turn.new_reasons)
         })?;
         let succeeded = turn.ended.is_some_and(|ended| ended.failed.is_none());
         hold(said.successes == 0 || succeeded, Rule::Notices, || "a success is told that was none".to_owned())?;
         for (volume, pod, message) in &said.hindrances {
-            let why = if message.contains("ReadWriteOncePod") { "another pod" } else { "folder or earlier run" };
+            let why = match message {
+                message if message.contains("ReadWriteOncePod") => "another pod",
+                message if message.contains("volumes attached to this node") => "a limit",
+                _ => "folder or earlier run",
+            };
             self.met.insert(("hindered by", why));
             hold(self.is_hindered(*volume, *pod), Rule::Notices, || format!("nothing hinders, and yet: {message}"))?;
             let before = self.life.hindered[*volume][*pod].replace(message.clone());
@@ -141,14 +159,26 @@ impl Sim<'_> {
                     });
                     let as_wanted =
                         thing.real.is_some_and(|real| KINDS[kind].follows_source || real.variant == variant);
-                    !leaving && (as_wanted || thing.lied)
+                    !leaving && (as_wanted || thing.lied || self.is_going(volume, pod))
                 }
             };
+            self.check_parts(pod, kind)?;
             hold(right, Rule::Answers, || {
                 format!("pod{pod} is said to be mounted, and its {} is not as wanted", KINDS[kind].name)
             })?;
         }
         Ok(())
+    }
+
+    /// Every part of the volume is shown that the pod's containers name.
+    pub fn check_parts(&self, pod: PodId, kind: usize) -> Check {
+        let volume = self.catalog.volume_of(pod, kind, 0);
+        let wanted = self.life.wants(self.catalog, pod, volume).filter(|_| KINDS[kind].parts);
+        let Some((_, capacity)) = wanted else { return Ok(()) };
+        let thing = &self.world.mounts[volume][pod];
+        let parts = parts_of(&KINDS[kind], capacity);
+        let shown = thing.lied || thing.real.is_none_or(|real| real.parts == parts);
+        hold(shown, Rule::AllParts, || format!("pod{pod} names {parts} parts of {}", KINDS[kind].name))
     }
 
     /// Nobody waits for what has happened, cannot happen any more, or is too late.

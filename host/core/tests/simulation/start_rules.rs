@@ -2,7 +2,7 @@
 
 use volhost_core::OperationKind;
 
-use crate::kinds::{PODS, PodId};
+use crate::kinds::{PODS, PodId, VOLUMES, VolumeId};
 use crate::life::{Life, Running};
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
@@ -36,6 +36,7 @@ impl Sim<'_> {
             OperationKind::Attach if !self.config.host_attaches => {
                 broken(Rule::AttachFirst, "the host attaches, though a controller does")
             }
+            OperationKind::Attach if kind.attach_limit.is_some() => self.check_limit(volume),
             OperationKind::VerifyControllerAttached | OperationKind::Attach => {
                 hold(kind.attachable, Rule::AttachFirst, || "a volume that needs no attachment is attached".to_owned())
             }
@@ -45,6 +46,51 @@ impl Sim<'_> {
         }
     }
 
+    /// With this one no more are attached, or may be, than may be.
+    fn check_limit(&self, volume: VolumeId) -> Check {
+        let of = &self.catalog.volumes[volume];
+        let others = (0..VOLUMES).filter(|other| *other != volume);
+        let of_plugin = others.filter(|other| self.catalog.volumes[*other].kind.plugin == of.kind.plugin);
+        let attached = of_plugin.filter(|other| {
+            let (there, life) = (&self.world.attached[*other], &self.life);
+            let attaching =
+                |other| life.running.iter().any(|r| r.volume == other && r.operation.kind == OperationKind::Attach);
+            !there.lied && (there.real || there.late == Some(true) || attaching(*other))
+        });
+        let count = attached.count();
+        // What may be attached already takes no further place.
+        let again = self.life.look(self.catalog, volume).attach.may_be();
+        hold(again || of.kind.attach_limit.is_none_or(|limit| count < limit as usize), Rule::WithinLimit, || {
+            format!("{} is attached, and {count} others of its plugin are", of.name)
+        })
+    }
+
+    /// What the volume is made of stands as the pod wants it.
+    fn check_base(&self, volume: VolumeId, pod: PodId) -> Check {
+        let Some(base) = self.catalog.base_of(volume) else { return Ok(()) };
+        let (thing, wanted) = (&self.world.mounts[base][pod], self.life.wants(self.catalog, pod, base));
+        let right =
+            |real: crate::world::Real| wanted.is_some_and(|(variant, _)| real.complete && real.variant == variant);
+        hold(thing.lied || thing.real.is_some_and(right), Rule::BaseFirst, || {
+            let names = (&self.catalog.volumes[volume].name, &self.catalog.volumes[base].name);
+            format!("{} is mounted, and {} that it is made of is not, or not as it is wanted", names.0, names.1)
+        })
+    }
+
+    /// Nothing that is known to lie over the volume stands, or may.
+    fn check_top(&self, volume: VolumeId, pod: PodId) -> Check {
+        let Some(top) = self.catalog.top_of(volume) else { return Ok(()) };
+        let known = self.life.look(self.catalog, top).mounts[pod];
+        let thing = &self.world.mounts[top][pod];
+        // Of what nobody recorded it is not known what it lies over.
+        let stands = (thing.real.is_some() || thing.late.flatten().is_some()) && !thing.lied;
+        let told = known.is_none_or(|known| known.needs > 0);
+        hold(!(stands && told) && known.is_none_or(|known| known.needs == 0), Rule::BaseLast, || {
+            let names = (&self.catalog.volumes[volume].name, &self.catalog.volumes[top].name);
+            format!("{} is unmounted below {} of pod{pod}", names.0, names.1)
+        })
+    }
+
     /// A failed key is not tried again before its time, unless something has wiped its failure in this very step.
     fn check_wait(&self, starting: &Running, turn: &Turn) -> Check {
         let life = &self.life;
@@ -52,7 +98,8 @@ impl Sim<'_> {
         let plugin = self.catalog.volumes[volume].kind.plugin;
         let followed = turn.source_changed.is_some() && turn.source_changed == starting.pod;
         let follows = self.catalog.volumes[volume].kind.follows_source;
-        if turn.plugin_changed == Some(plugin) || (followed && follows) {
+        let vanished = turn.vanished.is_some_and(|at| starting.pod.is_some_and(|pod| at == (volume, pod)));
+        if turn.plugin_changed == Some(plugin) || (followed && follows) || vanished {
             return Ok(());
         }
         let ended = turn.ended.filter(|ended| ended.volume == volume && ended.name == name);
@@ -76,6 +123,7 @@ impl Sim<'_> {
         let Some(pod) = starting.pod else {
             return broken(Rule::OnlyWanted, "an unmount without a pod");
         };
+        self.check_top(volume, pod)?;
         if life.draining {
             return Ok(());
         }
@@ -96,7 +144,13 @@ impl Sim<'_> {
             });
         };
         let other = mount.variant.is_none() && life.look(self.catalog, volume).has_other_label(of.kind, pod, variant);
-        let same = mount.variant.is_none_or(|made_with| made_with == variant) && !other;
+        // As it is now: the end of an operation on the base may have told this very moment what it shows.
+        let lost = self
+            .catalog
+            .base_of(volume)
+            .filter(|_| mount.needs > 0)
+            .is_some_and(|base| life.is_lost(self.catalog, pod, base, life.look(self.catalog, base).mounts[pod]));
+        let same = mount.variant.is_none_or(|made_with| made_with == variant) && !other && !lost;
         hold(!same && !of.kind.follows_source, Rule::HalfKnowledge, || {
             format!("{} is unmounted though pod{pod} wants it as it is", operation.volume)
         })
@@ -130,6 +184,7 @@ impl Sim<'_> {
         hold(right && operation.pod.is_some(), Rule::OnlyWanted, || {
             format!("{} is mounted for pod{pod} from another source than it wants", operation.volume)
         })?;
+        self.check_base(volume, pod)?;
         let device = &self.world.devices[volume];
         // Of what stood before this life it may be that nobody has recorded the label.
         let staged = (device.real || device.late == Some(true)) && !device.lied && !device.old;

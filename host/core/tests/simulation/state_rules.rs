@@ -34,6 +34,8 @@ impl Sim<'_> {
         let mut before = [Known::NOTHING; VOLUMES];
         for volume in bits(turn.volumes) {
             let now = self.life.look(self.catalog, volume);
+            // Of what nobody wants any more nothing is remembered.
+            self.world.found_elsewhere[volume] &= now.there;
             before[volume] = std::mem::replace(&mut self.life.known[volume], now);
         }
         for volume in bits(turn.volumes) {
@@ -63,10 +65,15 @@ impl Sim<'_> {
                 format!("{name} is mounted for pod{pod}, and the machine does not know")
             })?;
             let certain = stage.is_some_and(|stage| stage.is_certain());
-            hold(!certain || thing.real.is_some_and(|real| real.complete), Rule::NothingImagined, || {
+            let stands = thing.real.is_some_and(|real| real.complete) || self.is_going(volume, pod);
+            hold(!certain || stands, Rule::NothingImagined, || {
                 format!("the machine takes {name} of pod{pod} for mounted, and it is not, or not completely")
             })?;
         }
+        let elsewhere = world.found_elsewhere[volume];
+        hold(known.elsewhere == elsewhere, Rule::KnownElsewhere, || {
+            format!("that another node has {name} is {elsewhere}, and the machine holds {}", known.elsewhere)
+        })?;
         let attached = (&world.attached[volume], known.attach, "attached");
         let staged = (&world.devices[volume], known.device, "staged");
         for (thing, stage, how) in [attached, staged] {
@@ -77,7 +84,8 @@ impl Sim<'_> {
             hold(!thing.real || stage.may_be() || self.life.recovering || controlled, Rule::NothingForgotten, || {
                 format!("{name} is {how}, and the machine does not know")
             })?;
-            hold(!stage.is_certain() || thing.real, Rule::NothingImagined, || {
+            let taken = controlled && self.life.taken_away[volume];
+            hold(!stage.is_certain() || thing.real || taken, Rule::NothingImagined, || {
                 format!("the machine takes {name} for {how}, and it is not")
             })?;
         }
@@ -94,7 +102,8 @@ impl Sim<'_> {
             let followed = turn.source_changed.filter(|pod| {
                 *pod == slot && of.kind.follows_source && self.life.said(self.catalog, *pod, volume).is_some()
             });
-            if turn.plugin_changed == Some(of.kind.plugin) || followed.is_some() {
+            let vanished = turn.vanished == Some((volume, slot));
+            if turn.plugin_changed == Some(of.kind.plugin) || followed.is_some() || vanished {
                 expected = expected.map(|failed| FailureProbe { failures: 0, retry_at: self.life.now, ..failed });
             }
             if let Some(ended) = ended {
@@ -160,7 +169,8 @@ impl Sim<'_> {
             let pod = Catalog::pod_id(&PodUid::new(&*view.pod_uid).unwrap());
             let thing = &self.world.mounts[self.catalog.volume_id(&name)][pod];
             let mounted = view.state == VolumeState::Mounted;
-            hold(!mounted || thing.real.is_some() || thing.lied, Rule::NothingImagined, || {
+            let stands = thing.real.is_some() || thing.lied || self.is_going(self.catalog.volume_id(&name), pod);
+            hold(!mounted || stands, Rule::NothingImagined, || {
                 format!("{name} of pod{pod} is shown as mounted, and it is not")
             })?;
         }

@@ -14,6 +14,8 @@ pub struct Real {
     pub version: u32,
     /// Every step of its set-up was taken.
     pub complete: bool,
+    /// The parts of it that are shown.
+    pub parts: usize,
 }
 
 /// Something that may stand, and what is open about it.
@@ -54,6 +56,8 @@ pub struct World {
     pub labels: [u8; VOLUMES],
     /// Another node has it.
     pub elsewhere: [bool; VOLUMES],
+    /// The last attempt to attach it that has ended for certain has found that.
+    pub found_elsewhere: [bool; VOLUMES],
 }
 
 /// Chance decides by these bits of an action's luck.
@@ -79,6 +83,7 @@ impl World {
             sizes: [None; VOLUMES],
             labels: [0; VOLUMES],
             elsewhere: [false; VOLUMES],
+            found_elsewhere: [false; VOLUMES],
         }
     }
 
@@ -169,6 +174,7 @@ impl World {
         match fate {
             Fate::Done if !elsewhere => {
                 attached.settle(true);
+                self.found_elsewhere[volume] = false;
                 OperationReport { device_path: Some("/dev/sim".to_owned()), ..OperationReport::done() }
             }
             Fate::Uncertain | Fate::UncertainAtDevice => {
@@ -178,13 +184,16 @@ impl World {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Lie => {
                 attached.lied = !attached.real || attached.late.is_some();
+                self.found_elsewhere[volume] = false;
                 OperationReport::done()
             }
             _ => {
                 if !attached.old {
                     attached.settle(false);
                 }
-                failed(FailureClass::Final)
+                self.found_elsewhere[volume] = elsewhere;
+                let elsewhere = elsewhere.then(|| "other".to_owned());
+                OperationReport { elsewhere, ..failed(FailureClass::Final) }
             }
         }
     }
@@ -202,6 +211,7 @@ impl World {
     ) -> OperationReport {
         let spec = operation.spec.as_ref().unwrap();
         let variant = variant_of(spec);
+        let parts = operation.container_mounts.len();
         let (device, mount) = (&mut self.devices[volume], &mut self.mounts[volume][pod]);
         if needs_device && (!device.real || device.lied || device.old) {
             self.labels[volume] = variant;
@@ -214,7 +224,7 @@ impl World {
                 }
                 let size = self.sizes[volume].unwrap_or(SMALLEST).max(capacity_of(spec));
                 self.sizes[volume] = Some(size);
-                mount.settle(Some(Real { variant, version, complete: true }));
+                mount.settle(Some(Real { variant, version, complete: true, parts }));
                 let device = (needs_device && luck & SAYS != 0).then_some(DeviceReport::Mounted);
                 OperationReport { device, ..OperationReport::done() }
             }
@@ -242,7 +252,7 @@ impl World {
             }
             Fate::Uncertain | Fate::UncertainAtDevice => {
                 let complete = mount.real.map_or(luck & COMPLETE != 0, |real| real.complete);
-                let real = Some(Real { variant, version, complete });
+                let real = Some(Real { variant, version, complete, parts });
                 if needs_device {
                     device.perhaps(true, luck & DEVICE_NOW != 0, luck & DEVICE_LATER != 0);
                 }
@@ -260,7 +270,9 @@ impl World {
                 OperationReport { device, ..failed(FailureClass::Uncertain) }
             }
             Fate::Lie => {
-                let as_told = |real: Real| real.complete && real.variant == variant && real.version == version;
+                let as_told = |real: Real| {
+                    real.complete && real.variant == variant && real.version == version && real.parts == parts
+                };
                 mount.lied |= !mount.real.is_some_and(as_told) || mount.late.is_some();
                 device.lied |= needs_device && (!device.real || device.late.is_some());
                 OperationReport::done()

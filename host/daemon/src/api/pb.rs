@@ -3,6 +3,7 @@
     missing_docs,
     unreachable_pub,
     clippy::allow_attributes_without_reason,
+    clippy::large_enum_variant,
     reason = "generated code, whose generators decide what it looks like"
 )]
 

@@ -19,7 +19,7 @@ pub(super) enum View {
     /// A pod.
     Pod(PodView),
     /// A volume.
-    Volume(VolumeView),
+    Volume(Box<VolumeView>),
     /// A plugin.
     Plugin(PluginView),
     /// A driver outside.
@@ -35,7 +35,7 @@ impl View {
     pub(super) fn volumes(&mut self) -> &mut [VolumeView] {
         match self {
             Self::Pod(pod) => &mut pod.volumes,
-            Self::Volume(volume) => std::slice::from_mut(volume),
+            Self::Volume(volume) => std::slice::from_mut(volume.as_mut()),
             Self::Plugin(_) | Self::Driver(_) | Self::Operation(_) | Self::Event(_) => &mut [],
         }
     }
@@ -46,7 +46,7 @@ impl TryFrom<Object> for View {
     fn try_from(object: Object) -> Result<Self, DecodeError> {
         Ok(match object {
             Object::Pod(pod) => Self::Pod(pod.try_into()?),
-            Object::Volume(volume) => Self::Volume(volume.try_into()?),
+            Object::Volume(volume) => Self::Volume(Box::new(volume.try_into()?)),
             Object::Plugin(plugin) => Self::Plugin(plugin.try_into()?),
             Object::Driver(driver) => Self::Driver(driver.try_into()?),
             Object::Operation(operation) => Self::Operation(operation.try_into()?),

@@ -100,6 +100,8 @@ pub struct RunConfig {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
+    /// Nodes that are out of service, by the storage's names for them.
+    pub nodes_out_of_service: BTreeSet<String>,
     /// How many volumes of a plugin may be attached at once.
     pub attach_limits: BTreeMap<PluginName, u32>,
     /// The folder of FlexVolume drivers, if they are looked for; absolute.
@@ -157,6 +159,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         controller_attaches: given.controller_attaches.unwrap_or_default(),
         controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
+        nodes_out_of_service: given.nodes_out_of_service.unwrap_or_default(),
         attach_limits: given.attach_limits.unwrap_or_default(),
         flex_driver_dir: given.flex_driver_dir.map(|folder| absolute("flex-driver-dir", &folder)).transpose()?,
         flex_drivers: given.flex_drivers.unwrap_or_default(),

@@ -95,6 +95,10 @@ pub struct Settings {
     /// What bounds FlexVolume drivers, by the driver's name; in the file only.
     #[arg(skip)]
     pub flex_drivers: Option<DriverPolicies>,
+    /// Nodes that are out of service, by the storage's names for them: what they have attached is taken away from them where it is wanted
+    /// here; in the file only.
+    #[arg(skip)]
+    pub nodes_out_of_service: Option<BTreeSet<String>>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -133,6 +137,7 @@ impl Settings {
             verify_attached: self.verify_attached.or(below.verify_attached),
             flex_driver_dir: self.flex_driver_dir.or(below.flex_driver_dir),
             flex_drivers: self.flex_drivers.or(below.flex_drivers),
+            nodes_out_of_service: self.nodes_out_of_service.or(below.nodes_out_of_service),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }

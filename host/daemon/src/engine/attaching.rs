@@ -10,6 +10,7 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin};
 
 use super::device_records::DeviceRecord;
+use super::elsewhere::multi_attach;
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
 
@@ -33,18 +34,34 @@ impl Workshop {
         let plugin = self.plugin_for_set_up(operation, STEP)?;
         self.note_device(operation, &plugin, |record| record.attachable = true);
         let name = layout::volume_name(&operation.plugin, &operation.volume);
-        let outcome =
-            plugin.attach(call, spec).and_then(|attached_as| attached(&plugin, call, name).map(|()| attached_as));
-        self.note_conduct(operation, call, outcome.as_ref().err());
+        let attach = || {
+            let outcome = plugin.attach(call, spec);
+            let outcome = outcome.and_then(|attached_as| attached(&plugin, call, name).map(|()| attached_as));
+            self.note_conduct(operation, call, outcome.as_ref().err());
+            outcome
+        };
+        let mut outcome = attach();
+        if is_conflict(&outcome) && !spec.allows_multi_attach() {
+            found.elsewhere = self.node_that_has(operation, call, &plugin);
+            if let Some(node) = &found.elsewhere
+                && self.nodes_out_of_service.contains(node)
+            {
+                self.take_from(operation, call, &plugin, node)?;
+                found.elsewhere = None;
+                outcome = attach();
+            }
+        }
         let attached_as = outcome.map_err(|error| {
             let message = match &error {
                 CallError::Plugin(said) if said.case == ErrorCase::Other(NO_PLACE.to_owned()) => {
-                    format!("attach limit exceeded: the storage has no place for another volume on this node: {}", said.message)
+                    format!(
+                        "attach limit exceeded: the storage has no place for another volume on this node: {}",
+                        said.message
+                    )
                 }
-                CallError::Plugin(said) if said.case == ErrorCase::Conflict && !spec.allows_multi_attach() => format!(
-                    "Multi-Attach error for volume \"{}\": Volume is already exclusively attached to one node and can't be attached to another: {}",
-                    spec.name, said.message
-                ),
+                CallError::Plugin(said) if said.case == ErrorCase::Conflict && !spec.allows_multi_attach() => {
+                    multi_attach(&spec.name, &said.message, found.elsewhere.as_deref())
+                }
                 error => error.message(),
             };
             Failure::new(error.class(), STEP, message)
@@ -210,6 +227,11 @@ impl Workshop {
             Err(error) => Err(kernel_failure(step, FailureClass::Uncertain, &error)),
         }
     }
+}
+
+/// The plugin says that the volume is somebody else's.
+fn is_conflict<T>(outcome: &Result<T, CallError>) -> bool {
+    matches!(outcome, Err(CallError::Plugin(said)) if said.case == ErrorCase::Conflict)
 }
 
 /// The plugin's word against its own: what it calls attached it must find attached. That it cannot say is no proof of a lie.

@@ -19,9 +19,16 @@ pub(super) struct ControllerReports {
     api_in_use: BTreeSet<UniqueVolumeName>,
     /// By VolumeAttachments. None while there has never been one of this node.
     manifests: Option<AttachmentReport>,
+    /// Every manifest has been read, so there are no other VolumeAttachments.
+    complete: bool,
 }
 
 impl ControllerReports {
+    /// There are no manifests to be read.
+    pub(super) const fn set_complete(&mut self) {
+        self.complete = true;
+    }
+
     /// What is attached, as far as anybody has said it; what VolumeAttachments say counts before what the API says.
     fn attached(&self) -> Option<BTreeMap<UniqueVolumeName, String>> {
         if self.api.is_none() && self.manifests.is_none() {
@@ -39,8 +46,10 @@ impl ControllerReports {
         self.api_in_use.iter().chain(named).cloned().collect()
     }
 
+    /// Why volumes are not attached. A failure of the controller says more than who else has the volume.
     fn failed(&self) -> BTreeMap<UniqueVolumeName, String> {
-        self.manifests.as_ref().map(|report| report.failed.clone()).unwrap_or_default()
+        let reports = self.manifests.iter().flat_map(|report| report.elsewhere.iter().chain(&report.failed));
+        reports.map(|(volume, why)| (volume.clone(), why.clone())).collect()
     }
 }
 
@@ -76,7 +85,12 @@ impl Engine {
     /// Takes what VolumeAttachments say now, and tells what is new of it.
     pub(super) fn attachments_reported(&mut self, report: AttachmentReport) {
         let before = self.reports.manifests.take();
-        if before.is_none() && report == AttachmentReport::default() {
+        let completed = std::mem::replace(&mut self.reports.complete, report.complete) != report.complete;
+        if before.is_none() && report == (AttachmentReport { complete: report.complete, ..AttachmentReport::default() })
+        {
+            if completed {
+                self.tell_core();
+            }
             return;
         }
         let before = before.unwrap_or_default();
@@ -96,7 +110,14 @@ impl Engine {
     fn tell_core(&mut self) {
         // In this order nothing is verified before it is known as what it is attached, and no failure is told in the words of another wait.
         if let Some(attached) = self.reports.attached() {
-            self.world.feed(Event::NodeAttachments(attached.into_iter().collect()));
+            let attached = attached.into_iter().collect();
+            let complete = self.reports.complete;
+            // What could not be read yet may name a volume that is left out (rule R2).
+            self.world.feed(if complete {
+                Event::NodeAttachments(attached)
+            } else {
+                Event::AttachmentsSoFar(attached)
+            });
         }
         self.world.feed(Event::ReportedInUse(self.reports.in_use().into_iter().collect()));
         self.world.feed(Event::AttachFailures(self.reports.failed().into_iter().collect()));

@@ -28,6 +28,7 @@ pub mod clock;
 pub mod controller_reports;
 pub mod device_records;
 mod devices;
+mod elsewhere;
 pub mod event_log;
 pub mod executor;
 mod expansion;

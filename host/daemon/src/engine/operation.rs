@@ -5,6 +5,7 @@
 //! Recovery tells them apart by what the kernel says, so no step here has to be undone for it. What the node has of a volume is
 //! recorded before it is begun.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Workshop {
     pub sizes: SizeWatch,
     /// What controllers said of attached volumes.
     pub attachment_metadata: AttachmentMetadata,
+    /// Nodes that are out of service, by the storage's names for them: volumes are taken away from there.
+    pub nodes_out_of_service: BTreeSet<String>,
 }
 
 /// What an operation learns on its way, whatever its result.
@@ -52,6 +55,8 @@ pub(super) struct Findings {
     pub(super) device: Option<DeviceReport>,
     /// The volume's size in bytes.
     pub(super) size: Option<u64>,
+    /// The other node that has the volume.
+    pub(super) elsewhere: Option<String>,
 }
 
 impl Workshop {
@@ -84,6 +89,7 @@ impl Workshop {
             device_path: found.device_path,
             device: found.device,
             size: found.size,
+            elsewhere: found.elsewhere,
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }
     }

@@ -143,6 +143,7 @@ impl Engine {
             Some(changes) => self.manifests_changed(changes),
             None => {
                 self.sources.set_complete();
+                self.reports.set_complete();
                 self.sync();
             }
         }

@@ -77,7 +77,8 @@ impl Sources {
     }
 
     /// Takes note that no source will say more than it has: what is not known does not exist.
-    pub fn set_complete(&self) {
+    pub fn set_complete(&mut self) {
+        self.complete = true;
         self.shared.set_complete(true);
     }
 
@@ -222,11 +223,12 @@ impl Sources {
 
     fn effects(&mut self, applied: Applied) -> Effects {
         let mut effects = Effects { gone: applied.gone, ..Effects::default() };
-        // A VolumeAttachment that is in no file yet could be in one that nobody has read (rule R2).
-        if applied.attachments_changed && self.complete {
+        if applied.attachments_changed {
             let host_attaches = |plugin: &PluginName| self.attaching.by_host(plugin);
-            let catalog = self.catalog.as_ref();
-            effects.attachments = Some(attachments_of(&self.node.name, &self.store, catalog, host_attaches));
+            let (store, catalog) = (&self.store, self.catalog.as_ref());
+            // A VolumeAttachment that no file has could be in one that nobody has read (rule R2).
+            let report = attachments_of(&self.node.name, store, catalog, host_attaches, self.complete);
+            effects.attachments = Some(report);
         }
         for uid in &effects.gone {
             self.shared.forget_pod(uid);

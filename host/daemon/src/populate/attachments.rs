@@ -22,10 +22,14 @@ pub struct AttachmentReport {
     pub attached: BTreeMap<UniqueVolumeName, ReportedAttachment>,
     /// What could not be attached, and why.
     pub failed: BTreeMap<UniqueVolumeName, String>,
+    /// What another node has still, as the controller says, and has to give up before it is attached here.
+    pub elsewhere: BTreeMap<UniqueVolumeName, String>,
     /// What could not be detached, and why.
     pub not_detached: BTreeMap<UniqueVolumeName, String>,
     /// VolumeAttachments of this node that say nothing, by name, and why.
     pub ignored: BTreeMap<String, String>,
+    /// Every manifest has been read: what no VolumeAttachment says is not so.
+    pub complete: bool,
 }
 
 /// An attached volume, as the controller reports it.
@@ -38,26 +42,39 @@ pub struct ReportedAttachment {
 }
 
 /// Reads every VolumeAttachment of the node. `host_attaches` says whether the volumes of a plugin are attached by the host, so that no controller's
-/// word counts.
+/// word counts; `complete`, whether every manifest has been read.
 pub fn attachments_of(
     node: &str,
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     host_attaches: impl Fn(&PluginName) -> bool,
+    complete: bool,
 ) -> AttachmentReport {
-    let mut report = AttachmentReport::default();
-    for (_, attachment) in store.volume_attachments().filter(|(_, attachment)| attachment.node == node) {
+    let mut report = AttachmentReport { complete, ..AttachmentReport::default() };
+    for (_, attachment) in store.volume_attachments() {
+        let of_this_node = attachment.node == node;
         match volume_of(attachment, store, catalog, &host_attaches) {
-            Ok(volume) => report.take(volume, attachment),
-            Err(why) => {
+            Ok((volume, _)) if of_this_node => report.take(volume, attachment),
+            Ok((volume, false)) if attachment.attached => report.has(volume, attachment),
+            // It may refer to what has not been read yet.
+            Err(why) if of_this_node && complete => {
                 report.ignored.insert(attachment.name.clone(), why);
             }
+            _ => {}
         }
     }
     report
 }
 
 impl AttachmentReport {
+    /// Another node has a volume that only one may have.
+    fn has(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
+        let VolumeAttachmentObject { name, node, .. } = attachment;
+        let why =
+            format!("node {node} has it still (VolumeAttachment {name}); the controller detaches it from there first");
+        self.elsewhere.insert(volume, why);
+    }
+
     fn take(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
         if let Some(why) = &attachment.detach_error {
             self.not_detached.insert(volume.clone(), why.clone());
@@ -72,13 +89,13 @@ impl AttachmentReport {
     }
 }
 
-/// The volume that is attached by it.
+/// The volume that is attached by it, and whether several nodes may have it.
 fn volume_of(
     attachment: &VolumeAttachmentObject,
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     host_attaches: impl Fn(&PluginName) -> bool,
-) -> Result<UniqueVolumeName, String> {
+) -> Result<(UniqueVolumeName, bool), String> {
     let Some(name) = &attachment.persistent_volume else {
         return Err(
             "it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here".to_owned()
@@ -105,6 +122,7 @@ fn volume_of(
     }
     match &choice.unique_shared_name {
         Some(shared) if choice.attachable => UniqueVolumeName::shared(&choice.plugin, shared)
+            .map(|volume| (volume, spec.allows_multi_attach()))
             .map_err(|error| format!("plugin {} gives the volume a name that cannot be used: {error}", choice.plugin)),
         _ => Err(format!(
             "volumes of PersistentVolume {name} are not attached: plugin {} does not ask for it",

@@ -376,7 +376,7 @@ fn attachment(name: &str, fields: &str) -> String {
 fn reported(texts: &[String]) -> AttachmentReport {
     let mut store = ObjectStore::new();
     store.apply(Source::Manifest, objects(&texts.join("---\n")), []);
-    attachments_of("demo-node", &store, &Catalog, |_| false)
+    attachments_of("demo-node", &store, &Catalog, |_| false, true)
 }
 
 const OF_PV: &str = "attacher: test/shared, source: {persistentVolumeName: pv}";
@@ -400,11 +400,35 @@ fn a_volume_attachment_says_of_which_volume_it_is_and_as_what_it_is_attached() {
 
     assert_eq!(
         reported(&[volume.clone(), attachment("va", &spec)]),
-        AttachmentReport::default(),
+        AttachmentReport { complete: true, ..AttachmentReport::default() },
         "nobody has acted yet"
     );
-    let elsewhere = attachment("va", &format!("spec: {{nodeName: other, {OF_PV}}}\nstatus: {{attached: true}}"));
-    assert_eq!(reported(&[volume, elsewhere]), AttachmentReport::default(), "it is another node's");
+}
+
+#[test]
+fn what_another_node_has_is_told_of_volumes_that_only_one_may_have() {
+    let name = UniqueVolumeName::new("test/shared/h1").unwrap();
+    let other = |status: &str| attachment("va", &format!("spec: {{nodeName: other, {OF_PV}}}\nstatus: {{{status}}}"));
+    let volume = |mode: &str| with_claim(&format!("shared: {{handle: h1}}, accessModes: [{mode}]"), "volumeName: pv");
+    let report = reported(&[volume("ReadWriteOnce"), other("attached: true")]);
+    let why = report.elsewhere.get(&name).unwrap();
+    assert!(why.contains("node other has it still") && why.contains("VolumeAttachment va"), "{why}");
+    assert!(report.attached.is_empty() && report.failed.is_empty() && report.ignored.is_empty(), "{report:?}");
+    for (mode, status) in [("ReadWriteMany", "attached: true"), ("ReadWriteOnce", "attached: false")] {
+        let report = reported(&[volume(mode), other(status)]);
+        assert_eq!(report, AttachmentReport { complete: true, ..AttachmentReport::default() }, "{mode} {status}");
+    }
+}
+
+#[test]
+fn while_not_every_manifest_was_read_what_is_missing_is_not_told() {
+    let spec = format!("spec: {{nodeName: demo-node, {OF_PV}}}\nstatus: {{attached: true}}");
+    let mut store = ObjectStore::new();
+    store.apply(Source::Manifest, objects(&attachment("va", &spec)), []);
+    let so_far = attachments_of("demo-node", &store, &Catalog, |_| false, false);
+    assert_eq!(so_far, AttachmentReport::default());
+    let whole = attachments_of("demo-node", &store, &Catalog, |_| false, true);
+    assert!(whole.ignored.contains_key("va"), "{whole:?}");
 }
 
 #[test]
@@ -428,7 +452,7 @@ fn a_volume_attachment_that_fits_nothing_is_left_out_with_the_reason() {
     let mut store = ObjectStore::new();
     let texts = [with_claim(shared, "volumeName: pv"), attachment("va", &spec)].join("---\n");
     store.apply(Source::Manifest, objects(&texts), []);
-    let report = attachments_of("demo-node", &store, &Catalog, |_| true);
+    let report = attachments_of("demo-node", &store, &Catalog, |_| true, true);
     assert!(
         report.attached.is_empty() && report.ignored.get("va").is_some_and(|why| why.contains("attaches")),
         "{report:?}"

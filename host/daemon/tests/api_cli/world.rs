@@ -178,6 +178,7 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         usage: None,
         attached_by: String::new(),
         attached_as: String::new(),
+        attached_elsewhere: String::new(),
         selinux_label: String::new(),
         container_mounts: Vec::new(),
         made_of: Vec::new(),

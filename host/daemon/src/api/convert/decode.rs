@@ -127,6 +127,7 @@ impl TryFrom<pb::Volume> for VolumeView {
             usage: None,
             attached_by: volume.attached_by,
             attached_as: volume.attached_as,
+            attached_elsewhere: volume.attached_elsewhere,
             selinux_label: volume.selinux_label,
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
             made_of: volume.made_of,

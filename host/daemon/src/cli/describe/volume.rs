@@ -46,6 +46,9 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
         let at = if volume.attached_as.is_empty() { String::new() } else { format!(", as {}", volume.attached_as) };
         text.field("Attached by", &format!("the {}{at}", volume.attached_by));
     }
+    if !volume.attached_elsewhere.is_empty() {
+        text.field("Attached to", &format!("node {}, or may be", volume.attached_elsewhere));
+    }
     if !volume.selinux_label.is_empty() {
         text.field("SELinux label", &volume.selinux_label);
     }

@@ -8,6 +8,8 @@
     reason = "tests may panic"
 )]
 
+mod other_nodes;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,0 +1,77 @@
+//! What others do to the node behind the host's back.
+
+use volhost_core::{Event, OperationKind};
+use volhost_model::FailureClass;
+
+use crate::kinds::{PODS, PodId, VOLUMES, VolumeId};
+use crate::life::{Ended, Running};
+use crate::rules::Check;
+use crate::sim::Sim;
+
+impl Sim<'_> {
+    /// One of the mounts that stand is taken away, and the host hears of it.
+    pub fn vanish(&mut self, pick: u16) -> Check {
+        let places = VOLUMES * PODS;
+        let mut at = (0..places).map(|place| (usize::from(pick) + place) % places);
+        let stands = |place: &usize| self.world.mounts[place / PODS][place % PODS].real.is_some();
+        let Some((volume, pod)) = at.find(stands).map(|place| (place / PODS, place % PODS)) else {
+            return Ok(());
+        };
+        if self.catalog.volumes[volume].kind.block {
+            return Ok(());
+        }
+        self.world.mounts[volume][pod].real = None;
+        let known = self.life.known[volume].mounts[pod];
+        let of_mount = |running: &&mut Running| {
+            running.volume == volume
+                && running.pod == Some(pod)
+                && !matches!(running.operation.kind, OperationKind::Expand { .. })
+        };
+        let mut turn = self.about(volume, Some(pod));
+        if let Some(changing) = self.life.running.iter_mut().find(of_mount) {
+            changing.vanished = known.is_some_and(|known| known.stage.is_certain());
+            self.met.insert(("vanished", "while it changed"));
+        } else {
+            self.met.insert(("vanished", "while it stood"));
+            turn.vanished = known.map(|_| (volume, pod));
+            let usable = known.is_some_and(|known| known.stage.is_certain() && !known.leaving);
+            turn.tells_vanished = usable.then_some((volume, pod));
+        }
+        let (pod, volume) = (self.catalog.uids[pod].clone(), self.catalog.volumes[volume].name.clone());
+        self.step(Event::Vanished { pod, volume }, turn)
+    }
+
+    /// The mount had gone while an operation on it ran, which has not brought it back: that is told now.
+    pub fn comes_out_as_vanished(&self, running: &Running, ended: &Ended) -> Option<(VolumeId, PodId)> {
+        let unmount = matches!(running.operation.kind, OperationKind::Unmount | OperationKind::Unmap);
+        let stood = match ended.failed {
+            None => false,
+            Some(FailureClass::Transient) => true,
+            Some(_) => !unmount,
+        };
+        running.pod.filter(|_| running.vanished && stood).map(|pod| (running.volume, pod))
+    }
+
+    /// A mount of which the host has heard that it is gone, and waits for the end of the operation that works on it.
+    pub fn is_going(&self, volume: VolumeId, pod: PodId) -> bool {
+        self.life.running.iter().any(|running| running.vanished && running.volume == volume && running.pod == Some(pod))
+    }
+
+    /// A plugin that is asked does not find a volume attached that is held to be; rightly, or not.
+    pub fn not_attached(&mut self, pick: u16, gone: bool) -> Check {
+        let mut all = (0..VOLUMES).map(|at| (usize::from(pick) + at) % VOLUMES);
+        let Some(volume) = all.find(|volume| self.life.known[*volume].attach.is_certain()) else {
+            return Ok(());
+        };
+        let busy = self.life.running.iter().any(|running| running.volume == volume);
+        let mut turn = self.about(volume, None);
+        if !busy {
+            let attached = &mut self.world.attached[volume];
+            attached.real &= !gone;
+            attached.old = attached.real;
+            self.met.insert(("not attached", if gone { "rightly" } else { "wrongly" }));
+            turn.tells_not_attached = Some(volume);
+        }
+        self.step(Event::NotAttached(vec![self.catalog.volumes[volume].name.clone()]), turn)
+    }
+}
