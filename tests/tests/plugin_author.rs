@@ -59,9 +59,9 @@ impl Desk {
 
     /// Holds the component to the contract, with the crate's own case file.
     fn conform(&self, folder: &Path, component: &Path) {
-        let words = ["conformance", component.to_str().unwrap(), "--config", "conformance.yaml", "-o", "json"];
-        let report: serde_json::Value = serde_json::from_str(&self.volhost(folder, &words)).unwrap();
-        assert_eq!(report["failed"], 0, "{report}");
+        let words = ["conformance", component.to_str().unwrap(), "--config", "conformance.yaml"];
+        let told = self.volhost(folder, &words);
+        assert!(told.contains(" 0 failed"), "{told}");
     }
 
     /// Its own tests, its component.

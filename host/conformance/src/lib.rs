@@ -21,7 +21,9 @@
 //! | [`suite`] | which cases there are, and running them |
 //! | [`report`] | what came of it, as text, JSON and JUnit |
 //! | `cases` | the cases, one file a group |
+//! | `case_file` | a case file, read |
 //! | `bench` | a node on which a volume goes up and down |
+//! | `verdict` | how a case, or a step of it, goes |
 //! | `ladder` | the rungs |
 //! | `watch` | the host calls of one call: recorded, ended, made to fail |
 //! | `look` | what stands at a place, and what there is on the node |
@@ -31,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod case_file;
 mod cases;
 pub mod contract;
 mod ladder;
@@ -41,6 +44,7 @@ mod scratch;
 mod storage;
 pub mod subject;
 pub mod suite;
+mod verdict;
 mod watch;
 
 pub use report::{CaseReport, Outcome, Report};

@@ -136,8 +136,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Takes down what there is below the scratch folder. `root` is the host's root folder in it, a mount that is always there; `apart` is not
-    /// looked at.
+    /// Takes down what there is below the scratch folder. `root` is the host's root folder in it, a mount that is always there.
     pub(crate) fn look(kernel: &LinuxKernel, scratch: &Path, root: &str) -> Result<Self, KernelError> {
         let folder = kernel.open_directory(scratch)?;
         let all = kernel.mounts_below(&folder)?;

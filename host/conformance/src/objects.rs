@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use volhost_model::Pod;
 use volhost_runtime::{Bytes, KeyedObject, ObjectError, Objects, TokenRequest};
 
-use crate::subject::ObjectsSection;
+use crate::case_file::ObjectsSection;
 
 /// The objects of a case file; they can be taken away.
 #[derive(Debug, Default)]

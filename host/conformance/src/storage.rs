@@ -9,7 +9,7 @@ use volhost_kernel::program::Program;
 use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_model::quantity;
 
-use crate::subject::SetUpFile;
+use crate::case_file::SetUpFile;
 
 /// Where programs are.
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -8,13 +8,14 @@ use thiserror::Error;
 use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError};
 
-use crate::bench::{Bench, Failure, Stop, Verdict};
+use crate::bench::Bench;
 use crate::cases::{self, Case};
 use crate::contract::sentence;
 use crate::report::{CaseReport, Outcome, Report};
 pub use crate::scratch::ScratchError;
 use crate::scratch::in_scratch;
 use crate::subject::{Subject, SubjectError, Surroundings};
+use crate::verdict::{Failure, Stop, Verdict};
 
 /// Why a plugin cannot be tested.
 #[derive(Debug, Error)]

@@ -30,6 +30,8 @@ pub(crate) struct Volume {
     pub(crate) elsewhere: Option<String>,
     /// Its device mount.
     pub(crate) device: Stage,
+    /// Its device mount was seen to be gone while an operation that works on it ran: if that does not bring it back, it is.
+    pub(crate) device_vanished: bool,
     /// Where the device is.
     pub(crate) device_path: Option<String>,
     /// Its size in bytes, as far as known.

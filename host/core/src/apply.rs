@@ -8,7 +8,6 @@ use crate::actual::{Mount, Volume};
 use crate::config::Mutation;
 use crate::core::{Core, Turn, differs};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
-use crate::pending::Running;
 use crate::transitions::{Outcome, Presence, Stage};
 
 impl Core {
@@ -34,6 +33,7 @@ impl Core {
                 self.try_again(&uid, turn);
             }
             Event::Vanished { pod, volume } => self.vanished(&pod, &volume, turn),
+            Event::DeviceVanished { volume } => self.device_vanished(&volume, turn),
             Event::ReportedInUse(volumes) => {
                 let reported = volumes.into_iter().collect();
                 turn.dirty.extend(self.reported_in_use.symmetric_difference(&reported).cloned());
@@ -132,38 +132,6 @@ impl Core {
         }
     }
 
-    /// Somebody else took the mount away. It is as one that recovery found incomplete: set up again if it is wanted, else undone.
-    fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
-        if self.mutated(Mutation::IgnoreVanished) {
-            return;
-        }
-        let of_mount = |running: &Running| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
-        let changing = self.pending.running_on(volume).any(of_mount);
-        let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
-        if changing {
-            // It may be the operation that has taken it away, to bring it back.
-            mount.vanished = mount.stage.is_present();
-            return;
-        }
-        mount.intact = false;
-        if mount.is_usable() {
-            self.take_for_gone(pod, volume, turn);
-        }
-        self.pending.reset(volume, pod, self.now);
-        turn.dirty.insert(volume.clone());
-        turn.touched.insert(pod.clone());
-    }
-
-    /// The mount that stood is there no more, and no operation took it away.
-    pub(crate) fn take_for_gone(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
-        let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
-        mount.stage = Stage::RECOVERED;
-        mount.ready_at = None;
-        let spec_name = mount.spec_name.clone();
-        self.publish_vanished(pod, volume, &spec_name, turn);
-        self.needed_changed(volume, pod, turn);
-    }
-
     /// What kept a volume from being set up may be mended by the change of its source: it need not wait.
     fn try_again(&mut self, uid: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(uid) else {
@@ -232,6 +200,7 @@ impl Core {
             attach: stage(attachable),
             elsewhere: None,
             device: stage(device_mountable),
+            device_vanished: false,
             device_path: None,
             size: None,
             mounts: BTreeMap::new(),

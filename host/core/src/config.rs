@@ -74,6 +74,8 @@ pub enum Mutation {
     ShareLabels,
     /// R1: a mount that others took away is believed to stand.
     IgnoreVanished,
+    /// R1: a mount of the node that others took away is believed to stand.
+    IgnoreDeviceVanished,
     /// R1: an attachment that nobody finds is believed to be there.
     BelieveAttached,
     /// R1: an attachment that a plugin did not find is forgotten.
@@ -105,7 +107,7 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every one.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::ForgetUncertain,
         Self::ForgetUncertainDevice,
         Self::ForgetFailedTearDown,
@@ -128,6 +130,7 @@ impl Mutation {
         Self::ShareSinglePod,
         Self::ShareLabels,
         Self::IgnoreVanished,
+        Self::IgnoreDeviceVanished,
         Self::BelieveAttached,
         Self::ForgetNotAttached,
         Self::ForgetParts,

@@ -77,6 +77,11 @@ pub enum Event {
         /// The volume.
         volume: UniqueVolumeName,
     },
+    /// The node's own mount of the volume is gone, and no operation took it away.
+    DeviceVanished {
+        /// The volume.
+        volume: UniqueVolumeName,
+    },
     /// What the pod's volumes follow may have changed: volumes that follow their source are set up again, at once even if that has just
     /// failed.
     SourceChanged {

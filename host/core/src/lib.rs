@@ -71,6 +71,7 @@
 //! | `start` | starts an operation: its key, its room in ACTUAL, its input |
 //! | `labels` | SELinux labels that exclude each other |
 //! | `outcome` | what the end of an operation changes |
+//! | `vanished` | mounts that others take away |
 //! | `pending` | the operation table: keys and back-off |
 //! | `waiters` | callers that wait |
 //! | `standing`, `views` | what users are shown |
@@ -105,6 +106,7 @@ mod reconcile;
 mod standing;
 mod start;
 mod transitions;
+mod vanished;
 mod views;
 mod waiters;
 

@@ -31,7 +31,10 @@ const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
         OperationKind::Unmount => Some(("SuccessfulUnmount", "UnmountVolume.TearDown")),
         OperationKind::Unmap => Some(("SuccessfulUnmount", "UnmapVolume.UnmapPodDevice")),
         OperationKind::Expand { .. } => Some(("FileSystemResizeSuccessful", "NodeExpandVolume")),
-        _ => None,
+        OperationKind::UnmountDevice => Some(("SuccessfulUnmountDevice", "UnmountDevice")),
+        OperationKind::UnmapDevice => Some(("SuccessfulUnmountDevice", "UnmapDevice")),
+        // What follows it is told.
+        OperationKind::VerifyControllerAttached => None,
     }
 }
 
@@ -70,6 +73,14 @@ impl Core {
         self.publish(EventKind::Warning, "VolumeVanished", Some(pod), Some(volume), message, turn);
     }
 
+    /// To every pod that wants the volume, or to nobody in particular.
+    pub(crate) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
+        let message = format!(
+            "the node's own mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; what pods have mounted stays, and it is made again before another pod gets the volume"
+        );
+        self.publish_to_users(EventKind::Warning, "VolumeVanished", volume, &message, turn);
+    }
+
     pub(crate) fn publish_hindrance(
         &self,
         volume: &UniqueVolumeName,
@@ -103,12 +114,23 @@ impl Core {
         let message = format!(
             "VerifyVolumesAreAttached failed for volume \"{spec_name}\": its plugin does not find it attached to this node any more; what is mounted stays, and it is attached again before it is mounted again"
         );
+        self.publish_to_users(EventKind::Warning, "VolumeNotAttached", volume, &message, turn);
+    }
+
+    fn publish_to_users(
+        &self,
+        kind: EventKind,
+        reason: &'static str,
+        volume: &UniqueVolumeName,
+        message: &str,
+        turn: &mut Turn,
+    ) {
         let mut pods: Vec<Option<&PodUid>> = self.desired.users(volume).map(Some).collect();
         if pods.is_empty() {
             pods.push(None);
         }
         for pod in pods {
-            self.publish(EventKind::Warning, "VolumeNotAttached", pod, Some(volume), message.clone(), turn);
+            self.publish(kind, reason, pod, Some(volume), message.to_owned(), turn);
         }
     }
 

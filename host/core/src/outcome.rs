@@ -33,6 +33,8 @@ impl Core {
                 true
             }
         };
+        let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
+        self.settle_vanished_device(&operation, brought_back, turn);
         match report.result {
             Ok(()) => {
                 self.pending.succeed(&operation);

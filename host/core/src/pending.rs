@@ -258,6 +258,15 @@ impl Pending {
         true
     }
 
+    /// Lets the volume's own failed key be tried at once, as if for the first time.
+    pub(crate) fn reset_volume(&mut self, volume: &UniqueVolumeName, now: Time) {
+        if let Some(failed) = self.volumes.get_mut(volume).and_then(|of| of.failed.get_mut(&None)) {
+            self.retries.remove(&(failed.retry_at, volume.clone(), None));
+            failed.failures = 0;
+            failed.retry_at = now;
+        }
+    }
+
     /// The time of the next retry.
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.retries.first().map(|(at, _, _)| *at)

@@ -166,6 +166,11 @@ impl Core {
         });
         let size = volume.and_then(|volume| volume.size);
         let spec = &wanted.volume.spec;
+        // What others took away from the node is made again, though the pod has its own mount still.
+        let remount = remount
+            || (wanted.volume.device_mountable
+                && !spec.is_block()
+                && volume.is_some_and(|volume| volume.device.may_be() && !volume.device.is_present()));
         let grow = wanted.volume.expandable
             && !spec.read_only
             && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from);

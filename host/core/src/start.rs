@@ -57,6 +57,7 @@ impl Core {
             attach: Stage::ABSENT,
             elsewhere: None,
             device: Stage::ABSENT,
+            device_vanished: false,
             device_path: None,
             size: None,
             mounts: BTreeMap::new(),

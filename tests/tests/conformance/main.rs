@@ -10,6 +10,8 @@
 )]
 
 mod command;
+mod csi;
+mod flex;
 mod mutants;
 mod page;
 mod plugins;

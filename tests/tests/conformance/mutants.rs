@@ -26,6 +26,7 @@ const OF_MEMORY: &[Mutant] = &[
     ("mounts-anew-each-time", "set-up/idempotent"),
     ("takes-a-folder-for-the-volume", "set-up/over-an-empty-folder"),
     ("refuses-a-second-pod", "set-up/two-pods-at-once"),
+    ("crashes-over-a-long-name", "set-up/long-name"),
     ("remembers-instead-of-looking", "set-up/heals"),
     ("asks-more-for-some-pods", "set-up/same-calls"),
     ("leaves-an-image-a-pod", "set-up/leaves-nothing"),

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 
+use volhost_conformance::Surroundings;
+use volhost_kernel::LinuxKernel;
 use volhost_tests::artifacts::{plugin, workspace};
 
-use crate::run::passes_only;
+use crate::csi::FolderDriver;
+use crate::flex::Scripts;
+use crate::run::{passes_among, passes_only};
 
 /// A test for each case file: the plugin, the file, and the group of cases that it is for.
 macro_rules! each_passes {
@@ -39,8 +44,26 @@ each_passes! {
     overlay_with_a_kept_top_passes: "overlay" with "overlay-kept";
 }
 
-/// Plugins that no case file is for, which docs/conformance.md says.
-const WITHOUT_CASE: [&str; 3] = ["csi", "flex-volume", "git-repo"];
+/// Those whose volumes take a driver outside; the case file has the plugin's name.
+const WITH_DRIVER: [&str; 2] = ["csi", "flex-volume"];
+/// The plugin that no case file is for, since it takes no volume.
+const WITHOUT_CASE: [&str; 1] = ["git-repo"];
+
+#[test]
+fn flex_volume_passes_with_the_driver_of_the_examples() {
+    passes_among(&plugin("flex-volume"), "flex-volume", &[], |surroundings| Surroundings {
+        programs: Arc::new(Scripts),
+        ..surroundings
+    });
+}
+
+#[test]
+fn csi_passes_with_a_driver_of_folders() {
+    passes_among(&plugin("csi"), "csi", &[], |surroundings| Surroundings {
+        drivers: Arc::new(FolderDriver(LinuxKernel::new())),
+        ..surroundings
+    });
+}
 
 #[test]
 fn every_plugin_and_every_case_file_is_run() {
@@ -48,10 +71,11 @@ fn every_plugin_and_every_case_file_is_run() {
         let entries = fs::read_dir(workspace().join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
         entries.map(|name| name.to_str().unwrap().trim_end_matches(".yaml").to_owned()).collect()
     };
-    let run: BTreeSet<String> = RUN.iter().map(|(plugin, _)| (*plugin).to_owned()).collect();
-    let without = WITHOUT_CASE.map(str::to_owned);
-    assert_eq!(names("plugins"), run.into_iter().chain(without).collect());
-    let files: BTreeSet<String> = RUN.iter().map(|(_, case)| (*case).to_owned()).collect();
+    let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|&name| name.to_owned()).collect() };
+    let (run, files): (Vec<&str>, Vec<&str>) = RUN.iter().copied().unzip();
+    let plugins = [run, WITH_DRIVER.to_vec(), WITHOUT_CASE.to_vec()].concat();
+    assert_eq!(names("plugins"), set(&plugins));
     let of_mutants = names("tests/conformance").into_iter().filter(|name| name.starts_with("mutant-"));
+    let files = set(&[files, WITH_DRIVER.to_vec()].concat());
     assert_eq!(names("tests/conformance"), files.into_iter().chain(of_mutants).collect());
 }

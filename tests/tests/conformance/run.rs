@@ -20,13 +20,17 @@ pub(crate) fn surroundings(cache: &Path) -> Surroundings {
 
 /// Runs these cases, all when none are named, with a case file on a node of this name.
 pub(crate) fn run(plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str], cache: &Path) -> Report {
+    run_among(surroundings(cache), plugin, case_file, node, only)
+}
+
+fn run_among(surroundings: Surroundings, plugin: &Path, case_file: &Path, node: Option<&str>, only: &[&str]) -> Report {
     let mut text = fs::read_to_string(case_file).unwrap();
     if let Some(node) = node {
         text.push_str(&format!("node: {{ name: {node} }}\n"));
     }
     let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
     let subject = Subject::of_text(plugin, &text).unwrap();
-    let suite = Suite::new(subject, surroundings(cache), &only).unwrap_or_else(|error| panic!("{error}"));
+    let suite = Suite::new(subject, surroundings, &only).unwrap_or_else(|error| panic!("{error}"));
     suite.run(|_| {}).unwrap_or_else(|error| panic!("{}: {error}", case_file.display()))
 }
 
@@ -42,7 +46,12 @@ pub(crate) fn passes(plugin: &Path, case: &str) {
 
 /// The plugin passes those of these cases that apply.
 pub(crate) fn passes_only(plugin: &Path, case: &str, only: &[&str]) {
+    passes_among(plugin, case, only, |surroundings| surroundings);
+}
+
+/// The same, in surroundings that are made of the usual ones.
+pub(crate) fn passes_among(plugin: &Path, case: &str, only: &[&str], make: impl FnOnce(Surroundings) -> Surroundings) {
     let cache = tempfile::tempdir().unwrap();
-    let report = run(plugin, &case_file(case), None, only, cache.path());
+    let report = run_among(make(surroundings(cache.path())), plugin, &case_file(case), None, only);
     assert!(report.is_good(), "{case}: {}\n{}", report.summary(), failures(&report));
 }

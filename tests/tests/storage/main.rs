@@ -12,6 +12,7 @@
 
 mod data;
 mod hung;
+mod node_mounts;
 mod orders;
 mod orphans;
 mod squatter;

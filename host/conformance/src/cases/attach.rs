@@ -3,8 +3,10 @@
 use volhost_kernel::BlockDevices;
 use volhost_runtime::{Attachment, CallError, ErrorCase};
 
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// N1: what is attached is found, and what is detached is not.
 pub(super) fn is_found(bench: &Bench) -> Verdict {

@@ -5,8 +5,10 @@ use std::io;
 
 use volhost_model::Pod;
 
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Ladder;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// The file that the suite writes into a volume, as a pod would.
 const FILE: &str = "conformance.txt";

@@ -2,7 +2,8 @@
 
 use volhost_runtime::NodeFacts;
 
-use crate::bench::{Bench, Verdict, fail};
+use crate::bench::Bench;
+use crate::verdict::{Verdict, fail};
 
 /// P1: always the same answer.
 pub(super) fn stable(bench: &Bench) -> Verdict {

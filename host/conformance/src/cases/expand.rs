@@ -6,8 +6,10 @@ use volhost_kernel::{BlockDevices, Errno, Usages};
 use volhost_model::Pod;
 use volhost_runtime::{CallError, Capability, ErrorCase};
 
-use crate::bench::{Bench, Called, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::{Ladder, Rung};
+use crate::verdict::{Called, Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// What a volume without a capacity is taken for, in bytes.
 const USUAL: u64 = 64 << 20;

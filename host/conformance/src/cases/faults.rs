@@ -5,9 +5,11 @@ use volhost_model::FailureClass;
 use volhost_runtime::{CallError, ErrorCase};
 
 use super::rungs::Reference;
-use crate::bench::{Bench, Plan, Verdict, fail};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail};
 use crate::watch::HostCall;
+use crate::watch::Plan;
 
 /// What a host call that changes something can fail with, and its name.
 const FAULTS: [(Errno, &str); 7] = [

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{CallError, Capability, ErrorCase, Identified};
 
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// A field that no plugin knows.
 const UNKNOWN: &str = "conformanceUnknown";

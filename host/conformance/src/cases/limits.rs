@@ -1,6 +1,8 @@
 //! What a plugin uses up.
 
-use crate::bench::{Bench, Called, Plan, Verdict, fail};
+use crate::bench::Bench;
+use crate::verdict::{Called, Verdict, fail};
+use crate::watch::Plan;
 
 /// More host calls than this in one call are too many for any volume: the host allows a hundred times as many.
 const HOST_CALLS: usize = 1000;

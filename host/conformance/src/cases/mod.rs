@@ -13,8 +13,9 @@ mod standing;
 mod stats;
 mod tear_down;
 
-use crate::bench::{Bench, Verdict};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::Verdict;
 
 /// What a case does.
 #[derive(Clone, Copy)]
@@ -96,6 +97,7 @@ const OF_THEIR_OWN: &[Case] = &[
     own("set-up/over-an-empty-folder", "M11", standing::over_an_empty_folder),
     own("set-up/heals", "M11", standing::heals),
     own("set-up/two-pods-at-once", "M6", standing::two_pods_at_once),
+    own("set-up/long-name", "M18", standing::long_name),
     own("set-up/keeps-to-itself", "M17", standing::keeps_to_itself),
     own("set-up/read-only", "M12", options::read_only),
     own("set-up/mount-options", "M13", options::mount_options),

@@ -8,8 +8,10 @@ use volhost_model::Pod;
 use volhost_runtime::{CallError, ErrorCase};
 
 use super::data;
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// A mount option that no volume has by itself.
 const OPTION: &str = "nodiratime";

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use volhost_kernel::MountId;
 use volhost_model::Pod;
 
-use crate::bench::{Bench, Plan, Verdict, fail};
+use crate::bench::Bench;
 use crate::ladder::{Ladder, Rung};
 use crate::look::{Node, Standing};
+use crate::verdict::{Verdict, fail};
 use crate::watch::HostCall;
+use crate::watch::Plan;
 
 /// One way up to a rung and down again, where nothing goes wrong.
 pub(super) struct Reference {
@@ -56,11 +58,11 @@ impl Reference {
         }
     }
 
-    pub(super) fn go_up(&self, bench: &Bench, plan: Plan) -> Verdict<crate::bench::Called> {
+    pub(super) fn go_up(&self, bench: &Bench, plan: Plan) -> Verdict<crate::verdict::Called> {
         bench.up(&self.ladder, self.rung, &self.pod, plan)
     }
 
-    pub(super) fn go_down(&self, bench: &Bench, plan: Plan) -> Verdict<crate::bench::Called> {
+    pub(super) fn go_down(&self, bench: &Bench, plan: Plan) -> Verdict<crate::verdict::Called> {
         bench.down(&self.ladder, self.rung, &self.pod, plan)
     }
 

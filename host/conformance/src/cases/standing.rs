@@ -5,11 +5,17 @@ use std::sync::Barrier;
 use std::thread;
 
 use volhost_kernel::{Detach, Kernel};
+use volhost_model::SpecName;
 
 use super::data::{self, writable};
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
+/// The longest name of a volume in a pod, in bytes, and the longest of a PersistentVolume.
+const NAME_BYTES: usize = 63;
+const PV_NAME_BYTES: usize = 253;
 /// The mode of a folder that somebody else left at the target.
 const LEFT_FOLDER_MODE: u32 = 0o750;
 
@@ -138,6 +144,23 @@ pub(super) fn two_pods_at_once(bench: &Bench) -> Verdict {
         }
     }
     bench.descend(&ladder, &first)
+}
+
+/// M18: a volume may have the longest name there is.
+pub(super) fn long_name(bench: &Bench) -> Verdict {
+    let mut spec = bench.spec()?;
+    let of_volume = spec.persistent_volume.as_mut().map(|of| &mut of.name);
+    let name = "n".repeat(if of_volume.is_some() { PV_NAME_BYTES } else { NAME_BYTES });
+    if let Some(of_volume) = of_volume {
+        name.clone_into(of_volume);
+    }
+    spec.name = SpecName::new(name).or_else(|error| fail("made a name", "a name", error.to_string()))?;
+    let (ladder, pod) = (bench.ladder_of(spec)?, bench.pod("a")?);
+    bench.climb(&ladder, &pod)?;
+    if bench.standing(&ladder, Rung::Pod, &pod)?.is_none() {
+        return fail("set-up of a volume with the longest name there is", "it stands", "it does not");
+    }
+    bench.descend(&ladder, &pod)
 }
 
 /// M17: what a pod mounts in its volume appears there and nowhere else.

@@ -3,8 +3,9 @@
 use volhost_kernel::{Usage, Usages};
 use volhost_runtime::{Capability, Measured};
 
-use crate::bench::{Bench, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail, not_applicable};
 
 /// By how much a figure may differ from the file system's own, in parts of the whole: one in so many.
 const TOLERANCE: u64 = 10;

@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use volhost_runtime::{CallError, ErrorCase};
 
 use super::data;
-use crate::bench::{Bench, Plan, Verdict, fail, not_applicable};
+use crate::bench::Bench;
 use crate::ladder::Rung;
+use crate::verdict::{Verdict, fail, not_applicable};
+use crate::watch::Plan;
 
 /// M3: nothing stands at the target, whatever the pod left in it.
 pub(super) fn gone(bench: &Bench) -> Verdict {
@@ -75,7 +77,7 @@ pub(super) fn busy(bench: &Bench) -> Verdict {
         .or_else(|error| fail("opened the volume, as a process of a pod would", "ok", error.to_string()))?;
     let called = bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?;
     match called.result {
-        Err(CallError::Plugin(said)) if said.case == ErrorCase::Busy => {}
+        Err(CallError::Plugin(said)) if said.case == ErrorCase::Busy || bench.case.expect.busy_in_own_words => {}
         Err(error) => return fail(did, "busy", error.message()),
         Ok(()) => return fail(did, "busy", "ok"),
     }

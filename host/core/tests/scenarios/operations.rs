@@ -1,6 +1,6 @@
 //! Which operations run side by side, and how long a failed one waits (rule R3).
 
-use volhost_core::{DeviceReport, Event, OperationReport};
+use volhost_core::{DesiredVolume, DeviceReport, Event, OperationReport};
 use volhost_model::view::VolumeState;
 use volhost_model::{Failure, FailureClass};
 
@@ -190,4 +190,45 @@ fn the_clock_may_stand_at_its_end() {
     );
     world.settle();
     assert_eq!(world.state("a", "data"), VolumeState::Mounted);
+}
+
+#[test]
+fn every_outcome_is_told_unmounts_included() {
+    let told = |volume: DesiredVolume, steps: &[(&str, &str, &str)]| {
+        let mut world = World::new();
+        world.desire("a", vec![volume]);
+        for (operation, failed, done) in steps {
+            if operation.contains("volume_unmount") || operation.contains("unmap_volume") {
+                world.gone("a");
+            }
+            world.notices.clear();
+            world.fails(operation, FailureClass::Transient);
+            assert_eq!(world.reasons(), [*failed], "{operation} fails");
+            world.tick();
+            world.notices.clear();
+            world.done(operation);
+            assert_eq!(world.reasons(), [*done], "{operation} is done");
+        }
+        assert!(world.running.is_empty() && world.core.unused_volumes().is_empty());
+    };
+    told(
+        shared("disk"),
+        &[
+            ("volume_attach disk", "FailedAttachVolume", "SuccessfulAttachVolume"),
+            ("volume_mount disk a", "FailedMount", "SuccessfulMountVolume"),
+            ("volume_unmount disk a", "FailedUnmount", "SuccessfulUnmount"),
+            ("unmount_device disk", "FailedUnmountDevice", "SuccessfulUnmountDevice"),
+            ("volume_detach disk", "FailedDetachVolume", "SuccessfulDetachVolume"),
+        ],
+    );
+    told(
+        raw("raw"),
+        &[
+            ("volume_attach raw", "FailedAttachVolume", "SuccessfulAttachVolume"),
+            ("map_volume raw a", "FailedMapVolume", "SuccessfulMountVolume"),
+            ("unmap_volume raw a", "FailedUnmount", "SuccessfulUnmount"),
+            ("unmap_device raw", "FailedUnmountDevice", "SuccessfulUnmountDevice"),
+            ("volume_detach raw", "FailedDetachVolume", "SuccessfulDetachVolume"),
+        ],
+    );
 }

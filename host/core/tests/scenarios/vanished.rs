@@ -1,6 +1,6 @@
 //! Mounts that somebody else takes away.
 
-use volhost_core::Event;
+use volhost_core::{Event, OperationKind};
 use volhost_model::FailureClass;
 use volhost_model::view::VolumeState;
 
@@ -95,6 +95,60 @@ fn one_that_vanishes_while_it_grows_is_set_up_again() {
     let volume = staged("disk").unique_name;
     world.step(Event::Vanished { pod: uid("a"), volume });
     assert_eq!(world.done("volume_fs_resize disk a"), ["volume_mount disk a"]);
+}
+
+fn device_vanishes(world: &mut World, name: &str) -> Vec<String> {
+    world.step(Event::DeviceVanished { volume: staged(name).unique_name })
+}
+
+#[test]
+fn the_nodes_own_mount_that_vanished_is_told_and_made_again_while_its_pods_keep_theirs() {
+    let mut world = World::new();
+    world.step(Event::SourcesSynced);
+    world.desire("a", vec![staged("disk")]);
+    world.settle();
+    world.notices.clear();
+    assert_eq!(device_vanishes(&mut world, "disk"), ["revolume_mount disk a"]);
+    assert_eq!(world.reasons(), ["VolumeVanished"]);
+    assert!(matches!(world.running[0].kind, OperationKind::Mount { device_mounted: false, .. }));
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted, "what the pod has stays");
+    // A failure leaves the pod what it has, and is tried again.
+    world.fails("revolume_mount disk a", FailureClass::Final);
+    assert_eq!(world.state("a", "disk"), VolumeState::Mounted);
+    assert_eq!(world.tick(), ["revolume_mount disk a"]);
+    assert!(world.done("revolume_mount disk a").is_empty());
+    assert!(device_vanishes(&mut world, "disk") == ["revolume_mount disk a"], "and so the next time");
+}
+
+#[test]
+fn the_nodes_own_mount_that_vanishes_is_made_before_another_pod_gets_the_volume() {
+    let mut world = World::new();
+    world.desire("a", vec![staged("disk")]);
+    world.settle();
+    device_vanishes(&mut world, "disk");
+    world.fails("revolume_mount disk a", FailureClass::Transient);
+    world.desire("b", vec![staged("disk")]);
+    world.tick();
+    let all_make_it =
+        world.running.iter().all(|one| matches!(one.kind, OperationKind::Mount { device_mounted: false, .. }));
+    assert!(all_make_it && !world.running.is_empty());
+}
+
+#[test]
+fn the_nodes_own_mount_that_vanishes_while_it_is_taken_away_counts_as_what_the_operation_says() {
+    let mut world = World::new();
+    world.step(Event::SourcesSynced);
+    world.desire("a", vec![staged("disk")]);
+    world.settle();
+    world.gone("a");
+    assert_eq!(world.done("volume_unmount disk a"), ["unmount_device disk"]);
+    world.notices.clear();
+    assert!(device_vanishes(&mut world, "disk").is_empty() && world.notices.is_empty());
+    world.fails("unmount_device disk", FailureClass::Transient);
+    assert!(world.reasons().contains(&"VolumeVanished"));
+    assert_eq!(device_vanishes(&mut world, "disk"), ["unmount_device disk"], "tried at once");
+    world.done("unmount_device disk");
+    assert!(world.core.unused_volumes().is_empty());
 }
 
 #[test]

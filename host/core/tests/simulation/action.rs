@@ -100,6 +100,10 @@ pub enum Action {
     Vanish {
         pick: u16,
     },
+    /// Somebody takes the node's own mount of a volume away, and the host hears of it.
+    VanishDevice {
+        pick: u16,
+    },
     /// A plugin does not find an attachment, which has gone or has not.
     NotAttached {
         pick: u16,
@@ -195,7 +199,8 @@ fn any_action(random: &mut Random, lies: bool) -> Action {
         946..=975 => Action::Idle,
         976..=985 => Action::Echo { pick },
         986..=990 => Action::Look,
-        991..=996 => Action::Vanish { pick },
+        991..=993 => Action::Vanish { pick },
+        994..=996 => Action::VanishDevice { pick },
         _ => Action::NotAttached { pick, gone: random.chance(70) },
     }
 }

@@ -16,6 +16,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
             format!("{} is wanted with [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
         }
         Event::Vanished { pod, volume } => format!("the mount of {volume} for {pod} has vanished"),
+        Event::DeviceVanished { volume } => format!("the node's mount of {volume} has vanished"),
         Event::PodGone { uid } => format!("{uid} is gone"),
         Event::OperationDone { id, report } => {
             let end = report

@@ -95,6 +95,8 @@ impl Sim<'_> {
             (kind.follows_source && (mount.stale || mount.variant.is_some_and(|made_with| made_with != variant)))
                 || mount.parts != Some(parts_of(kind, capacity))
         });
+        let lost = kind.device_mountable && !kind.block && known.device.may_be() && !known.device.is_certain();
+        let stale = stale || (present && lost);
         let grow = kind.expandable && known.size.is_some_and(|size| size < capacity);
         if present && !stale && !grow {
             return None;

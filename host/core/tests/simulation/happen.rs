@@ -83,6 +83,7 @@ impl Sim<'_> {
                 Ok(())
             }
             Action::Vanish { pick } => self.vanish(pick),
+            Action::VanishDevice { pick } => self.vanish_device(pick),
             Action::NotAttached { pick, gone } => self.not_attached(pick, gone),
             Action::Source => self.source_goes_on(),
             Action::Crash { luck } => self.crash(luck),
@@ -164,6 +165,7 @@ impl Sim<'_> {
         }
         let mut turn = Turn { ended: Some(ended), ..self.about(running.volume, running.pod) };
         turn.tells_vanished = self.comes_out_as_vanished(&running, &ended);
+        turn.tells_device_vanished = self.comes_out_without_device(&running, &report);
         self.step(Event::OperationDone { id: running.operation.id, report }, turn)
     }
 

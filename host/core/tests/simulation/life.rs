@@ -18,6 +18,8 @@ pub struct Running {
     pub hung: bool,
     /// Others took the mount away that it works on.
     pub vanished: bool,
+    /// Others took the node's mount away while it ran.
+    pub device_vanished: bool,
 }
 
 /// A caller that waits.

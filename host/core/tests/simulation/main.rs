@@ -153,7 +153,7 @@ const OPERATIONS: [&str; 10] = [
     "unmap_device",
     "volume_fs_resize",
 ];
-const ELSE: [(&str, &str); 19] = [
+const ELSE: [(&str, &str); 21] = [
     ("recovered", "complete"),
     ("recovered", "broken"),
     ("recovered", "recorded"),
@@ -171,6 +171,8 @@ const ELSE: [(&str, &str); 19] = [
     ("waits for", "what it is made of"),
     ("vanished", "while it stood"),
     ("vanished", "while it changed"),
+    ("device vanished", "while it stood"),
+    ("device vanished", "while it changed"),
     ("not attached", "rightly"),
     ("not attached", "wrongly"),
 ];

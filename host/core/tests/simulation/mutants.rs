@@ -6,7 +6,7 @@ use crate::rules::{RULES, Rule};
 use crate::{Campaign, STEPS_A_MUTANT};
 
 /// What each mutant breaks.
-const MUTANTS: [(Mutation, Rule); 35] = [
+const MUTANTS: [(Mutation, Rule); 36] = [
     (Mutation::ForgetUncertain, Rule::NothingForgotten),
     (Mutation::ForgetUncertainDevice, Rule::NothingForgotten),
     (Mutation::ForgetFailedTearDown, Rule::NothingForgotten),
@@ -25,6 +25,7 @@ const MUTANTS: [(Mutation, Rule); 35] = [
     (Mutation::DetachBeforeDevice, Rule::AttachmentInUse),
     (Mutation::MountBeforeAttach, Rule::AttachFirst),
     (Mutation::IgnoreVanished, Rule::NothingImagined),
+    (Mutation::IgnoreDeviceVanished, Rule::NothingImagined),
     (Mutation::BelieveAttached, Rule::NothingImagined),
     (Mutation::ForgetNotAttached, Rule::NothingForgotten),
     (Mutation::KeepElsewhere, Rule::KnownElsewhere),

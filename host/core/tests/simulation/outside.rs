@@ -1,6 +1,6 @@
 //! What others do to the node behind the host's back.
 
-use volhost_core::{Event, OperationKind};
+use volhost_core::{DeviceReport, Event, OperationKind, OperationReport};
 use volhost_model::FailureClass;
 
 use crate::kinds::{PODS, PodId, VOLUMES, VolumeId};
@@ -57,6 +57,40 @@ impl Sim<'_> {
         self.life.running.iter().any(|running| running.vanished && running.volume == volume && running.pod == Some(pod))
     }
 
+    /// The node's own mount of one of the volumes is taken away, and the host hears of it.
+    pub fn vanish_device(&mut self, pick: u16) -> Check {
+        let mut all = (0..VOLUMES).map(|at| (usize::from(pick) + at) % VOLUMES);
+        let stands = |volume: &usize| self.world.devices[*volume].real && !self.catalog.volumes[*volume].kind.block;
+        let Some(volume) = all.find(stands) else { return Ok(()) };
+        self.world.devices[volume].real = false;
+        let known = self.life.known[volume];
+        let works = |running: &&mut Running| running.volume == volume && works_on_device(running);
+        let mut turn = self.about(volume, None);
+        if let Some(changing) = self.life.running.iter_mut().find(works) {
+            changing.device_vanished = known.device.is_certain();
+            self.met.insert(("device vanished", "while it changed"));
+        } else {
+            self.met.insert(("device vanished", "while it stood"));
+            turn.device_vanished = known.there.then_some(volume);
+            turn.tells_device_vanished = known.device.is_certain().then_some(volume);
+        }
+        self.step(Event::DeviceVanished { volume: self.catalog.volumes[volume].name.clone() }, turn)
+    }
+
+    /// The node's mount had gone while an operation on it ran, which has not brought it back: that is told now.
+    pub fn comes_out_without_device(&self, running: &Running, report: &OperationReport) -> Option<VolumeId> {
+        let unmount = matches!(running.operation.kind, OperationKind::UnmountDevice);
+        let transient = report.result.as_ref().is_err_and(|failure| failure.class == FailureClass::Transient);
+        let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
+        let stood = !brought_back && (!unmount || transient);
+        (running.device_vanished && stood).then_some(running.volume)
+    }
+
+    /// A mount of the node of which the host has heard that it is gone, and waits for the end of the operation that works on it.
+    pub fn device_is_going(&self, volume: VolumeId) -> bool {
+        self.life.running.iter().any(|running| running.device_vanished && running.volume == volume)
+    }
+
     /// A plugin that is asked does not find a volume attached that is held to be; rightly, or not.
     pub fn not_attached(&mut self, pick: u16, gone: bool) -> Check {
         let mut all = (0..VOLUMES).map(|at| (usize::from(pick) + at) % VOLUMES);
@@ -74,4 +108,9 @@ impl Sim<'_> {
         }
         self.step(Event::NotAttached(vec![self.catalog.volumes[volume].name.clone()]), turn)
     }
+}
+
+/// The operation makes the node's mount, or takes it away.
+fn works_on_device(running: &Running) -> bool {
+    matches!(running.operation.kind, OperationKind::Mount { .. } | OperationKind::UnmountDevice)
 }

@@ -63,6 +63,10 @@ pub struct Turn {
     pub vanished: Option<(VolumeId, PodId)>,
     /// Of this mount users are told that it has vanished.
     pub tells_vanished: Option<(VolumeId, PodId)>,
+    /// The volume whose mount of the node others took away.
+    pub device_vanished: Option<VolumeId>,
+    /// Of this volume users are told that the node's mount has vanished.
+    pub tells_device_vanished: Option<VolumeId>,
     /// Of this volume users are told that it is not attached.
     pub tells_not_attached: Option<VolumeId>,
     /// An overdue operation's pod and volume.
@@ -234,6 +238,7 @@ impl<'a> Sim<'a> {
             version: pod.map_or(0, |pod| self.versions[pod]),
             hung: false,
             vanished: false,
+            device_vanished: false,
             operation,
         };
         self.check_start(&starting, turn)?;

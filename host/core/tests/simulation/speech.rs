@@ -82,8 +82,10 @@ impl Sim<'_> {
         hold(said.overdue == expected.clone().unwrap_or_default(), Rule::Notices, || {
             format!("of an overdue operation is told {:?}, not {expected:?}", said.overdue)
         })?;
-        let expected = turn.tells_vanished.map(|(volume, pod)| self.concerned(volume, Some(pod), "VolumeVanished"));
-        hold(said.vanished == expected.clone().unwrap_or_default(), Rule::Notices, || {
+        let of_pod = turn.tells_vanished.map(|(volume, pod)| self.concerned(volume, Some(pod), "VolumeVanished"));
+        let of_node = turn.tells_device_vanished.map(|volume| self.concerned(volume, None, "VolumeVanished"));
+        let expected: Vec<Warning> = of_pod.into_iter().chain(of_node).flatten().collect();
+        hold(said.vanished == expected, Rule::Notices, || {
             format!("of a mount that vanished is told {:?}, not {expected:?}", said.vanished)
         })?;
         let expected = turn.tells_not_attached.map(|volume| self.concerned(volume, None, "VolumeNotAttached"));

@@ -99,6 +99,7 @@ impl Sim<'_> {
         let followed = turn.source_changed.is_some() && turn.source_changed == starting.pod;
         let follows = self.catalog.volumes[volume].kind.follows_source;
         let vanished = turn.vanished.is_some_and(|at| starting.pod.is_some_and(|pod| at == (volume, pod)));
+        let vanished = vanished || turn.device_vanished == Some(volume);
         if turn.plugin_changed == Some(plugin) || (followed && follows) || vanished {
             return Ok(());
         }

@@ -85,7 +85,8 @@ impl Sim<'_> {
                 format!("{name} is {how}, and the machine does not know")
             })?;
             let taken = controlled && self.life.taken_away[volume];
-            hold(!stage.is_certain() || thing.real || taken, Rule::NothingImagined, || {
+            let going = how == "staged" && self.device_is_going(volume);
+            hold(!stage.is_certain() || thing.real || taken || going, Rule::NothingImagined, || {
                 format!("the machine takes {name} for {how}, and it is not")
             })?;
         }
@@ -102,7 +103,8 @@ impl Sim<'_> {
             let followed = turn.source_changed.filter(|pod| {
                 *pod == slot && of.kind.follows_source && self.life.said(self.catalog, *pod, volume).is_some()
             });
-            let vanished = turn.vanished == Some((volume, slot));
+            let vanished =
+                turn.vanished == Some((volume, slot)) || (slot == PODS && turn.device_vanished == Some(volume));
             if turn.plugin_changed == Some(of.kind.plugin) || followed.is_some() || vanished {
                 expected = expected.map(|failed| FailureProbe { failures: 0, retry_at: self.life.now, ..failed });
             }

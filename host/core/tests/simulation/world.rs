@@ -219,7 +219,8 @@ impl World {
         match fate {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Done => {
-                if needs_device {
+                // The node's mount is looked at each time, and made where it is missing.
+                if operation.device_mountable {
                     device.settle(true);
                 }
                 let size = self.sizes[volume].unwrap_or(SMALLEST).max(capacity_of(spec));
@@ -274,7 +275,7 @@ impl World {
                     real.complete && real.variant == variant && real.version == version && real.parts == parts
                 };
                 mount.lied |= !mount.real.is_some_and(as_told) || mount.late.is_some();
-                device.lied |= needs_device && (!device.real || device.late.is_some());
+                device.lied |= operation.device_mountable && (!device.real || (needs_device && device.late.is_some()));
                 OperationReport::done()
             }
         }

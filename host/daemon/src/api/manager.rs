@@ -13,6 +13,7 @@ use super::pb::volume_manager_server::VolumeManager;
 use super::status::{refused, stopping};
 use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, pb, watch};
 use crate::engine::EngineHandle;
+use crate::engine::forced::ForceTarget;
 use crate::engine::requests::{PodSelector, RequestError};
 
 /// How a wait ends: the engine's answer, and in it how the pod stands.
@@ -228,8 +229,9 @@ impl VolumeManager for ManagerService {
         &self,
         request: Request<pb::ForceUnmountRequest>,
     ) -> Result<Response<pb::ForceUnmountResponse>, Status> {
-        let pb::ForceUnmountRequest { pod, volume, end_server } = request.into_inner();
-        let forced = self.until_shutdown(self.engine.force_unmount(selector(pod)?, volume, end_server)).await?;
+        let pb::ForceUnmountRequest { pod, volume, end_server, of_node } = request.into_inner();
+        let target = if of_node { ForceTarget::OfNode(volume) } else { ForceTarget::OfPod(selector(pod)?, volume) };
+        let forced = self.until_shutdown(self.engine.force_unmount(target, end_server)).await?;
         Ok(Response::new(pb::ForceUnmountResponse { server_ended: forced.server_ended }))
     }
 

@@ -409,8 +409,11 @@ pub(super) struct DeleteArguments {
 /// `force-unmount`.
 #[derive(Debug, Args)]
 pub(super) struct ForceUnmountArguments {
-    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`
+    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`; with --of-node, the volume's unique name
     pub(super) name: String,
+    /// The node's own mount of a volume that no pod has or wants, in place of a pod's
+    #[arg(long)]
+    pub(super) of_node: bool,
     /// If it is a FUSE file system, end the connection to its server first: whoever waits for it gets an error
     #[arg(long)]
     pub(super) end_server: bool,

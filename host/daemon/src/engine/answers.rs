@@ -46,7 +46,7 @@ impl Engine {
                 Err(error) => reply(answer, Err(error)),
             },
             Request::Snapshot(answer) => reply(answer, self.snapshot()),
-            Request::Census(answer) => reply(answer, self.world.core.census()),
+            Request::Census(answer) => reply(answer, (self.world.core.census(), self.sources.selinux_census())),
             Request::Events { after, answer } => reply(answer, self.world.events.after(after)),
             Request::Mounts { pod, answer } => self.mounts(&pod, answer),
             Request::MountedVolumes { pod, possibly, answer } => reply(answer, self.mounted_volumes(&pod, possibly)),
@@ -67,9 +67,7 @@ impl Engine {
             }
             Request::StatesSynced(answer) => reply(answer, self.is_synced()),
             Request::Drain { timeout, answer } => self.drain(timeout, answer),
-            Request::ForceUnmount { pod, volume, end_server, answer } => {
-                self.force_unmount(&pod, &volume, end_server, answer);
-            }
+            Request::ForceUnmount { target, end_server, answer } => self.force_unmount(&target, end_server, answer),
         }
     }
 

@@ -12,6 +12,7 @@ use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, Target
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
+use super::standing::NodePlace;
 
 /// How often a volume's folder is made again that vanishes while it is made: there are as many folders above it.
 const FOLDER_TRIES: usize = 4;
@@ -44,6 +45,9 @@ impl Workshop {
         match outcome {
             Ok(device) => {
                 found.device = Some(DeviceReport::Mounted);
+                if matches!(self.kernel.entry(&parent, OsStr::new(layout::GLOBAL_MOUNT)), Ok(Entry::Mount(_))) {
+                    self.standing.stands_on_node(node_place(operation));
+                }
                 if let Some(device) = device.map(|path| path.to_string_lossy().into_owned()) {
                     // So that it can be looked after when the mount goes.
                     self.note_device(operation, plugin, |record| record.device = Some(device));
@@ -69,6 +73,7 @@ impl Workshop {
 
     /// Takes the node's own mount away, once nothing refers to it.
     pub(super) fn unmount_device(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+        self.standing.leaves_node(&node_place(operation));
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
         let parent = self
             .open_if_there(&folder)
@@ -226,6 +231,10 @@ impl Workshop {
             warn!(folder = %folder.display(), %error, "an empty folder could not be removed");
         }
     }
+}
+
+fn node_place(operation: &Operation) -> NodePlace {
+    NodePlace { plugin: operation.plugin.clone(), volume: operation.volume.clone() }
 }
 
 /// The mount shows a block device's whole file system, so that whatever else shows that device refers to the same volume.

@@ -1,19 +1,19 @@
 //! The last resort for a volume whose storage does not answer: out of sight at once, whoever uses it. Only when a person asks for it.
 
-use std::ffi::OsStr;
+use std::path::Path;
 
 use tokio::sync::oneshot;
 use volhost_core::Event;
 use volhost_kernel::{Detach, KernelError};
 use volhost_model::names::{PluginName, SpecName, UniqueVolumeName};
-use volhost_model::view::{EventKind, VolumeState};
+use volhost_model::view::{EventKind, VolumeState, VolumeView};
 
 use super::answers::reply;
 use super::layout;
 use super::operation::Workshop;
 use super::requests::{PodSelector, RequestError};
 use super::serve::Engine;
-use super::standing::VolumePlace;
+use super::standing::{NodePlace, VolumePlace};
 use super::sweep::Found;
 
 /// What was done.
@@ -23,13 +23,27 @@ pub struct Forced {
     pub server_ended: bool,
 }
 
-/// A volume that was forced out of sight.
+/// Which mount to force out of sight.
+#[derive(Debug, Clone)]
+pub enum ForceTarget {
+    /// A pod's mount of a volume, by its name in the pod, or in the pod's folder.
+    OfPod(PodSelector, String),
+    /// The node's own mount of a volume, by the volume's unique name, or its name in pods' folders.
+    OfNode(String),
+}
+
+/// A mount that was forced out of sight.
 #[derive(Debug)]
-pub(super) struct ForcedVolume {
-    place: VolumePlace,
-    volume: UniqueVolumeName,
-    /// The pod as events name it.
-    pod: String,
+pub(super) enum ForcedMount {
+    /// A pod's.
+    OfPod {
+        place: VolumePlace,
+        volume: UniqueVolumeName,
+        /// The pod as events name it.
+        pod: String,
+    },
+    /// The node's own.
+    OfNode { place: NodePlace, spec_name: String },
 }
 
 impl Workshop {
@@ -39,33 +53,50 @@ impl Workshop {
     /// # Errors
     /// What the kernel said. The connection may have been ended.
     pub fn force_unmount(&self, place: &VolumePlace, end_server: bool) -> Result<Forced, KernelError> {
-        let Some(folder) = self.open_if_there(&layout::plugin_folder(&place.pod, &place.plugin))? else {
-            return Ok(Forced { server_ended: false });
-        };
-        let name = OsStr::new(place.spec_name.as_str());
+        self.force_away(&place.path(), end_server, || self.standing.leaves(place))
+    }
+
+    /// The same for the node's own mount of a volume.
+    ///
+    /// # Errors
+    /// As [`Workshop::force_unmount`].
+    pub fn force_unmount_of_node(&self, place: &NodePlace, end_server: bool) -> Result<Forced, KernelError> {
+        self.force_away(&place.path(), end_server, || self.standing.leaves_node(place))
+    }
+
+    fn force_away(&self, path: &Path, end_server: bool, leaves: impl FnOnce()) -> Result<Forced, KernelError> {
+        let nothing = Forced { server_ended: false };
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(nothing) };
+        let Some(folder) = self.open_if_there(folder)? else { return Ok(nothing) };
         let server_ended = end_server && self.kernel.end_server(&folder, name)?;
-        self.standing.leaves(place);
+        leaves();
         self.kernel.detach(&folder, name, Detach::Lazy)?;
         Ok(Forced { server_ended })
     }
 }
 
 impl Engine {
-    /// Forces a volume out of sight, on a thread that may block, and answers when it is.
+    /// Forces a mount out of sight, on a thread that may block, and answers when it is.
     pub(super) fn force_unmount(
         &mut self,
-        pod: &PodSelector,
-        volume: &str,
+        target: &ForceTarget,
         end_server: bool,
         answer: oneshot::Sender<Result<Forced, RequestError>>,
     ) {
-        let forced = match self.volume_to_force(pod, volume) {
+        let found = match target {
+            ForceTarget::OfPod(pod, volume) => self.volume_to_force(pod, volume),
+            ForceTarget::OfNode(volume) => self.mount_to_force(volume),
+        };
+        let forced = match found {
             Ok(forced) => forced,
             Err(error) => return reply(answer, Err(error)),
         };
         let (workshop, answers) = (self.workshop.clone(), self.sweep.answers.clone());
         tokio::task::spawn_blocking(move || {
-            let done = workshop.force_unmount(&forced.place, end_server);
+            let done = match &forced {
+                ForcedMount::OfPod { place, .. } => workshop.force_unmount(place, end_server),
+                ForcedMount::OfNode { place, .. } => workshop.force_unmount_of_node(place, end_server),
+            };
             if let (Ok(how), Some(answers)) = (&done, answers) {
                 // Nobody listens any more only when the engine ends.
                 let _ = answers.send(Found::Forced(forced, *how));
@@ -74,11 +105,10 @@ impl Engine {
         });
     }
 
-    fn volume_to_force(&self, pod: &PodSelector, name: &str) -> Result<ForcedVolume, RequestError> {
+    fn volume_to_force(&self, pod: &PodSelector, name: &str) -> Result<ForcedMount, RequestError> {
         let uid = self.find(pod)?;
         let view = self.world.core.pod(&uid);
         let volumes = view.into_iter().flat_map(|pod| pod.volumes);
-        let invalid = |error: &dyn std::fmt::Display| RequestError::Invalid(error.to_string());
         let Some(view) = volumes.into_iter().find(|view| view.name == name || view.spec_name == name) else {
             return Err(RequestError::Invalid(format!(
                 "the pod has no volume {name:?}; `volhost get volumes` lists them"
@@ -92,7 +122,7 @@ impl Engine {
         if view.path.is_empty() || view.path.contains(layout::VOLUME_DEVICES) {
             return Err(RequestError::Invalid(format!("volume {name:?} is not mounted in the pod's folder")));
         }
-        Ok(ForcedVolume {
+        Ok(ForcedMount::OfPod {
             place: VolumePlace {
                 pod: uid,
                 plugin: PluginName::new(&view.plugin).map_err(|error| invalid(&error))?,
@@ -103,15 +133,40 @@ impl Engine {
         })
     }
 
-    /// Tells what was forced, and lets the state machine find out what is left.
-    pub(super) fn forced(&mut self, forced: ForcedVolume, how: Forced) {
-        let ForcedVolume { place, volume, pod } = forced;
-        let server = if how.server_ended { ", and the connection to its server was ended" } else { "" };
-        let message = format!(
-            "volume \"{}\" was taken out of sight by hand{server}; what was not written to it yet may be lost",
-            place.spec_name
-        );
-        self.world.tell(EventKind::Warning, "ForcedUnmount", &format!("pod {pod}"), &message);
-        self.world.feed(Event::Vanished { pod: place.pod, volume });
+    /// The node's own mount of a volume that no pod has, or wants.
+    fn mount_to_force(&self, name: &str) -> Result<ForcedMount, RequestError> {
+        let named = |view: &VolumeView| view.unique_name == name || view.spec_name == name;
+        let mut unused = self.world.core.unused_volumes().into_iter().filter(named);
+        let (Some(view), None) = (unused.next(), unused.next()) else {
+            return Err(RequestError::Invalid(format!(
+                "no volume, or more than one, is named {name:?} and only left on the node; `volhost get volumes -o wide` shows the unique names of those that are Unused. While pods have or want a volume, remove them first"
+            )));
+        };
+        let plugin = PluginName::new(&view.plugin).map_err(|error| invalid(&error))?;
+        let volume = UniqueVolumeName::new(view.unique_name.as_str()).map_err(|error| invalid(&error))?;
+        Ok(ForcedMount::OfNode { place: NodePlace { plugin, volume }, spec_name: view.spec_name })
     }
+
+    /// Tells what was forced, and lets the state machine find out what is left.
+    pub(super) fn forced(&mut self, forced: ForcedMount, how: Forced) {
+        let server = if how.server_ended { ", and the connection to its server was ended" } else { "" };
+        let (what, object, event) = match forced {
+            ForcedMount::OfPod { place, volume, pod } => {
+                let what = format!("volume \"{}\"", place.spec_name);
+                (what, format!("pod {pod}"), Event::Vanished { pod: place.pod, volume })
+            }
+            ForcedMount::OfNode { place: NodePlace { volume, .. }, spec_name } => {
+                let what = format!("the node's own mount of volume \"{spec_name}\"");
+                (what, format!("volume {volume}"), Event::DeviceVanished { volume })
+            }
+        };
+        let message =
+            format!("{what} was taken out of sight by hand{server}; what was not written to it yet may be lost");
+        self.world.tell(EventKind::Warning, "ForcedUnmount", &object, &message);
+        self.world.feed(event);
+    }
+}
+
+fn invalid(error: &dyn std::fmt::Display) -> RequestError {
+    RequestError::Invalid(error.to_string())
 }

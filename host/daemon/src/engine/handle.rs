@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, UsageView};
 
-use super::forced::Forced;
+use super::forced::{ForceTarget, Forced};
 use super::manifest_text::Manifest;
 use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
 use crate::metrics::Exposition;
@@ -105,10 +105,10 @@ impl EngineHandle {
     /// # Errors
     /// [`RequestError::Stopping`].
     pub async fn metrics(&self) -> Result<String, RequestError> {
-        let census = self.ask(Request::Census).await?;
+        let (census, labels) = self.ask(Request::Census).await?;
         let exposition = self.exposition.clone();
         // Asking volumes may take a while, and a node with thousands of claims has a long text.
-        tokio::task::spawn_blocking(move || exposition.text(&census)).await.map_err(|_| RequestError::Stopping)
+        tokio::task::spawn_blocking(move || exposition.text(&census, &labels)).await.map_err(|_| RequestError::Stopping)
     }
 
     /// How full these volumes are, in their order. Storage that hangs is shown with its last answer, and holds up nothing.
@@ -198,14 +198,9 @@ impl EngineHandle {
     /// Takes a volume's mount out of sight, whoever uses it; with `end_server`, ends the connection to its FUSE server first.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] when the pod has no such volume, or still wants it and has it; [`RequestError::Failed`] with the kernel's words.
-    pub async fn force_unmount(
-        &self,
-        pod: PodSelector,
-        volume: String,
-        end_server: bool,
-    ) -> Result<Forced, RequestError> {
-        self.ask(|answer| Request::ForceUnmount { pod, volume, end_server, answer }).await?
+    /// [`RequestError::Invalid`] when there is no such volume, or pods still want it and have it; [`RequestError::Failed`] with the kernel's words.
+    pub async fn force_unmount(&self, target: ForceTarget, end_server: bool) -> Result<Forced, RequestError> {
+        self.ask(|answer| Request::ForceUnmount { target, end_server, answer }).await?
     }
 
     /// Takes every volume away. Answers with what is left when the time is over; empty when all is gone.

@@ -15,6 +15,7 @@ use super::device_records::DeviceRecord;
 use super::layout;
 use super::operation::Workshop;
 use super::recovery::Recovery;
+use super::standing::NodePlace;
 
 /// What is shown of a volume whose name in pods' folders nobody knows.
 const UNKNOWN_NAME: &str = "unknown";
@@ -148,6 +149,7 @@ impl Workshop {
                 .and_then(|folder| Ok((self.kernel.entry(&folder, name)?, self.kernel.mount_at(&folder, name)?)));
             match looked {
                 Ok((Entry::Mount(_), mount)) => {
+                    self.standing.stands_on_node(NodePlace { plugin: plugin.clone(), volume: volume.clone() });
                     devices.of_folder(plugin, volume).source = mount.map(|mount| (mount.source, mount.root));
                 }
                 Ok(_) if !devices.0.contains_key(&volume) => self.forget_volume_folder(&path, name),

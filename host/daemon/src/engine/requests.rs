@@ -8,8 +8,9 @@ use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{ContainerMountView, DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
 
-use super::forced::Forced;
+use super::forced::{ForceTarget, Forced};
 use super::manifest_text::Manifest;
+use crate::populate::SelinuxCensus;
 
 /// A pod as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +156,7 @@ pub enum Request {
     /// Everything that can be listed.
     Snapshot(oneshot::Sender<Snapshot>),
     /// How many volumes and operations there are.
-    Census(oneshot::Sender<Census>),
+    Census(oneshot::Sender<(Census, SelinuxCensus)>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.
@@ -213,10 +214,8 @@ pub enum Request {
     StatesSynced(oneshot::Sender<bool>),
     /// Take a volume's mount out of sight, whoever uses it.
     ForceUnmount {
-        /// Whose.
-        pod: PodSelector,
-        /// Its name in the pod, or in the pod's folder.
-        volume: String,
+        /// Which.
+        target: ForceTarget,
         /// End the connection to the server of a FUSE file system first.
         end_server: bool,
         /// Done.

@@ -22,7 +22,7 @@ use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectSto
 use crate::objects::SharedObjects;
 use crate::plugins::PluginRegistry;
 use crate::populate::attachments::{AttachmentReport, attachments_of};
-use crate::populate::{NodeIdentity, PodStanding, asks_for_labels, resolve, standing};
+use crate::populate::{NodeIdentity, PodStanding, SelinuxCensus, asks_for_labels, resolve, selinux_census, standing};
 
 /// The folder of objects that were added by request, below the state folder.
 pub(super) const FOLDER: &str = "objects";
@@ -85,6 +85,11 @@ impl Sources {
     /// Whether an object names this pod.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.store.pod_with_uid(uid.as_str()).is_some()
+    }
+
+    /// How the SELinux labels that pods ask for fit together.
+    pub fn selinux_census(&self) -> SelinuxCensus {
+        selinux_census(&self.store, self.catalog.as_ref(), &self.node)
     }
 
     /// The uid of the pod of this name.

@@ -20,11 +20,12 @@ use volhost_core::Event;
 use volhost_model::names::PodUid;
 use volhost_model::view::EventKind;
 
-use super::forced::{Forced, ForcedVolume};
+use super::forced::{Forced, ForcedMount};
 use super::layout;
 use super::orphans::Orphan;
 use super::serve::Engine;
-use super::standing::VolumePlace;
+use super::standing::{NodePlace, VolumePlace};
+use super::vanished::Vanished;
 
 /// How often the pods' folder is looked through although nothing happens. What was left by others is in nobody's way meanwhile.
 const EVERY: Duration = Duration::from_secs(60);
@@ -37,9 +38,9 @@ pub(super) enum Found {
     /// What one of them holds.
     Orphan(PodUid, Orphan),
     /// Mounts that are gone and that no operation took away.
-    Vanished(Vec<VolumePlace>),
+    Vanished(Vanished),
     /// A volume was forced out of sight.
-    Forced(ForcedVolume, Forced),
+    Forced(ForcedMount, Forced),
 }
 
 /// What is known of the folders of pods that nobody knows.
@@ -107,8 +108,11 @@ impl Engine {
                 }
                 self.tell_left(pod, orphan.left);
             }
-            Found::Vanished(places) => {
-                for VolumePlace { pod, plugin, spec_name } in places {
+            Found::Vanished(Vanished { of_pods, of_node }) => {
+                for NodePlace { volume, .. } in of_node {
+                    self.world.feed(Event::DeviceVanished { volume });
+                }
+                for VolumePlace { pod, plugin, spec_name } in of_pods {
                     if let Some(volume) = self.world.core.standing_in(&pod, &plugin, &spec_name).cloned() {
                         self.world.feed(Event::Vanished { pod, volume });
                     }

@@ -10,10 +10,9 @@
 //! there; what it wrote keeps the volume from being mounted over it, and the pod is told.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,9 +22,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 use volhost_kernel::{Entry, KernelError};
 
-use super::layout;
 use super::operation::Workshop;
-use super::standing::VolumePlace;
+use super::standing::{NodePlace, VolumePlace};
 use super::sweep::Found;
 
 /// The least time between two looks. A busy node changes its mounts hundreds of times a second, and a look at 10,000 takes tens of milliseconds.
@@ -48,8 +46,8 @@ pub(super) async fn watch(
         }
         let Some(workshop) = workshop.upgrade() else { return Ok(()) };
         match tokio::task::spawn_blocking(move || workshop.vanished()).await {
-            Ok(Ok(places)) if places.is_empty() => {}
-            Ok(Ok(places)) => drop(answers.send(Found::Vanished(places))),
+            Ok(Ok(gone)) if gone.is_empty() => {}
+            Ok(Ok(gone)) => drop(answers.send(Found::Vanished(gone))),
             Ok(Err(error)) => warn!(%error, "the mount table cannot be looked through for mounts that have vanished"),
             Err(error) => warn!(%error, "the look for vanished mounts ended early"),
         }
@@ -68,27 +66,45 @@ fn listen(changes: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(changes, Interest::PRIORITY)
 }
 
+/// What should stand as a mount and does not.
+#[derive(Debug, Default)]
+pub struct Vanished {
+    /// In pods' folders.
+    pub of_pods: Vec<VolumePlace>,
+    /// Of the node's own.
+    pub of_node: Vec<NodePlace>,
+}
+
+impl Vanished {
+    fn is_empty(&self) -> bool {
+        self.of_pods.is_empty() && self.of_node.is_empty()
+    }
+}
+
 impl Workshop {
     /// The volumes that should stand as mounts and do not. Nothing that is mounted is entered.
     ///
     /// # Errors
     /// When the mount table cannot be read.
-    pub fn vanished(self: &Arc<Self>) -> Result<Vec<VolumePlace>, KernelError> {
-        let expected = self.standing.all();
-        if expected.is_empty() {
-            return Ok(Vec::new());
+    pub fn vanished(self: &Arc<Self>) -> Result<Vanished, KernelError> {
+        let (of_pods, of_node) = (self.standing.all(), self.standing.all_on_node());
+        if of_pods.is_empty() && of_node.is_empty() {
+            return Ok(Vanished::default());
         }
         let there: HashSet<PathBuf> =
             self.kernel.mounts_below(&self.root)?.into_iter().map(|mount| mount.point).collect();
-        let missing = expected.into_iter().filter(|place| !there.contains(&place.path()));
         // An operation may have taken it away, or set it up, since the table was read.
-        Ok(missing.filter(|place| !self.is_mounted(place) && self.standing.has(place)).collect())
+        let of_pods = of_pods.into_iter().filter(|place| !there.contains(&place.path()));
+        let of_pods = of_pods.filter(|place| !self.is_mounted(&place.path()) && self.standing.has(place)).collect();
+        let of_node = of_node.into_iter().filter(|place| !there.contains(&place.path()));
+        let of_node =
+            of_node.filter(|place| !self.is_mounted(&place.path()) && self.standing.has_on_node(place)).collect();
+        Ok(Vanished { of_pods, of_node })
     }
 
-    fn is_mounted(&self, place: &VolumePlace) -> bool {
-        let Ok(Some(folder)) = self.open_if_there(&layout::plugin_folder(&place.pod, &place.plugin)) else {
-            return false;
-        };
-        matches!(self.kernel.entry(&folder, OsStr::new(place.spec_name.as_str())), Ok(Entry::Mount(_)))
+    fn is_mounted(&self, path: &Path) -> bool {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
+        let Ok(Some(folder)) = self.open_if_there(folder) else { return false };
+        matches!(self.kernel.entry(&folder, name), Ok(Entry::Mount(_)))
     }
 }

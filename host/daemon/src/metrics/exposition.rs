@@ -11,8 +11,9 @@ use volhost_model::view::UsageView;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::{census, drivers, process, volumes};
+use super::{census, drivers, process, selinux, volumes};
 use crate::drivers::DriverTable;
+use crate::populate::SelinuxCensus;
 use crate::stats::{StandingVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
@@ -45,12 +46,13 @@ impl Exposition {
     }
 
     /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
-    pub fn text(&self, census: &Census) -> String {
+    pub fn text(&self, census: &Census, labels: &SelinuxCensus) -> String {
         let mut now = Registry::default();
         let version = Family::<Version, Gauge>::default();
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
         now.register("volhost_build_info", "The daemon's version", version);
         census::register(&mut now, census);
+        selinux::register(&mut now, labels);
         if let Some(drivers) = &self.drivers {
             drivers::register(&mut now, &drivers.census());
         }

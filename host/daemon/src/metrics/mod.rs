@@ -6,6 +6,7 @@
 //! | [`labels`] | the labels; none grows with the number of pods |
 //! | `census` | what is counted when somebody asks: the two worlds |
 //! | `drivers` | the drivers outside |
+//! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
 //! | [`exposition`] | all of it as text |
@@ -20,6 +21,7 @@ pub mod labels;
 pub mod listener;
 pub mod operations;
 mod process;
+mod selinux;
 mod volumes;
 
 pub use exposition::Exposition;

@@ -17,6 +17,7 @@ mod container_mounts;
 mod needs;
 pub mod node;
 mod selinux;
+mod selinux_census;
 mod source;
 mod sub_path_expr;
 
@@ -32,6 +33,7 @@ use volhost_model::{OuterName, SpecName, UniqueVolumeName, VolumeSpec};
 pub use catalog::{PluginCatalog, PluginChoice};
 pub use node::{NodeIdentity, PodStanding, standing};
 pub use selinux::asks_for_labels;
+pub use selinux_census::{SelinuxCensus, selinux_census};
 
 use crate::manifest::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE};
 use crate::manifest::{ObjectStore, PodObject, PodVolume};
@@ -56,25 +58,7 @@ fn resolve_volume(
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
 ) -> Result<Resolved, String> {
-    let (index, volume) = pod.volume(name).ok_or_else(|| missing(pod, name))?;
-    let spec = match source::of_pod_volume(pod, index, volume)? {
-        (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
-        (EPHEMERAL_SOURCE, _) => claim::ephemeral(pod, volume, store, node)?,
-        (field, fields) => VolumeSpec {
-            selinux_label: None,
-            name: SpecName::new(name.as_str()).map_err(|e| e.to_string())?,
-            source: field.to_owned(),
-            read_only: source::is_read_only(fields),
-            fields: fields.clone(),
-            persistent_volume: None,
-        },
-    };
-    check_mode(pod, volume, &spec)?;
-    let mut spec = Arc::new(spec);
-    let choice = catalog.choose(&spec)?;
-    if choice.read_only {
-        Arc::make_mut(&mut spec).read_only = true;
-    }
+    let (mut spec, choice) = identify(pod, name, store, catalog, node)?;
     check_mount_options(&spec, &choice)?;
     if let Some(label) = selinux::label(pod, name, &spec, &choice, node)? {
         Arc::make_mut(&mut spec).selinux_label = Some(label);
@@ -99,6 +83,36 @@ fn resolve_volume(
         needs: Arc::default(),
     };
     Ok(Resolved { volume, needs: choice.needs })
+}
+
+/// What the pod's volume is, and which plugin serves it.
+fn identify(
+    pod: &PodObject,
+    name: &OuterName,
+    store: &ObjectStore,
+    catalog: &dyn PluginCatalog,
+    node: &NodeIdentity,
+) -> Result<(Arc<VolumeSpec>, PluginChoice), String> {
+    let (index, volume) = pod.volume(name).ok_or_else(|| missing(pod, name))?;
+    let spec = match source::of_pod_volume(pod, index, volume)? {
+        (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
+        (EPHEMERAL_SOURCE, _) => claim::ephemeral(pod, volume, store, node)?,
+        (field, fields) => VolumeSpec {
+            selinux_label: None,
+            name: SpecName::new(name.as_str()).map_err(|e| e.to_string())?,
+            source: field.to_owned(),
+            read_only: source::is_read_only(fields),
+            fields: fields.clone(),
+            persistent_volume: None,
+        },
+    };
+    check_mode(pod, volume, &spec)?;
+    let mut spec = Arc::new(spec);
+    let choice = catalog.choose(&spec)?;
+    if choice.read_only {
+        Arc::make_mut(&mut spec).read_only = true;
+    }
+    Ok((spec, choice))
 }
 
 /// Parts of volumes are shown in folders by the volume's name in the pod's folder, which has to be the volume's own.

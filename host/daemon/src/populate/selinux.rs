@@ -21,15 +21,10 @@ pub(super) fn label(
     choice: &PluginChoice,
     node: &NodeIdentity,
 ) -> Result<Option<String>, String> {
-    let Some(context) = node.container_file_label.as_deref().filter(|_| takes_label(pod, spec, choice)) else {
+    let Some(context) = node.container_file_label.as_deref().filter(|_| is_enforced(pod, spec, choice)) else {
         return Ok(None);
     };
-    let uses = pod.uses.iter().filter(|used| used.volume == *name);
-    let of_use = |options: &Option<_>| -> Option<String> {
-        let options: &volhost_model::selinux::SelinuxOptions = options.as_ref()?;
-        options.file_label(context)
-    };
-    let mut labels: BTreeSet<Option<String>> = uses.map(|used| of_use(&used.selinux)).collect();
+    let mut labels = labels(pod, name, context);
     let label = labels.pop_first().flatten();
     if labels.is_empty() {
         return Ok(label);
@@ -43,8 +38,14 @@ pub(super) fn label(
     ))
 }
 
+/// The labels that the pod's containers ask for the volume; none for one whose level nobody knows yet.
+pub(super) fn labels(pod: &PodObject, name: &OuterName, context: &str) -> BTreeSet<Option<String>> {
+    let uses = pod.uses.iter().filter(|used| used.volume == *name);
+    uses.map(|used| used.selinux.as_ref().and_then(|options| options.file_label(context))).collect()
+}
+
 /// Whether the volume is one that is mounted with a label if the pod's containers have one.
-fn takes_label(pod: &PodObject, spec: &VolumeSpec, choice: &PluginChoice) -> bool {
+pub(super) fn is_enforced(pod: &PodObject, spec: &VolumeSpec, choice: &PluginChoice) -> bool {
     let by_policy = match pod.selinux_change_policy {
         Some(SelinuxChangePolicy::MountOption) => true,
         Some(SelinuxChangePolicy::Recursive) => false,

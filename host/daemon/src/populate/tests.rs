@@ -5,7 +5,7 @@ use volhost_core::DesiredPod;
 use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
 
 use super::attachments::{AttachmentReport, attachments_of};
-use super::{NodeIdentity, PluginCatalog, PluginChoice, PodStanding, resolve, standing};
+use super::{NodeIdentity, PluginCatalog, PluginChoice, PodStanding, SelinuxCensus, resolve, selinux_census, standing};
 use crate::manifest::tests::{objects, only_pod, pod, pod_with};
 use crate::manifest::{Kind, ObjectKey, ObjectStore, Source};
 
@@ -547,5 +547,56 @@ fn containers_that_need_different_labels_cannot_share_a_volume_that_has_one() {
         }
         assert_eq!(of("[ReadWriteOncePod]", "Recursive", a, b), Ok(None));
         assert_eq!(of("[ReadWriteMany]", "", a, b), Ok(None));
+    }
+}
+
+/// A pod that uses the claim `c`, with a label and perhaps a policy.
+fn labelled_pod(name: &str, level: &str, policy: &str) -> String {
+    let policy = if policy.is_empty() { String::new() } else { format!("seLinuxChangePolicy: {policy}, ") };
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  securityContext: {{{policy}seLinuxOptions: {{level: '{level}'}}}}\n  containers:\n  - {{name: a, volumeMounts: [{{name: v, mountPath: /v}}]}}\n  volumes:\n  - {{name: v, persistentVolumeClaim: {{claimName: c}}}}\n"
+    )
+}
+
+fn census_of(modes: &str, source: &str, pods: &[String], context: Option<&str>) -> SelinuxCensus {
+    let objects_of_claim = with_claim(&format!("{source}, accessModes: {modes}"), "volumeName: pv");
+    let (_, claim) = objects_of_claim.split_once("---\n").unwrap();
+    let mut store = ObjectStore::new();
+    store.apply(Source::Manifest, objects(&format!("{}---\n{claim}", pods.join("---\n"))), []);
+    selinux_census(&store, &Catalog, &node().with_selinux(context.map(str::to_owned)))
+}
+
+#[test]
+fn labels_that_differ_are_errors_where_they_are_enforced_and_warnings_where_not() {
+    const SHARED: &str = "shared: {handle: h1}";
+    const MANY: &str = "[ReadOnlyMany, ReadWriteMany]";
+    let key = |mode| (PluginName::new("test/shared").unwrap(), mode);
+    let two = |policy: &str| [labelled_pod("a", "s0:c1", policy), labelled_pod("b", "s0:c2", policy)];
+    let nothing = SelinuxCensus::default;
+    let enforced = census_of(MANY, SHARED, &two("MountOption"), Some(CONTEXT));
+    assert_eq!(enforced, SelinuxCensus { volume_errors: [(key("RWX"), 1)].into(), ..nothing() });
+    let recursive = census_of(MANY, SHARED, &two("Recursive"), Some(CONTEXT));
+    assert_eq!(recursive, SelinuxCensus { volume_warnings: [(key("RWX"), 1)].into(), ..nothing() });
+    let same = [labelled_pod("a", "s0:c1", "MountOption"), labelled_pod("b", "s0:c1", "MountOption")];
+    let admitted = SelinuxCensus { admitted: [(key("RWO"), 1)].into(), ..nothing() };
+    assert_eq!(census_of("[ReadWriteOnce]", SHARED, &same, Some(CONTEXT)), admitted);
+    let one = [labelled_pod("a", "s0:c1", "")];
+    let admitted = SelinuxCensus { admitted: [(key("RWOP"), 1)].into(), ..nothing() };
+    assert_eq!(census_of("[ReadWriteOncePod]", SHARED, &one, Some(CONTEXT)), admitted);
+    assert_eq!(census_of(MANY, SHARED, &one, Some(CONTEXT)), nothing(), "mounted without a label, and nobody differs");
+    assert_eq!(census_of(MANY, SHARED, &two("MountOption"), None), nothing(), "a node without SELinux");
+    assert_eq!(
+        census_of(MANY, "local: {path: /x}", &two("MountOption"), Some(CONTEXT)),
+        nothing(),
+        "a plugin without labels"
+    );
+
+    let container = "  - {name: b, securityContext: {seLinuxOptions: {level: 's0:c9'}}, volumeMounts: [{name: v, mountPath: /v}]}\n  volumes:";
+    for (policy, errors, warnings) in [("MountOption", 1, 0), ("Recursive", 0, 1)] {
+        let mixed = [labelled_pod("a", "s0:c1", policy).replace("  volumes:", container)];
+        let census = census_of(MANY, SHARED, &mixed, Some(CONTEXT));
+        let count = |counted: &std::collections::BTreeMap<&str, u64>| counted.get("RWX").copied().unwrap_or_default();
+        assert_eq!((count(&census.pod_errors), count(&census.pod_warnings)), (errors, warnings), "{policy}");
+        assert!(census.admitted.is_empty() && census.volume_errors.is_empty());
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
 use volhost::engine::EngineHandle;
-use volhost::engine::forced::Forced;
+use volhost::engine::forced::{ForceTarget, Forced};
 use volhost::engine::requests::{
     AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
+use volhost::populate::SelinuxCensus;
 use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
@@ -103,7 +104,7 @@ impl Fake {
                 }
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
-            Request::Census(answer) => drop(answer.send(world.census.clone())),
+            Request::Census(answer) => drop(answer.send((world.census.clone(), SelinuxCensus::default()))),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());
             }
@@ -142,8 +143,12 @@ impl Fake {
                     None => held.push(Request::Drain { timeout, answer }),
                 }
             }
-            Request::ForceUnmount { pod, answer, .. } => {
-                drop(answer.send(known(&pod, &world).map(|()| Forced { server_ended: true })));
+            Request::ForceUnmount { target, answer, .. } => {
+                let there = match target {
+                    ForceTarget::OfPod(pod, _) => known(&pod, &world),
+                    ForceTarget::OfNode(_) => Ok(()),
+                };
+                drop(answer.send(there.map(|()| Forced { server_ended: true })));
             }
             #[expect(unreachable_patterns, reason = "requests that come later concern other tests")]
             _ => {}

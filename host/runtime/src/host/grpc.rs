@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use volhost_kernel::KernelError;
 use wasmtime::component::Resource;
 
 use super::{GrpcRequest, HostError, State};
@@ -96,9 +97,14 @@ impl HostRequest for State {
             return Err(Abort::contract(format!("{} is no gRPC method", tame(&method, SHOWN_BYTES))).into());
         }
         let deadline = Duration::from_millis(u64::from(deadline.max(1))).min(LONGEST);
-        self.change(format!("grpc {shown} {method}"), |state| {
+        let sent = self.change(format!("grpc {shown} {method}"), |state| {
             let message = state.table.get(&request)?.0.clone();
             Ok(state.context.drivers.call(&driver, &method, message, deadline).map_err(failure))
+        });
+        sent.or_else(|error: wasmtime::Error| match error.downcast_ref::<KernelError>() {
+            // Refused before it was begun, by whoever watches the call.
+            Some(refused) => Ok(Err(Failure::NotSent(refused.to_string()))),
+            None => Err(error),
         })
     }
 

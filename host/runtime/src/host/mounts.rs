@@ -121,6 +121,10 @@ impl HostMountTarget for State {
                 return Ok(None);
             }
             let root = state.kernel.walk(&place.parent, Path::new(&place.name))?;
+            // Gone since: what was opened may be the folder below.
+            if !matches!(state.kernel.entry(&place.parent, &place.name)?, Entry::Mount(_)) {
+                return Ok(None);
+            }
             let source = state.kernel.source(&root)?;
             Ok(Some(state.push(MountSource::writable(source))?))
         })

@@ -1,0 +1,278 @@
+//! A case file, read: the volume and what it needs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use volhost_model::spec::{PersistentVolume, VolumeMode};
+use volhost_model::{
+    ContainerResources, FsGroupChangePolicy, NameError, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
+    quantity,
+};
+use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo};
+
+/// The size of a volume that a case file does not describe, in bytes: any file system fits, and making one takes no time.
+const DEFAULT_CAPACITY: &str = "64Mi";
+/// Memory that the scratch node gives to pods unless the case file says otherwise.
+const DEFAULT_MEMORY: u64 = 4 << 30;
+
+/// A case file, read for one scratch file system.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct CaseFile {
+    pub(crate) files: Vec<SetUpFile>,
+    pub(crate) grants: Option<Value>,
+    node: NodeSection,
+    pod: PodSection,
+    pub(crate) objects: ObjectsSection,
+    pub(crate) volume: Option<Map<String, Value>>,
+    persistent_volume: Option<PersistentVolumeSection>,
+    other: Option<Map<String, Value>>,
+    pub(crate) expect: Expectations,
+}
+
+/// A file or folder that the plugin needs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SetUpFile {
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) content: String,
+    pub(crate) size: Option<String>,
+    pub(crate) mode: Option<u32>,
+    /// A program and its arguments, run with the scratch file system as its place.
+    pub(crate) run: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct NodeSection {
+    name: Option<String>,
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct PodSection {
+    namespace: Option<String>,
+    service_account: String,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    run_as_user: Option<u32>,
+}
+
+/// The objects that the volume names.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ObjectsSection {
+    /// By `namespace/name`, their `data`.
+    pub(crate) config_maps: BTreeMap<String, BTreeMap<String, String>>,
+    /// Likewise, in plain text.
+    pub(crate) secrets: BTreeMap<String, BTreeMap<String, String>>,
+    /// By name, `spec` of CSIDriver objects.
+    pub(crate) csi_drivers: BTreeMap<String, Value>,
+    /// By name, certificates.
+    pub(crate) trust_bundles: BTreeMap<String, String>,
+    /// Tokens are issued.
+    pub(crate) tokens: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PersistentVolumeSection {
+    capacity: Option<String>,
+    access_modes: Vec<String>,
+    mount_options: Vec<String>,
+    annotations: BTreeMap<String, String>,
+    /// The source, under its field's name.
+    #[serde(flatten)]
+    source: Map<String, Value>,
+}
+
+/// What the suite cannot know of a volume by itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct Expectations {
+    /// What stands in the pod's folder: `folder`, `mount of ext4`.
+    pub(crate) kind: Option<String>,
+    /// Files that the volume shows from the beginning, with their content.
+    pub(crate) files: BTreeMap<PathBuf, String>,
+    /// Pods can write to it; yes unless it says no.
+    pub(crate) writable: Option<bool>,
+    /// What pods write outlives their volume's tear-down.
+    pub(crate) keeps_data: Option<bool>,
+    /// A volume of this kind can be asked for read-only: yes for PersistentVolumes, else no, unless it says.
+    pub(crate) read_only: Option<bool>,
+    /// The pod's `fsGroup` gets to use the volume; yes unless it says no.
+    pub(crate) fs_group: Option<bool>,
+    /// It can be handed over as a device, as far as its plugin can; yes unless it says no.
+    pub(crate) block: Option<bool>,
+    /// Two pods may have it at once; yes unless it says no.
+    pub(crate) shared: Option<bool>,
+    /// A driver outside takes the volume away, and says in its own words that it is in use.
+    pub(crate) busy_in_own_words: bool,
+    /// Fields of the source into which the suite puts no values of its own.
+    pub(crate) leave_fields: Vec<String>,
+}
+
+impl CaseFile {
+    /// Whether it makes sense by itself.
+    ///
+    /// # Errors
+    /// The field, and what is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+        if self.volume.is_some() && self.persistent_volume.is_some() {
+            return Err(("volume".into(), "there is a persistentVolume too; a volume is one of them".into()));
+        }
+        for (at, file) in self.files.iter().enumerate() {
+            let kinds = [file.folder.is_some(), file.file.is_some(), file.run.is_some()];
+            if kinds.iter().filter(|given| **given).count() != 1 {
+                return Err((format!("files[{at}]"), "is one of `folder`, `file` and `run`".into()));
+            }
+            if let Some(size) = &file.size {
+                quantity::parse_bytes(size).map_err(|error| (format!("files[{at}].size"), error.to_string()))?;
+            }
+        }
+        let volume = |field: &str, source: &Map<String, Value>| {
+            one_source(source).map(|_| ()).map_err(|reason| (field.to_owned(), reason))
+        };
+        if let Some(source) = &self.volume {
+            volume("volume", source)?;
+        }
+        if let Some(source) = &self.other {
+            volume("other", source)?;
+        }
+        let Some(of) = &self.persistent_volume else { return Ok(()) };
+        volume("persistentVolume", &of.source)?;
+        if let Some(capacity) = &of.capacity {
+            quantity::parse_bytes(capacity).map_err(|error| ("persistentVolume.capacity".into(), error.to_string()))?;
+        }
+        mount_options::split(&of.mount_options)
+            .map_err(|(at, error)| (format!("persistentVolume.mountOptions[{at}]"), error.to_string()))?;
+        Ok(())
+    }
+
+    /// The volume; what a plugin without a case file gets is of its first source, without fields.
+    pub(crate) fn spec(&self, plugin: &PluginInfo) -> Result<VolumeSpec, String> {
+        let on_node = ["attacher", "device-mounter", "block-mapper"];
+        let default = || default_source(plugin);
+        if let Some(of) = &self.persistent_volume {
+            return of.spec(&of.source);
+        }
+        match &self.volume {
+            Some(source) => pod_spec(source),
+            None if plugin.exports.iter().any(|export| on_node.contains(&export.as_str())) => {
+                PersistentVolumeSection { capacity: Some(DEFAULT_CAPACITY.into()), ..Default::default() }
+                    .spec(&default())
+            }
+            None => pod_spec(&default()),
+        }
+    }
+
+    /// Another volume, of other storage; none when the case file names none.
+    pub(crate) fn other(&self) -> Result<Option<VolumeSpec>, String> {
+        let Some(source) = &self.other else { return Ok(None) };
+        match &self.persistent_volume {
+            Some(of) => of.spec(source).map(Some),
+            None => pod_spec(source).map(Some),
+        }
+    }
+
+    /// The pods that have the volume.
+    pub(crate) fn pod(&self, name: &str) -> Result<Pod, String> {
+        let of = &self.pod;
+        let text = |error: NameError| error.to_string();
+        Ok(Pod {
+            uid: PodUid::new(format!("uid-{name}")).map_err(text)?,
+            namespace: of.namespace.clone().unwrap_or_else(|| "default".into()),
+            name: name.to_owned(),
+            service_account: of.service_account.clone(),
+            labels: of.labels.clone(),
+            annotations: of.annotations.clone(),
+            fs_group: None,
+            fs_group_change_policy: FsGroupChangePolicy::Always,
+            fs_user: of.run_as_user,
+            supplemental_groups: Vec::new(),
+            memory_limit: None,
+            ephemeral_storage_limit: None,
+            used_volumes: vec![OuterName::new("volume").map_err(text)?],
+            containers: Vec::new(),
+            resources: ContainerResources::default(),
+            nested_mounts: BTreeMap::new(),
+        })
+    }
+
+    /// The scratch node.
+    pub(crate) fn node(&self) -> NodeFacts {
+        NodeFacts {
+            name: self.node.name.clone().unwrap_or_else(|| "conformance".into()),
+            allocatable_memory: DEFAULT_MEMORY,
+            labels: self.node.labels.clone(),
+            ..NodeFacts::default()
+        }
+    }
+
+    /// Every plugin's grants, with the case file's for this one.
+    pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, String> {
+        let Some(grants) = &self.grants else { return Ok(GrantPolicy::builtin()) };
+        let table = serde_json::json!({ plugin.name.as_str(): grants });
+        let policy: GrantPolicy = serde_json::from_value(table).map_err(|error| format!("grants: {error}"))?;
+        Ok(GrantPolicy::builtin().overridden_by(policy))
+    }
+}
+
+/// The source that a plugin says it serves, with what belongs to such a source in any case.
+fn default_source(plugin: &PluginInfo) -> Map<String, Value> {
+    let source = plugin.sources.first().map_or("", String::as_str);
+    let (field, fields) = match source.split_once(':') {
+        Some(("csi", driver)) => ("csi", serde_json::json!({ "driver": driver, "volumeHandle": "conformance" })),
+        Some((field, driver)) => (field, serde_json::json!({ "driver": driver })),
+        None => (source, serde_json::json!({})),
+    };
+    Map::from_iter([(field.to_owned(), fields)])
+}
+
+fn pod_spec(source: &Map<String, Value>) -> Result<VolumeSpec, String> {
+    let (source, fields) = one_source(source)?;
+    let read_only = fields.get("readOnly") == Some(&Value::Bool(true));
+    let name = SpecName::new("volume").map_err(|error| error.to_string())?;
+    Ok(VolumeSpec { name, source, fields, read_only, selinux_label: None, persistent_volume: None })
+}
+
+impl PersistentVolumeSection {
+    fn spec(&self, source: &Map<String, Value>) -> Result<VolumeSpec, String> {
+        let capacity = self.capacity.as_deref().map(quantity::parse_bytes).transpose();
+        let persistent_volume = PersistentVolume {
+            name: "conformance".into(),
+            claim: "default/conformance".into(),
+            capacity: capacity.map_err(|error| error.to_string())?,
+            access_modes: if self.access_modes.is_empty() {
+                vec!["ReadWriteOnce".into()]
+            } else {
+                self.access_modes.clone()
+            },
+            mount_options: mount_options::split(&self.mount_options).map_err(|(_, error)| error.to_string())?,
+            volume_mode: VolumeMode::Filesystem,
+            node_affinity: None,
+            gid: None,
+            annotations: self.annotations.clone(),
+        };
+        let name = SpecName::new("conformance").map_err(|error| error.to_string())?;
+        let spec = pod_spec(source)?;
+        Ok(VolumeSpec { name, persistent_volume: Some(persistent_volume), ..spec })
+    }
+}
+
+/// A source's field and what is in it.
+fn one_source(source: &Map<String, Value>) -> Result<(String, Map<String, Value>), String> {
+    let mut all = source.iter();
+    match (all.next(), all.next()) {
+        (Some((field, Value::Object(fields))), None) => Ok((field.clone(), fields.clone())),
+        (Some((field, Value::Null)), None) => Ok((field.clone(), Map::new())),
+        (Some((field, _)), None) => Err(format!("{field} is no map of fields")),
+        (None, _) => Err("names no source, such as `emptyDir: {}`".into()),
+        (Some((first, _)), Some((second, _))) => Err(format!("has more than one source: {first}, {second}")),
+    }
+}

@@ -1,0 +1,52 @@
+//! How a case, or a step of it, goes.
+
+use volhost_runtime::CallError;
+
+use crate::watch::HostCall;
+
+/// Why a case did not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It says nothing of this plugin, or of this volume.
+    NotApplicable(String),
+    /// The plugin, or the suite, failed.
+    Failed(Failure),
+}
+
+/// What was done, what was expected, what happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) did: String,
+    pub(crate) expected: String,
+    pub(crate) happened: String,
+}
+
+/// How a case, or a step of it, went.
+pub(crate) type Verdict<T = ()> = Result<T, Stop>;
+
+/// A failure.
+pub(crate) fn fail<T>(did: impl Into<String>, expected: impl Into<String>, happened: impl Into<String>) -> Verdict<T> {
+    Err(Stop::Failed(Failure { did: did.into(), expected: expected.into(), happened: happened.into() }))
+}
+
+/// The case says nothing of this volume.
+pub(crate) fn not_applicable<T>(why: impl Into<String>) -> Verdict<T> {
+    Err(Stop::NotApplicable(why.into()))
+}
+
+/// What a call of the plugin came to.
+#[derive(Debug)]
+pub(crate) struct Called<T = ()> {
+    pub(crate) result: Result<T, CallError>,
+    /// The host calls that it made.
+    pub(crate) calls: Vec<HostCall>,
+    /// What it logged and told.
+    pub(crate) lines: Vec<String>,
+}
+
+impl<T> Called<T> {
+    /// The result, which has to be ok.
+    pub(crate) fn expect(self, did: &str) -> Verdict<T> {
+        self.result.or_else(|error| fail(did, "ok", error.message()))
+    }
+}
