@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`engine`] | the loop around [`volhost_core`]: events in, operations out, views and waiters |
 //! | [`plugins`] | the plugin folder: load, replace, retire; which plugin serves which source |
+//! | [`hardening`] | what the daemon gives up before it begins |
 //! | [`manifest`] | the manifest folder as a source of pods and the objects they refer to |
 //! | [`populate`] | pods and objects to resolved volumes |
 //! | [`api`] | the gRPC API on the unix socket |
@@ -23,6 +24,7 @@ pub mod config;
 pub mod csi;
 pub mod drivers;
 pub mod engine;
+pub mod hardening;
 pub mod manifest;
 pub mod metrics;
 pub mod node;

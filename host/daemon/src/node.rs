@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 use volhost_core::{Attaching, Config, Core};
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
 use volhost_model::PluginName;
-use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError};
+use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
 
 use crate::csi::{self, CsiDrivers};
 use crate::drivers::DriverTable;
@@ -72,6 +72,10 @@ pub struct NodeOptions {
     pub identity: NodeIdentity,
     /// What plugins may do.
     pub grants: GrantPolicy,
+    /// The file that grants are read from again when it changes, if there is one.
+    pub grant_file: Option<PathBuf>,
+    /// Whose plugins are taken.
+    pub signatures: Signatures,
     /// A controller attaches volumes, not the host.
     pub controller_attaches: bool,
     /// The plugins whose volumes a controller attaches in any case.
@@ -199,6 +203,7 @@ impl Node {
         tokio::spawn(plugins::watch(
             options.plugins.clone(),
             registry.clone(),
+            options.grant_file.clone().map(plugins::GrantFile::new),
             plugin_changes,
             reload.first().cloned().unwrap_or_default(),
             stop.clone(),
@@ -296,7 +301,7 @@ impl Node {
         self.handle.clone()
     }
 
-    /// Reads the plugin folder and the manifest folder again, and looks for what gone pods have left.
+    /// Reads the grants, the plugin folder and the manifest folder again, and looks for what gone pods have left.
     pub fn reload(&self) {
         for reload in &self.reload {
             reload.notify_one();
@@ -370,7 +375,8 @@ fn begin(
             grants: options.grants.clone(),
         },
         kernel.clone(),
-    )?;
+    )?
+    .trusting(options.signatures.clone());
     let mut registry =
         PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()).knowing(objects, drivers);
     let flex =

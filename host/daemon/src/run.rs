@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_kernel::{LinuxKernel, Propagation};
-use volhost_runtime::Compiler;
+use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
 use crate::api;
 use crate::config::RunConfig;
@@ -38,6 +38,9 @@ pub enum RunError {
     /// The key for tokens cannot be used.
     #[error(transparent)]
     TokenKey(#[from] KeyError),
+    /// The keys whose plugins are taken cannot be used.
+    #[error(transparent)]
+    TrustedKeys(#[from] TrustedKeysError),
     /// Signals cannot be received.
     #[error("signals cannot be received: {0}")]
     Signals(#[source] std::io::Error),
@@ -60,6 +63,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         }),
         None => None,
     };
+    let signatures = Signatures::of_folder(config.trusted_keys.as_deref(), config.require_signature)?;
     // The first thing that is touched, so that two daemons on one socket are found out before anything is touched.
     let listener = api::bind(&config.socket)?;
     let metrics = match config.metrics_listen {
@@ -75,6 +79,8 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         manifest_grace: config.manifest_grace,
         identity: NodeIdentity::new(config.node_name, config.node_labels),
         grants: config.grants,
+        grant_file: config.file,
+        signatures,
         controller_attaches: config.controller_attaches,
         controller_attaches_for: config.controller_attaches_for,
         nodes_out_of_service: config.nodes_out_of_service,
@@ -115,7 +121,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
             _ = terminate.recv() => break None,
             _ = interrupt.recv() => break None,
             _ = hangup.recv() => {
-                info!("SIGHUP: the plugin and manifest folders are read again");
+                info!("SIGHUP: the grants and the plugin and manifest folders are read again");
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]);
                 node.reload();
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -201,7 +201,8 @@ pub struct PluginView {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// `Ready`, `Retired` (file gone, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Failed`.
+    /// `Ready`, `Held` (serves with the version loaded before; its file's new one waits for a grant), `Retired` (file gone or grant taken
+    /// back, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Failed`.
     pub state: String,
     /// The file it was loaded from.
     pub file: String,
@@ -219,6 +220,9 @@ pub struct PluginView {
     pub volumes: u32,
     /// Why it could not be loaded; empty when it was.
     pub error: String,
+    /// The interfaces whose grant it, or its file's new version, waits for.
+    #[serde(default)]
+    pub waits_for: Vec<String>,
 }
 
 /// The protocol that a driver outside speaks.

@@ -7,6 +7,7 @@ use volhost_model::{NameError, PluginName};
 
 use crate::abi::{PACKAGE, VERSION, Version};
 use crate::call_error::CallError;
+use crate::signatures::SignatureError;
 
 /// Why the runtime could not start.
 #[derive(Debug, Error)]
@@ -133,6 +134,9 @@ pub enum LoadProblem {
     /// A version of WebAssembly's binary format that this host cannot read.
     #[error("it is WebAssembly of a version that this host does not know")]
     UnknownBinary,
+    /// Nobody who is trusted has signed it, or it is not what they signed.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
     /// The compiler refused it.
     #[error("it is not a valid component: {reason}")]
     Invalid {
@@ -178,20 +182,8 @@ pub enum LoadProblem {
         hint: String,
     },
     /// It imports something that it is not granted.
-    #[error(
-        "it imports {interface}, which is not granted to {plugin}{pinned}. If it shall have it, grant it in the configuration file:\n\n\
-         [grants.\"{plugin}\"]\ninterfaces = [\"{interface}\"]{extra}\n"
-    )]
-    NotGranted {
-        /// The plugin's name.
-        plugin: PluginName,
-        /// The interface.
-        interface: String,
-        /// Further lines of the grant.
-        extra: &'static str,
-        /// A word on a grant for another content.
-        pinned: String,
-    },
+    #[error(transparent)]
+    NotGranted(Box<NotGranted>),
     /// An import or export is of another shape.
     #[error("it does not fit the contract {PACKAGE}@{VERSION}{sdk}: {reason}")]
     WrongShape {
@@ -209,6 +201,28 @@ pub enum LoadProblem {
     /// It serves nothing, or something that cannot be.
     #[error("it describes itself badly: {0}")]
     BadDescription(String),
+}
+
+/// What a plugin imports and is not granted.
+#[derive(Debug, Error)]
+#[error(
+    "it imports {}, which is not granted to {plugin}{pinned}. If it shall have it, grant it with `volhost plugin grant`, or in the \
+     configuration file:\n\n[grants.\"{plugin}\"]\n{lines}\n",
+    .missing.join(", ")
+)]
+pub struct NotGranted {
+    /// The plugin's name.
+    pub plugin: PluginName,
+    /// Its version, as it says.
+    pub version: String,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// The interfaces.
+    pub missing: Vec<String>,
+    /// The lines of a grant of them.
+    pub lines: String,
+    /// A word on a grant for another content.
+    pub pinned: String,
 }
 
 /// Why the compiler child failed.

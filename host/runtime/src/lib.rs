@@ -24,6 +24,7 @@
 //! | `wasi` | WASI, for plugins whose language needs it: served empty |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
+//! | `signatures` | whose plugins are taken |
 //! | `check`, `abi` | imports and exports against the contract |
 //! | `file`, `cache`, `digest` | plugin files, and their compiled form on disk |
 //! | `compile` | the compiler child, both sides of it |
@@ -65,6 +66,7 @@ mod private;
 mod progress;
 mod runtime;
 mod sandbox;
+mod signatures;
 mod text;
 mod ticker;
 mod token_expiry;
@@ -79,7 +81,7 @@ pub use context::{
 };
 pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
-pub use error::{CacheError, CompileError, LoadError, LoadProblem, RuntimeError};
+pub use error::{CacheError, CompileError, LoadError, LoadProblem, NotGranted, RuntimeError};
 pub use grants::{Grant, GrantPolicy};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
@@ -89,3 +91,4 @@ pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
+pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};

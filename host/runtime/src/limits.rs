@@ -78,10 +78,12 @@ pub(crate) struct MemoryMeter {
 }
 
 impl MemoryMeter {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// A meter of one call, with its plugin's own bound on memory if it has one.
+    pub(crate) fn new(limits: &Limits, memory: Option<usize>) -> Self {
+        let memory = memory.unwrap_or(limits.memory_bytes).min(MOST_MEMORY_BYTES);
         Self {
-            memory_left: limits.memory_bytes,
-            memory_limit: limits.memory_bytes,
+            memory_left: memory,
+            memory_limit: memory,
             table_elements: limits.table_elements,
             instances: limits.instances,
         }

@@ -159,6 +159,12 @@ impl Plugin {
         })
     }
 
+    /// How many of its operations may run at once, if the operator bounds them for this plugin.
+    #[must_use]
+    pub fn concurrency(&self) -> Option<usize> {
+        self.reach.concurrency
+    }
+
     /// Asks the plugin to check the volume and name it. Changes nothing.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Loading: from a file to a plugin that can be called.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use volhost_kernel::Kernel;
 use volhost_model::PluginName;
@@ -17,7 +17,7 @@ use crate::compile::Compiler;
 use crate::context::CallContext;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
-use crate::error::{CompileError, LoadError, LoadProblem, RuntimeError};
+use crate::error::{CompileError, LoadError, LoadProblem, NotGranted, RuntimeError};
 use crate::exports::Exports;
 use crate::file::PluginFile;
 use crate::grants::{GrantPolicy, Granted, Reach};
@@ -25,6 +25,7 @@ use crate::host::{Description, State};
 use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::Shared;
+use crate::signatures::Signatures;
 use crate::ticker::Ticker;
 use crate::wasi;
 
@@ -46,6 +47,8 @@ pub struct RuntimeConfig {
 pub struct Inspection {
     /// What is known of the plugin.
     pub info: PluginInfo,
+    /// Interfaces that its name is granted.
+    pub granted: Vec<String>,
     /// Interfaces it imports and is not granted. Empty: this host would load it.
     pub ungranted: Vec<String>,
 }
@@ -56,12 +59,13 @@ pub struct Runtime {
     linker: Linker<State>,
     cache: Cache,
     compiler: Compiler,
-    grants: GrantPolicy,
+    grants: RwLock<Arc<GrantPolicy>>,
+    signatures: Signatures,
 }
 
 impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("cache", &self.cache).field("grants", &self.grants).finish_non_exhaustive()
+        f.debug_struct("Runtime").field("cache", &self.cache).field("grants", &self.grants()).finish_non_exhaustive()
     }
 }
 
@@ -77,7 +81,25 @@ impl Runtime {
         let linker = linker(&engine).map_err(RuntimeError::Link)?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
-        Ok(Self { shared, linker, cache, compiler: config.compiler, grants: config.grants })
+        let grants = RwLock::new(Arc::new(config.grants));
+        Ok(Self { shared, linker, cache, compiler: config.compiler, grants, signatures: Signatures::default() })
+    }
+
+    /// The same, which takes plugins of these makers.
+    #[must_use]
+    pub fn trusting(mut self, signatures: Signatures) -> Self {
+        self.signatures = signatures;
+        self
+    }
+
+    /// What the operator grants now.
+    pub fn grants(&self) -> Arc<GrantPolicy> {
+        Arc::clone(&self.grants.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes what the operator grants from now on. Plugins that are loaded keep what they were loaded with: load them again.
+    pub fn set_grants(&self, grants: GrantPolicy) {
+        *self.grants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 
     /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache.
@@ -122,13 +144,17 @@ impl Runtime {
     pub fn inspect(&self, file: &Path) -> Result<Inspection, LoadError> {
         let examined = self.open(file).and_then(|(component, digest, note)| self.examine(&component, &digest, note));
         let (info, _) = examined.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })?;
-        let ungranted = ungranted(&info, self.grants.of(&info.name, &info.digest)).cloned().collect();
-        Ok(Inspection { info, ungranted })
+        let grants = self.grants();
+        let granted = grants.granted_to(&info.name).into_iter().map(str::to_owned).collect();
+        let ungranted = ungranted(&info, grants.of(&info.name, &info.digest)).cloned().collect();
+        Ok(Inspection { info, granted, ungranted })
     }
 
     /// A file's code, from the cache or the compiler.
     fn open(&self, path: &Path) -> Result<(Component, String, Note), LoadProblem> {
         let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
+        // Before anything of it is interpreted, by the compiler child too.
+        self.signatures.check(path, &file.wasm, || self.grants().pins(&file.digest))?;
         let (component, note) = match self.map_cached(&file.digest) {
             Some((component, note)) => (component, Note { file: path.to_owned(), ..note }),
             None => self.compile(path, &file)?,
@@ -173,26 +199,23 @@ impl Runtime {
     /// From a component to a plugin: every check but those on the file itself.
     fn admit(&self, component: &Component, digest: &str, note: Note) -> Result<Arc<Plugin>, LoadProblem> {
         let (info, exports) = self.examine(component, digest, note)?;
-        let granted = self.grants.of(&info.name, &info.digest);
-        if let Some(interface) = ungranted(&info, granted).next() {
-            return Err(LoadProblem::NotGranted {
+        let grants = self.grants();
+        let granted = grants.of(&info.name, &info.digest);
+        let missing: Vec<String> = ungranted(&info, granted).cloned().collect();
+        if !missing.is_empty() {
+            return Err(LoadProblem::NotGranted(Box::new(NotGranted {
                 plugin: info.name.clone(),
-                interface: interface.clone(),
-                extra: match interface.as_str() {
-                    "host-paths" => "\nhost-paths = [\"/folder/it/may/open\"]",
-                    "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
-                    "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
-                    "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
-                    "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",
-                    _ => "",
-                },
+                version: info.version.clone(),
+                digest: info.digest.clone(),
+                lines: lines_of_grant(&missing),
+                missing,
                 pinned: match granted {
                     Granted::ToAnotherContent => {
                         format!(" with the content {digest}: the grant's sha256 names another")
                     }
                     Granted::Nothing | Granted::To(_) => String::new(),
                 },
-            });
+            })));
         }
         let reach = match granted {
             Granted::To(grant) => grant.reach(),
@@ -233,6 +256,23 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     EveryCapability::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     Ok(linker)
+}
+
+/// What the operator would write to grant these interfaces.
+fn lines_of_grant(missing: &[String]) -> String {
+    let names: Vec<String> = missing.iter().map(|name| format!("{name:?}")).collect();
+    let further = missing.iter().filter_map(|name| {
+        Some(match name.as_str() {
+            "host-paths" => "\nhost-paths = [\"/folder/it/may/open\"]",
+            "loop-devices" => "\nloop-files = [\"/folder/for/its/images\"]",
+            "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
+            "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
+            "block-devices" => "\nblock-devices = [\"/dev/of-its-own\"]",
+            "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",
+            _ => return None,
+        })
+    });
+    format!("interfaces = [{}]{}", names.join(", "), further.collect::<String>())
 }
 
 /// The interfaces that a plugin imports and is not granted.

@@ -47,11 +47,17 @@ impl Shared {
         context: &CallContext,
         reach: &Arc<Reach>,
     ) -> Result<Sandbox<'_>, CallError> {
-        let state = State::new(Arc::clone(&self.kernel), &self.limits, context.clone(), Arc::clone(reach));
+        let mut context = context.clone();
+        // What is asked while others wait for the answer keeps its own, short time.
+        if let Some(time) = reach.call_time.filter(|_| !matches!(function, Function::Describe | Function::Identify)) {
+            context.deadline = time;
+        }
+        let deadline = context.deadline;
+        let state = State::new(Arc::clone(&self.kernel), &self.limits, context, Arc::clone(reach));
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);
-        store.set_epoch_deadline(ticks(context.deadline));
+        store.set_epoch_deadline(ticks(deadline));
         store.epoch_deadline_callback(|store| {
             let state = store.data();
             match state.context.deadline.checked_sub(state.plugin_time()) {

@@ -52,6 +52,7 @@ fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
         assert_eq!(status(&found, caps), "0000000000000000", "{caps}");
     }
     assert_eq!(status(&found, "NoNewPrivs"), "1");
+    assert_eq!(status(&found, "Seccomp"), "2", "no filter of system calls");
     let me = std::fs::read_to_string("/proc/self/status").unwrap();
     if status(&me, "Uid").starts_with("0\t") {
         assert_eq!(status(&found, "Uid"), "65534\t65534\t65534\t65534");

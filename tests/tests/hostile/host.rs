@@ -34,7 +34,8 @@ impl CallSink for Said {
 
 pub(crate) struct Host {
     _folder: TempDir,
-    pub(crate) kernel: Arc<TwinKernel>,
+    kernel: Arc<dyn Kernel>,
+    twin: Option<Arc<TwinKernel>>,
     pub(crate) runtime: Runtime,
     pub(crate) root: Directory,
     pub(crate) said: Arc<Said>,
@@ -45,11 +46,16 @@ impl Host {
         Self::granting("")
     }
 
-    /// With these grants beside the built-in ones.
+    /// On a machine in memory, with these grants beside the built-in ones.
     pub(crate) fn granting(grants: &str) -> Self {
+        let twin = Arc::new(TwinKernel::new());
+        let root = twin.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
+        Self { twin: Some(twin.clone()), ..Self::over(twin, root, grants) }
+    }
+
+    /// On this kernel, with the volumes in this folder.
+    pub(crate) fn over(kernel: Arc<dyn Kernel>, root: Directory, grants: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let kernel = Arc::new(TwinKernel::new());
-        let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         let args = vec!["internal".into(), "compile-plugin".into()];
         let config = RuntimeConfig {
             cache_dir: folder.path().join("cache"),
@@ -57,8 +63,13 @@ impl Host {
             compiler: Compiler { program: artifacts::volhost(), args },
             grants: GrantPolicy::builtin().overridden_by(toml::from_str(grants).unwrap()),
         };
-        let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
-        Self { _folder: folder, kernel, runtime, root, said: Arc::default() }
+        let runtime = Runtime::new(config, Arc::clone(&kernel)).unwrap();
+        Self { _folder: folder, kernel, twin: None, runtime, root, said: Arc::default() }
+    }
+
+    /// The machine in memory.
+    pub(crate) fn twin(&self) -> &TwinKernel {
+        self.twin.as_ref().unwrap()
     }
 
     pub(crate) fn fixture(&self, name: &str) -> Arc<Plugin> {

@@ -1,5 +1,14 @@
-//! What plugins of ill will try, and what becomes of it. Real components, run by the real runtime on a machine in memory, where everything
-//! that changed can be seen.
+//! What plugins of ill will try, and what becomes of it. Real components, run by the real runtime, on a machine in memory and, where the kernel
+//! is what has to refuse, on the real one: everything that changed can be seen, and nothing may have.
+//!
+//! | module | tries |
+//! |---|---|
+//! | [`misbehaviour`] | to use up, to crash, to lie: in every call |
+//! | [`trespass`] | to get at what is not the plugin's own, by every primitive |
+//! | [`wasi`] | to find the host through WASI |
+//! | [`bounds`] | to go beyond what its grant bounds |
+//!
+//! What cannot be written in Rust (forged handles, start functions, allocators that lie) is in `host/runtime/tests/hostile_components.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,5 +18,8 @@
     reason = "tests may panic"
 )]
 
+mod bounds;
 mod host;
+mod misbehaviour;
+mod trespass;
 mod wasi;

@@ -34,7 +34,7 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
             ],
         ),
         Kind::Plugins => (
-            &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES"],
+            &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES", "WAITS FOR"],
             &["DIGEST", "FILE", "ABI", "EXPORTS", "IMPORTS", "ERROR"],
         ),
         Kind::Drivers => {
@@ -139,6 +139,7 @@ fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
         if gone { gone_cell() } else { Cell::coloured(&plugin.state, colour) },
         Cell::new(plugin.sources.join(",")),
         Cell::new(plugin.volumes.to_string()),
+        Cell::new(plugin.waits_for.join(",")),
         Cell::new(plugin.digest.chars().take(SHORT_DIGEST).collect::<String>()),
         Cell::new(&plugin.file),
         Cell::new(&plugin.abi),

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::path::PathBuf;
 
 use volhost::config::{self, Environment};
+use volhost::hardening::{Programs, harden};
 use volhost::telemetry::Telemetry;
 
 use super::arguments::RunArguments;
@@ -21,6 +22,8 @@ pub(super) fn run(
     let RunArguments { config: file, mut settings } = *arguments;
     settings.socket = socket;
     let config = config::load(settings, file, environment)?;
+    let programs = if config.flex_driver_dir.is_some() { Programs::Drivers } else { Programs::Own };
+    harden(programs).map_err(|error| CliError::Daemon(error.to_string()))?;
     let telemetry =
         Telemetry::begin(config.log_format, &config.log_level, config.otlp_endpoint.as_ref(), &config.node_name)
             .map_err(|error| CliError::Daemon(chain(&error)))?;

@@ -114,7 +114,11 @@ pub struct RunConfig {
     pub ready_file: Option<PathBuf>,
     /// What plugins are allowed: what the plugins that come with volhost need, overridden by the file's `[grants]`.
     pub grants: GrantPolicy,
-    /// The file that was read; a reload reads it again.
+    /// The folder of the keys whose plugins are taken, if there is one; absolute.
+    pub trusted_keys: Option<PathBuf>,
+    /// Only plugins that a trusted key has signed, or whose content a grant names, are loaded.
+    pub require_signature: bool,
+    /// The file that was read; its grants are read again when it changes.
     pub file: Option<PathBuf>,
 }
 
@@ -166,8 +170,26 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
-        file,
+        trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
+        require_signature: given.require_signature.unwrap_or_default(),
+        file: file.map(|file| absolute("config", &file)).transpose()?,
     })
+}
+
+/// The grants of a configuration file: what the plugins that come with volhost need, overridden by the file's.
+///
+/// # Errors
+/// [`ConfigError`] when the file cannot be read, or anything in it is wrong.
+pub fn grants(file: &Path) -> Result<GrantPolicy, ConfigError> {
+    Ok(GrantPolicy::builtin().overridden_by(file::settings(file)?.grants.unwrap_or_default()))
+}
+
+/// Whether this text can be the configuration file `file`.
+///
+/// # Errors
+/// [`ConfigError`], with line and key.
+pub fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
+    file::parse(file, text).map(drop)
 }
 
 /// Both or none: a token without an issuer is of no use.

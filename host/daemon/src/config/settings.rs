@@ -99,6 +99,12 @@ pub struct Settings {
     /// here; in the file only.
     #[arg(skip)]
     pub nodes_out_of_service: Option<BTreeSet<String>>,
+    /// Folder of public keys (*.pub, as minisign writes them): a plugin with a signature beside it must be signed by one [default: none, signatures are not looked at]
+    #[arg(long, value_name = "DIR")]
+    pub trusted_keys: Option<PathBuf>,
+    /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a grant names (sha256); goes with --trusted-keys
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub require_signature: Option<bool>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -138,6 +144,8 @@ impl Settings {
             flex_driver_dir: self.flex_driver_dir.or(below.flex_driver_dir),
             flex_drivers: self.flex_drivers.or(below.flex_drivers),
             nodes_out_of_service: self.nodes_out_of_service.or(below.nodes_out_of_service),
+            trusted_keys: self.trusted_keys.or(below.trusted_keys),
+            require_signature: self.require_signature.or(below.require_signature),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }

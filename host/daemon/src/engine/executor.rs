@@ -147,6 +147,12 @@ impl Executor {
         self
     }
 
+    /// How many operations of the plugin may run at once.
+    fn width_for(&self, plugin: &PluginName) -> usize {
+        let granted = self.workshop.plugins.ready(plugin).and_then(|plugin| plugin.concurrency());
+        granted.unwrap_or(self.lane_width).min(self.lane_width)
+    }
+
     /// Begins the operation. Its report comes later, exactly once.
     pub fn start(&mut self, operation: Operation) {
         let progress = Arc::new(Progress::default());
@@ -171,7 +177,7 @@ impl Executor {
             attached_as: None,
             host_calls: None,
         };
-        let (id, width) = (operation.id, self.lane_width);
+        let (id, width) = (operation.id, self.width_for(&operation.plugin));
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));
         let promise = Promise { id, outcomes: self.outcomes.clone(), report: None };
         let work = move || {
@@ -196,7 +202,7 @@ impl Executor {
         if !self.verifying.insert(plugin.clone()) {
             return;
         }
-        let (workshop, outcomes, width) = (self.workshop.clone(), self.outcomes.clone(), self.lane_width);
+        let (workshop, outcomes, width) = (self.workshop.clone(), self.outcomes.clone(), self.width_for(&plugin));
         let lane = self.lanes.entry(plugin.clone()).or_insert_with(|| Lane::new(width));
         let asked = plugin.clone();
         let work = move || {

@@ -12,10 +12,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::grant_file::GrantFile;
 use super::registry::{PluginChanges, PluginRegistry};
 
 /// What tells a file from an older one of the same name.
-type Stamp = (u64, u64, Option<SystemTime>);
+type Stamp = (FileStamp, Option<FileStamp>);
+type FileStamp = (u64, u64, Option<SystemTime>);
 
 /// Looks at the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
 /// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing. `reload` asks for another look,
@@ -23,6 +25,7 @@ type Stamp = (u64, u64, Option<SystemTime>);
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
+    grants: Option<GrantFile>,
     changes: mpsc::Sender<PluginChanges>,
     reload: Arc<Notify>,
     shutdown: CancellationToken,
@@ -30,6 +33,8 @@ pub async fn watch(
     let (poke, mut poked) = mpsc::channel::<()>(1);
     // A full channel means that a look is due already.
     let within = folder.clone();
+    let (granted, mut regranted) = mpsc::channel::<()>(1);
+    let mut grants = grants.map(|file| file.watched(granted));
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.map_or(true, |event| concerns(&within, &event)) {
             let _ = poke.try_send(());
@@ -46,6 +51,7 @@ pub async fn watch(
     let mut watched = false;
     let mut first = true;
     let mut released = Vec::new();
+    let mut again = Vec::new();
     loop {
         if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
             // The parent too: a folder that is removed and made again is seen there.
@@ -59,7 +65,8 @@ pub async fn watch(
         }
         let look = {
             let (folder, registry, seen) = (folder.clone(), registry.clone(), std::mem::take(&mut seen));
-            tokio::task::spawn_blocking(move || look(&folder, &registry, seen)).await
+            let again = std::mem::take(&mut again);
+            tokio::task::spawn_blocking(move || look(&folder, &registry, seen, again)).await
         };
         let mut found = match look {
             Ok((now_seen, found)) => {
@@ -80,10 +87,24 @@ pub async fn watch(
         tokio::select! {
             () = shutdown.cancelled() => return,
             Some(()) = poked.recv() => watched &= folder.is_dir(),
+            Some(()) = regranted.recv() => again = reread(grants.as_mut(), &registry),
             () = reload.notified() => {
                 watched = false;
+                again = reread(grants.as_mut(), &registry);
                 released = registry.release_all();
             }
+        }
+    }
+}
+
+/// Reads the operator's grants again. Returns the files that are to be loaded again; a file of grants that cannot be used changes nothing.
+fn reread(grants: Option<&mut GrantFile>, registry: &PluginRegistry) -> Vec<PathBuf> {
+    let Some(grants) = grants else { return Vec::new() };
+    match grants.read() {
+        Ok(policy) => registry.regrant(policy),
+        Err(error) => {
+            warn!(%error, "the grants cannot be read again; those that were read before hold");
+            Vec::new()
         }
     }
 }
@@ -99,6 +120,7 @@ fn look(
     folder: &Path,
     registry: &PluginRegistry,
     seen: BTreeMap<PathBuf, Stamp>,
+    regranted: Vec<PathBuf>,
 ) -> (BTreeMap<PathBuf, Stamp>, PluginChanges) {
     let mut found = PluginChanges::default();
     let files = match list(folder) {
@@ -117,6 +139,11 @@ fn look(
     }
     let mut again: Vec<PathBuf> =
         files.iter().filter(|(file, stamp)| seen.get(*file) != Some(stamp)).map(|(file, _)| file.clone()).collect();
+    for file in regranted {
+        if files.contains_key(&file) && !again.contains(&file) {
+            again.push(file);
+        }
+    }
     if again.is_empty() && found.retired.is_empty() {
         return (files, found);
     }
@@ -134,6 +161,7 @@ fn look(
             }
             Err(error) => {
                 warn!(file = %file.display(), %error, "plugin not loaded");
+                found.retired.extend(registry.retire_ungranted(&file, &error));
                 found.failed.push((file, error.to_string()));
             }
         }
@@ -151,8 +179,17 @@ fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, Stamp>> {
         }
         // A file that vanished since it was listed is gone.
         if let Ok(metadata) = std::fs::metadata(&path) {
-            files.insert(path, (metadata.ino(), metadata.len(), metadata.modified().ok()));
+            files.insert(path.clone(), (stamp(&metadata), signature_of(&path)));
         }
     }
     Ok(files)
+}
+
+fn stamp(metadata: &std::fs::Metadata) -> FileStamp {
+    (metadata.ino(), metadata.len(), metadata.modified().ok())
+}
+
+/// What tells the signature beside a plugin's file from an older one; none when there is none.
+fn signature_of(plugin: &Path) -> Option<FileStamp> {
+    std::fs::metadata(volhost_runtime::signature_file(plugin)).ok().map(|metadata| stamp(&metadata))
 }

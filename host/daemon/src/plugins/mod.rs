@@ -13,13 +13,18 @@
 //! A plugin that misbehaves with one volume after another is *Quarantined*: it sets nothing up until its file is replaced, or an operator
 //! sends SIGHUP. It still takes volumes away.
 //!
+//! A new version that asks for more than is granted is *Held*: the version before goes on until the operator grants it. Grants are read again
+//! when their file changes. A plugin whose grant no longer covers what it imports is retired.
+//!
 //! A file that cannot be loaded never takes away the version that was loaded before.
 
 mod catalog;
 mod folder;
+mod grant_file;
 mod identified;
 mod quarantine;
 mod registry;
 
 pub use folder::watch;
+pub use grant_file::GrantFile;
 pub use registry::{PluginChanges, PluginRegistry, RegistryError};

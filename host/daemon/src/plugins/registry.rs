@@ -9,8 +9,8 @@ use thiserror::Error;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
 use volhost_runtime::{
-    CallContext, CallError, DriverPrograms, Drivers, LoadError, NoDrivers, NoObjects, NoPrograms, Objects, Plugin,
-    Runtime,
+    CallContext, CallError, DriverPrograms, Drivers, GrantPolicy, LoadError, LoadProblem, NoDrivers, NoObjects,
+    NoPrograms, NotGranted, Objects, Plugin, Runtime,
 };
 
 use super::identified::IdentifiedVolumes;
@@ -22,6 +22,23 @@ pub enum RegistryError {
     /// The runtime refused it.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The file's new version asks for more than is granted; the one loaded before goes on.
+    #[error(
+        "plugin {name}: version {version} is held: it asks for {}, which is not granted; version {running} keeps running. If the new one shall \
+         have it: volhost plugin grant {name}{}",
+        .missing.join(", "),
+        .missing.iter().map(|interface| format!(" --interface {interface}")).collect::<String>()
+    )]
+    Held {
+        /// The plugin.
+        name: PluginName,
+        /// The version that is held.
+        version: String,
+        /// The version that runs.
+        running: String,
+        /// The interfaces that it asks for and is not granted.
+        missing: Vec<String>,
+    },
     /// Another file's plugin has the name.
     #[error("plugin {name} is loaded from {} already; remove one of the two files", loaded.display())]
     NameTaken {
@@ -42,12 +59,26 @@ pub enum RegistryError {
     },
 }
 
+impl RegistryError {
+    /// The interfaces whose grant would let the plugin in.
+    fn waits_for(&self) -> Option<&[String]> {
+        match self {
+            Self::Held { missing, .. } => Some(missing),
+            Self::Load(error) => match error.problem.as_ref() {
+                LoadProblem::NotGranted(refused) => Some(&refused.missing),
+                _ => None,
+            },
+            Self::NameTaken { .. } | Self::SourceTaken { .. } => None,
+        }
+    }
+}
+
 /// What a look at the folder has changed.
 #[derive(Debug, Default)]
 pub struct PluginChanges {
     /// Plugins that can serve now: loaded or replaced.
     pub ready: Vec<PluginName>,
-    /// Plugins whose file is gone.
+    /// Plugins whose file is gone, or whose grant was taken back.
     pub retired: Vec<PluginName>,
     /// Files that could not be loaded, and why.
     pub failed: Vec<(PathBuf, String)>,
@@ -77,6 +108,8 @@ struct State {
     /// Source to plugin, for those that are ready.
     sources: BTreeMap<String, PluginName>,
     failed: BTreeMap<PathBuf, String>,
+    /// The interfaces that a file's plugin waits for.
+    waiting: BTreeMap<PathBuf, Vec<String>>,
     quarantine: Quarantine,
 }
 
@@ -141,14 +174,61 @@ impl PluginRegistry {
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
     pub fn load(&self, file: &Path) -> Result<PluginName, RegistryError> {
-        let outcome =
-            self.runtime.load(file).map_err(RegistryError::from).and_then(|plugin| self.put_into_service(file, plugin));
+        let loaded = self.runtime.load(file).map_err(|error| self.held(file, error));
+        let outcome = loaded.and_then(|plugin| self.put_into_service(file, plugin));
         let mut state = self.write();
+        state.waiting.remove(file);
         match &outcome {
             Ok(_) => state.failed.remove(file),
             Err(error) => state.failed.insert(file.to_owned(), error.to_string()),
         };
+        if let Err(error) = &outcome
+            && let Some(missing) = error.waits_for()
+        {
+            state.waiting.insert(file.to_owned(), missing.to_vec());
+        }
         outcome
+    }
+
+    /// A file whose plugin is refused for want of a grant, while an older version of it runs, is held.
+    fn held(&self, file: &Path, error: LoadError) -> RegistryError {
+        let LoadProblem::NotGranted(refused) = error.problem.as_ref() else {
+            return error.into();
+        };
+        let NotGranted { plugin, version, digest, missing, .. } = refused.as_ref();
+        let state = self.read();
+        let running = state.ready.get(plugin).map(|running| running.info());
+        match running.filter(|running| running.file == file && running.digest != *digest) {
+            Some(running) => RegistryError::Held {
+                name: plugin.clone(),
+                version: version.clone(),
+                running: running.version.clone(),
+                missing: missing.clone(),
+            },
+            None => error.into(),
+        }
+    }
+
+    /// Takes what the operator grants from now on. Returns the files whose plugins are to be loaded again: their grants have changed.
+    pub fn regrant(&self, grants: GrantPolicy) -> Vec<PathBuf> {
+        let changed = grants.changed_since(&self.runtime.grants());
+        self.runtime.set_grants(grants);
+        let state = self.read();
+        let loaded = state.ready.iter().filter(|(name, _)| changed.contains(name)).map(|(_, p)| p.info().file.clone());
+        if changed.is_empty() { Vec::new() } else { loaded.chain(state.failed.keys().cloned()).collect() }
+    }
+
+    /// Retires the plugin of a file that is what it was, but may not run any more by what is granted now.
+    pub fn retire_ungranted(&self, file: &Path, error: &RegistryError) -> Option<PluginName> {
+        let RegistryError::Load(error) = error else { return None };
+        let LoadProblem::NotGranted(refused) = error.problem.as_ref() else { return None };
+        let NotGranted { plugin, digest, .. } = refused.as_ref();
+        let mut state = self.write();
+        let running = state.ready.get(plugin).is_some_and(|p| p.info().file == file && p.info().digest == *digest);
+        running.then(|| {
+            state.retire(plugin);
+            plugin.clone()
+        })
     }
 
     fn put_into_service(&self, file: &Path, plugin: Arc<Plugin>) -> Result<PluginName, RegistryError> {
@@ -190,6 +270,7 @@ impl PluginRegistry {
     pub fn remove(&self, file: &Path) -> Option<PluginName> {
         let mut state = self.write();
         state.failed.remove(file);
+        state.waiting.remove(file);
         let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
         state.retire(&name);
         Some(name)
@@ -290,16 +371,19 @@ impl PluginRegistry {
                 imports: info.imports.clone(),
                 volumes: volumes(&info.name),
                 error: state.failed.get(&info.file).cloned().unwrap_or_default(),
+                waits_for: state.waiting.get(&info.file).cloned().unwrap_or_default(),
             }
         };
         let ready = |plugin: &Arc<Plugin>| match state.quarantine.reason(&plugin.info().name) {
             Some(fault) => PluginView { error: fault.to_owned(), ..loaded(plugin, "Quarantined") },
+            None if state.waiting.contains_key(&plugin.info().file) => loaded(plugin, "Held"),
             None => loaded(plugin, "Ready"),
         };
         let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
         views.extend(state.retired.values().map(|plugin| loaded(plugin, "Retired")));
         for (file, error) in &state.failed {
-            if state.ready.values().any(|plugin| plugin.info().file == *file) {
+            let known = |plugins: &BTreeMap<PluginName, Arc<Plugin>>| plugins.values().any(|p| p.info().file == *file);
+            if known(&state.ready) || (state.waiting.contains_key(file) && known(&state.retired)) {
                 continue;
             }
             views.push(PluginView {
@@ -314,6 +398,7 @@ impl PluginRegistry {
                 imports: Vec::new(),
                 volumes: 0,
                 error: error.clone(),
+                waits_for: state.waiting.get(file).cloned().unwrap_or_default(),
             });
         }
         views

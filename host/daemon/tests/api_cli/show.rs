@@ -53,7 +53,8 @@ async fn volumes_plugins_and_operations_have_their_columns() {
     let plugins = daemon.run(&["get", "plugins"]).await.out;
     assert_eq!(
         plugins,
-        "NAME                      VERSION   STATE   SOURCES    VOLUMES\nkubernetes.io/empty-dir   0.1.0     Ready   emptyDir   2\n"
+        "NAME                      VERSION   STATE   SOURCES    VOLUMES   WAITS FOR\n\
+         kubernetes.io/empty-dir   0.1.0     Ready   emptyDir   2         -\n"
     );
     let operations = daemon.run(&["get", "operations"]).await.out;
     let row = operations.lines().nth(1).unwrap();

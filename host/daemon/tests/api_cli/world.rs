@@ -224,6 +224,7 @@ pub(crate) fn plugin() -> PluginView {
         imports: vec!["mounts".into(), "tmpfs".into()],
         volumes: 2,
         error: String::new(),
+        waits_for: vec![],
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use super::confine::confine;
+use super::syscalls::allow_only_compiling;
 use crate::engine;
 use crate::limits::Limits;
 
@@ -18,6 +19,10 @@ pub(super) const REFUSED: u8 = 3;
 pub fn compile_stdin_to_stdout(limits: &Limits) -> ExitCode {
     if let Err(error) = confine() {
         complain(&error);
+        return ExitCode::FAILURE;
+    }
+    if let Err(why) = allow_only_compiling() {
+        complain(&format!("the compiler cannot forbid itself system calls: {why}"));
         return ExitCode::FAILURE;
     }
     match compile(limits) {

@@ -10,6 +10,7 @@
 mod child;
 mod confine;
 mod parent;
+mod syscalls;
 
 pub use child::compile_stdin_to_stdout;
 pub use parent::Compiler;

@@ -31,6 +31,7 @@ impl Host for State {
         fs_type: String,
         options: Vec<String>,
     ) -> Result<(), HostError> {
+        self.may_mount(Some(&fs_type), [])?;
         self.change("filesystems.format", |state| {
             Ok(state.kernel.format(&*state.device(&device)?, &fs_type, &options)?)
         })
@@ -43,7 +44,7 @@ impl Host for State {
         options: Vec<WitOption>,
         read_only: bool,
     ) -> Result<Resource<DetachedMount>, HostError> {
-        let options = self.labelled(options)?;
+        let options = self.labelled(&fs_type, options)?;
         if !read_only {
             self.change("filesystems.mount: checking", |state| -> Result<(), HostError> {
                 state.kernel.check(&*state.device(&device)?, &fs_type)?;

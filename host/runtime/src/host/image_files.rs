@@ -25,7 +25,7 @@ impl Host for State {
         options: Vec<WitOption>,
     ) -> Result<Resource<DetachedMount>, HostError> {
         self.step(format!("image-files.mount {}", tame(&path, SHOWN_BYTES)), |state| {
-            let options = state.labelled(options)?;
+            let options = state.labelled(&fs_type, options)?;
             let file = state.kernel.open_host_path(Path::new(&path), &state.reach.image_files)?;
             let mount = state.kernel.mount_image(&file, &fs_type, &options)?;
             Ok(state.push(DetachedMount(mount))?)

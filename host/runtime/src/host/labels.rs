@@ -12,8 +12,9 @@ impl State {
     /// A plugin's options of a file system, with the label of the volume that the call is about.
     ///
     /// # Errors
-    /// `invalid-argument` for an option that names a label itself.
-    pub(super) fn labelled(&self, options: Vec<WitOption>) -> Result<Vec<FsOption>, HostError> {
+    /// `invalid-argument` for an option that names a label itself; `permission-denied` for what is not granted.
+    pub(super) fn labelled(&self, fs_type: &str, options: Vec<WitOption>) -> Result<Vec<FsOption>, HostError> {
+        self.may_mount(Some(fs_type), options.iter().map(|option| option.key.as_str()))?;
         if let Some(option) = options.iter().find(|option| is_label(&option.key)) {
             let text =
                 format!("option {:?}: a label is for the host to set, from the pods that use the volume", option.key);
@@ -22,5 +23,18 @@ impl State {
         let own = options.into_iter().map(|option| FsOption { key: option.key, value: option.value });
         let label = self.selinux_label.iter().map(|label| FsOption::new(LABEL_OPTION, label));
         Ok(own.chain(label).collect())
+    }
+
+    /// Holds what is to be mounted against the grant.
+    ///
+    /// # Errors
+    /// `permission-denied`, with the word that is not granted.
+    pub(super) fn may_mount<'a>(
+        &self,
+        fs_type: Option<&str>,
+        options: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), HostError> {
+        let refused = |text| HostError::Plugin(types::Error::PermissionDenied(text));
+        self.reach.may_mount(fs_type, options).map_err(refused)
     }
 }

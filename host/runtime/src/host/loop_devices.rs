@@ -49,7 +49,14 @@ impl Host for State {
     fn create(&mut self, path: String, read_only: bool) -> Result<Resource<BlockDevice>, HostError> {
         self.change(at("loop-devices.create", &path), |state| {
             let file = state.image(&path)?;
-            let device = state.kernel.attach_loop(&file, read_only)?;
+            state.reach.take_loop(&path).map_err(|text| HostError::Plugin(types::Error::Retryable(text)))?;
+            let device = match state.kernel.attach_loop(&file, read_only) {
+                Ok(device) => device,
+                Err(error) => {
+                    state.reach.give_loop_back(&path);
+                    return Err(error.into());
+                }
+            };
             if read_only && !state.kernel.device_read_only(&device)? {
                 let text = format!(
                     "{}: {} over it is writable, and a read-only device is asked for; whoever made it has to remove it first",
@@ -65,8 +72,13 @@ impl Host for State {
     fn find(&mut self, path: String) -> Result<Option<Resource<BlockDevice>>, HostError> {
         self.step(at("loop-devices.find", &path), |state| {
             let file = state.image(&path)?;
-            let device = state.kernel.find_loop(&file)?;
-            device.map(|device| state.push_device(device)).transpose()
+            let Some(device) = state.kernel.find_loop(&file)? else {
+                state.reach.give_loop_back(&path);
+                return Ok(None);
+            };
+            // One that an earlier volhost made counts once it is found; it is there whether or not it fits.
+            let _ = state.reach.take_loop(&path);
+            Ok(Some(state.push_device(device)?))
         })
     }
 
@@ -74,10 +86,15 @@ impl Host for State {
         self.change(at("loop-devices.remove", &path), |state| {
             let file = match state.kernel.open_host_path(Path::new(&path), &state.reach.loop_files) {
                 // Nothing is over a file that is gone, as far as anyone can name it.
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    state.reach.give_loop_back(&path);
+                    return Ok(());
+                }
                 file => file?,
             };
-            Ok(state.kernel.detach_loop(&file)?)
+            state.kernel.detach_loop(&file)?;
+            state.reach.give_loop_back(&path);
+            Ok(())
         })
     }
 }

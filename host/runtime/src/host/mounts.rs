@@ -55,6 +55,7 @@ impl HostDetachedMount for State {
         options: Vec<String>,
         recursive: bool,
     ) -> Result<(), HostError> {
+        self.may_mount(None, options.iter().map(String::as_str))?;
         self.step("detached-mount.set-options", |state| {
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
             Ok(state.kernel.set_options(&state.table.get(&mount)?.0, &options, recursive)?)

@@ -15,6 +15,7 @@ impl Host for State {
         top: Option<Resource<MountSource>>,
         options: Vec<WitOption>,
     ) -> Result<Resource<DetachedMount>, HostError> {
+        self.may_mount(Some("overlay"), options.iter().map(|option| option.key.as_str()))?;
         self.change("overlays.mount", |state| {
             let options: Vec<FsOption> =
                 options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();

@@ -8,6 +8,7 @@ use crate::bindings::volhost::plugin::tmpfs::{FsOption as WitOption, Host};
 
 impl Host for State {
     fn create(&mut self, options: Vec<WitOption>) -> Result<Resource<DetachedMount>, HostError> {
+        self.may_mount(Some("tmpfs"), options.iter().map(|option| option.key.as_str()))?;
         self.step("tmpfs.create", |state| {
             let options: Vec<FsOption> =
                 options.into_iter().map(|option| FsOption { key: option.key, value: option.value }).collect();

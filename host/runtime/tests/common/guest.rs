@@ -26,8 +26,15 @@ pub struct Guest {
     /// The contract's version it claims.
     pub version: &'static str,
     pub memory_pages: u32,
+    /// The inside of `cabi_realloc`, which hands out memory.
+    pub realloc: &'static str,
 }
 
+/// An allocator that never frees.
+pub const REALLOC: &str = "(local $at i32)
+    (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+    (global.set $heap (i32.add (local.get $at) (local.get $size)))
+    (local.get $at)";
 pub const OK: &str = "(call $ok)";
 
 /// Host functions by the name that bodies call them by.
@@ -74,6 +81,7 @@ impl Default for Guest {
             tear_down: UNMOUNT.into(),
             version: "0.1.0",
             memory_pages: 1,
+            realloc: REALLOC,
         }
     }
 }
@@ -137,10 +145,7 @@ impl Guest {
                 (i32.store (i32.const 524) (local.get $length))
                 (i32.const 512))
             (func (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
-                (local $at i32)
-                (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
-                (global.set $heap (i32.add (local.get $at) (local.get $size)))
-                (local.get $at))
+                {realloc})
             {functions}
             (func (export "volhost:plugin/plugin@V#describe") (param $form i32)
                 (call $name (local.get $form) {name})
@@ -167,6 +172,7 @@ impl Guest {
                 (local.get $result)))"#,
             imports = self.imports.join("\n"),
             pages = self.memory_pages,
+            realloc = self.realloc,
             data = texts.data,
         );
         let text = text.replace("@V", &format!("@{}", self.version));

@@ -202,6 +202,7 @@ impl TryFrom<pb::Plugin> for PluginView {
             imports: plugin.imports,
             volumes: plugin.volumes,
             error: plugin.error,
+            waits_for: plugin.waits_for,
         })
     }
 }

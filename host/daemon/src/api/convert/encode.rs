@@ -176,6 +176,7 @@ impl From<PluginView> for pb::Plugin {
             imports: plugin.imports,
             volumes: plugin.volumes,
             error: plugin.error,
+            waits_for: plugin.waits_for,
         }
     }
 }

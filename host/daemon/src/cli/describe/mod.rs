@@ -117,6 +117,9 @@ async fn describe_plugin(
     if !plugin.error.is_empty() {
         text.field("Error", &plugin.error);
     }
+    if !plugin.waits_for.is_empty() {
+        text.field("Waits for", &format!("the grant of {}", plugin.waits_for.join(", ")));
+    }
     text.field("Contract", &plugin.abi);
     text.field("File", &plugin.file);
     text.field("Digest", &format!("sha256:{}", plugin.digest));

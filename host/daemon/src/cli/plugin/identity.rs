@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use volhost_kernel::TwinKernel;
-use volhost_runtime::{Compiler, GrantPolicy, Limits, LoadError, LoadProblem, Runtime, RuntimeConfig};
+use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig};
 
 use super::super::error::chain;
 
@@ -16,19 +16,23 @@ pub(super) struct Identity {
     pub(super) version: Option<String>,
     pub(super) sources: Vec<String>,
     pub(super) sdk: Option<String>,
+    /// The interfaces that its name is granted.
+    pub(super) granted: Vec<String>,
+    /// The interfaces that it imports and is not granted.
+    pub(super) missing: Vec<String>,
     /// Why volhost would not load it, or would not without a grant.
     pub(super) problem: Option<String>,
 }
 
 /// Asks. Whatever goes wrong is part of the answer: the rest of the inspection stands without it.
-pub(super) fn ask(file: &Path) -> Identity {
-    match load(file) {
+pub(super) fn ask(file: &Path, grants: GrantPolicy) -> Identity {
+    match load(file, grants) {
         Ok(identity) => identity,
         Err(problem) => Identity { problem: Some(problem), ..Identity::default() },
     }
 }
 
-fn load(file: &Path) -> Result<Identity, String> {
+fn load(file: &Path, grants: GrantPolicy) -> Result<Identity, String> {
     // Removed with everything in it when this returns.
     let cache = tempfile::tempdir()
         .map_err(|error| format!("it cannot be asked for its name: no temporary folder: {error}"))?;
@@ -37,27 +41,20 @@ fn load(file: &Path) -> Result<Identity, String> {
         cache_dir: cache.path().to_path_buf(),
         limits: Limits::default(),
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
-        grants: GrantPolicy::builtin(),
+        grants,
     };
     let runtime = Runtime::new(config, Arc::new(TwinKernel::new())).map_err(|error| chain(&error))?;
-    match runtime.load(file) {
-        Ok(plugin) => {
-            let info = plugin.info();
-            Ok(Identity {
-                name: Some(info.name.to_string()),
-                version: Some(info.version.clone()),
-                sources: info.sources.clone(),
-                sdk: info.sdk.clone(),
-                problem: None,
-            })
-        }
-        Err(LoadError { problem, .. }) => Ok(Identity {
-            name: match problem.as_ref() {
-                LoadProblem::NotGranted { plugin, .. } => Some(plugin.to_string()),
-                _ => None,
-            },
-            problem: Some(chain(&problem)),
-            ..Identity::default()
+    match runtime.inspect(file) {
+        Ok(Inspection { info, granted, ungranted }) => Ok(Identity {
+            name: Some(info.name.to_string()),
+            version: Some(info.version),
+            sources: info.sources,
+            sdk: info.sdk,
+            granted,
+            missing: ungranted,
+            // What was found out about it is not in the way of what would become of it.
+            problem: runtime.load(file).err().map(|error| chain(&error.problem)),
         }),
+        Err(LoadError { problem, .. }) => Ok(Identity { problem: Some(chain(&problem)), ..Identity::default() }),
     }
 }

@@ -1,6 +1,8 @@
 //! `volhost plugin`: plugin files, without a daemon.
 
 mod build;
+mod difference;
+mod grant;
 mod identity;
 mod new;
 mod run;
@@ -19,6 +21,7 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use identity::Identity;
+use volhost_runtime::GrantPolicy;
 
 /// What is known of a plugin file.
 #[derive(Debug, Serialize)]
@@ -43,6 +46,10 @@ struct Inspection {
     exports: Vec<String>,
     /// What it may ask for: the interfaces it imports.
     imports: Vec<String>,
+    /// The interfaces that its name is granted.
+    granted: Vec<String>,
+    /// The interfaces that it imports and is not granted.
+    missing: Vec<String>,
     /// Why volhost would not load it, or would not without a grant.
     problem: Option<String>,
 }
@@ -54,7 +61,10 @@ pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), Cl
         PluginCommand::Build(arguments) => build::run(arguments, output),
         PluginCommand::Test(arguments) => test::run(arguments, output),
         PluginCommand::Run(arguments) => run::run(arguments, output),
-        PluginCommand::Inspect { file, output: format } => show(&inspect(file)?, *format, output),
+        PluginCommand::Inspect { file, config, output: format } => {
+            show(&inspect(file, config.as_deref())?, *format, output)
+        }
+        PluginCommand::Grant(arguments) => grant::run(arguments, output),
     }
 }
 
@@ -72,7 +82,8 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
     }
 }
 
-fn inspect(file: &Path) -> Result<Inspection, CliError> {
+fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
+    let grants = config.map_or_else(|| Ok(GrantPolicy::builtin()), volhost::config::grants)?;
     let failed = |source| CliError::File { path: file.to_path_buf(), source };
     let limit = volhost_runtime::Limits::default().file_bytes;
     let mut wasm = Vec::new();
@@ -85,7 +96,7 @@ fn inspect(file: &Path) -> Result<Inspection, CliError> {
         )));
     }
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
-    let Identity { name, version, sources, sdk, problem } = identity::ask(file);
+    let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants);
     Ok(Inspection {
         file: file.display().to_string(),
         size: wasm.len(),
@@ -97,6 +108,8 @@ fn inspect(file: &Path) -> Result<Inspection, CliError> {
         sdk,
         exports: surface.exports,
         imports: surface.imports,
+        granted,
+        missing,
         problem,
     })
 }
@@ -111,6 +124,8 @@ fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {
         ("Built by", one(&inspection.sdk)),
         ("Can do", inspection.exports.join(", ")),
         ("May ask for", inspection.imports.join(", ")),
+        ("Granted", inspection.granted.join(", ")),
+        ("Not granted", inspection.missing.join(", ")),
         ("Digest", format!("sha256:{}", inspection.digest)),
         ("Size", format!("{} bytes", inspection.size)),
     ];

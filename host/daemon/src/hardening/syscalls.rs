@@ -1,0 +1,61 @@
+//! What neither the daemon nor the programs that it starts have any business calling: a filter of the kernel's (seccomp) that answers "not
+//! permitted". It takes the ways from root to the kernel itself that rights alone would leave open, or open again by a defect of the kernel.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+use super::HardenError;
+
+/// The calls, by what they are for.
+const FORBIDDEN: &[i64] = &[
+    // Another kernel, or more of this one.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_bpf,
+    // Into other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kcmp,
+    // The machine's own state.
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_acct,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_pivot_root,
+    libc::SYS_personality,
+    // Keys of others.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // Calls that no filter sees.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Forbids them, for good.
+pub(super) fn forbid() -> Result<(), HardenError> {
+    let failed = |why: String| HardenError { step: "forbid system calls that it does not need", why };
+    let rules = FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
+    let arch = std::env::consts::ARCH.try_into().map_err(|error| failed(format!("{error}")))?;
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, denied, arch).map_err(|error| failed(error.to_string()))?;
+    let program: BpfProgram = filter.try_into().map_err(|error| failed(format!("{error}")))?;
+    apply_filter(&program).map_err(|error| failed(error.to_string()))
+}

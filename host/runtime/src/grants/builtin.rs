@@ -1,0 +1,80 @@
+//! What the plugins that come with volhost are granted: what each needs to do what it is for, and no more.
+
+use std::path::PathBuf;
+
+use volhost_model::PluginName;
+
+use super::words::{DriverName, FlexDriverName, Interface, MountWord, Root};
+use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER, Grant, GrantPolicy};
+
+/// Where the plugin `loop` keeps images unless the operator says otherwise.
+const LOOP_FILES: &str = "/var/lib/volhost-loop";
+/// Where the plugin `image-file` looks for images unless the operator says otherwise.
+const IMAGE_FILES: &str = "/var/lib/volhost-images";
+/// Where the devices are that FlexVolume drivers name.
+const DEVICES: &str = "/dev";
+/// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
+const OVERLAYS: &str = "/var/lib/volhost-overlay";
+/// What the plugin `loop` makes and mounts.
+const LOOP_FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
+
+impl GrantPolicy {
+    /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
+    /// may name any path of the host, the kinds that show objects may open those that
+    /// a volume names; `csi` may call every CSI driver that has registered, and `flex-volume` run every driver that the operator has installed;
+    /// the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`, `/var/lib/volhost-images` and
+    /// `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
+    /// same names.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let named = |names: &[&str]| names.iter().map(|name| Interface((*name).to_owned())).collect();
+        let interfaces = |names: &[&str]| Grant { interfaces: named(names), ..Grant::default() };
+        let root = || vec![Root(PathBuf::from("/"))];
+        let whole_host = Grant { host_paths: root(), ..Grant::default() };
+        let local = Grant { block_devices: root(), interfaces: named(&["id-maps"]), ..whole_host.clone() };
+        let maps = || named(&["id-maps"]);
+        let read_images =
+            Grant { image_files: vec![Root(PathBuf::from(IMAGE_FILES))], interfaces: maps(), ..Grant::default() };
+        let overlays = Grant {
+            interfaces: named(&["overlays", "pod-volumes"]),
+            host_paths: vec![Root(PathBuf::from(OVERLAYS))],
+            ..Grant::default()
+        };
+        let images = Grant {
+            loop_files: vec![Root(PathBuf::from(LOOP_FILES))],
+            filesystems: Some(LOOP_FILESYSTEMS.iter().map(|name| MountWord((*name).to_owned())).collect()),
+            interfaces: maps(),
+            ..Grant::default()
+        };
+        let csi = Grant {
+            interfaces: named(&["files", "secrets", "service-account-tokens", "csi-driver-objects", "driver-mounts"]),
+            csi_drivers: vec![DriverName(EVERY_DRIVER.to_owned())],
+            ..Grant::default()
+        };
+        let flex = Grant {
+            interfaces: named(&["driver-mounts"]),
+            flex_drivers: vec![FlexDriverName(EVERY_FLEX_DRIVER.to_owned())],
+            block_devices: vec![Root(PathBuf::from(DEVICES))],
+            ..Grant::default()
+        };
+        let grants = [
+            ("kubernetes.io/csi", csi),
+            ("volhost.io/flex-volume", flex),
+            ("kubernetes.io/host-path", whole_host),
+            ("kubernetes.io/local-volume", local),
+            ("volhost.io/loop", images),
+            ("volhost.io/image-file", read_images),
+            ("volhost.io/overlay", overlays),
+            ("kubernetes.io/configmap", interfaces(&["files", "config-maps"])),
+            ("kubernetes.io/secret", interfaces(&["files", "secrets"])),
+            ("kubernetes.io/downward-api", interfaces(&["files"])),
+            ("kubernetes.io/empty-dir", interfaces(&["huge-pages", "quotas"])),
+            (
+                "kubernetes.io/projected",
+                interfaces(&["files", "config-maps", "secrets", "service-account-tokens", "cluster-trust-bundles"]),
+            ),
+        ];
+        let grants = grants.into_iter().filter_map(|(name, grant)| Some((PluginName::new(name).ok()?, grant)));
+        Self { grants: grants.collect() }
+    }
+}

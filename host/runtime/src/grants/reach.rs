@@ -1,0 +1,139 @@
+//! What a plugin that was let in may reach, and how much it may use: its grant, as the host functions ask for it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::EVERY_DRIVER;
+
+/// The bounds of one plugin.
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    /// Folders within which it may open paths.
+    pub(crate) host_paths: Vec<PathBuf>,
+    /// Folders within which it may keep image files and make loop devices over them.
+    pub(crate) loop_files: Vec<PathBuf>,
+    /// Folders whose image files it may mount.
+    pub(crate) image_files: Vec<PathBuf>,
+    /// Block devices it may open, or folders within which it may open them.
+    pub(crate) block_devices: Vec<PathBuf>,
+    /// Names of drivers that it may call, `*` for all.
+    pub(crate) csi_drivers: Vec<String>,
+    /// Drivers outside that it may run; `*` for all.
+    pub(crate) flex_drivers: Vec<String>,
+    /// The only types of file systems that it may make and mount, if that is bounded.
+    pub(crate) filesystems: Option<BTreeSet<String>>,
+    /// The only options that it may mount with, if that is bounded.
+    pub(crate) mount_options: Option<BTreeSet<String>>,
+    /// How many loop devices it may have at once, if that is bounded.
+    pub(crate) loop_devices: Option<usize>,
+    /// The images that it is known to have loop devices over.
+    pub(crate) looped: Mutex<BTreeSet<String>>,
+    /// Linear memory of one call in bytes, in place of the usual.
+    pub(crate) memory: Option<usize>,
+    /// How long its own code may run in one call, in place of the usual.
+    pub(crate) call_time: Option<Duration>,
+    /// How many of its operations may run at once, if it is fewer than of others.
+    pub(crate) concurrency: Option<usize>,
+}
+
+/// Every mount may be made read-only: that takes something away.
+const READ_ONLY: &str = "ro";
+
+impl Reach {
+    /// Whether the plugin may call the driver of this name.
+    pub(crate) fn calls(&self, driver: &str) -> bool {
+        self.csi_drivers.iter().any(|granted| granted == driver || granted == EVERY_DRIVER)
+    }
+
+    /// Holds a file system's type and the names of options against what the plugin may mount.
+    ///
+    /// # Errors
+    /// What the plugin is told: which word is not granted, and where it can be.
+    pub(crate) fn may_mount<'a>(
+        &self,
+        fs_type: Option<&str>,
+        options: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        let refused = |what: &str, word: &str, key: &str, granted: &BTreeSet<String>| {
+            let granted: Vec<&str> = granted.iter().map(String::as_str).collect();
+            format!(
+                "{what} {word:?} is not granted to this plugin ({}); see `{key}` under [grants] in the configuration",
+                if granted.is_empty() { "none is".to_owned() } else { format!("granted: {}", granted.join(", ")) }
+            )
+        };
+        if let (Some(fs_type), Some(granted)) = (fs_type, &self.filesystems)
+            && !granted.contains(fs_type)
+        {
+            return Err(refused("the file system", fs_type, "filesystems", granted));
+        }
+        if let Some(granted) = &self.mount_options
+            && let Some(other) = options.into_iter().find(|option| *option != READ_ONLY && !granted.contains(*option))
+        {
+            return Err(refused("the mount option", other, "mount-options", granted));
+        }
+        Ok(())
+    }
+
+    /// Takes note of a loop device over this image that the plugin is to have.
+    ///
+    /// # Errors
+    /// What the plugin is told when it has as many as it may.
+    pub(crate) fn take_loop(&self, image: &str) -> Result<(), String> {
+        let mut looped = self.looped.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.loop_devices {
+            Some(most) if looped.len() >= most && !looped.contains(image) => Err(format!(
+                "this plugin has {} loop devices, and {most} are granted; see `loop-devices` under [grants] in the configuration",
+                looped.len()
+            )),
+            _ => {
+                looped.insert(image.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// The plugin has no loop device over this image any more.
+    pub(crate) fn give_loop_back(&self, image: &str) {
+        self.looped.lock().unwrap_or_else(PoisonError::into_inner).remove(image);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Option<BTreeSet<String>> {
+        Some(list.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn without_bounds_everything_may_be_mounted() {
+        let reach = Reach::default();
+        reach.may_mount(Some("ext4"), ["noatime"]).unwrap();
+        (0..100).for_each(|n| reach.take_loop(&n.to_string()).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_granted_is_refused_by_its_name_and_read_only_never_is() {
+        let reach = Reach { filesystems: words(&["ext4"]), mount_options: words(&["noatime"]), ..Reach::default() };
+        reach.may_mount(Some("ext4"), ["noatime", "ro"]).unwrap();
+        reach.may_mount(None, []).unwrap();
+        let refused = reach.may_mount(Some("xfs"), []).unwrap_err();
+        assert!(refused.contains("\"xfs\"") && refused.contains("granted: ext4"), "{refused}");
+        let refused = reach.may_mount(Some("ext4"), ["ro", "suid"]).unwrap_err();
+        assert!(refused.contains("\"suid\"") && refused.contains("mount-options"), "{refused}");
+    }
+
+    #[test]
+    fn loop_devices_are_counted_by_image() {
+        let reach = Reach { loop_devices: Some(2), ..Reach::default() };
+        for image in ["a", "b", "a"] {
+            reach.take_loop(image).unwrap();
+        }
+        assert!(reach.take_loop("c").unwrap_err().contains("2 are granted"));
+        reach.give_loop_back("a");
+        reach.take_loop("c").unwrap();
+    }
+}

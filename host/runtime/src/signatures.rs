@@ -1,0 +1,217 @@
+//! Whose plugins are taken: detached signatures beside plugin files, as minisign makes them (Ed25519 over the file or its BLAKE2b), held
+//! against the keys that the operator trusts.
+//!
+//! ```text
+//! plugins/archive.wasm            the plugin
+//! plugins/archive.wasm.minisig    its signature
+//! trusted-keys/vendor.pub         a key, as `minisign -G` writes it
+//! ```
+//!
+//! A signature that is there must be good, whether or not one is required: a plugin whose file and signature do not fit was not meant to be.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use minisign_verify::{PublicKey, Signature};
+use thiserror::Error;
+
+/// What a signature's file is called beside its plugin's.
+const EXTENSION: &str = ".minisig";
+/// What a key's file is called.
+const KEY_EXTENSION: &str = "pub";
+/// The largest key or signature that is read, in bytes: they have some hundred.
+const FILE_BYTES: u64 = 8 << 10;
+
+/// Why a plugin's signature was not accepted.
+#[derive(Debug, Error)]
+pub enum SignatureError {
+    /// There is none, and one is required.
+    #[error(
+        "it is not signed: {signature} is not there, and signatures are required; put it there, or pin the plugin's content by `sha256` in \
+         its grant"
+    )]
+    Missing {
+        /// Where it was looked for.
+        signature: PathBuf,
+    },
+    /// It cannot be read.
+    #[error("its signature {signature} cannot be read")]
+    Read {
+        /// The file.
+        signature: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("its signature {signature} is none of minisign's: {reason}")]
+    Malformed {
+        /// The file.
+        signature: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No trusted key has made it.
+    #[error(
+        "its signature {signature} was made by none of the {keys} trusted keys; if its maker is to be trusted, put the key into the folder of \
+         trusted keys"
+    )]
+    Untrusted {
+        /// The file.
+        signature: PathBuf,
+        /// How many are trusted.
+        keys: usize,
+    },
+    /// A trusted key has made it, for other content.
+    #[error(
+        "its signature {signature} does not fit its content, which the owner of {key} has not signed: get both files again"
+    )]
+    Forged {
+        /// The file.
+        signature: PathBuf,
+        /// The key that it names.
+        key: PathBuf,
+    },
+}
+
+/// What is wrong with the folder of trusted keys.
+#[derive(Debug, Error)]
+pub enum TrustedKeysError {
+    /// It cannot be read, or a file in it cannot.
+    #[error("the trusted keys in {path} cannot be read")]
+    Read {
+        /// The folder or file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file in it is no key.
+    #[error("{path} is no public key as minisign writes them: {reason}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Others may write to it: they could make their plugins trusted.
+    #[error("{path} is not safe: others than its owner may write to it (mode {mode:o}); chmod go-w it")]
+    WritableByOthers {
+        /// The folder or file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Signatures are required, and nobody can make one.
+    #[error(
+        "signatures are required, and there is no trusted key; put one into the folder of trusted keys, or name the folder"
+    )]
+    NoKeys,
+}
+
+/// The keys that are trusted, and whether a plugin must be signed by one.
+#[derive(Debug, Clone, Default)]
+pub struct Signatures {
+    keys: Vec<(PathBuf, PublicKey)>,
+    required: bool,
+}
+
+impl Signatures {
+    /// Reads the keys of a folder: every `*.pub` in it. Without a folder no key is trusted.
+    ///
+    /// # Errors
+    /// [`TrustedKeysError`]: one key that cannot be used stops the start, for its plugins would silently not be taken.
+    pub fn of_folder(folder: Option<&Path>, required: bool) -> Result<Self, TrustedKeysError> {
+        let mut keys = Vec::new();
+        if let Some(folder) = folder {
+            check_writers(folder)?;
+            let failed = |source| TrustedKeysError::Read { path: folder.to_owned(), source };
+            for entry in fs::read_dir(folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.extension().is_some_and(|extension| extension == KEY_EXTENSION) {
+                    check_writers(&path)?;
+                    keys.push((path.clone(), read_key(path)?));
+                }
+            }
+            keys.sort_by(|(one, _), (other, _)| one.cmp(other));
+        }
+        if required && keys.is_empty() {
+            return Err(TrustedKeysError::NoKeys);
+        }
+        Ok(Self { keys, required })
+    }
+
+    /// Holds a plugin's content against the signature beside its file. `pinned` says whether the operator has named the content.
+    pub(crate) fn check(&self, file: &Path, content: &[u8], pinned: impl Fn() -> bool) -> Result<(), SignatureError> {
+        // Without keys nothing can be said of a signature.
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let signature = signature_file(file);
+        let text = match read_bounded(&signature) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return if !self.required || pinned() { Ok(()) } else { Err(SignatureError::Missing { signature }) };
+            }
+            Err(source) => return Err(SignatureError::Read { signature, source }),
+        };
+        let decoded = match Signature::decode(&text) {
+            Ok(decoded) => decoded,
+            Err(error) => return Err(SignatureError::Malformed { signature, reason: error.to_string() }),
+        };
+        let mut named = None;
+        for (path, key) in &self.keys {
+            match key.verify(content, &decoded, true) {
+                Ok(()) => return Ok(()),
+                Err(minisign_verify::Error::UnexpectedKeyId) => {}
+                Err(_) => named = Some(path.clone()),
+            }
+        }
+        Err(match named {
+            Some(key) => SignatureError::Forged { signature, key },
+            None => SignatureError::Untrusted { signature, keys: self.keys.len() },
+        })
+    }
+}
+
+/// Where the signature of a plugin's file stands.
+#[must_use]
+pub fn signature_file(plugin: &Path) -> PathBuf {
+    let mut signature = plugin.as_os_str().to_owned();
+    signature.push(EXTENSION);
+    PathBuf::from(signature)
+}
+
+fn read_key(path: PathBuf) -> Result<PublicKey, TrustedKeysError> {
+    match read_bounded(&path) {
+        Ok(text) => {
+            PublicKey::decode(&text).map_err(|error| TrustedKeysError::Malformed { path, reason: error.to_string() })
+        }
+        Err(source) => Err(TrustedKeysError::Read { path, source }),
+    }
+}
+
+fn check_writers(path: &Path) -> Result<(), TrustedKeysError> {
+    use std::os::unix::fs::PermissionsExt;
+    const OTHERS_WRITE: u32 = 0o022;
+    let failed = |source| TrustedKeysError::Read { path: path.to_owned(), source };
+    let mode = fs::metadata(path).map_err(failed)?.permissions().mode() & 0o7777;
+    if mode & OTHERS_WRITE == 0 {
+        return Ok(());
+    }
+    Err(TrustedKeysError::WritableByOthers { path: path.to_owned(), mode })
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // Non-blocking: a named pipe must not hold the host up.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}

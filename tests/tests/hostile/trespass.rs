@@ -1,0 +1,210 @@
+//! Plugins that try to get at what is not their own, by every primitive that takes a word of theirs. Each row is tried on the machine in memory
+//! and on the real kernel, in a mount namespace that is thrown away; on both nothing may have changed but what the row allows.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::sched::{CloneFlags, unshare};
+use serde_json::json;
+use volhost_kernel::{Kernel, LinuxKernel};
+use volhost_runtime::CallError;
+
+use super::host::Host;
+
+/// How, with what word, and the words of the refusal (one of them must be told). `$G` is a folder that is granted for paths of the host, `$O`
+/// one that is not; the plugin is also granted `/images`, the device `/dev/granted`, the driver `granted.example.com` and the program
+/// `granted/driver`.
+type Row = (&'static str, &'static str, &'static [&'static str]);
+
+const OUTSIDE: &[&str] = &[
+    "not within",
+    "outside",
+    "no granted",
+    "not granted",
+    "granted",
+    "..",
+    "absolute",
+    "not a path",
+    "symbolic link",
+    "No such file",
+];
+const BAD_PATH: &[&str] = &["path", "NUL", "too long", "name", "granted", "absolute"];
+const BAD_OPTION: &[&str] = &["option"];
+const NOT_GRANTED: &[&str] = &["not granted"];
+const NOT_NAMED: &[&str] = &["does not name", "did not say"];
+const BAD_FILE_PATH: &[&str] = &["path", "name"];
+
+const ROWS: &[Row] = &[
+    // Paths of the host.
+    ("open", "/", OUTSIDE),
+    ("open", "/etc", OUTSIDE),
+    ("open", "$O", OUTSIDE),
+    ("open", "$O/secret", OUTSIDE),
+    ("open", "$G/../outside", OUTSIDE),
+    ("open", "$G/./../outside/secret", OUTSIDE),
+    ("open", "$Gx", OUTSIDE),
+    ("open", "granted", BAD_PATH),
+    ("open", "", BAD_PATH),
+    ("open", "$G/nul\0", BAD_PATH),
+    ("open", "$G/link", OUTSIDE),
+    ("open", "$G/link/secret", OUTSIDE),
+    ("open", "$G/$LONG", BAD_PATH),
+    ("open", "/proc/self/root$O", OUTSIDE),
+    ("open", "/proc/self/fd/0", OUTSIDE),
+    ("create-directory", "$O/new", OUTSIDE),
+    ("create-directory", "$G/../outside/new", OUTSIDE),
+    ("create-directory", "$G/link/new", OUTSIDE),
+    ("create-directory", "/", OUTSIDE),
+    ("create-file", "$O/new", OUTSIDE),
+    ("create-file", "$G/link/new", OUTSIDE),
+    ("create-file", "$G/..", OUTSIDE),
+    ("create-file", "$G/nul\0", BAD_PATH),
+    // Images and devices.
+    ("image", "$O/image", OUTSIDE),
+    ("image", "/images/../outside", OUTSIDE),
+    ("loop", "$O/secret", OUTSIDE),
+    ("loop", "/dev/null", OUTSIDE),
+    ("remove-loop", "$O/secret", OUTSIDE),
+    ("mount-image", "$O/secret", OUTSIDE),
+    ("mount-image", "/images/../../etc/passwd", OUTSIDE),
+    ("image-type", "tmpfs", &["type", "No such file", "granted", "tmpfs"]),
+    ("image-type", "erofs,rw", &["type", "No such file", "erofs,rw"]),
+    ("image-option", "context", &["label"]),
+    ("image-option", "fscontext", &["label"]),
+    ("device", "/dev/mem", OUTSIDE),
+    ("device", "/dev/granted/../mem", OUTSIDE),
+    ("device", "/dev/null", OUTSIDE),
+    ("device", "1:1", BAD_PATH),
+    // Options of mounts.
+    ("tmpfs-option", "size=1m,suid", BAD_OPTION),
+    ("tmpfs-option", "source", BAD_OPTION),
+    ("tmpfs-option", "mode=0777\nuid=0", BAD_OPTION),
+    ("tmpfs-option", "context", BAD_OPTION),
+    ("tmpfs-option", "$LONG", BAD_OPTION),
+    ("tmpfs-size", "1m,uid=0", &["option", "size", "Invalid"]),
+    ("tmpfs-size", "all\0", &["option", "size", "NUL"]),
+    ("set-option", "ro,suid", BAD_OPTION),
+    ("set-option", "rbind", BAD_OPTION),
+    ("set-option", "remount", BAD_OPTION),
+    ("set-option", "", BAD_OPTION),
+    // Paths inside of its own volume.
+    ("inner-folder", "../outside", BAD_FILE_PATH),
+    ("inner-folder", "/etc/outside", BAD_FILE_PATH),
+    ("inner-folder", "a/../../outside", BAD_FILE_PATH),
+    ("inner-folder", "a\0b", BAD_FILE_PATH),
+    ("inner-folder", "$LONG", &["path", "name", "long"]),
+    ("file", "../outside", BAD_FILE_PATH),
+    ("file", "/etc/outside", BAD_FILE_PATH),
+    ("file", "a/../../outside", BAD_FILE_PATH),
+    ("file", "..data", BAD_FILE_PATH),
+    ("file", "a\0b", BAD_FILE_PATH),
+    ("file", "$LONG", &["path", "name", "long"]),
+    // Objects, drivers, other volumes.
+    ("secret", "mine", NOT_NAMED),
+    ("secret", "../kube-system/mine", NOT_NAMED),
+    ("config-map", "mine", NOT_NAMED),
+    ("referenced", "nodeStageSecretRef", &["refer", "pod", "field", "name"]),
+    ("call", "other.example.com", NOT_GRANTED),
+    ("call", "granted.example.com.evil", NOT_GRANTED),
+    ("call", "*", NOT_GRANTED),
+    ("method", "no method", &["is no gRPC method"]),
+    ("method", "/a/b\r\nx: y", &["is no gRPC method"]),
+    ("run", "other/driver", NOT_GRANTED),
+    ("run", "granted/driver/../../../bin/sh", NOT_GRANTED),
+    ("run", "*", NOT_GRANTED),
+    ("volume", "of-another", NOT_NAMED),
+    ("volume", "../uid-2/volumes", NOT_NAMED),
+    // Its target.
+    ("attach-twice", "", &["mounted", "Busy", "busy", "already"]),
+    ("delete-mount", "", &["mount"]),
+];
+
+/// The grants of the plugin, with these lines besides.
+pub(crate) fn grants(folder: &str, lines: &str) -> String {
+    format!(
+        "[\"fixture.volhost/trespassing\"]\ninterfaces = [\"files\", \"secrets\", \"config-maps\", \"pod-volumes\"]\n\
+         host-paths = [{folder:?}]\nloop-files = [\"/images\"]\nimage-files = [\"/images\"]\nblock-devices = [\"/dev/granted\"]\n\
+         csi-drivers = [\"granted.example.com\"]\nflex-drivers = [\"granted/driver\"]\n{lines}\n"
+    )
+}
+
+/// Tries every row; `picture` is what a change would be seen in.
+fn try_all(host: &Host, base: &str, picture: impl Fn() -> String) {
+    let plugin = host.fixture("fixture-trespassing");
+    let before = picture();
+    let mut wrong = Vec::new();
+    for (how, word, words) in ROWS {
+        let word = word
+            .replace("$LONG", &"x".repeat(70_000))
+            .replace("$G", &format!("{base}/granted"))
+            .replace("$O", &format!("{base}/outside"));
+        let shown: String = word.chars().take(60).collect();
+        match host.set_up(&plugin, "target", json!({ "how": how, "word": word })) {
+            Err(CallError::Plugin(error)) if words.iter().any(|words| error.message.contains(words)) => {}
+            Err(error @ CallError::BrokeContract { .. })
+                if words.iter().any(|words| error.message().contains(words)) => {}
+            other => wrong.push(format!("{how} {shown:?}: {:?}", other.map_err(|error| error.message()))),
+        }
+        let after = picture();
+        if after != before {
+            wrong.push(format!("{how} {shown:?} changed something:\n{before}\n{after}"));
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
+}
+
+#[test]
+fn on_a_machine_in_memory() {
+    let host = Host::granting(&grants("/srv/granted", ""));
+    let twin = host.twin();
+    for folder in ["/srv/granted", "/srv/outside/secret", "/images", "/outside", "/etc"] {
+        twin.add_folder(folder).unwrap();
+    }
+    twin.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
+    let picture = || {
+        let lists = ["/", "/srv", "/srv/granted", "/srv/outside", "/images", "/etc", "/var/lib/volhost"];
+        let lists: Vec<_> = lists.iter().map(|path| twin.list(path)).collect();
+        format!("{lists:?} {:?} {}", twin.mounts(), twin.detached_count())
+    };
+    try_all(&host, "/srv", picture);
+}
+
+/// Every file below the folder, and every mount of this thread's namespace.
+fn picture(folder: &Path) -> String {
+    let mut names = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.symlink_metadata().unwrap().is_dir() {
+                folders.push(path.clone());
+            }
+            names.push(path);
+        }
+    }
+    names.sort();
+    format!("{names:?}\n{}", fs::read_to_string("/proc/thread-self/mountinfo").unwrap())
+}
+
+#[test]
+fn on_the_real_kernel() {
+    // A thread of its own, in a mount namespace of its own that ends with it.
+    let tried = std::thread::spawn(|| {
+        unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)
+            .expect("a mount namespace can be made: this needs root");
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for name in ["granted", "outside/secret", "root"] {
+            fs::create_dir_all(base.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(base.join("outside"), base.join("granted/link")).unwrap();
+        let kernel = Arc::new(LinuxKernel::new());
+        let root = kernel.prepare_root(&base.join("root"), volhost_kernel::Propagation::Private).unwrap();
+        let base = base.to_str().unwrap();
+        let host = Host::over(kernel, root, &grants(&format!("{base}/granted"), ""));
+        try_all(&host, base, || picture(folder.path()));
+    });
+    tried.join().unwrap();
+}
