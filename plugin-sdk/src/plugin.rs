@@ -136,6 +136,18 @@ macro_rules! __export_capability {
     $crate::wasm::expander::export_expander!(Exports with_types_in $crate::wasm::expander);
         };
     };
+    (Controller, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::controller::export_controller!(Exports with_types_in $crate::wasm::controller);
+        };
+    };
+    (Snapshotter, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::snapshotter::export_snapshotter!(Exports with_types_in $crate::wasm::snapshotter);
+        };
+    };
     (Stats, $plugin:ty) => {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;

@@ -5,6 +5,7 @@
 
 pub mod artifacts;
 pub mod csi;
+pub mod csi_serve;
 pub mod disks;
 pub mod fuse;
 pub mod kill_points;

@@ -11,6 +11,7 @@ use crate::error::KernelError;
 use crate::filesystems::Filesystems;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
 use crate::image_files::ImageFiles;
+use crate::image_stores::ImageStores;
 use crate::labels::Labels;
 use crate::last_resorts::LastResorts;
 use crate::loop_devices::LoopDevices;
@@ -43,6 +44,7 @@ pub trait Kernel:
     + LoopDevices
     + Filesystems
     + ImageFiles
+    + ImageStores
     + Overlays
     + Payloads
     + Ownership

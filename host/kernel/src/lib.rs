@@ -8,6 +8,7 @@
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
 //! | [`image_files`] | file systems in files |
+//! | [`image_stores`] | folders of image files |
 //! | [`overlays`] | folders laid on one another |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
@@ -43,6 +44,7 @@ pub mod error;
 pub mod filesystems;
 pub mod handle;
 pub mod image_files;
+pub mod image_stores;
 pub mod kernel;
 pub mod labels;
 pub mod last_resorts;
@@ -68,6 +70,7 @@ pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use image_files::ImageFiles;
+pub use image_stores::{ImageFacts, ImageStores};
 pub use kernel::{Kernel, Result};
 pub use labels::Labels;
 pub use last_resorts::LastResorts;

@@ -94,6 +94,8 @@ pub enum Step {
     ResizeLoop,
     /// Making a file larger.
     GrowFile,
+    /// Copying an image file.
+    CopyImage,
     /// Asking what is on a block device.
     ProbeDevice,
     /// Making a file system on a block device.
@@ -191,6 +193,7 @@ impl fmt::Display for Step {
             Self::DetachLoop => "taking away the loop device of",
             Self::ResizeLoop => "resizing loop device",
             Self::GrowFile => "growing file",
+            Self::CopyImage => "copying an image to",
             Self::ProbeDevice => "looking for data on block device",
             Self::FormatDevice => "formatting block device",
             Self::EraseDevice => "erasing what a failed mkfs left on block device",

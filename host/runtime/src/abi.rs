@@ -11,7 +11,7 @@ pub(crate) const SDK_SECTION: &str = "volhost:abi";
 
 /// Interfaces that every plugin may import.
 pub(crate) const OPEN_INTERFACES: &[&str] =
-    &["types", "volumes", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
+    &["types", "volumes", "provisioning", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
 /// Interfaces that the operator must grant.
 pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "host-paths",

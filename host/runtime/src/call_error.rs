@@ -49,6 +49,26 @@ pub enum Function {
     Expand,
     /// `stats.measure`.
     Measure,
+    /// `controller.create`.
+    CreateVolume,
+    /// `controller.delete`.
+    DeleteVolume,
+    /// `controller.find`.
+    FindVolume,
+    /// `controller.expand`.
+    ExpandVolume,
+    /// `controller.list-volumes`.
+    ListVolumes,
+    /// `controller.free-space`.
+    FreeSpace,
+    /// `snapshotter.create-snapshot`.
+    CreateSnapshot,
+    /// `snapshotter.delete-snapshot`.
+    DeleteSnapshot,
+    /// `snapshotter.find-snapshot`.
+    FindSnapshot,
+    /// `snapshotter.list-snapshots`.
+    ListSnapshots,
 }
 
 impl Function {
@@ -74,6 +94,16 @@ impl Function {
             Self::TearDownDevice => "tear-down-device",
             Self::Expand => "expand",
             Self::Measure => "measure",
+            Self::CreateVolume => "create",
+            Self::DeleteVolume => "delete",
+            Self::FindVolume => "find",
+            Self::ExpandVolume => "controller.expand",
+            Self::ListVolumes => "list-volumes",
+            Self::FreeSpace => "free-space",
+            Self::CreateSnapshot => "create-snapshot",
+            Self::DeleteSnapshot => "delete-snapshot",
+            Self::FindSnapshot => "find-snapshot",
+            Self::ListSnapshots => "list-snapshots",
         }
     }
 }

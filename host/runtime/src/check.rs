@@ -85,6 +85,16 @@ const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("block-mapper", "tear-down-device", &["volume-name"]),
     ("expander", "expand", &["volume", "attached", "target", "to"]),
     ("stats", "measure", &["volume-name", "target", "into"]),
+    ("controller", "create", &["wanted", "into"]),
+    ("controller", "delete", &["volume-id"]),
+    ("controller", "find", &["volume-id", "into"]),
+    ("controller", "expand", &["volume-id", "to", "limit"]),
+    ("controller", "list-volumes", &["start", "most", "into"]),
+    ("controller", "free-space", &["wanted"]),
+    ("snapshotter", "create-snapshot", &["wanted", "into"]),
+    ("snapshotter", "delete-snapshot", &["snapshot-id"]),
+    ("snapshotter", "find-snapshot", &["snapshot-id", "into"]),
+    ("snapshotter", "list-snapshots", &["volume-id", "start", "most", "into"]),
 ];
 
 /// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but

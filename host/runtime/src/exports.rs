@@ -18,6 +18,8 @@ pub(crate) struct Exports {
     pub(crate) block_mapper: Option<contract::block_mapper::GuestIndices>,
     pub(crate) expander: Option<contract::expander::GuestIndices>,
     pub(crate) stats: Option<contract::stats::GuestIndices>,
+    pub(crate) controller: Option<contract::controller::GuestIndices>,
+    pub(crate) snapshotter: Option<contract::snapshotter::GuestIndices>,
 }
 
 impl Exports {
@@ -30,6 +32,8 @@ impl Exports {
         let block_mapper = has("block-mapper").then(|| contract::block_mapper::GuestIndices::new(&pre)).transpose()?;
         let expander = has("expander").then(|| contract::expander::GuestIndices::new(&pre)).transpose()?;
         let stats = has("stats").then(|| contract::stats::GuestIndices::new(&pre)).transpose()?;
+        let controller = has("controller").then(|| contract::controller::GuestIndices::new(&pre)).transpose()?;
+        let snapshotter = has("snapshotter").then(|| contract::snapshotter::GuestIndices::new(&pre)).transpose()?;
         Ok(Self {
             plugin: contract::plugin::GuestIndices::new(&pre)?,
             mounter: contract::mounter::GuestIndices::new(&pre)?,
@@ -39,6 +43,8 @@ impl Exports {
             block_mapper,
             expander,
             stats,
+            controller,
+            snapshotter,
             pre,
         })
     }
@@ -64,6 +70,12 @@ impl Exports {
         }
         if let Some(stats) = &self.stats {
             stats.load(&mut *store, instance)?;
+        }
+        if let Some(controller) = &self.controller {
+            controller.load(&mut *store, instance)?;
+        }
+        if let Some(snapshotter) = &self.snapshotter {
+            snapshotter.load(&mut *store, instance)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `runtime` | [`Runtime`]: the load path |
 //! | `plugin`, `capabilities` | [`Plugin`], its calls, and the checks after them |
+//! | `provision` | the calls that make volumes and snapshots |
 //! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
@@ -64,6 +65,7 @@ mod objects;
 mod plugin;
 mod private;
 mod progress;
+mod provision;
 mod runtime;
 mod sandbox;
 mod signatures;
@@ -90,5 +92,6 @@ pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequ
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};
+pub use provision::{MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};

@@ -35,6 +35,10 @@ pub enum Capability {
     Expander,
     /// Measures volumes.
     Stats,
+    /// Makes and deletes volumes.
+    Controller,
+    /// Makes snapshots.
+    Snapshotter,
     /// Finds volumes again after a restart.
     Recovery,
 }
@@ -52,6 +56,8 @@ impl Capability {
             Self::BlockMapper => "block-mapper",
             Self::Expander => "expander",
             Self::Stats => "stats",
+            Self::Controller => "controller",
+            Self::Snapshotter => "snapshotter",
             Self::Recovery => "recovery",
         }
     }

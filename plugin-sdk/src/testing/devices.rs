@@ -181,6 +181,11 @@ pub(crate) mod loop_devices {
     use crate::testing::tree::parent_of;
     use crate::testing::world::{Shared, current};
 
+    /// When every image was changed last, in seconds since 1970.
+    const MADE: u64 = 1_700_000_000;
+    /// What the double's disk has left, in bytes.
+    const FREE_BYTES: u64 = 1 << 40;
+
     pub(crate) fn folders() -> Vec<String> {
         current().borrow().devices.folders.clone()
     }
@@ -236,6 +241,58 @@ pub(crate) mod loop_devices {
             }
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn names(folder: &str, after: &str, most: u32) -> Result<Vec<String>> {
+        let world = folder_entered("loop-devices.names", folder)?;
+        let world = world.borrow();
+        let begin = format!("{}/", folder.trim_end_matches('/'));
+        let names = world.devices.disks.keys().filter_map(|path| path.strip_prefix(&begin));
+        let names = names.filter(|name| !name.contains('/') && *name > after);
+        Ok(names.take(usize::try_from(most).unwrap_or(usize::MAX)).map(str::to_owned).collect())
+    }
+
+    pub(crate) fn facts(path: &str) -> Result<(u64, u64)> {
+        let world = entered("loop-devices.facts", path)?;
+        let found = world.borrow().devices.disks.get(path).map(|disk| (disk.size, MADE));
+        found.ok_or_else(|| Error::not_found(format!("open {path}: No such file or directory")))
+    }
+
+    pub(crate) fn copy(image: &str, to: &str) -> Result<u64> {
+        entered("loop-devices.copy", image)?;
+        let world = entered("loop-devices.copy", to)?;
+        let mut world = world.borrow_mut();
+        let Some(disk) = world.devices.disks.get(image).cloned() else {
+            return Err(Error::not_found(format!("open {image}: No such file or directory")));
+        };
+        if world.devices.disks.contains_key(to) {
+            return Err(Error::conflict(format!("copying to {to}: File exists")));
+        }
+        if world.devices.loop_over(image).is_some() {
+            return Err(Error::busy(format!("copying {image}: it has a loop device")));
+        }
+        let size = disk.size;
+        world.devices.disks.insert(to.to_owned(), disk);
+        Ok(size)
+    }
+
+    pub(crate) fn discard(path: &str) -> Result<()> {
+        let world = entered("loop-devices.discard", path)?;
+        let mut world = world.borrow_mut();
+        if world.devices.loop_over(path).is_some() {
+            return Err(Error::busy(format!("removing {path}: it has a loop device")));
+        }
+        world.devices.disks.remove(path);
+        Ok(())
+    }
+
+    pub(crate) fn free_space(folder: &str) -> Result<u64> {
+        folder_entered("loop-devices.free-space", folder).map(|_| FREE_BYTES)
+    }
+
+    /// As [`entered`], of a folder, which may be a granted one itself.
+    fn folder_entered(call: &'static str, folder: &str) -> Result<Shared> {
+        entered(call, &format!("{}/.", folder.trim_end_matches('/')))
     }
 
     /// Notes the call and holds the path against the grant.

@@ -13,6 +13,7 @@ pub(crate) use super::objects::{
     cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens,
 };
 pub(crate) use super::pod::Pod;
+pub(crate) use super::provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;
 

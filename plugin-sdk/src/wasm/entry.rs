@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use super::bindings::exports::volhost::plugin::{mounter, plugin};
 use super::bindings::volhost::plugin::types;
 use super::{
-    Attachment, BlockDevice, Description, Identity, Measurement, MountTarget, Pod, Volume, error_out, write_log,
+    Attachment, BlockDevice, Description, Identity, Measurement, MountTarget, Pod, SnapshotPage, SnapshotRequest,
+    Volume, VolumeAnswer, VolumePage, VolumeRequest, error_out, write_log,
 };
-use super::{attacher, block_mapper, device_mounter, expander, other_nodes, stats};
-use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, OtherNodes, Stats};
+use super::{attacher, block_mapper, controller, device_mounter, expander, other_nodes, snapshotter, stats};
+use crate::capabilities::{Attacher, BlockMapper, Controller, DeviceMounter, Expander, OtherNodes, Snapshotter, Stats};
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
@@ -170,5 +171,70 @@ impl<T: Stats> stats::exports::volhost::plugin::stats::Guest for Exports<T> {
             &mut crate::describe::Measurement::new(into),
         )
         .map_err(error_out)
+    }
+}
+
+impl<T: Controller> controller::exports::volhost::plugin::controller::Guest for Exports<T> {
+    fn create(wanted: &VolumeRequest, into: &VolumeAnswer) -> Result<(), types::Error> {
+        report_panics();
+        T::create(&crate::provisioning::VolumeRequest::new(wanted), &mut crate::provisioning::VolumeAnswer::new(into))
+            .map_err(error_out)
+    }
+
+    fn delete(volume_id: String) -> Result<(), types::Error> {
+        report_panics();
+        T::delete(&volume_id).map_err(error_out)
+    }
+
+    fn find(volume_id: String, into: &VolumeAnswer) -> Result<(), types::Error> {
+        report_panics();
+        T::find(&volume_id, &mut crate::provisioning::VolumeAnswer::new(into)).map_err(error_out)
+    }
+
+    fn expand(volume_id: String, to: u64, limit: Option<u64>) -> Result<u64, types::Error> {
+        report_panics();
+        T::expand(&volume_id, to, limit).map_err(error_out)
+    }
+
+    fn list_volumes(start: String, most: u32, into: &VolumePage) -> Result<(), types::Error> {
+        report_panics();
+        T::list_volumes(&start, most, &mut crate::provisioning::VolumePage::new(into)).map_err(error_out)
+    }
+
+    fn free_space(wanted: &VolumeRequest) -> Result<Option<u64>, types::Error> {
+        report_panics();
+        T::free_space(&crate::provisioning::VolumeRequest::new(wanted)).map_err(error_out)
+    }
+}
+
+impl<T: Snapshotter> snapshotter::exports::volhost::plugin::snapshotter::Guest for Exports<T> {
+    fn create_snapshot(wanted: &SnapshotRequest, into: &SnapshotPage) -> Result<(), types::Error> {
+        report_panics();
+        T::create_snapshot(
+            &crate::provisioning::SnapshotRequest::new(wanted),
+            &mut crate::provisioning::SnapshotPage::new(into),
+        )
+        .map_err(error_out)
+    }
+
+    fn delete_snapshot(snapshot_id: String) -> Result<(), types::Error> {
+        report_panics();
+        T::delete_snapshot(&snapshot_id).map_err(error_out)
+    }
+
+    fn find_snapshot(snapshot_id: String, into: &SnapshotPage) -> Result<(), types::Error> {
+        report_panics();
+        T::find_snapshot(&snapshot_id, &mut crate::provisioning::SnapshotPage::new(into)).map_err(error_out)
+    }
+
+    fn list_snapshots(
+        volume_id: Option<String>,
+        start: String,
+        most: u32,
+        into: &SnapshotPage,
+    ) -> Result<(), types::Error> {
+        report_panics();
+        T::list_snapshots(volume_id.as_deref(), &start, most, &mut crate::provisioning::SnapshotPage::new(into))
+            .map_err(error_out)
     }
 }

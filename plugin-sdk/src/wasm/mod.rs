@@ -35,6 +35,7 @@ macro_rules! capability {
                 with: {
                     "volhost:plugin/types@0.1.0": crate::wasm::bindings::volhost::plugin::types,
                     "volhost:plugin/volumes@0.1.0": crate::wasm::bindings::volhost::plugin::volumes,
+                    "volhost:plugin/provisioning@0.1.0": crate::wasm::bindings::volhost::plugin::provisioning,
                     "volhost:plugin/mounts@0.1.0": crate::wasm::bindings::volhost::plugin::mounts,
                     "volhost:plugin/tmpfs@0.1.0": crate::wasm::bindings::volhost::plugin::tmpfs,
                     "volhost:plugin/host-paths@0.1.0": crate::wasm::bindings::volhost::plugin::host_paths,
@@ -85,10 +86,22 @@ capability!(
     stats, "stats-capability", "export_stats", "stats"
 );
 
+capability!(
+    /// The exports of a plugin that makes volumes.
+    controller, "controller-capability", "export_controller", "controller"
+);
+capability!(
+    /// The exports of a plugin that makes snapshots.
+    snapshotter, "snapshotter-capability", "export_snapshotter", "snapshotter"
+);
+
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Outcome};
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
+pub use bindings::volhost::plugin::provisioning::{
+    SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
+};
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod controller;
+mod images;
+mod snapshots;
 mod source;
 
 #[cfg(test)]
@@ -61,8 +64,14 @@ impl Attacher for Loop {
     fn attach(volume: &Volume) -> Result<String> {
         let source = Source::read(volume)?;
         if !source.read_only {
-            let size = source.size(volume)?;
-            loop_devices::ensure_image(&source.image, size).context("csi.volumeHandle")?;
+            match source.size(volume) {
+                Ok(size) => {
+                    loop_devices::ensure_image(&source.image, size).context("csi.volumeHandle")?;
+                }
+                // Whoever served it as a CSI driver has made it, and says no size here.
+                Err(unknown) if loop_devices::facts(&source.image).is_err() => return Err(unknown),
+                Err(_) => {}
+            }
         }
         let device = loop_devices::create(&source.image, source.read_only).context("csi.volumeHandle")?;
         Ok(device.path())
@@ -116,7 +125,14 @@ impl DeviceMounter for Loop {
             source.fs_options.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();
         let mount = filesystems::mount(&device, source.fs_type, &options, source.read_only)
             .with_context(|| format!("mounting {}", source.image))?;
-        target.attach(mount)
+        target.attach(mount)?;
+        if !source.read_only {
+            // It may be a copy of a smaller volume, or have grown while it was not mounted.
+            if let Err(error) = filesystems::grow(&device, target) {
+                log::warn(format_args!("{} keeps the size it has: {error}", source.image));
+            }
+        }
+        Ok(())
     }
 
     fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
@@ -177,4 +193,4 @@ fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice>
     }
 }
 
-export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander, Stats);
+export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter);

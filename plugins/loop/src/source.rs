@@ -4,10 +4,12 @@ use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
 use volhost_plugin_sdk::prelude::*;
 
 /// What the host can format and mount.
-const FS_TYPES: &[(&str, &str)] =
+pub(crate) const FS_TYPES: &[(&str, &str)] =
     &[("ext2", "ext2"), ("ext3", "ext3"), ("ext4", "ext4"), ("xfs", "xfs"), ("btrfs", "btrfs"), ("", DEFAULT_FS)];
 /// What a volume that does not say gets, as with CSI.
-const DEFAULT_FS: &str = "ext4";
+pub(crate) const DEFAULT_FS: &str = "ext4";
+/// The type whose copies are refused beside what they were copied from, unless told otherwise.
+pub(crate) const XFS: &str = "xfs";
 /// Linux's limit for a file name, in bytes.
 const NAME_BYTES: usize = 255;
 
@@ -42,8 +44,7 @@ impl Source {
             volume.known_fields_at("volumeAttributes", &["folder"])?;
         }
         let name = volume.required("volumeHandle")?;
-        let plain = name.len() <= NAME_BYTES && !name.starts_with('.') && !name.contains('/');
-        if !plain || name.chars().any(char::is_control) {
+        if !is_handle(&name) {
             return Err(volume.invalid(
                 "volumeHandle",
                 format_args!(
@@ -53,10 +54,15 @@ impl Source {
             ));
         }
         let folder = folder(volume)?;
-        let (mount_flags, fs_options) = mount_options(volume);
+        let fs_type = volume.one_of("fsType", FS_TYPES)?.unwrap_or(DEFAULT_FS);
+        let (mount_flags, mut fs_options) = mount_options(volume);
+        if fs_type == XFS {
+            // A copy has the identity of what it was copied from, and both may be mounted here.
+            fs_options.push(("nouuid".to_owned(), None));
+        }
         Ok(Self {
             image: format!("{}/{name}", folder.trim_end_matches('/')),
-            fs_type: volume.one_of("fsType", FS_TYPES)?.unwrap_or(DEFAULT_FS),
+            fs_type,
             read_only: volume.boolean("readOnly")?.unwrap_or(false),
             mount_flags,
             fs_options,
@@ -76,6 +82,15 @@ impl Source {
             ))
         })
     }
+}
+
+/// Whether a volume can have this handle: a plain file name that hides nothing.
+pub(crate) fn is_handle(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_BYTES
+        && !name.starts_with('.')
+        && !name.contains('/')
+        && !name.chars().any(char::is_control)
 }
 
 /// The folder of the image: `volumeAttributes.folder`, or the one that is granted.

@@ -1,4 +1,4 @@
-use volhost_plugin_sdk::testing::{TestAttachment, TestHost, TestVolume};
+use volhost_plugin_sdk::testing::{TestAttachment, TestHost, TestVolume, TestVolumeRequest};
 
 use super::*;
 
@@ -281,4 +281,157 @@ fn a_volume_whose_device_or_image_is_gone_is_not_well() {
     assert!(said.abnormal.unwrap().contains("has no loop device any more"));
     assert_eq!(said.used, None, "its file system knows better");
     assert!(host.measure::<Loop>("/images/never-made.img", None).unwrap().abnormal.is_some());
+}
+
+fn wanted(name: &str) -> TestVolumeRequest {
+    TestVolumeRequest::new(name)
+}
+
+/// The code of an error that has no case of its own.
+fn code<T: std::fmt::Debug>(answer: Result<T>) -> String {
+    match answer.unwrap_err() {
+        Error::Other(other) => other.code,
+        error => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_volume_is_made_once_and_is_the_image_of_its_name() {
+    let host = host();
+    let made = host.create_volume::<Loop>(&wanted("pvc-1").required(GIB)).unwrap();
+    assert_eq!((made.id.as_str(), made.capacity), ("pvc-1", GIB));
+    assert_eq!(made.attributes["folder"], "/images");
+    assert_eq!(host.create_volume::<Loop>(&wanted("pvc-1").required(GIB)).unwrap(), made);
+    assert_eq!(host.find_volume::<Loop>("pvc-1").unwrap(), made);
+    assert_eq!(host.disk("/images/pvc-1").unwrap().size, GIB);
+    let other = host.create_volume::<Loop>(&wanted("pvc-1").required(2 * GIB)).unwrap_err();
+    assert!(matches!(other, Error::Conflict(_)), "{other}");
+
+    // What it makes can be attached without a size of its own.
+    let volume = plain().field("volumeHandle", "pvc-1");
+    mounted(&host, &volume);
+    assert!(matches!(host.delete_volume::<Loop>("pvc-1"), Err(Error::Busy(_))));
+    host.detach::<Loop>("/images/pvc-1").unwrap();
+    for _ in 0..2 {
+        host.delete_volume::<Loop>("pvc-1").unwrap();
+    }
+    assert!(host.disk("/images/pvc-1").is_none());
+    assert!(matches!(host.find_volume::<Loop>("pvc-1"), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn a_volume_whose_making_was_cut_off_is_made_whole() {
+    let host = host();
+    host.image("/images/pvc", 0);
+    assert_eq!(host.create_volume::<Loop>(&wanted("pvc").required(GIB)).unwrap().capacity, GIB);
+    host.image("/images/begun", GIB).image("/images/source", GIB);
+    let copy = wanted("begun").source_volume("source").required(2 * GIB);
+    assert_eq!(host.create_volume::<Loop>(&copy).unwrap().capacity, 2 * GIB);
+}
+
+#[test]
+fn a_size_is_what_is_asked_for_as_far_as_it_can_be() {
+    let host = host();
+    let size = |name: &str, request: TestVolumeRequest| {
+        host.create_volume::<Loop>(&request).map(|made| (made.capacity, name.to_owned()))
+    };
+    let made = |name: &str, with: fn(TestVolumeRequest) -> TestVolumeRequest| size(name, with(wanted(name))).unwrap().0;
+    assert_eq!(made("default", |request| request), GIB);
+    assert_eq!(made("limited", |request| request.limit(5 << 20)), 5 << 20);
+    assert_eq!(made("rounded", |request| request.required((5 << 20) + 1)), (5 << 20) + 4096);
+    assert_eq!(made("exact", |request| request.required((5 << 20) + 1).limit((5 << 20) + 1)), (5 << 20) + 1);
+    assert_eq!(made("least", |request| request.required(1)), 1 << 20);
+    assert_eq!(made("xfs", |request| request.required(1).fs_type("xfs")), 300 << 20);
+    assert_eq!(code(host.create_volume::<Loop>(&wanted("a").fs_type("xfs").limit(GIB / 8))), "OUT_OF_RANGE");
+    assert_eq!(code(host.create_volume::<Loop>(&wanted("a").required(u64::MAX))), "OUT_OF_RANGE");
+    assert!(host.disk("/images/a").is_none());
+    for (request, words) in [
+        (wanted("a").parameter("size", "1"), "parameters.size: no such parameter"),
+        (wanted("a").parameter("folder", "/etc"), "parameters.folder: \"/etc\" is not granted"),
+        (wanted("a").fs_type("ntfs"), "fs_type: \"ntfs\" is not known"),
+    ] {
+        let error = host.create_volume::<Loop>(&request).unwrap_err();
+        assert!(matches!(&error, Error::InvalidArgument(text) if text.starts_with(words)), "{error}");
+    }
+    host.create_volume::<Loop>(
+        &wanted("a").parameter("csi.storage.k8s.io/pvc/name", "x").parameter("folder", "/images/"),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_handle_is_a_file_name_whatever_the_name_is() {
+    let host = host();
+    let long = "x".repeat(128);
+    let mut ids: Vec<String> = Vec::new();
+    for name in ["../../etc/passwd", ".hidden", "a b", "a@b", "ü", &long, &format!("{long}y")[1..]] {
+        let id = host.create_volume::<Loop>(&wanted(name)).unwrap().id;
+        assert!(id.len() <= 56 && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}: {id}");
+        assert_eq!(host.create_volume::<Loop>(&wanted(name)).unwrap().id, id);
+        assert!(!ids.contains(&id), "{name}: {id}");
+        ids.push(id);
+    }
+    for hostile in ["../images/pvc", "/etc/passwd", "", ".snapshot-a@b"] {
+        host.delete_volume::<Loop>(hostile).unwrap();
+        assert!(matches!(host.find_volume::<Loop>(hostile), Err(Error::NotFound(_))), "{hostile}");
+    }
+}
+
+#[test]
+fn a_volume_grows_and_never_shrinks() {
+    let host = host();
+    host.image("/images/pvc", GIB);
+    assert_eq!(host.expand_volume::<Loop>("pvc", 2 * GIB, None), Ok(2 * GIB));
+    assert_eq!(host.expand_volume::<Loop>("pvc", GIB, None), Ok(2 * GIB));
+    assert_eq!(code(host.expand_volume::<Loop>("pvc", GIB, Some(GIB))), "OUT_OF_RANGE");
+    assert!(matches!(host.expand_volume::<Loop>("none", GIB, None), Err(Error::NotFound(_))));
+}
+
+#[test]
+fn volumes_of_all_folders_are_listed_page_by_page() {
+    let host = host();
+    host.grant_images("/more");
+    for name in ["/images/a", "/images/b", "/images/.snapshot-s@a", "/more/a2", "/more/c"] {
+        host.image(name, GIB);
+    }
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    loop {
+        let (volumes, next) = host.list_volumes::<Loop>(&token, 1).unwrap();
+        assert!(volumes.len() <= 1);
+        seen.extend(volumes.into_iter().map(|(id, _)| id));
+        let Some(next) = next else { break };
+        token = next;
+    }
+    assert_eq!(seen, ["a", "b", "a2", "c"]);
+    for bad in ["x", "after/x/y", "after/1"] {
+        assert!(matches!(host.list_volumes::<Loop>(bad, 1), Err(Error::InvalidArgument(_))), "{bad}");
+    }
+    assert!(host.free_space::<Loop>(&wanted("").parameter("folder", "/more")).unwrap().is_some());
+}
+
+#[test]
+fn a_snapshot_is_a_copy_that_hides_beside_its_volume() {
+    let host = host();
+    host.image("/images/pvc", GIB).contents("/images/pvc", "ext4").image("/images/other", GIB);
+    let (made, _) = host.create_snapshot::<Loop>("snap", "pvc").unwrap();
+    assert_eq!((made[0].id.as_str(), made[0].volume_id.as_str(), made[0].bytes), ("snap@pvc", "pvc", GIB));
+    assert_eq!(host.create_snapshot::<Loop>("snap", "pvc").unwrap().0, made);
+    assert!(matches!(host.create_snapshot::<Loop>("snap", "other"), Err(Error::Conflict(_))));
+    assert!(matches!(host.create_snapshot::<Loop>("s", "none"), Err(Error::NotFound(_))));
+    assert_eq!(host.list_volumes::<Loop>("", 10).unwrap().0.len(), 2);
+    assert_eq!(host.list_snapshots::<Loop>(Some("pvc"), "", 10).unwrap().0, made);
+    assert!(host.list_snapshots::<Loop>(Some("other"), "", 10).unwrap().0.is_empty());
+
+    let restored = host.create_volume::<Loop>(&wanted("new").source_snapshot("snap@pvc").required(2 * GIB)).unwrap();
+    assert_eq!(restored.capacity, 2 * GIB);
+    assert_eq!(host.disk("/images/new").unwrap().contents.as_deref(), Some("ext4"));
+    assert_eq!(
+        code(host.create_volume::<Loop>(&wanted("x").source_snapshot("snap@pvc").limit(GIB / 2))),
+        "OUT_OF_RANGE"
+    );
+    for id in ["snap@pvc", "snap@pvc", "none@pvc", "nonsense", "../a@b"] {
+        host.delete_snapshot::<Loop>(id).unwrap();
+    }
+    assert!(host.disk("/images/.snapshot-snap@pvc").is_none());
 }

@@ -8,6 +8,7 @@
 //! | `VOLHOST_BENCH_PAYLOAD_PODS` | 1000 | pods under one config map that is updated |
 //! | `VOLHOST_BENCH_RECOVERED` | 10000 | volumes that are mounted when the daemon is killed |
 //! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
+//! | `VOLHOST_BENCH_CSI_CALLS` | 500 | publications by a plugin that is served as a CSI driver |
 //! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
 #![allow(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@
     reason = "a benchmark may panic, and rounds its figures"
 )]
 
+mod csi_serve;
 mod daemon;
 mod latency;
 mod payload;
@@ -58,6 +60,7 @@ fn main() {
     let mut report = Report::new();
     plugin_calls::measure(&mut report, scratch.path());
     runtime.block_on(async {
+        csi_serve::measure(&mut report, scratch.path()).await;
         latency::measure(&mut report, scratch.path()).await;
         payload::measure(&mut report, scratch.path()).await;
         recovery::measure(&mut report, scratch.path()).await;

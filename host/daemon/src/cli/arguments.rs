@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::csi_serve::CsiServeArguments;
 use volhost::config::{HumanDuration, Settings, variable};
 
 use super::conformance::ConformanceArguments;
@@ -34,6 +35,7 @@ Act:
 
 Serve and extend:
   run            Run the daemon
+  csi-serve      Serve a plugin as a CSI driver; needs no daemon
   plugin         Write, build, test and try plugins, and look into plugin files; needs no daemon
   conformance    Hold a plugin to the contract, on the real kernel; needs no daemon
   completions    Print completions for a shell
@@ -95,6 +97,13 @@ pub(super) enum Command {
         after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again, and looks for what gone pods have left."
     )]
     Run(Box<RunArguments>),
+    /// Serve a plugin as a CSI driver; needs no daemon
+    ///
+    /// Identity, Node and Controller services of CSI v1.12 over one plugin: what the plugin exports is what the driver can do.
+    #[command(
+        after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --endpoint unix:///run/loop/csi.sock --registration-dir /var/lib/kubelet/plugins_registry"
+    )]
+    CsiServe(Box<CsiServeArguments>),
     /// List pods, volumes, plugins, drivers or operations
     #[command(
         after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"

@@ -16,6 +16,7 @@ mod client;
 mod columns;
 mod completions;
 mod conformance;
+mod csi_serve;
 mod delete;
 mod describe;
 mod drain;
@@ -82,6 +83,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
     let environment = Environment::of_process();
     match cli.command {
         Command::Run(arguments) => return run::run(arguments, cli.socket, &environment),
+        Command::CsiServe(arguments) => return csi_serve::run(*arguments),
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
         Command::Plugin { command } => return plugin::run(&command, output),
@@ -109,6 +111,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Metrics => metrics::print(&socket, output).await,
             Command::Version { .. } => version::print(&socket, output).await,
             Command::Run(_)
+            | Command::CsiServe(_)
             | Command::Completions { .. }
             | Command::Man { .. }
             | Command::Plugin { .. }

@@ -22,7 +22,7 @@ pub use duration::{HumanDuration, ParseDurationError};
 pub use environment::{Environment, variable};
 pub use error::ConfigError;
 pub use otlp::OtlpEndpoint;
-pub use run::{LogFormat, RunConfig, TokenSigning, check, grants, load};
+pub use run::{LogFormat, RunConfig, TokenSigning, check, grants, host_name, load};
 pub use settings::Settings;
 pub use values::{Label, LogFilter};
 

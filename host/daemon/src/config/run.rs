@@ -176,12 +176,13 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
     })
 }
 
-/// The grants of a configuration file: what the plugins that come with volhost need, overridden by the file's.
+/// What plugins are allowed, by this file's `[grants]` over what the plugins that come with volhost need.
 ///
 /// # Errors
-/// [`ConfigError`] when the file cannot be read, or anything in it is wrong.
-pub fn grants(file: &Path) -> Result<GrantPolicy, ConfigError> {
-    Ok(GrantPolicy::builtin().overridden_by(file::settings(file)?.grants.unwrap_or_default()))
+/// [`ConfigError`] names the file, the option and what would be right.
+pub fn grants(file: Option<&Path>) -> Result<GrantPolicy, ConfigError> {
+    let from_file = file.map(file::settings).transpose()?.unwrap_or_default();
+    Ok(GrantPolicy::builtin().overridden_by(from_file.grants.unwrap_or_default()))
 }
 
 /// Whether this text can be the configuration file `file`.
@@ -250,7 +251,10 @@ fn positive(option: &'static str, given: Option<HumanDuration>, default: Duratio
 }
 
 /// The host's name, in lower case as Kubernetes names nodes.
-fn host_name() -> Result<String, ConfigError> {
+///
+/// # Errors
+/// [`ConfigError::Value`] when it cannot be read.
+pub fn host_name() -> Result<String, ConfigError> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| ConfigError::Value {
         option: "node-name",
         message: format!("it is not given, and the host's name cannot be read: {error}; give --node-name"),

@@ -1,21 +1,4 @@
-//! The code generated from `proto/csi.proto` and `proto/pluginregistration.proto`; their comments are the documentation.
-#![allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::allow_attributes_without_reason,
-    clippy::large_enum_variant,
-    clippy::doc_lazy_continuation,
-    clippy::doc_overindented_list_items,
-    rustdoc::all,
-    reason = "generated code, whose generators decide what it looks like"
-)]
+//! The code generated from `proto/csi.proto` and `proto/pluginregistration.proto`: the same for the client here and the driver that
+//! volhost can be.
 
-/// The Container Storage Interface, version 1.
-pub mod csi {
-    tonic::include_proto!("csi.v1");
-}
-
-/// Kubernetes' plugin registration, version 1.
-pub mod registration {
-    tonic::include_proto!("pluginregistration");
-}
+pub use volhost_csi_driver::pb::{csi, registration};

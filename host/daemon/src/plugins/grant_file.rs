@@ -29,7 +29,7 @@ impl GrantFile {
     /// # Errors
     /// [`ConfigError`]: the whole file must be right, as it must at the start.
     pub fn read(&self) -> Result<GrantPolicy, ConfigError> {
-        config::grants(&self.path)
+        config::grants(Some(&self.path))
     }
 
     /// The same, watched: `changed` is told when the file may hold something else. Its folder is watched, because editors and configuration

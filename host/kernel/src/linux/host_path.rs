@@ -24,7 +24,7 @@ const FILE_MODE: u32 = 0o644;
 const DELETED: &[u8] = b" (deleted)";
 
 /// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic links lead into other processes.
-fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno> {
+pub(super) fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
 }

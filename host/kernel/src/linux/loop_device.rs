@@ -22,7 +22,7 @@ use crate::names::text;
 use crate::step::Step;
 
 /// Mode of an image: what is in it belongs to the volume's users, not to everybody on the node.
-const IMAGE_MODE: u32 = 0o600;
+pub(super) const IMAGE_MODE: u32 = 0o600;
 
 pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
     let DirectoryHandle::Fd(fd) = &file.handle else {
@@ -36,7 +36,7 @@ pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
 }
 
 /// Takes the file's lock, so that of two hosts that look for its device and make one, one finds the other's.
-fn lock_file(file: &MountSource) -> Result<File> {
+pub(super) fn lock_file(file: &MountSource) -> Result<File> {
     let failed = |errno| KernelError::failed(Step::FindLoop, text(&file.label), errno);
     let opened = open_backing(file_fd(file)?, true).map_err(failed)?;
     match rustix::fs::flock(&opened, FlockOperation::LockExclusive) {
@@ -47,7 +47,7 @@ fn lock_file(file: &MountSource) -> Result<File> {
 }
 
 impl LinuxKernel {
-    fn loop_of(&self, file: &MountSource) -> Result<Option<Loop>> {
+    pub(super) fn loop_of(&self, file: &MountSource) -> Result<Option<Loop>> {
         let shown = text(&file.label);
         let seen = look_closer(file_fd(file)?, "", self.ids())
             .map_err(|errno| KernelError::failed(Step::FindLoop, &shown, errno))?;

@@ -34,6 +34,7 @@
 //! | `filesystem_mount` | mounting what is on a device |
 //! | `filesystem_size` | how large a mounted one is; growing it |
 //! | `image_file` | mounting what is in a file |
+//! | `image_store` | folders of image files |
 //! | `overlay` | folders laid on one another |
 //! | `tool` | running programs that make and check file systems |
 //! | `ioctl` | device calls |
@@ -54,6 +55,7 @@ mod fs_context;
 mod host_path;
 mod id_map;
 mod image_file;
+mod image_store;
 mod inspect;
 mod ioctl;
 mod labels;

@@ -37,6 +37,11 @@ impl Seen {
         self.0.stx_size
     }
 
+    /// When its content was changed last, in seconds since 1970.
+    pub(super) fn modified(&self) -> i64 {
+        self.0.stx_mtime.tv_sec
+    }
+
     /// No name leads to it any more.
     pub(super) fn is_unlinked(&self) -> bool {
         self.0.stx_nlink == 0

@@ -19,7 +19,7 @@
 //! | `overlays` | folders laid on one another |
 //! | `image_files` | file systems in files |
 //! | `devices` | block devices and what lies on them |
-//! | `block_devices`, `loop_devices`, `filesystems` | the parts of the trait about them |
+//! | `block_devices`, `loop_devices`, `image_stores`, `filesystems` | the parts of the trait about them |
 //! | `disks` | what a test does to devices |
 //! | `driver_mounts` | programs that mount by themselves |
 //! | `faults` | steps that fail on order |
@@ -38,6 +38,7 @@ mod folders;
 mod host_path;
 mod huge_pages;
 mod image_files;
+mod image_stores;
 mod kernel;
 mod labels;
 mod last_resorts;

@@ -7,6 +7,7 @@ pub mod filesystems;
 pub mod folders;
 pub mod host_paths;
 pub mod huge_pages;
+pub mod image_stores;
 pub mod images;
 pub mod loops;
 pub mod mounts;
@@ -299,6 +300,12 @@ macro_rules! device_cases {
                 an_image_is_private_and_only_grows,
                 a_read_only_loop_device_is_never_written,
                 only_files_become_loop_devices,
+            }
+            image_stores {
+                a_folder_tells_its_images_and_nothing_else,
+                a_copy_is_the_image_and_never_takes_anothers_place,
+                an_image_in_use_is_neither_removed_nor_copied_in_parts,
+                only_granted_paths_are_touched,
             }
             images {
                 an_image_is_mounted_read_only_and_leaves_nothing,

@@ -14,6 +14,9 @@ use crate::text::tame;
 /// How much of a path a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;
 
+/// Names of images that one call returns: what it hands over stays far below what a call may.
+const MAX_NAMES: u32 = 2_000;
+
 impl State {
     fn image(&self, path: &str) -> Result<MountSource, HostError> {
         Ok(self.kernel.open_host_path(Path::new(path), &self.reach.loop_files)?)
@@ -95,6 +98,40 @@ impl Host for State {
             state.kernel.detach_loop(&file)?;
             state.reach.give_loop_back(&path);
             Ok(())
+        })
+    }
+
+    fn names(&mut self, folder: String, after: String, most: u32) -> Result<Vec<String>, HostError> {
+        self.step(at("loop-devices.names", &folder), |state| {
+            let names = state.kernel.image_names(Path::new(&folder), &state.reach.loop_files)?;
+            let most = usize::try_from(most.min(MAX_NAMES)).unwrap_or_default();
+            Ok(names.into_iter().filter(|name| *name > after).take(most).collect())
+        })
+    }
+
+    fn facts(&mut self, path: String) -> Result<(u64, u64), HostError> {
+        self.step(at("loop-devices.facts", &path), |state| {
+            let facts = state.kernel.image_facts(&state.image(&path)?)?;
+            Ok((facts.size, facts.modified))
+        })
+    }
+
+    fn copy(&mut self, image: String, to: String) -> Result<u64, HostError> {
+        self.change(at("loop-devices.copy", &image), |state| {
+            let source = state.image(&image)?;
+            Ok(state.kernel.copy_image(&source, Path::new(&to), &state.reach.loop_files)?)
+        })
+    }
+
+    fn discard(&mut self, path: String) -> Result<(), HostError> {
+        self.change(at("loop-devices.discard", &path), |state| {
+            Ok(state.kernel.remove_image(Path::new(&path), &state.reach.loop_files)?)
+        })
+    }
+
+    fn free_space(&mut self, folder: String) -> Result<u64, HostError> {
+        self.step(at("loop-devices.free-space", &folder), |state| {
+            Ok(state.kernel.free_space(Path::new(&folder), &state.reach.loop_files)?)
         })
     }
 }

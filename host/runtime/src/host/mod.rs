@@ -25,6 +25,7 @@ mod node;
 mod objects;
 mod overlays;
 mod pod_volumes;
+mod provisioning;
 mod quotas;
 mod slow_walk;
 mod state;
@@ -44,6 +45,7 @@ use volhost_model::{Pod, VolumeSpec};
 use crate::context::{Attachment, Place, Target};
 use crate::measure::Measured;
 use crate::objects::KeyedObject;
+use crate::provision::{MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
 
 /// What a plugin says of itself, as `describe` fills it in.
 #[derive(Debug, Default)]
@@ -70,6 +72,26 @@ pub struct Identity {
 /// How full a volume is and how well, as `measure` fills it in.
 #[derive(Debug, Default)]
 pub struct Measurement(pub(crate) Measured);
+
+/// A volume that is to be made.
+#[derive(Debug)]
+pub struct VolumeRequest(pub(crate) WantedVolume);
+
+/// A volume that there is, as a plugin fills it in.
+#[derive(Debug, Default)]
+pub struct VolumeAnswer(pub(crate) MadeVolume);
+
+/// A page of volumes, likewise.
+#[derive(Debug, Default)]
+pub struct VolumePage(pub(crate) Page<MadeVolume>);
+
+/// A snapshot that is to be made.
+#[derive(Debug)]
+pub struct SnapshotRequest(pub(crate) WantedSnapshot);
+
+/// A page of snapshots, as a plugin fills it in.
+#[derive(Debug, Default)]
+pub struct SnapshotPage(pub(crate) Page<MadeSnapshot>);
 
 /// A volume, as a plugin sees it.
 #[derive(Debug)]

@@ -21,7 +21,6 @@ use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
 use identity::Identity;
-use volhost_runtime::GrantPolicy;
 
 /// What is known of a plugin file.
 #[derive(Debug, Serialize)]
@@ -83,7 +82,7 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
 }
 
 fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
-    let grants = config.map_or_else(|| Ok(GrantPolicy::builtin()), volhost::config::grants)?;
+    let grants = volhost::config::grants(config)?;
     let failed = |source| CliError::File { path: file.to_path_buf(), source };
     let limit = volhost_runtime::Limits::default().file_bytes;
     let mut wasm = Vec::new();

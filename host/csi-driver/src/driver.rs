@@ -1,0 +1,227 @@
+//! The driver: a plugin, the kernel, and what its calls share.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
+use volhost_model::names::check_dns_subdomain;
+use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, NodeFacts, Plugin};
+
+use crate::in_flight::{InFlight, Running};
+use crate::ledger::Entry;
+use crate::pb::csi::Topology;
+use crate::places::CoFolder;
+use crate::publications::Publications;
+use crate::records::{OnNode, Records};
+use crate::refusal::Refusal;
+use crate::source::{Source, name_of};
+
+/// The lock file in the folder of records.
+const LOCK: &str = "lock";
+/// Below the folder of records: what drivers outside make appear, and the private folders of volumes.
+const DEVICES: &str = "devices";
+pub(crate) const PRIVATE: &str = "private";
+
+/// What a driver is made of.
+#[derive(Debug)]
+pub struct Options {
+    /// The plugin.
+    pub plugin: Arc<Plugin>,
+    /// Where the plugin's primitives go.
+    pub kernel: Arc<dyn Kernel>,
+    /// The driver's name, as volumes name it; without, the plugin's source says it.
+    pub name: Option<String>,
+    /// This node's name.
+    pub node_id: String,
+    /// Where this node is; volumes that are made here can be reached from there. Empty: from everywhere.
+    pub topology: BTreeMap<String, String>,
+    /// The folder that the CO's paths lie below; absolute.
+    pub co_folder: PathBuf,
+    /// The folder of records; absolute, made if it is missing.
+    pub state_dir: PathBuf,
+    /// The controller publishes volumes to nodes.
+    pub attach: bool,
+    /// How many volumes this node takes; none for as many as one likes.
+    pub max_volumes: Option<u32>,
+    /// How long the plugin's own code may run in one call.
+    pub plugin_time: Duration,
+}
+
+/// Why there is no driver.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The folder of records cannot be used.
+    #[error("the folder for records {folder}: {source}; see --state-dir")]
+    State {
+        /// The folder.
+        folder: PathBuf,
+        /// The kernel's words.
+        #[source]
+        source: KernelError,
+    },
+    /// The name is no driver's.
+    #[error("the driver's name: {0}; see --driver-name")]
+    Name(String),
+    /// The node's name is none.
+    #[error("the node's name has to have 1 to 192 bytes without control characters; see --node-id")]
+    NodeId,
+}
+
+/// A volume plugin as a CSI driver.
+#[derive(Debug)]
+pub struct Driver {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) kernel: Arc<dyn Kernel>,
+    pub(crate) name: String,
+    pub(crate) node_id: String,
+    pub(crate) topology: BTreeMap<String, String>,
+    pub(crate) attach: bool,
+    pub(crate) max_volumes: Option<u32>,
+    pub(crate) source: Source,
+    pub(crate) co: CoFolder,
+    pub(crate) in_flight: InFlight,
+    pub(crate) running: Running,
+    pub(crate) on_node: Records<OnNode>,
+    pub(crate) ledger: Records<Entry>,
+    pub(crate) publications: Publications,
+    pub(crate) state: Arc<Directory>,
+    state_path: PathBuf,
+    facts: Arc<NodeFacts>,
+    plugin_time: Duration,
+    _lock: RootLock,
+}
+
+/// The longest name of a node, in bytes: what Kubernetes keeps of it.
+const NODE_ID_BYTES: usize = 192;
+/// The longest name of a driver, in bytes: the specification's limit.
+const NAME_BYTES: usize = 63;
+
+impl Driver {
+    /// Opens the folder of records, and takes it for this process alone.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let Options { plugin, kernel, .. } = options;
+        let sources = &plugin.info().sources;
+        let served = sources.iter().find(|source| source.starts_with("csi:")).or(sources.first());
+        let source = Source::read(served.map_or("", String::as_str));
+        let name = options.name.unwrap_or_else(|| own_name(&source, plugin.info().name.as_str()));
+        check_dns_subdomain("a driver", &name).map_err(|error| StartError::Name(error.to_string()))?;
+        if name.len() > NAME_BYTES {
+            return Err(StartError::Name(format!("it has {} bytes, {NAME_BYTES} at most", name.len())));
+        }
+        let node_id = options.node_id;
+        if node_id.is_empty() || node_id.len() > NODE_ID_BYTES || node_id.chars().any(char::is_control) {
+            return Err(StartError::NodeId);
+        }
+        let folder = options.state_dir;
+        let failed = |source| StartError::State { folder: folder.clone(), source };
+        kernel.create_host_directory(&folder, &[PathBuf::from("/")]).map_err(failed)?;
+        let state = kernel.open_directory(&folder).map_err(failed)?;
+        let lock = kernel.lock_root(&state, OsStr::new(LOCK)).map_err(failed)?;
+        let on_node = Records::open(&kernel, &state, "node", Durability::Process).map_err(failed)?;
+        // What a controller has promised outlives the machine.
+        let ledger = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
+        let publications = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
+        let facts = NodeFacts {
+            name: node_id.clone(),
+            allocatable_memory: kernel.total_memory().unwrap_or_default(),
+            labels: options.topology.clone(),
+            ..NodeFacts::default()
+        };
+        Ok(Self {
+            plugin,
+            name,
+            node_id,
+            topology: options.topology,
+            attach: options.attach,
+            max_volumes: options.max_volumes,
+            source,
+            co: CoFolder::new(options.co_folder),
+            in_flight: InFlight::default(),
+            running: Running::default(),
+            on_node,
+            ledger,
+            publications: Publications::new(publications),
+            state: Arc::new(state),
+            state_path: folder.clone(),
+            facts: Arc::new(facts),
+            plugin_time: options.plugin_time,
+            _lock: lock,
+            kernel,
+        })
+    }
+
+    /// The driver's name, as volumes name it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn can(&self, capability: Capability) -> bool {
+        self.plugin.exports(capability)
+    }
+
+    /// Volumes are staged before they are published.
+    pub(crate) fn stages(&self) -> bool {
+        [Capability::Attacher, Capability::DeviceMounter, Capability::BlockMapper]
+            .into_iter()
+            .any(|what| self.can(what))
+    }
+
+    /// The folder of records can still be reached.
+    pub(crate) fn check_state(&self) -> Result<(), Refusal> {
+        self.kernel.open_directory(&self.state_path).map(drop).map_err(|error| Refusal::Precondition(error.to_string()))
+    }
+
+    /// Where volumes that are made here can be reached from.
+    pub(crate) fn reachable_from(&self) -> Vec<Topology> {
+        if self.topology.is_empty() {
+            return Vec::new();
+        }
+        vec![Topology { segments: self.topology.clone().into_iter().collect() }]
+    }
+
+    /// The surroundings of a call about a volume.
+    pub(crate) fn call(&self, volume_id: &str) -> CallContext {
+        CallContext {
+            node: Arc::clone(&self.facts),
+            device_places: Some(DevicePlaces {
+                root: Arc::clone(&self.state),
+                folder: Path::new(DEVICES).join(name_of(volume_id)),
+            }),
+            ..CallContext::quiet(self.plugin_time)
+        }
+    }
+
+    /// What the plugin answered, or why it did not do it.
+    pub(crate) fn did<T>(
+        &self,
+        step: &'static str,
+        subject: &str,
+        outcome: Result<T, CallError>,
+    ) -> Result<T, Refusal> {
+        outcome.map_err(|source| Refusal::Plugin {
+            step,
+            subject: crate::check::shown(subject),
+            plugin: self.plugin.info().name.as_str().to_owned(),
+            source: Box::new(source),
+        })
+    }
+}
+
+/// The driver's name that the plugin itself suggests: `csi:NAME`, or `vendor/name` turned round.
+fn own_name(source: &Source, plugin: &str) -> String {
+    match source {
+        Source::Csi(driver) => driver.clone(),
+        Source::Field(_) => {
+            let (vendor, name) = plugin.split_once('/').unwrap_or(("", plugin));
+            format!("{name}.{vendor}")
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The service Node: what is held against each request before it is done, and a thread for it that may block.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use tracing::{info, warn};
+use volhost_runtime::Capability;
+
+use crate::check;
+use crate::driver::Driver;
+use crate::pb::csi::node_server::Node;
+use crate::pb::csi::node_service_capability::rpc::Type;
+use crate::pb::csi::node_service_capability::{self, Rpc};
+use crate::pb::csi::{
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse,
+    NodeGetInfoRequest, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
+    NodeUnstageVolumeResponse, Topology,
+};
+use crate::refusal::{Refusal, Result};
+
+type Answer<T> = std::result::Result<Response<T>, Status>;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct NodeService(pub(crate) Arc<Driver>);
+
+/// Does the call on a thread that may block, and says in the log what came of it.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    driver: &Arc<Driver>,
+    call: &'static str,
+    subject: String,
+    work: impl FnOnce(&Driver) -> Result<T> + Send + 'static,
+) -> Answer<T> {
+    let driver = Arc::clone(driver);
+    let _running = driver.running.begin();
+    let done = tokio::task::spawn_blocking(move || work(&driver)).await;
+    match done.unwrap_or_else(|error| Err(Refusal::Lost(error.to_string()))) {
+        Ok(answer) => {
+            info!(call, subject, "done");
+            Ok(Response::new(answer))
+        }
+        Err(refusal) => {
+            let code = refusal.code();
+            warn!(call, subject, ?code, "{refusal}");
+            Err(refusal.into())
+        }
+    }
+}
+
+pub(crate) fn volume(id: &str) -> String {
+    format!("volume {}", check::shown(id))
+}
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> Answer<NodeStageVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodeStageVolume", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            check::map("volume_context", &request.volume_context)?;
+            check::map("publish_context", &request.publish_context)?;
+            driver.stage(&request).map(|()| NodeStageVolumeResponse {})
+        })
+        .await
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Answer<NodeUnstageVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodeUnstageVolume", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            driver.unstage(&request.volume_id, &request.staging_target_path).map(|()| NodeUnstageVolumeResponse {})
+        })
+        .await
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Answer<NodePublishVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodePublishVolume", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            check::map("volume_context", &request.volume_context)?;
+            check::map("publish_context", &request.publish_context)?;
+            driver.publish(&request).map(|()| NodePublishVolumeResponse {})
+        })
+        .await
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Answer<NodeUnpublishVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodeUnpublishVolume", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            driver.unpublish(&request.volume_id, &request.target_path).map(|()| NodeUnpublishVolumeResponse {})
+        })
+        .await
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Answer<NodeGetVolumeStatsResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodeGetVolumeStats", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            driver.figures(&request.volume_id, &request.volume_path)
+        })
+        .await
+    }
+
+    async fn node_expand_volume(&self, request: Request<NodeExpandVolumeRequest>) -> Answer<NodeExpandVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "NodeExpandVolume", volume(&request.volume_id), move |driver| {
+            check::id("volume_id", &request.volume_id)?;
+            driver.grow(&request)
+        })
+        .await
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _request: Request<NodeGetCapabilitiesRequest>,
+    ) -> Answer<NodeGetCapabilitiesResponse> {
+        let driver = &self.0;
+        let all = [
+            (driver.stages(), Type::StageUnstageVolume),
+            (driver.can(Capability::Expander), Type::ExpandVolume),
+            (true, Type::GetVolumeStats),
+            (driver.can(Capability::Stats), Type::VolumeCondition),
+            (true, Type::SingleNodeMultiWriter),
+        ];
+        let can = all.into_iter().filter(|(can, _)| *can);
+        let capabilities = can.map(|(_, kind)| NodeServiceCapability {
+            r#type: Some(node_service_capability::Type::Rpc(Rpc { r#type: kind.into() })),
+        });
+        Ok(Response::new(NodeGetCapabilitiesResponse { capabilities: capabilities.collect() }))
+    }
+
+    async fn node_get_info(&self, _request: Request<NodeGetInfoRequest>) -> Answer<NodeGetInfoResponse> {
+        let driver = &self.0;
+        let segments = driver.topology.clone().into_iter().collect();
+        Ok(Response::new(NodeGetInfoResponse {
+            node_id: driver.node_id.clone(),
+            max_volumes_per_node: driver.max_volumes.map_or(0, i64::from),
+            accessible_topology: (!driver.topology.is_empty()).then_some(Topology { segments }),
+        }))
+    }
+}

@@ -1,0 +1,115 @@
+//! Paths of requests as handles (rule R6): a path counts only below the CO's folder, and every step of it is opened beneath the one before,
+//! with no symbolic link followed.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use volhost_kernel::{Directory, ErrorKind, Kernel};
+use volhost_runtime::Place;
+
+use crate::check::shown;
+use crate::refusal::{Refusal, Result};
+
+/// The longest path, in bytes: Linux's.
+const PATH_BYTES: usize = 4095;
+
+/// The folder below which the CO's paths lie.
+#[derive(Debug, Clone)]
+pub(crate) struct CoFolder(PathBuf);
+
+impl CoFolder {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The path below the folder, of plain names.
+    ///
+    /// # Errors
+    /// [`Refusal::Field`].
+    pub(crate) fn below(&self, field: &'static str, path: &str) -> Result<PathBuf> {
+        if path.is_empty() {
+            return Err(Refusal::field(field, "is missing"));
+        }
+        if path.len() > PATH_BYTES {
+            return Err(Refusal::field(field, format!("has {} bytes, {PATH_BYTES} at most", path.len())));
+        }
+        let wrong = || {
+            let why = format!(
+                "{} is no absolute path below {} without `.`, `..` and NUL; see --kubelet-dir",
+                shown(path),
+                self.0.display()
+            );
+            Refusal::field(field, why)
+        };
+        let rest = Path::new(path).strip_prefix(&self.0).map_err(|_| wrong())?;
+        let plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+        // `components` leaves out a `.` in the middle.
+        let dots = path.split('/').any(|part| part == "." || part == "..");
+        if !plain || dots || rest.as_os_str().is_empty() || path.contains('\0') {
+            return Err(wrong());
+        }
+        Ok(rest.components().collect())
+    }
+
+    /// The folder at a path; none if it is not there.
+    ///
+    /// # Errors
+    /// [`Refusal::Field`], [`Refusal::Kernel`].
+    pub(crate) fn open(&self, kernel: &dyn Kernel, field: &'static str, path: &str) -> Result<Option<Directory>> {
+        let below = self.below(field, path)?;
+        let failed = |source| Refusal::kernel("opening", shown(path), source);
+        let root = kernel.open_directory(&self.0).map_err(failed)?;
+        match kernel.walk(&root, &below) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// The last name of a path, in the open folder that it lies in; none if that folder is not there.
+    ///
+    /// # Errors
+    /// As [`CoFolder::open`].
+    pub(crate) fn place(&self, kernel: &dyn Kernel, field: &'static str, path: &str) -> Result<Option<Place>> {
+        let below = self.below(field, path)?;
+        let failed = |source| Refusal::kernel("opening the folder of", shown(path), source);
+        let root = kernel.open_directory(&self.0).map_err(failed)?;
+        let name: OsString = below.file_name().unwrap_or(OsStr::new("")).to_owned();
+        match kernel.walk(&root, below.parent().unwrap_or(Path::new(""))) {
+            Ok(parent) => Ok(Some(Place { parent, name })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn only_plain_paths_below_the_folder_count() {
+        let folder = CoFolder::new(PathBuf::from("/var/lib/kubelet"));
+        assert_eq!(folder.below("f", "/var/lib/kubelet/pods//u/mount/").unwrap(), Path::new("pods/u/mount"));
+        let long = format!("/var/lib/kubelet/{}", "x".repeat(5000));
+        for bad in [
+            "",
+            "/",
+            "/var/lib/kubelet",
+            "/var/lib/kubelet/",
+            "/var/lib/kubelet2/x",
+            "/etc/passwd",
+            "pods/x",
+            "/var/lib/kubelet/../../../etc",
+            "/var/lib/kubelet/a/../b",
+            "/var/lib/kubelet/./b",
+            "/var/lib/kubelet/a\0b",
+            long.as_str(),
+        ] {
+            let error = folder.below("target_path", bad).unwrap_err();
+            assert!(matches!(error, Refusal::Field { field: "target_path", .. }), "{bad:?}");
+        }
+    }
+}

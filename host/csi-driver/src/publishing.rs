@@ -1,0 +1,262 @@
+//! Publishing: a volume is shown at a target of the CO's, whose last name is made and removed here; and taken away.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracing::warn;
+use volhost_kernel::{Detach, Entry, KernelError};
+use volhost_model::PodUid;
+use volhost_runtime::{Capability, Place, PrivateFolder, Sharers, Target};
+
+use crate::check::shown;
+use crate::driver::{Driver, PRIVATE};
+use crate::node::volume;
+use crate::pb::csi::NodePublishVolumeRequest;
+use crate::records::{OnNode, Published};
+use crate::refusal::{Refusal, Result};
+use crate::source::{self, Asked, name_of};
+use crate::usage::Usage;
+
+pub(crate) const TARGET_PATH: &str = "target_path";
+
+/// The other targets that a volume is published at, when a call begins.
+#[derive(Debug)]
+struct OtherTargets(u32);
+
+impl Sharers for OtherTargets {
+    fn other_pods(&self) -> std::result::Result<u32, KernelError> {
+        Ok(self.0)
+    }
+}
+
+fn target_claim(path: &Path) -> String {
+    format!("target {}", path.display())
+}
+
+impl Driver {
+    /// Publishes the volume. Published so already: done.
+    ///
+    /// # Errors
+    /// [`Refusal`]; unless it is final, something may have been left, which the next call or an unpublish deals with.
+    pub(crate) fn publish(&self, request: &NodePublishVolumeRequest) -> Result<()> {
+        let (id, target) = (request.volume_id.as_str(), request.target_path.as_str());
+        let below = self.co.below(TARGET_PATH, target)?;
+        let usage = Usage::read(request.volume_capability.as_ref())?;
+        let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
+        self.check_usage(&usage)?;
+        let pod = source::pod(&request.volume_context, target)?;
+        let read_only = request.readonly;
+        let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only };
+        let spec = self.source.spec(&asked)?;
+        let mut record = self.record_to_publish(request, &usage, &spec)?;
+        let wanted = Published { usage, read_only, pod: pod.uid.as_str().to_owned(), done: true };
+        check_others(&record, target, &wanted)?;
+        let place = self.co.place(&*self.kernel, TARGET_PATH, target)?.ok_or_else(|| {
+            Refusal::field(TARGET_PATH, format!("there is no folder above {}; the CO makes it", shown(target)))
+        })?;
+        if record.published.get(target) == Some(&wanted) && self.is_shown(&record, &place, wanted.usage.block)? {
+            return Ok(());
+        }
+        let failed = |source| Refusal::kernel("looking at", shown(target), source);
+        let was_there = self.kernel.entry(&place.parent, &place.name).map_err(failed)? != Entry::Absent;
+        // What stood there before and is not of this volume is not taken away either.
+        let ours = !was_there || record.published.contains_key(target);
+        record.published.insert(target.to_owned(), Published { done: false, ..wanted.clone() });
+        self.on_node.write(id, &record)?;
+        let block = wanted.usage.block;
+        let outcome = if block {
+            self.show_device(&record, &pod, &place)
+        } else {
+            let place = self.again(&place)?;
+            let target = self.target(&record, target, &pod.uid, place)?;
+            let (spec, pod) = (Arc::new(spec), Arc::new(pod.clone()));
+            self.did("publishing", id, self.plugin.set_up(&self.call(id), &spec, &pod, target)).map(drop)
+        };
+        match outcome {
+            Ok(()) => {
+                record.published.insert(target.to_owned(), wanted);
+                self.on_node.write(id, &record)
+            }
+            Err(refusal) if refusal.is_final() => {
+                // The CO forgets the target now, and asks for no unpublish.
+                let undone = if ours { self.take_away(&record, target, &pod.uid, place, block) } else { Ok(()) };
+                match undone {
+                    Ok(()) => self.forget(record, target)?,
+                    Err(error) => warn!(volume = id, %error, "what a failed publish left could not be taken away"),
+                }
+                Err(refusal)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Takes the volume away from the target. Not there: done.
+    ///
+    /// # Errors
+    /// [`Refusal`]; repeat it.
+    pub(crate) fn unpublish(&self, id: &str, target: &str) -> Result<()> {
+        let below = self.co.below(TARGET_PATH, target)?;
+        let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
+        let record = self.on_node.read(id)?;
+        if let Some(place) = self.co.place(&*self.kernel, TARGET_PATH, target)? {
+            let known = record.as_ref().and_then(|record| Some((record, record.published.get(target)?)));
+            match known {
+                Some((record, published)) => {
+                    let pod = PodUid::new(published.pod.clone())
+                        .map_err(|error| Refusal::field(TARGET_PATH, error.to_string()))?;
+                    self.take_away(record, target, &pod, place, published.usage.block)?;
+                }
+                None => self.take_stranger_away(id, target, &place)?,
+            }
+        }
+        match record {
+            Some(record) => self.forget(record, target),
+            None => Ok(()),
+        }
+    }
+
+    /// The record of the volume that is published now.
+    fn record_to_publish(
+        &self,
+        request: &NodePublishVolumeRequest,
+        usage: &Usage,
+        spec: &volhost_model::VolumeSpec,
+    ) -> Result<OnNode> {
+        let (id, staging) = (request.volume_id.as_str(), request.staging_target_path.as_str());
+        let found = self.on_node.read(id)?;
+        if !self.stages() {
+            return match found {
+                Some(record) => Ok(record),
+                None => {
+                    self.find(id)?;
+                    self.new_record(id, spec, None)
+                }
+            };
+        }
+        if staging.is_empty() {
+            return Err(Refusal::Precondition(format!(
+                "staging_target_path: is missing, and {} is staged first",
+                volume(id)
+            )));
+        }
+        let Some((record, staged)) = found.and_then(|record| Some((record.clone(), record.staged?))) else {
+            self.find(id)?;
+            return Err(Refusal::Precondition(format!("{} is not staged", volume(id))));
+        };
+        if !staged.done || staged.path != staging {
+            return Err(Refusal::Precondition(format!("{} is not staged at {}", volume(id), shown(staging))));
+        }
+        if staged.usage.block != usage.block {
+            return Err(Refusal::Conflict(format!("{} is staged with another access type", volume(id))));
+        }
+        Ok(record)
+    }
+
+    /// Whether the target shows something already; for a volume that is a plain folder, a folder is enough.
+    fn is_shown(&self, record: &OnNode, place: &Place, block: bool) -> Result<bool> {
+        let failed = |source| Refusal::kernel("looking at", shown(&record.volume_id), source);
+        let entry = self.kernel.entry(&place.parent, &place.name).map_err(failed)?;
+        Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.device_mountable && entry == Entry::Folder))
+    }
+
+    fn show_device(&self, record: &OnNode, pod: &volhost_model::Pod, place: &Place) -> Result<()> {
+        let id = record.volume_id.as_str();
+        let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
+        let device = self.device(record)?;
+        let read_only = record.published.values().any(|published| published.read_only);
+        if read_only && !self.kernel.device_read_only(&device).map_err(failed)? {
+            let why = "the device can be written; stage the volume with an access mode for readers";
+            return Err(Refusal::field("readonly", why));
+        }
+        let (call, spec) = (self.call(id), Arc::new(record.spec.clone()));
+        let own = self.plugin.map_pod_device(&call, &spec, &Arc::new(pod.clone()), &device);
+        let device = self.did("mapping the device of", id, own)?;
+        self.kernel.map_device(&device, &place.parent, &place.name).map_err(failed)
+    }
+
+    /// Takes away what stands at the target, with what the volume keeps beside it.
+    fn take_away(&self, record: &OnNode, target: &str, pod: &PodUid, place: Place, block: bool) -> Result<()> {
+        let id = record.volume_id.as_str();
+        let failed = |source| Refusal::kernel("unpublishing", shown(id), source);
+        if block {
+            self.kernel.detach(&place.parent, &place.name, Detach::Normal).map_err(failed)?;
+            if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
+                let unmapped = self.plugin.unmap_pod_device(&self.call(id), name, pod);
+                self.did("unmapping the device of", id, unmapped)?;
+            }
+        } else {
+            let place = self.target(record, target, pod, place)?;
+            self.did("unpublishing", id, self.plugin.tear_down(&self.call(id), place))?;
+        }
+        self.private(id, target).remove(&*self.kernel).map_err(failed)
+    }
+
+    /// Takes away what stands at a target that no record tells of. The plugin is not asked: it might remove data, and nobody knows whose.
+    fn take_stranger_away(&self, id: &str, target: &str, place: &Place) -> Result<()> {
+        let failed = |source| Refusal::kernel("unpublishing", shown(target), source);
+        self.kernel.detach(&place.parent, &place.name, Detach::Normal).map_err(failed)?;
+        self.private(id, target).remove(&*self.kernel).map_err(failed)
+    }
+
+    /// The target is gone: so is its part of the record, and the record with the last one of a volume that is not staged.
+    fn forget(&self, mut record: OnNode, target: &str) -> Result<()> {
+        record.published.remove(target);
+        if record.published.is_empty() && record.staged.is_none() {
+            return self.on_node.remove(&record.volume_id);
+        }
+        self.on_node.write(&record.volume_id, &record)
+    }
+
+    fn again(&self, place: &Place) -> Result<Place> {
+        let parent = self.kernel.try_clone(&place.parent);
+        let parent = parent.map_err(|source| Refusal::kernel("opening", TARGET_PATH.to_owned(), source))?;
+        Ok(Place { parent, name: place.name.clone() })
+    }
+
+    /// Where the volume is published, as the plugin sees it.
+    pub(crate) fn target(&self, record: &OnNode, target: &str, pod: &PodUid, place: Place) -> Result<Target> {
+        let others = record.published.iter().filter(|(path, published)| *path != target && published.done).count();
+        Ok(Target {
+            parent: place.parent,
+            name: place.name,
+            pod_uid: Some(pod.clone()),
+            spec_name: record.spec.name.clone(),
+            device_mount: self.node_place(record)?,
+            private: Some(self.private(&record.volume_id, target)),
+            sharers: Some(Arc::new(OtherTargets(u32::try_from(others).unwrap_or(u32::MAX)))),
+            needed: Vec::new(),
+        })
+    }
+
+    fn private(&self, id: &str, target: &str) -> PrivateFolder {
+        PrivateFolder {
+            root: Arc::clone(&self.state),
+            parent: Path::new(PRIVATE).join(name_of(id)),
+            name: name_of(target).into(),
+        }
+    }
+}
+
+/// What the other publications of the volume allow.
+fn check_others(record: &OnNode, target: &str, wanted: &Published) -> Result<()> {
+    let id = record.volume_id.as_str();
+    if let Some(there) = record.published.get(target) {
+        let same = Published { done: there.done, ..wanted.clone() } == *there;
+        if !same && there.done {
+            let what =
+                "is published there already, with another capability, for another pod or not as read-only as asked";
+            return Err(Refusal::Conflict(format!("{} {what}", volume(id))));
+        }
+    }
+    for (path, other) in record.published.iter().filter(|(path, _)| *path != target) {
+        if other.usage.is_for_one() || wanted.usage.is_for_one() {
+            let why = "and one of the two asks for it alone (SINGLE_NODE_SINGLE_WRITER)";
+            return Err(Refusal::Precondition(format!(
+                "{} is published at {} already, {why}",
+                volume(id),
+                shown(path)
+            )));
+        }
+    }
+    Ok(())
+}

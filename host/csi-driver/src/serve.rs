@@ -1,0 +1,249 @@
+//! The driver's sockets: where it is called, and where a kubelet finds it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::time::timeout;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+
+use crate::controller::ControllerService;
+use crate::driver::Driver;
+use crate::identity::IdentityService;
+use crate::node::NodeService;
+use crate::pb::csi::controller_server::ControllerServer;
+use crate::pb::csi::identity_server::IdentityServer;
+use crate::pb::csi::node_server::NodeServer;
+use crate::pb::registration::registration_server::RegistrationServer;
+use crate::registration::RegistrationService;
+
+/// The largest request that is read, in bytes. It is more than any request may have, so that whoever sends too much is told which field it was.
+const REQUEST_BYTES: usize = 32 << 20;
+/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a NUL.
+const PATH_BYTES: usize = 107;
+/// How long calls that run may go on when the driver is told to end. What is cut off then, the CO repeats.
+const CALLS_TIME: Duration = Duration::from_secs(20);
+/// How long their answers may take to be read.
+const ANSWERS_TIME: Duration = Duration::from_millis(200);
+/// Only the owner may connect: who can call the driver can mount.
+const SOCKET_MODE: u32 = 0o600;
+
+/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(PathBuf);
+
+/// Why a text is no endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EndpointError {
+    /// Another kind of socket.
+    #[error("{0:?} is no unix socket such as unix:///run/csi/csi.sock")]
+    NotUnix(String),
+    /// Too long.
+    #[error("the socket's path has {0} bytes, {PATH_BYTES} at most")]
+    TooLong(usize),
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
+        if !path.starts_with('/') || path.contains('\0') {
+            return Err(EndpointError::NotUnix(text.to_owned()));
+        }
+        if path.len() > PATH_BYTES {
+            return Err(EndpointError::TooLong(path.len()));
+        }
+        Ok(Self(PathBuf::from(path)))
+    }
+}
+
+impl Endpoint {
+    /// The socket's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// Where a driver listens.
+#[derive(Debug, Clone)]
+pub struct Sockets {
+    /// Its own socket.
+    pub endpoint: Endpoint,
+    /// The kubelet's folder of registration sockets; without, a sidecar registers the driver.
+    pub registration_dir: Option<PathBuf>,
+    /// The driver's own socket as the kubelet sees it, if that is not the endpoint's path.
+    pub kubelet_registration_path: Option<String>,
+}
+
+/// Why a driver cannot be served.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Something else stands at a socket's path.
+    #[error("{path} is not a socket; nothing is put in its place, move it away")]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another driver listens there.
+    #[error("{path} is in use: another process answers there")]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A socket cannot be made.
+    #[error("cannot listen at {path}: {source}")]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// The kernel's words.
+        #[source]
+        source: io::Error,
+    },
+    /// Serving ended.
+    #[error("serving at {path} ended: {source}")]
+    Serve {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+/// A socket that is removed when it is dropped.
+#[derive(Debug)]
+struct Socket {
+    path: PathBuf,
+    listener: Option<UnixListenerStream>,
+}
+
+impl Socket {
+    /// Makes the socket, in place of one that nobody answers at.
+    fn bind(path: &Path) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { path: path.to_owned(), source };
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(ServeError::NotASocket { path: path.to_owned() });
+            }
+            Ok(_) if UnixStream::connect(path).is_ok() => return Err(ServeError::InUse { path: path.to_owned() }),
+            Ok(_) => fs::remove_file(path).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let socket = |listener| Self { path: path.to_owned(), listener: Some(UnixListenerStream::new(listener)) };
+        fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        tokio::net::UnixListener::from_std(listener).map(socket).map_err(failed)
+    }
+
+    fn incoming(&mut self) -> Option<UnixListenerStream> {
+        self.listener.take()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // What is left is replaced by the next one.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Serves the driver until what `stop` returns is done, and calls `ready` when its sockets listen. Volumes stay as they are when it ends; calls that run
+/// are waited for, up to twenty seconds.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve<S>(
+    driver: Arc<Driver>,
+    sockets: Sockets,
+    ready: impl FnOnce(),
+    stop: impl Fn() -> S,
+) -> Result<(), ServeError>
+where
+    S: Future<Output = ()> + Send + 'static,
+{
+    let path = sockets.endpoint.path().to_owned();
+    let mut own = Socket::bind(&path)?;
+    let registration = sockets.registration_dir.map(|folder| folder.join(format!("{}-reg.sock", driver.name())));
+    let mut registration = registration.as_deref().map(Socket::bind).transpose()?;
+    ready();
+    let csi = own.incoming().map(|incoming| {
+        Server::builder()
+            .add_service(
+                IdentityServer::new(IdentityService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES),
+            )
+            .add_service(
+                ControllerServer::new(ControllerService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES),
+            )
+            .add_service(NodeServer::new(NodeService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES))
+            .serve_with_incoming_shutdown(incoming, stop())
+    });
+    let endpoint = sockets.kubelet_registration_path.unwrap_or_else(|| path.display().to_string());
+    let registrar = registration.as_mut().and_then(Socket::incoming).map(|incoming| {
+        let service = RegistrationService { driver: Arc::clone(&driver), endpoint };
+        Server::builder().add_service(RegistrationServer::new(service)).serve_with_incoming_shutdown(incoming, stop())
+    });
+    let serving = async {
+        match (csi, registrar) {
+            (Some(csi), Some(registrar)) => tokio::try_join!(csi, registrar).map(drop),
+            (Some(csi), None) => csi.await,
+            (None, _) => Ok(()),
+        }
+    };
+    tokio::pin!(serving);
+    let told = async {
+        stop().await;
+        timeout(CALLS_TIME, driver.running.none()).await
+    };
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        // A client that keeps its connection keeps nothing here from ending.
+        _ = told => timeout(ANSWERS_TIME, serving).await.unwrap_or(Ok(())),
+    };
+    ended.map_err(|source| ServeError::Serve { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_written_as_drivers_write_it() {
+        for text in ["unix:///run/csi.sock", "unix:/run/csi.sock", "/run/csi.sock"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().path(), Path::new("/run/csi.sock"));
+        }
+        let long = format!("unix:///{}", "x".repeat(200));
+        for bad in ["", "tcp://127.0.0.1:1", "unix://run/csi.sock", "csi.sock", long.as_str()] {
+            assert!(bad.parse::<Endpoint>().is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_nobody_answers_at_is_replaced_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("csi.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        let served = Socket::bind(&path).unwrap();
+        assert!(matches!(Socket::bind(&path), Err(ServeError::InUse { .. })));
+        drop(served);
+        assert!(!path.exists());
+        fs::write(&path, "x").unwrap();
+        assert!(matches!(Socket::bind(&path), Err(ServeError::NotASocket { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "x");
+    }
+}

@@ -1,0 +1,301 @@
+//! Staging: a volume is attached, and mounted once for the node or made ready as a device; and taken back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use tracing::warn;
+use volhost_kernel::{BlockDevice, Detach, Directory, Entry};
+use volhost_model::VolumeSpec;
+use volhost_runtime::{Attachment, Capability, Place, Target};
+
+use crate::check::shown;
+use crate::driver::Driver;
+use crate::pb::csi::NodeStageVolumeRequest;
+use crate::records::{OnNode, Staged};
+use crate::refusal::{Refusal, Result};
+use crate::source::Asked;
+use crate::usage::Usage;
+
+/// What stands in the staging folder, which is the CO's own: the node's mount of the volume.
+pub(crate) const MOUNT: &str = "mount";
+pub(crate) const STAGING_PATH: &str = "staging_target_path";
+
+impl Driver {
+    /// Stages the volume. Staged so already: done.
+    ///
+    /// # Errors
+    /// [`Refusal`]; unless it is final, something may have been left, which the next call or an unstage deals with.
+    pub(crate) fn stage(&self, request: &NodeStageVolumeRequest) -> Result<()> {
+        let (id, path) = (request.volume_id.as_str(), request.staging_target_path.as_str());
+        self.co.below(STAGING_PATH, path)?;
+        let usage = Usage::read(request.volume_capability.as_ref())?;
+        let _claim = self.in_flight.claim([crate::node::volume(id)])?;
+        self.check_usage(&usage)?;
+        let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(|| {
+            Refusal::field(STAGING_PATH, format!("there is no folder {}; the CO makes it", shown(path)))
+        })?;
+        let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: false };
+        let spec = self.source.spec(&asked)?;
+        let staged = Staged { path: path.to_owned(), usage, done: false };
+        let mut record = match self.on_node.read(id)? {
+            Some(record) => {
+                check_same(&record, &staged, id)?;
+                if record.staged.as_ref().is_some_and(|staged| staged.done) && self.stands(&record, &folder)? {
+                    return Ok(());
+                }
+                OnNode { staged: Some(staged), ..record }
+            }
+            None => {
+                self.find(id)?;
+                self.new_record(id, &spec, Some(staged))?
+            }
+        };
+        record.spec = spec;
+        // Before anything is done: what nobody remembers would never be taken back.
+        self.on_node.write(id, &record)?;
+        let publish_context = request.publish_context.clone().into_iter().collect();
+        match self.set_up_on_node(&mut record, publish_context, &folder) {
+            Ok(()) => {
+                if let Some(staged) = &mut record.staged {
+                    staged.done = true;
+                }
+                self.on_node.write(id, &record)
+            }
+            Err(refusal) if refusal.is_final() => {
+                // The CO forgets the volume now, and asks for no unstage.
+                match self.take_down_on_node(&record, &folder) {
+                    Ok(()) => self.on_node.remove(id)?,
+                    Err(error) => warn!(volume = id, %error, "what a failed stage left could not be taken back"),
+                }
+                Err(refusal)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Takes back what staging did. Not staged: done.
+    ///
+    /// # Errors
+    /// [`Refusal`]; repeat it.
+    pub(crate) fn unstage(&self, id: &str, path: &str) -> Result<()> {
+        self.co.below(STAGING_PATH, path)?;
+        let _claim = self.in_flight.claim([crate::node::volume(id)])?;
+        let record = self.on_node.read(id)?;
+        if let Some(record) = &record {
+            if let Some(staged) = record.staged.as_ref().filter(|staged| staged.path != path) {
+                let why = format!("it is staged at {}", shown(&staged.path));
+                return Err(Refusal::Precondition(format!("{}: {why}", crate::node::volume(id))));
+            }
+            self.check_unpublished(id, record)?;
+        }
+        let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?;
+        let record = match record {
+            Some(record) => record,
+            None => match self.guessed_record(id) {
+                Some(record) => record,
+                // Of such a volume the plugin knows nothing; a mount that stands there is taken away all the same.
+                None => return folder.map_or(Ok(()), |folder| self.clear_mount(id, &folder)),
+            },
+        };
+        match folder {
+            Some(folder) => self.take_down_on_node(&record, &folder)?,
+            None => self.detach(&record)?,
+        }
+        self.on_node.remove(id)
+    }
+
+    /// What a volume is to the plugin, as nothing of it stands yet.
+    pub(crate) fn new_record(&self, id: &str, spec: &VolumeSpec, staged: Option<Staged>) -> Result<OnNode> {
+        let spec = Arc::new(spec.clone());
+        let identified = self.did("naming", id, self.plugin.identify(&self.call(id), &spec))?;
+        if !identified.needs.is_empty() {
+            let why = "it is made of other volumes of its pod, and a CSI driver is not told of those";
+            return Err(Refusal::field("volume_context", why));
+        }
+        let exports = |capability| self.can(capability);
+        Ok(OnNode {
+            volume_id: id.to_owned(),
+            attachable: exports(Capability::Attacher) && identified.attachable.unwrap_or(true),
+            device_mountable: exports(Capability::DeviceMounter) && identified.device_mountable.unwrap_or(true),
+            name: identified.name,
+            spec: spec.as_ref().clone(),
+            attached_as: None,
+            staged,
+            published: BTreeMap::new(),
+        })
+    }
+
+    /// What can be known of a volume without a record: what its handle alone tells the plugin.
+    fn guessed_record(&self, id: &str) -> Option<OnNode> {
+        let unknown = OnNode::unknown(id, &self.source).ok()?;
+        self.new_record(id, &unknown.spec, None).ok()
+    }
+
+    /// Refuses a use that the plugin cannot serve.
+    pub(crate) fn check_usage(&self, usage: &Usage) -> Result<()> {
+        if usage.block && !self.can(Capability::BlockMapper) {
+            let why = "the plugin does not hand volumes over as devices; ask for `mount`";
+            return Err(Refusal::field("volume_capability", why));
+        }
+        if !usage.mount_flags.is_empty() && !self.plugin.info().accepts_mount_options {
+            return Err(Refusal::field("volume_capability", "`mount_flags`: the plugin takes no mount options"));
+        }
+        Ok(())
+    }
+
+    /// Whether what a record says was staged stands.
+    fn stands(&self, record: &OnNode, folder: &Directory) -> Result<bool> {
+        let call = self.call(&record.volume_id);
+        if record.attachable
+            && let Some(name) = &record.name
+        {
+            match self.plugin.are_attached(&call, std::slice::from_ref(name)) {
+                Ok(attached) if attached == [false] => return Ok(false),
+                _ => {}
+            }
+        }
+        if !record.device_mountable || record.spec.is_block() {
+            return Ok(true);
+        }
+        let found = self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(|source| failed(record, source))?;
+        Ok(matches!(found, Entry::Mount(_)))
+    }
+
+    fn set_up_on_node(
+        &self,
+        record: &mut OnNode,
+        publish_context: BTreeMap<String, String>,
+        folder: &Directory,
+    ) -> Result<()> {
+        let id = record.volume_id.clone();
+        let spec = Arc::new(record.spec.clone());
+        let call = self.call(&id);
+        if record.attachable {
+            record.attached_as = Some(self.did("attaching", &id, self.plugin.attach(&call, &spec))?);
+            self.on_node.write(&id, record)?;
+        }
+        let attached = self.attachment(record, publish_context)?;
+        if spec.is_block() {
+            self.did("making ready the device of", &id, self.plugin.set_up_device(&call, &spec, attached.as_ref()))?;
+        } else if record.device_mountable {
+            let target = self.node_target(record, folder)?;
+            let mounted = self.plugin.mount_device(&call, &spec, attached.as_ref(), target);
+            self.did("mounting for the node", &id, mounted)?;
+        }
+        Ok(())
+    }
+
+    /// What is known of the attached volume, its device found; none for a volume that is not attached.
+    pub(crate) fn attachment(&self, record: &OnNode, metadata: BTreeMap<String, String>) -> Result<Option<Attachment>> {
+        let Some(attached_as) = record.attached_as.clone().filter(|_| record.attachable) else { return Ok(None) };
+        let mut attached = Attachment { attached_as, metadata, device: None };
+        let spec = Arc::new(record.spec.clone());
+        let found = self.plugin.wait_for_attach(&self.call(&record.volume_id), &spec, &attached);
+        attached.device = self.did("finding the device of", &record.volume_id, found)?;
+        Ok(Some(attached))
+    }
+
+    /// The device of a staged volume.
+    pub(crate) fn device(&self, record: &OnNode) -> Result<Arc<BlockDevice>> {
+        let attached = self.attachment(record, BTreeMap::new())?;
+        let spec = Arc::new(record.spec.clone());
+        let device = self.plugin.set_up_device(&self.call(&record.volume_id), &spec, attached.as_ref());
+        self.did("making ready the device of", &record.volume_id, device)
+    }
+
+    /// Takes everything back that staging may have done.
+    fn take_down_on_node(&self, record: &OnNode, folder: &Directory) -> Result<()> {
+        let id = record.volume_id.as_str();
+        let call = self.call(id);
+        match (&record.name, record.device_mountable) {
+            (Some(name), true) => {
+                let target = self.node_target(record, folder)?;
+                self.did("unmounting for the node", id, self.plugin.unmount_device(&call, name, target))?;
+            }
+            _ => self.clear_mount(id, folder)?,
+        }
+        if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
+            self.did("giving up the device of", id, self.plugin.tear_down_device(&call, name))?;
+        }
+        self.detach(record)
+    }
+
+    fn detach(&self, record: &OnNode) -> Result<()> {
+        match record.name.as_ref().filter(|_| record.attachable) {
+            Some(name) => {
+                let call = self.call(&record.volume_id);
+                self.did("detaching", &record.volume_id, self.plugin.detach(&call, name))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a mount away that the plugin need not be asked about: every one at that place was made by the host.
+    fn clear_mount(&self, id: &str, folder: &Directory) -> Result<()> {
+        let step = "unmounting for the node";
+        let failed = |source| Refusal::kernel(step, shown(id), source);
+        match self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(failed)? {
+            Entry::Mount(_) | Entry::Folder => {
+                self.kernel.detach(folder, OsStr::new(MOUNT), Detach::Normal).map_err(failed)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the node's own mount of a staged volume is.
+    pub(crate) fn node_target(&self, record: &OnNode, folder: &Directory) -> Result<Target> {
+        let parent = self.kernel.try_clone(folder).map_err(|source| failed(record, source))?;
+        Ok(Target {
+            parent,
+            name: MOUNT.into(),
+            pod_uid: None,
+            spec_name: record.spec.name.clone(),
+            device_mount: None,
+            private: None,
+            sharers: None,
+            needed: Vec::new(),
+        })
+    }
+
+    /// The same as a place to bind; none for a volume that has none.
+    pub(crate) fn node_place(&self, record: &OnNode) -> Result<Option<Place>> {
+        let Some(staged) = record.staged.as_ref().filter(|_| record.device_mountable) else { return Ok(None) };
+        let folder = self.co.open(&*self.kernel, STAGING_PATH, &staged.path)?;
+        Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
+    }
+
+    /// Refuses to take a volume from the node that is still published there.
+    fn check_unpublished(&self, id: &str, record: &OnNode) -> Result<()> {
+        for target in record.published.keys() {
+            let place = self.co.place(&*self.kernel, "target_path", target)?;
+            let found = place.map(|place| self.kernel.entry(&place.parent, &place.name)).transpose();
+            if matches!(found.map_err(|source| failed(record, source))?, Some(Entry::Mount(_))) {
+                return Err(Refusal::Precondition(format!(
+                    "{} is still published at {}; unpublish it first",
+                    crate::node::volume(id),
+                    shown(target)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(record: &OnNode, source: volhost_kernel::KernelError) -> Refusal {
+    Refusal::kernel("looking at", shown(&record.volume_id), source)
+}
+
+/// A volume is staged in one way at one place.
+fn check_same(record: &OnNode, wanted: &Staged, id: &str) -> Result<()> {
+    match &record.staged {
+        Some(staged) if staged.path != wanted.path => {
+            Err(Refusal::Conflict(format!("{} is staged at {} already", crate::node::volume(id), shown(&staged.path))))
+        }
+        Some(staged) if staged.usage != wanted.usage => Err(Refusal::Conflict(format!(
+            "{} is staged with another capability; unstage it first",
+            crate::node::volume(id)
+        ))),
+        _ => Ok(()),
+    }
+}

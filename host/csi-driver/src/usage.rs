@@ -1,0 +1,136 @@
+//! How a volume is to be used: a request's `volume_capability`, checked.
+
+use serde::{Deserialize, Serialize};
+use volhost_model::mount_options;
+
+use crate::pb::csi::VolumeCapability;
+use crate::pb::csi::volume_capability::AccessType;
+use crate::pb::csi::volume_capability::access_mode::Mode;
+use crate::refusal::{Refusal, Result};
+
+const FIELD: &str = "volume_capability";
+/// The longest name of a file system, in bytes.
+const FS_TYPE_BYTES: usize = 128;
+
+/// How a volume is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    /// As a device.
+    pub(crate) block: bool,
+    /// The file system; empty for the plugin's usual one.
+    pub(crate) fs_type: String,
+    /// Mount options, each by itself.
+    pub(crate) mount_flags: Vec<String>,
+    /// The access mode's number.
+    mode: i32,
+}
+
+impl Usage {
+    /// Reads the capability of a request.
+    ///
+    /// # Errors
+    /// [`Refusal::Field`].
+    pub(crate) fn read(capability: Option<&VolumeCapability>) -> Result<Self> {
+        let capability = capability.ok_or_else(|| Refusal::field(FIELD, "is missing"))?;
+        let mode = capability.access_mode.map_or(0, |mode| mode.mode);
+        match Mode::try_from(mode) {
+            Ok(Mode::Unknown) => return Err(Refusal::field(FIELD, "says no access mode")),
+            Ok(_) => {}
+            Err(_) => return Err(Refusal::field(FIELD, format!("there is no access mode {mode}"))),
+        }
+        match &capability.access_type {
+            None => Err(Refusal::field(FIELD, "says neither `block` nor `mount`")),
+            Some(AccessType::Block(_)) => {
+                Ok(Self { block: true, fs_type: String::new(), mount_flags: Vec::new(), mode })
+            }
+            Some(AccessType::Mount(mount)) => {
+                let fs_type = mount.fs_type.clone();
+                if fs_type.len() > FS_TYPE_BYTES || fs_type.chars().any(|c| c.is_control() || c == '/') {
+                    return Err(Refusal::field(FIELD, "`fs_type` is no name of a file system"));
+                }
+                let mount_flags = mount_options::split(&mount.mount_flags)
+                    .map_err(|(item, why)| Refusal::field(FIELD, format!("mount_flags[{item}]: {why}")))?;
+                Ok(Self { block: false, fs_type, mount_flags, mode })
+            }
+        }
+    }
+
+    /// All of a request's capabilities, of which there must be one.
+    ///
+    /// # Errors
+    /// [`Refusal::Field`].
+    pub(crate) fn read_all(capabilities: &[VolumeCapability]) -> Result<Vec<Self>> {
+        if capabilities.is_empty() {
+            return Err(Refusal::field("volume_capabilities", "is missing"));
+        }
+        capabilities.iter().map(|capability| Self::read(Some(capability))).collect()
+    }
+
+    /// The commonest use, for a volume of which nothing else is known.
+    pub(crate) fn plain() -> Self {
+        let mode = Mode::SingleNodeWriter.into();
+        Self { block: false, fs_type: String::new(), mount_flags: Vec::new(), mode }
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::try_from(self.mode).unwrap_or(Mode::Unknown)
+    }
+
+    /// Nobody writes it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self.mode(), Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
+    }
+
+    /// It may be published once on a node.
+    pub(crate) fn is_for_one(&self) -> bool {
+        self.mode() == Mode::SingleNodeSingleWriter
+    }
+
+    /// It may be published to several nodes.
+    pub(crate) fn is_for_many_nodes(&self) -> bool {
+        matches!(self.mode(), Mode::MultiNodeReaderOnly | Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter)
+    }
+
+    /// The access mode in Kubernetes' spelling.
+    pub(crate) fn kubernetes_mode(&self) -> &'static str {
+        match self.mode() {
+            Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly => "ReadOnlyMany",
+            Mode::MultiNodeSingleWriter | Mode::MultiNodeMultiWriter => "ReadWriteMany",
+            Mode::SingleNodeSingleWriter => "ReadWriteOncePod",
+            Mode::Unknown | Mode::SingleNodeWriter | Mode::SingleNodeMultiWriter => "ReadWriteOnce",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+    use crate::pb::csi::volume_capability::{AccessMode, BlockVolume, MountVolume};
+
+    fn capability(access_type: Option<AccessType>, mode: i32) -> VolumeCapability {
+        VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
+    }
+
+    #[test]
+    fn what_is_missing_or_unheard_of_is_named() {
+        let mount = |flags: &[&str]| {
+            let mount_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            Some(AccessType::Mount(MountVolume { mount_flags, ..MountVolume::default() }))
+        };
+        for (given, words) in [
+            (None, "is missing"),
+            (Some(capability(None, 1)), "neither `block` nor `mount`"),
+            (Some(capability(mount(&[]), 0)), "says no access mode"),
+            (Some(capability(mount(&[]), 99)), "no access mode 99"),
+            (Some(capability(mount(&["a\0b"]), 1)), "mount_flags[0]"),
+        ] {
+            let error = Usage::read(given.as_ref()).unwrap_err().to_string();
+            assert!(error.starts_with("volume_capability: ") && error.contains(words), "{error}");
+        }
+        let usage = Usage::read(Some(&capability(mount(&["noatime,ro"]), 7))).unwrap();
+        assert_eq!(usage.mount_flags, ["noatime", "ro"]);
+        assert!(Usage::read(Some(&capability(Some(AccessType::Block(BlockVolume {})), 3))).unwrap().is_read_only());
+    }
+}

@@ -1,0 +1,55 @@
+//! Folders of image files: what is in them, copies, removal.
+
+use std::path::{Path, PathBuf};
+
+use crate::handle::MountSource;
+use crate::kernel::Result;
+
+/// What is known of an image file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageFacts {
+    /// Its size in bytes, holes included.
+    pub size: u64,
+    /// When its content was changed last, in seconds since 1970; 0 for an earlier time.
+    pub modified: u64,
+}
+
+/// Primitives over folders of image files.
+///
+/// # Guarantees
+/// Every path is held against `roots`, as by [`crate::Kernel::open_host_path`]: what it leads to counts. A name is added or removed as
+/// a whole; a crash leaves no part of an image under any name.
+pub trait ImageStores {
+    /// The names of the regular files in the folder, sorted by their bytes. Names that are no UTF-8 are left out: nobody can ask for them.
+    ///
+    /// # Errors
+    /// As [`crate::Kernel::open_host_path`]; `WrongType` if it is no folder.
+    fn image_names(&self, folder: &Path, roots: &[PathBuf]) -> Result<Vec<String>>;
+
+    /// What is known of an image.
+    ///
+    /// # Errors
+    /// `WrongType` if it is no regular file; `Failed`.
+    fn image_facts(&self, image: &MountSource) -> Result<ImageFacts>;
+
+    /// Copies the image to a new file, which nobody but its owner can read (0600), and returns its size. Blocks are shared where the file
+    /// system can: the copy is then what the image held at one moment. Elsewhere data is copied, holes stay holes, and an image that has a loop
+    /// device is refused, for it may change meanwhile.
+    ///
+    /// # Errors
+    /// `Failed`: `Conflict` if something stands at `to`, `Busy` for an image that has a loop device; `OutsideGrant`, `WrongType`.
+    fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64>;
+
+    /// Removes the image file with its data. Nothing there: done.
+    ///
+    /// # Errors
+    /// `Failed` (`Busy`) while it has a loop device; `SymbolicLink` if the name is a link; `WrongType` if it is no regular file;
+    /// `OutsideGrant`.
+    fn remove_image(&self, path: &Path, roots: &[PathBuf]) -> Result<()>;
+
+    /// The bytes that an unprivileged user may still write in the folder.
+    ///
+    /// # Errors
+    /// As [`ImageStores::image_names`].
+    fn free_space(&self, folder: &Path, roots: &[PathBuf]) -> Result<u64>;
+}

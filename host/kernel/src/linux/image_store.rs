@@ -1,0 +1,184 @@
+//! Folders of image files. A copy is made without a name, and gets one when it is whole.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::LinuxKernel;
+use super::host_path::open_following;
+use super::loop_device::{IMAGE_MODE, file_fd, lock_file};
+use super::loop_table::open_backing;
+use super::stat::{look, look_closer};
+use super::walk::{FOLDER, open_beneath, proc_path, read_names};
+use crate::error::{ErrorKind, KernelError};
+use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::image_stores::{ImageFacts, ImageStores};
+use crate::kernel::Result;
+use crate::names::{check_absolute, check_name, text};
+use crate::step::Step;
+
+/// The most that one call of the kernel is asked to copy, in bytes: between two the process can be ended.
+const COPY_STEP: u64 = 64 << 20;
+/// What a folder is expected to be.
+const FOLDER_WORD: &str = SourceKind::Directory.as_str();
+
+/// The descriptor of a granted folder; refuses what is none.
+fn granted_folder(source: &MountSource) -> Result<BorrowedFd<'_>> {
+    match &source.handle {
+        DirectoryHandle::Fd(fd) if source.kind == SourceKind::Directory => Ok(fd.as_fd()),
+        DirectoryHandle::Fd(_) => Err(KernelError::WrongType {
+            path: text(&source.label),
+            expected: FOLDER_WORD,
+            found: source.kind.as_str(),
+        }),
+        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&source.label) }),
+    }
+}
+
+impl ImageStores for LinuxKernel {
+    fn image_names(&self, folder: &Path, roots: &[PathBuf]) -> Result<Vec<String>> {
+        let failed = |errno| KernelError::failed(Step::ListFolder, text(folder), errno);
+        let source = self.open_granted(folder, roots)?;
+        let opened = open_beneath(granted_folder(&source)?, ".", FOLDER).map_err(failed)?;
+        let mut names = Vec::new();
+        for name in read_names(&opened).map_err(failed)? {
+            match look(&opened, name.as_os_str(), self.ids()) {
+                Ok(seen) if seen.file_type() == FileType::RegularFile => names.extend(name.into_string()),
+                // Another kind of thing, or gone since it was listed.
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn image_facts(&self, image: &MountSource) -> Result<ImageFacts> {
+        let seen = look_closer(file_fd(image)?, "", self.ids())
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(&image.label), errno))?;
+        Ok(ImageFacts { size: seen.size(), modified: u64::try_from(seen.modified()).unwrap_or_default() })
+    }
+
+    fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64> {
+        check_absolute(to)?;
+        let failed = |errno| KernelError::failed(Step::CopyImage, text(to), errno);
+        let (Some(folder), Some(name)) = (to.parent(), to.file_name()) else {
+            return Err(failed(Errno::ISDIR));
+        };
+        check_name(name)?;
+        let target = self.open_granted(folder, roots)?;
+        let parent = granted_folder(&target)?;
+        match look(parent, name, self.ids()) {
+            Ok(_) => return Err(failed(Errno::EXIST)),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        // Nobody makes a device over it meanwhile.
+        let _lock = lock_file(image)?;
+        let source = open_backing(file_fd(image)?, true).map_err(failed)?;
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(IMAGE_MODE);
+        let copy = rustix::fs::open(proc_path(parent, None), flags, mode).map(File::from).map_err(failed)?;
+        match rustix::fs::ioctl_ficlone(&copy, &source) {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY | Errno::NOSYS) => {
+                if self.loop_of(image)?.is_some() {
+                    return Err(KernelError::Failed {
+                        step: Step::CopyImage,
+                        path: text(&image.label),
+                        errno: Errno::BUSY,
+                        detail: "it has a loop device, and its file system cannot share blocks, so that a copy would not be of one \
+                                 moment; copy it when no node uses it"
+                            .to_owned(),
+                    });
+                }
+                copy_data(&source, &copy).map_err(failed)?;
+            }
+            Err(errno) => return Err(failed(errno)),
+        }
+        rustix::fs::fsync(&copy).map_err(failed)?;
+        let size = look_closer(&copy, "", self.ids()).map_err(failed)?.size();
+        rustix::fs::linkat(CWD, proc_path(copy.as_fd(), None), parent, name, AtFlags::SYMLINK_FOLLOW)
+            .map_err(failed)?;
+        sync_folder(parent).map_err(failed)?;
+        Ok(size)
+    }
+
+    fn remove_image(&self, path: &Path, roots: &[PathBuf]) -> Result<()> {
+        let failed = |errno| KernelError::walking(Step::RemoveFile, text(path), errno);
+        let image = match self.open_granted(path, roots) {
+            Ok(image) => image,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let ours = look_closer(file_fd(&image)?, "", self.ids()).map_err(failed)?;
+        let _lock = lock_file(&image)?;
+        if self.loop_of(&image)?.is_some() {
+            return Err(KernelError::Failed {
+                step: Step::RemoveFile,
+                path: text(path),
+                errno: Errno::BUSY,
+                detail: "it has a loop device; a node uses it".to_owned(),
+            });
+        }
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(failed(Errno::ISDIR));
+        };
+        let parent = open_following(folder).map_err(failed)?;
+        match look_closer(&parent, name, self.ids()) {
+            Ok(there) if there.identity() == ours.identity() => {}
+            Ok(_) => return Err(failed(Errno::LOOP)),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(failed(errno)),
+        }
+        rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed)?;
+        sync_folder(parent.as_fd()).map_err(failed)
+    }
+
+    fn free_space(&self, folder: &Path, roots: &[PathBuf]) -> Result<u64> {
+        let source = self.open_granted(folder, roots)?;
+        let told = rustix::fs::fstatvfs(granted_folder(&source)?)
+            .map_err(|errno| KernelError::failed(Step::AskUsage, text(folder), errno))?;
+        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    }
+}
+
+/// What a name leads to must outlive the machine: somebody was told that it is there, or gone.
+fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
+    rustix::fs::fsync(open_beneath(folder, ".", FOLDER)?)
+}
+
+/// Copies what is no hole, and gives the copy the same size.
+fn copy_data(source: &File, copy: &File) -> std::result::Result<(), Errno> {
+    let size = rustix::fs::seek(source, SeekFrom::End(0))?;
+    rustix::fs::ftruncate(copy, size)?;
+    let mut at = 0;
+    while at < size {
+        let begin = match rustix::fs::seek(source, SeekFrom::Data(at)) {
+            Ok(begin) => begin,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno),
+        };
+        let end = rustix::fs::seek(source, SeekFrom::Hole(begin))?;
+        copy_range(source, copy, begin, end)?;
+        at = end;
+    }
+    Ok(())
+}
+
+fn copy_range(source: &File, copy: &File, mut from: u64, end: u64) -> std::result::Result<(), Errno> {
+    let mut to = from;
+    while from < end {
+        let step = usize::try_from((end - from).min(COPY_STEP)).unwrap_or(usize::MAX);
+        // It moves both places on.
+        if rustix::fs::copy_file_range(source, Some(&mut from), copy, Some(&mut to), step)? == 0 {
+            // Cut short while it was copied.
+            return Err(Errno::IO);
+        }
+    }
+    Ok(())
+}

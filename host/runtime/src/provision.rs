@@ -1,0 +1,319 @@
+//! The calls that make volumes and snapshots, and tell which there are. Each is [`CallError::Lacks`] when the plugin does not export it.
+
+use std::collections::BTreeMap;
+
+use wasmtime::component::Resource;
+
+use crate::call_error::{CallError, Function, PluginError};
+use crate::context::CallContext;
+use crate::host::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+use crate::plugin::{Plugin, put};
+
+/// The longest handle of a volume or snapshot, and the longest token, in bytes: CSI's limit for a text.
+const ID_BYTES: usize = 128;
+
+/// A volume that somebody wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedVolume {
+    /// What whoever asks calls it; empty where only the room for one is asked for.
+    pub name: String,
+    /// At least this many bytes.
+    pub required_bytes: Option<u64>,
+    /// At most this many bytes.
+    pub limit_bytes: Option<u64>,
+    /// The operator's parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// The file system that it is to be mounted with.
+    pub fs_type: Option<String>,
+    /// It is to be handed over as a device.
+    pub as_device: bool,
+    /// How it is to be used, in Kubernetes' spelling.
+    pub access_modes: Vec<String>,
+    /// The volume whose content it begins with.
+    pub source_volume: Option<String>,
+    /// The snapshot whose content it begins with.
+    pub source_snapshot: Option<String>,
+}
+
+/// A snapshot that somebody wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedSnapshot {
+    /// What whoever asks calls it.
+    pub name: String,
+    /// The volume.
+    pub volume_id: String,
+    /// The operator's parameters.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A volume that there is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MadeVolume {
+    /// Its handle.
+    pub id: String,
+    /// Its size in bytes; 0 when the plugin does not say.
+    pub capacity: u64,
+    /// What its mounting needs.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// A snapshot that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeSnapshot {
+    /// Its handle.
+    pub id: String,
+    /// The volume's.
+    pub volume_id: String,
+    /// What a volume made of it needs, in bytes.
+    pub bytes: u64,
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+}
+
+/// A page of a list, and the token of the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// What is on it.
+    pub entries: Vec<T>,
+    /// What the next page begins with; none when this is the last.
+    pub next: Option<String>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), next: None }
+    }
+}
+
+/// The functions of an optional interface, or that it is lacking.
+macro_rules! guest {
+    ($self:ident, $sandbox:ident, $function:expr, $field:ident, $interface:literal) => {{
+        let lacks = CallError::Lacks { function: $function, interface: $interface };
+        let indices = $self.exports.$field.as_ref().ok_or(lacks)?;
+        $sandbox.load(|store, instance| indices.load(store, instance))?
+    }};
+}
+
+impl Plugin {
+    /// Makes a volume. One of the name that fits: the same answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn create_volume(&self, call: &CallContext, wanted: &WantedVolume) -> Result<MadeVolume, CallError> {
+        const FUNCTION: Function = Function::CreateVolume;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let request = put(&mut sandbox, FUNCTION, VolumeRequest(wanted.clone()))?;
+        let form = put(&mut sandbox, FUNCTION, VolumeAnswer::default())?;
+        let (answer, mut state) = sandbox.call(|store| {
+            guest.call_create(store, Resource::new_borrow(request.rep()), Resource::new_borrow(form.rep()))
+        })?;
+        answer.map_err(PluginError::from)?;
+        let made = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        check_made(FUNCTION, made, state.changed)
+    }
+
+    /// Deletes a volume with its data. None there: done.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn delete_volume(&self, call: &CallContext, volume_id: &str) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::DeleteVolume;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let (answer, _) = sandbox.call(|store| guest.call_delete(store, volume_id))?;
+        Ok(answer.map_err(PluginError::from)?)
+    }
+
+    /// What a volume is.
+    ///
+    /// # Errors
+    /// [`CallError`]; `not-found` when there is none.
+    pub fn find_volume(&self, call: &CallContext, volume_id: &str) -> Result<MadeVolume, CallError> {
+        const FUNCTION: Function = Function::FindVolume;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let form = put(&mut sandbox, FUNCTION, VolumeAnswer::default())?;
+        let (answer, mut state) =
+            sandbox.call(|store| guest.call_find(store, volume_id, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        let mut found = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        if found.id.is_empty() {
+            found.id = volume_id.to_owned();
+        }
+        check_made(FUNCTION, found, state.changed)
+    }
+
+    /// Gives a volume at least `to` bytes; the size it has then.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn expand_volume(
+        &self,
+        call: &CallContext,
+        volume_id: &str,
+        to: u64,
+        limit: Option<u64>,
+    ) -> Result<u64, CallError> {
+        const FUNCTION: Function = Function::ExpandVolume;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let (answer, _) = sandbox.call(|store| guest.call_expand(store, volume_id, to, limit))?;
+        let size = answer.map_err(PluginError::from)?;
+        if size < to {
+            let found = format!("the size it reports, {size} bytes, is less than the {to} bytes asked for");
+            return Err(CallError::Lied { function: FUNCTION, found });
+        }
+        Ok(size)
+    }
+
+    /// A page of the volumes that there are, at most `most`, from the one that `start` is the token of.
+    ///
+    /// # Errors
+    /// [`CallError`]; `invalid-argument` for a token that was never given.
+    pub fn list_volumes(&self, call: &CallContext, start: &str, most: u32) -> Result<Page<MadeVolume>, CallError> {
+        const FUNCTION: Function = Function::ListVolumes;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let form = put(&mut sandbox, FUNCTION, VolumePage::default())?;
+        let (answer, mut state) =
+            sandbox.call(|store| guest.call_list_volumes(store, start, most, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        let ids = page.entries.iter().map(|volume| volume.id.as_str());
+        check_page(FUNCTION, ids, &page.next, most)?;
+        Ok(page)
+    }
+
+    /// How many bytes a volume can have now that is like what is asked; none when the plugin does not know.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn free_space(&self, call: &CallContext, wanted: &WantedVolume) -> Result<Option<u64>, CallError> {
+        const FUNCTION: Function = Function::FreeSpace;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
+        let request = put(&mut sandbox, FUNCTION, VolumeRequest(wanted.clone()))?;
+        let (answer, _) = sandbox.call(|store| guest.call_free_space(store, Resource::new_borrow(request.rep())))?;
+        Ok(answer.map_err(PluginError::from)?)
+    }
+
+    /// Makes a snapshot. One of the name, of the same volume: the same answer.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn create_snapshot(&self, call: &CallContext, wanted: &WantedSnapshot) -> Result<MadeSnapshot, CallError> {
+        const FUNCTION: Function = Function::CreateSnapshot;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
+        let request = put(&mut sandbox, FUNCTION, SnapshotRequest(wanted.clone()))?;
+        let form = put(&mut sandbox, FUNCTION, SnapshotPage::default())?;
+        let (answer, mut state) = sandbox.call(|store| {
+            guest.call_create_snapshot(store, Resource::new_borrow(request.rep()), Resource::new_borrow(form.rep()))
+        })?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        only(FUNCTION, page, state.changed)
+    }
+
+    /// Deletes a snapshot. None there: done.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn delete_snapshot(&self, call: &CallContext, snapshot_id: &str) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::DeleteSnapshot;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
+        let (answer, _) = sandbox.call(|store| guest.call_delete_snapshot(store, snapshot_id))?;
+        Ok(answer.map_err(PluginError::from)?)
+    }
+
+    /// What a snapshot is.
+    ///
+    /// # Errors
+    /// [`CallError`]; `not-found` when there is none.
+    pub fn find_snapshot(&self, call: &CallContext, snapshot_id: &str) -> Result<MadeSnapshot, CallError> {
+        const FUNCTION: Function = Function::FindSnapshot;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
+        let form = put(&mut sandbox, FUNCTION, SnapshotPage::default())?;
+        let (answer, mut state) =
+            sandbox.call(|store| guest.call_find_snapshot(store, snapshot_id, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        only(FUNCTION, page, state.changed)
+    }
+
+    /// A page of the snapshots of this volume, or of all.
+    ///
+    /// # Errors
+    /// As [`Plugin::list_volumes`].
+    pub fn list_snapshots(
+        &self,
+        call: &CallContext,
+        volume_id: Option<&str>,
+        start: &str,
+        most: u32,
+    ) -> Result<Page<MadeSnapshot>, CallError> {
+        const FUNCTION: Function = Function::ListSnapshots;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
+        let form = put(&mut sandbox, FUNCTION, SnapshotPage::default())?;
+        let (answer, mut state) = sandbox
+            .call(|store| guest.call_list_snapshots(store, volume_id, start, most, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        let ids = page.entries.iter().flat_map(|snapshot| [snapshot.id.as_str(), snapshot.volume_id.as_str()]);
+        check_page(FUNCTION, ids, &page.next, most)?;
+        Ok(page)
+    }
+}
+
+fn broke(function: Function, what: String, changed: bool) -> CallError {
+    CallError::BrokeContract { function, what, changed }
+}
+
+fn check_id(function: Function, id: &str, changed: bool) -> Result<(), CallError> {
+    if id.is_empty() || id.len() > ID_BYTES || id.chars().any(char::is_control) {
+        let what =
+            format!("it answered a handle or token of {} bytes that is not 1 to {ID_BYTES} bytes of text", id.len());
+        return Err(broke(function, what, changed));
+    }
+    Ok(())
+}
+
+fn check_made(function: Function, made: MadeVolume, changed: bool) -> Result<MadeVolume, CallError> {
+    check_id(function, &made.id, changed)?;
+    Ok(made)
+}
+
+fn check_page<'a>(
+    function: Function,
+    mut ids: impl Iterator<Item = &'a str>,
+    next: &'a Option<String>,
+    most: u32,
+) -> Result<(), CallError> {
+    let mut count = 0_u64;
+    ids.try_for_each(|id| {
+        count += 1;
+        check_id(function, id, false)
+    })?;
+    // A snapshot has two handles.
+    if count > u64::from(most) * 2 {
+        return Err(broke(function, format!("it put {count} entries on a page of {most}"), false));
+    }
+    next.as_deref().map_or(Ok(()), |next| check_id(function, next, false))
+}
+
+/// The one snapshot of a page.
+fn only(function: Function, page: Page<MadeSnapshot>, changed: bool) -> Result<MadeSnapshot, CallError> {
+    let mut entries = page.entries.into_iter();
+    match (entries.next(), entries.next()) {
+        (Some(one), None) => {
+            check_id(function, &one.id, changed)?;
+            check_id(function, &one.volume_id, changed)?;
+            Ok(one)
+        }
+        _ => Err(broke(function, "it did not answer with one snapshot".to_owned(), changed)),
+    }
+}

@@ -1,0 +1,301 @@
+//! What the double asks of a plugin that makes volumes and snapshots, and what it answered.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use super::host::TestHost;
+use crate::capabilities::{Controller, Snapshotter};
+use crate::error::Result;
+use crate::provisioning;
+
+/// A volume to ask for; [`TestVolumeRequest::new`] begins one.
+#[derive(Debug, Clone, Default)]
+pub struct TestVolumeRequest(VolumeRequest);
+
+impl TestVolumeRequest {
+    /// A volume of this name and no size.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(VolumeRequest { name: name.to_owned(), ..VolumeRequest::default() })
+    }
+
+    /// It must have at least this many bytes.
+    #[must_use]
+    pub fn required(mut self, bytes: u64) -> Self {
+        self.0.required_bytes = Some(bytes);
+        self
+    }
+
+    /// It must not have more than this many bytes.
+    #[must_use]
+    pub fn limit(mut self, bytes: u64) -> Self {
+        self.0.limit_bytes = Some(bytes);
+        self
+    }
+
+    /// One of the operator's parameters.
+    #[must_use]
+    pub fn parameter(mut self, key: &str, value: &str) -> Self {
+        self.0.parameters.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The file system.
+    #[must_use]
+    pub fn fs_type(mut self, fs_type: &str) -> Self {
+        self.0.fs_type = Some(fs_type.to_owned());
+        self
+    }
+
+    /// The volume whose content it begins with.
+    #[must_use]
+    pub fn source_volume(mut self, volume_id: &str) -> Self {
+        self.0.source_volume = Some(volume_id.to_owned());
+        self
+    }
+
+    /// The snapshot whose content it begins with.
+    #[must_use]
+    pub fn source_snapshot(mut self, snapshot_id: &str) -> Self {
+        self.0.source_snapshot = Some(snapshot_id.to_owned());
+        self
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VolumeRequest {
+    name: String,
+    required_bytes: Option<u64>,
+    limit_bytes: Option<u64>,
+    parameters: BTreeMap<String, String>,
+    fs_type: Option<String>,
+    source_volume: Option<String>,
+    source_snapshot: Option<String>,
+}
+
+impl VolumeRequest {
+    pub(crate) fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    pub(crate) fn required_bytes(&self) -> Option<u64> {
+        self.required_bytes
+    }
+
+    pub(crate) fn limit_bytes(&self) -> Option<u64> {
+        self.limit_bytes
+    }
+
+    pub(crate) fn parameter(&self, key: &str) -> Option<String> {
+        self.parameters.get(key).cloned()
+    }
+
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        self.parameters.keys().cloned().collect()
+    }
+
+    pub(crate) fn fs_type(&self) -> Option<String> {
+        self.fs_type.clone()
+    }
+
+    pub(crate) fn as_device(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn access_modes(&self) -> Vec<String> {
+        vec!["ReadWriteOnce".to_owned()]
+    }
+
+    pub(crate) fn source_volume(&self) -> Option<String> {
+        self.source_volume.clone()
+    }
+
+    pub(crate) fn source_snapshot(&self) -> Option<String> {
+        self.source_snapshot.clone()
+    }
+}
+
+/// What a plugin said of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestMadeVolume {
+    /// Its handle.
+    pub id: String,
+    /// Its size in bytes.
+    pub capacity: u64,
+    /// What its mounting needs.
+    pub attributes: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct VolumeAnswer(RefCell<TestMadeVolume>);
+
+impl VolumeAnswer {
+    pub(crate) fn id(&self, id: &str) {
+        self.0.borrow_mut().id = id.to_owned();
+    }
+
+    pub(crate) fn capacity(&self, bytes: u64) {
+        self.0.borrow_mut().capacity = bytes;
+    }
+
+    pub(crate) fn attribute(&self, key: &str, value: &str) {
+        self.0.borrow_mut().attributes.insert(key.to_owned(), value.to_owned());
+    }
+}
+
+/// A page of a list: what is on it, and the token of the next.
+pub type TestPage<T> = (Vec<T>, Option<String>);
+
+#[derive(Debug, Default)]
+pub(crate) struct VolumePage(RefCell<TestPage<(String, u64)>>);
+
+impl VolumePage {
+    pub(crate) fn add(&self, id: &str, capacity: u64) {
+        self.0.borrow_mut().0.push((id.to_owned(), capacity));
+    }
+
+    pub(crate) fn next(&self, token: &str) {
+        self.0.borrow_mut().1 = Some(token.to_owned());
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotRequest {
+    name: String,
+    volume_id: String,
+}
+
+impl SnapshotRequest {
+    pub(crate) fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    pub(crate) fn volume_id(&self) -> String {
+        self.volume_id.clone()
+    }
+
+    pub(crate) fn parameter(&self, _key: &str) -> Option<String> {
+        None
+    }
+
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What a plugin said of a snapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TestSnapshot {
+    /// Its handle.
+    pub id: String,
+    /// The volume's.
+    pub volume_id: String,
+    /// What a volume made of it needs.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotPage(RefCell<TestPage<TestSnapshot>>);
+
+impl SnapshotPage {
+    pub(crate) fn add(&self, id: &str, volume_id: &str, bytes: u64, _made: u64) {
+        let snapshot = TestSnapshot { id: id.to_owned(), volume_id: volume_id.to_owned(), bytes };
+        self.0.borrow_mut().0.push(snapshot);
+    }
+
+    pub(crate) fn next(&self, token: &str) {
+        self.0.borrow_mut().1 = Some(token.to_owned());
+    }
+}
+
+impl TestHost {
+    /// [`Controller::create`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn create_volume<P: Controller>(&self, wanted: &TestVolumeRequest) -> Result<TestMadeVolume> {
+        let form = VolumeAnswer::default();
+        P::create(&provisioning::VolumeRequest::new(&wanted.0), &mut provisioning::VolumeAnswer::new(&form))?;
+        Ok(form.0.into_inner())
+    }
+
+    /// [`Controller::delete`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn delete_volume<P: Controller>(&self, volume_id: &str) -> Result<()> {
+        P::delete(volume_id)
+    }
+
+    /// [`Controller::find`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn find_volume<P: Controller>(&self, volume_id: &str) -> Result<TestMadeVolume> {
+        let form = VolumeAnswer::default();
+        P::find(volume_id, &mut provisioning::VolumeAnswer::new(&form))?;
+        Ok(form.0.into_inner())
+    }
+
+    /// [`Controller::expand`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn expand_volume<P: Controller>(&self, volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64> {
+        P::expand(volume_id, to, limit)
+    }
+
+    /// [`Controller::list_volumes`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn list_volumes<P: Controller>(&self, start: &str, most: u32) -> Result<TestPage<(String, u64)>> {
+        let form = VolumePage::default();
+        P::list_volumes(start, most, &mut provisioning::VolumePage::new(&form))?;
+        Ok(form.0.into_inner())
+    }
+
+    /// [`Controller::free_space`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn free_space<P: Controller>(&self, wanted: &TestVolumeRequest) -> Result<Option<u64>> {
+        P::free_space(&provisioning::VolumeRequest::new(&wanted.0))
+    }
+
+    /// [`Snapshotter::create_snapshot`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn create_snapshot<P: Snapshotter>(&self, name: &str, volume_id: &str) -> Result<TestPage<TestSnapshot>> {
+        let form = SnapshotPage::default();
+        let wanted = SnapshotRequest { name: name.to_owned(), volume_id: volume_id.to_owned() };
+        P::create_snapshot(&provisioning::SnapshotRequest::new(&wanted), &mut provisioning::SnapshotPage::new(&form))?;
+        Ok(form.0.into_inner())
+    }
+
+    /// [`Snapshotter::delete_snapshot`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn delete_snapshot<P: Snapshotter>(&self, snapshot_id: &str) -> Result<()> {
+        P::delete_snapshot(snapshot_id)
+    }
+
+    /// [`Snapshotter::list_snapshots`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn list_snapshots<P: Snapshotter>(
+        &self,
+        volume_id: Option<&str>,
+        start: &str,
+        most: u32,
+    ) -> Result<TestPage<TestSnapshot>> {
+        let form = SnapshotPage::default();
+        P::list_snapshots(volume_id, start, most, &mut provisioning::SnapshotPage::new(&form))?;
+        Ok(form.0.into_inner())
+    }
+}

@@ -1,0 +1,114 @@
+//! Snapshots: copies of images, hidden beside them as `.snapshot-NAME@VOLUME`.
+
+use volhost_plugin_sdk::prelude::*;
+
+use crate::Loop;
+use crate::controller::LISTED_BYTES;
+use crate::images::{self, Image, Place, handle_of, path_in};
+use crate::source::is_handle;
+
+/// What the files of snapshots begin with.
+const FILE: &str = ".snapshot-";
+/// What is between a snapshot's own name and its volume's handle, in its handle. No name of a snapshot has one.
+const OF: char = '@';
+/// CSI's limit for a handle, in bytes.
+const HANDLE_BYTES: usize = 128;
+
+fn file(snapshot_id: &str) -> String {
+    format!("{FILE}{snapshot_id}")
+}
+
+/// The volume of a snapshot's handle; none for what is none.
+fn volume_of(snapshot_id: &str) -> Option<&str> {
+    let (name, volume) = snapshot_id.split_once(OF)?;
+    (is_handle(name) && is_handle(volume)).then_some(volume)
+}
+
+/// The image of the snapshot with this handle.
+///
+/// # Errors
+/// `not-found` when there is none; else as the host says.
+pub(crate) fn image(snapshot_id: &str) -> Result<Image> {
+    let found = if volume_of(snapshot_id).is_some() { images::find(&file(snapshot_id))? } else { None };
+    found.ok_or_else(|| Error::not_found(format!("there is no snapshot {}", quoted(snapshot_id))))
+}
+
+/// The snapshot of this name, of whatever volume.
+fn named(name: &str) -> Result<Option<String>> {
+    let begin = format!("{FILE}{name}{OF}");
+    for folder in loop_devices::folders() {
+        let next = loop_devices::names(&folder, &begin, 1)?.pop();
+        if let Some(found) = next.filter(|next| next.starts_with(&begin)) {
+            return Ok(found.strip_prefix(FILE).map(str::to_owned));
+        }
+    }
+    Ok(None)
+}
+
+impl Snapshotter for Loop {
+    fn create_snapshot(wanted: &SnapshotRequest, into: &mut SnapshotPage) -> Result<()> {
+        let (name, volume_id) = (handle_of(&wanted.name()), wanted.volume_id());
+        let id = format!("{name}{OF}{volume_id}");
+        match named(&name)? {
+            Some(found) if found != id => {
+                return Err(Error::conflict(format!("there is a snapshot {} of another volume", quoted(&name))));
+            }
+            Some(_) => {}
+            None => {
+                let volume = images::volume(&volume_id)?;
+                if id.len() > HANDLE_BYTES {
+                    return Err(Error::invalid_argument(format!(
+                        "the handle {} would be longer than {HANDLE_BYTES} bytes; choose a shorter name",
+                        quoted(&id)
+                    )));
+                }
+                loop_devices::copy(&volume.path, &path_in(&volume.folder, &file(&id)))?;
+            }
+        }
+        let made = image(&id)?;
+        into.add(&id, &volume_id, made.size, made.modified);
+        Ok(())
+    }
+
+    fn delete_snapshot(snapshot_id: &str) -> Result<()> {
+        match image(snapshot_id) {
+            Ok(image) => loop_devices::discard(&image.path),
+            Err(Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn find_snapshot(snapshot_id: &str, into: &mut SnapshotPage) -> Result<()> {
+        let found = image(snapshot_id)?;
+        let volume = volume_of(snapshot_id).unwrap_or_default();
+        into.add(snapshot_id, volume, found.size, found.modified);
+        Ok(())
+    }
+
+    fn list_snapshots(volume_id: Option<&str>, start: &str, most: u32, into: &mut SnapshotPage) -> Result<()> {
+        let mut left = most;
+        let mut last: Option<Place> = None;
+        images::each(Place::read(start, FILE)?, |folder, name, place| {
+            let Some(id) = name.strip_prefix(FILE).filter(|id| id.len() <= LISTED_BYTES) else {
+                return Ok(true);
+            };
+            let Some(volume) = volume_of(id).filter(|volume| volume_id.is_none_or(|wanted| wanted == *volume)) else {
+                return Ok(true);
+            };
+            if left == 0 {
+                into.next(&last.take().unwrap_or_default().token(FILE));
+                return Ok(false);
+            }
+            match loop_devices::facts(&path_in(folder, name)) {
+                Ok((size, modified)) => {
+                    into.add(id, volume, size, modified);
+                    left -= 1;
+                    last = Some(place.clone());
+                    Ok(true)
+                }
+                Err(Error::NotFound(_)) => Ok(true),
+                Err(error) => Err(error),
+            }
+        })
+    }
+}

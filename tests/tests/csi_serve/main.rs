@@ -1,0 +1,19 @@
+//! A plugin as a CSI driver: `volhost csi-serve` over a real socket, with real mounts and devices.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod adapter;
+mod bad_input;
+mod content;
+mod crash;
+mod kit;
+mod life;
+mod manifests;
+mod node_only;
+mod sanity;
