@@ -43,7 +43,9 @@ if [ $TESTS = yes ]; then
     needs_command mkfs.erofs erofs-utils
     needs_command mksquashfs squashfs-tools
     needs_command bindfs bindfs
-    have go || needs_file /usr/lib/python3/dist-packages/venv python3-venv
+    # Tools of other languages live in environments of their own.
+    needs_command python3 python3-venv
+    python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates

@@ -19,11 +19,9 @@
 //!         about.name("example.com/scratch").version(env!("CARGO_PKG_VERSION")).serves("scratch");
 //!     }
 //!
-//!     // Reads every field, so that a typing error is told before anything is mounted.
+//!     // Checks every field, so that a typing error is told. Of a volume that is only mounted for pods the host may ask `set_up` alone.
 //!     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
-//!         volume.known_fields(&["size"])?;
-//!         volume.bytes("size")?;
-//!         Ok(())
+//!         size(volume).map(drop)
 //!     }
 //!
 //!     fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
@@ -32,7 +30,7 @@
 //!             return Ok(());
 //!         }
 //!         let mut tmpfs = Tmpfs::new().mode(0o777);
-//!         if let Some(size) = volume.bytes("size")? {
+//!         if let Some(size) = size(volume)? {
 //!             tmpfs = tmpfs.size(size);
 //!         }
 //!         if let Some(group) = pod.fs_group() {
@@ -45,6 +43,12 @@
 //!     fn tear_down(target: &MountTarget) -> Result<()> {
 //!         target.detach()
 //!     }
+//! }
+//!
+//! /// The limit in bytes, once every field is known to be right.
+//! fn size(volume: &Volume) -> Result<Option<u64>> {
+//!     volume.known_fields(&["size"])?;
+//!     volume.bytes("size")
 //! }
 //!
 //! export_plugin!(Scratch);

@@ -115,7 +115,21 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
             &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
         ),
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "tmpfs", "types", "volumes"]),
-        ("loop", &["devices", "filesystems", "id-maps", "log", "loop-devices", "mounts", "tmpfs", "types", "volumes"]),
+        (
+            "loop",
+            &[
+                "devices",
+                "filesystems",
+                "id-maps",
+                "log",
+                "loop-devices",
+                "mounts",
+                "provisioning",
+                "tmpfs",
+                "types",
+                "volumes",
+            ],
+        ),
     ] {
         assert_eq!(plugin(name).imports, interfaces(asks_for), "{name}");
     }
@@ -129,7 +143,17 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
     }
     let of_devices = interfaces(&["block-mapper", "device-mounter", "expander", "mounter", "plugin"]);
     assert_eq!(plugin("local").exports, of_devices);
-    let all = interfaces(&["attacher", "block-mapper", "device-mounter", "expander", "mounter", "plugin", "stats"]);
+    let all = interfaces(&[
+        "attacher",
+        "block-mapper",
+        "controller",
+        "device-mounter",
+        "expander",
+        "mounter",
+        "plugin",
+        "snapshotter",
+        "stats",
+    ]);
     assert_eq!(plugin("loop").exports, all);
 }
 

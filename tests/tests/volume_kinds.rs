@@ -20,7 +20,8 @@ use volhost_tests::artifacts::{plugin, volhost, workspace};
 const BEGIN: &str = "<!-- made from the built plugins by `tests/tests/volume_kinds.rs` -->\n";
 const END: &str = "<!-- end -->";
 /// Interfaces that every plugin may use.
-const FREE: [&str; 9] = ["types", "volumes", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
+const FREE: [&str; 10] =
+    ["types", "volumes", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems", "provisioning"];
 /// Set to write the table instead of comparing it.
 const WRITE: &str = "VOLHOST_WRITE_DOCS";
 

@@ -51,7 +51,8 @@ impl Default for Limits {
         Self {
             file_bytes: 64 << 20,
             compiled_bytes: 256 << 20,
-            compile_time: Duration::from_secs(60),
+            // Components that hold a language of their own have a hundred times as much code as others.
+            compile_time: Duration::from_secs(180),
             describe_time: Duration::from_secs(2),
             memory_bytes: 64 * MIB,
             table_elements: 20_000,

@@ -67,7 +67,8 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
         Error::uncertain(format!("{}: {CALL} was answered with ok, but {}", source.driver, error.message()))
     })?;
     note.published = true;
-    note.keep(target)?;
+    // It is published by now, whether or not that can be noted.
+    note.keep(target).map_err(|error| Error::uncertain(error.message().to_owned()))?;
     if driver_groups {
         return Ok(());
     }

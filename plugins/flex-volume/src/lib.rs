@@ -60,9 +60,10 @@ impl VolumePlugin for FlexVolume {
     }
 }
 
-/// Whether nobody can write what the driver has mounted, whatever the volume says.
+/// Whether nobody can write what the driver has mounted, whatever the volume says. The volume stands by now, whatever the answer.
 fn mounted_read_only(target: &MountTarget) -> Result<bool> {
-    Ok(target.mounted_options()?.iter().any(|option| option == "ro"))
+    let options = target.mounted_options().map_err(|error| Error::uncertain(error.message().to_owned()))?;
+    Ok(options.iter().any(|option| option == "ro"))
 }
 
 /// Has the driver mount the volume for a pod; where it leaves that to the host, binds the node's own mount.

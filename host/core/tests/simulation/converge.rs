@@ -100,6 +100,10 @@ impl Sim<'_> {
                     })?;
                     continue;
                 };
+                // What recovery found cannot be made right while another pod has the volume, and nobody is told that it is ready.
+                if self.is_blocked(pod, volume) && !self.life.is_as_wanted(self.catalog, pod, volume) {
+                    continue;
+                }
                 hold(real.variant == variant, Rule::Convergence, || format!("{} has the wrong source", place()))?;
                 let fresh = !of.kind.follows_source || real.version == self.versions[pod];
                 hold(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;

@@ -487,7 +487,7 @@ pub(super) enum PluginCommand {
     #[command(
         after_help = "Examples:\n  volhost plugin grant example.com/archive --host-path /srv/archive --memory 128Mi\n  volhost plugin grant example.com/archive --remove --host-path /srv/archive"
     )]
-    Grant(GrantArguments),
+    Grant(Box<GrantArguments>),
 }
 
 /// `plugin grant`.

@@ -12,7 +12,7 @@ use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, Target
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
-use super::standing::NodePlace;
+use super::standing::{NodePlace, VolumePlace};
 
 /// How often a volume's folder is made again that vanishes while it is made: there are as many folders above it.
 const FOLDER_TRIES: usize = 4;
@@ -40,6 +40,8 @@ impl Workshop {
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
         let parent =
             self.make_volume_folder(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Final, &error))?;
+        self.show_again(operation, &parent)
+            .map_err(|error| kernel_failure(STEP, FailureClass::Final, &error).by(operation.plugin.as_str()))?;
         let outcome = plugin.mount_device(call, spec, attached, self.node_target(&parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
         match outcome {
@@ -69,6 +71,34 @@ impl Workshop {
                 Err(Failure::new(class, STEP, error.message()))
             }
         }
+    }
+
+    /// Where others took the node's own mount away and a pod has the volume still: shows at the node's place what the pod has. A plugin could not
+    /// mount a device that is in use.
+    fn show_again(&self, operation: &Operation, parent: &Directory) -> Result<(), KernelError> {
+        let name = OsStr::new(layout::GLOBAL_MOUNT);
+        let Some(device) = self.device_record(operation).and_then(|record| record.device) else { return Ok(()) };
+        if matches!(self.kernel.entry(parent, name)?, Entry::Mount(_)) {
+            return Ok(());
+        }
+        let of_volume =
+            |place: &VolumePlace| place.plugin == operation.plugin && place.spec_name == operation.spec_name;
+        for place in self.standing.all().into_iter().filter(of_volume) {
+            let Some(of_pod) = self.open_if_there(&layout::plugin_folder(&place.pod, &place.plugin))? else { continue };
+            let inner = Path::new(place.spec_name.as_str());
+            let shown = self.kernel.mount_at(&of_pod, inner.as_os_str())?;
+            if !shown.is_some_and(|mount| shows_all_of(&mount, &device)) {
+                continue;
+            }
+            let root = self.kernel.walk(&of_pod, inner)?;
+            self.kernel.attach(self.kernel.bind(&self.kernel.source(&root)?, false)?, parent, name)?;
+            // The pod's may have gone since it was looked at, and the folder below was shown.
+            if self.kernel.mount_at(parent, name)?.is_some_and(|mount| shows_all_of(&mount, &device)) {
+                return Ok(());
+            }
+            self.kernel.detach(parent, name, Detach::Normal)?;
+        }
+        Ok(())
     }
 
     /// Takes the node's own mount away, once nothing refers to it.
@@ -231,6 +261,12 @@ impl Workshop {
             warn!(folder = %folder.display(), %error, "an empty folder could not be removed");
         }
     }
+}
+
+/// The mount shows the device's whole file system, to be written to, with nobody's files mapped.
+fn shows_all_of(mount: &MountInfo, device: &str) -> bool {
+    let plain = |option: &String| option != "idmapped";
+    !mount.read_only && is_of_device(mount) && mount.source == *device && mount.options.iter().all(plain)
 }
 
 fn node_place(operation: &Operation) -> NodePlace {

@@ -57,7 +57,7 @@ fn the_documentation_names_every_command_and_option() {
 fn the_documented_file_is_a_valid_one() {
     let page = include_str!("../../../../../docs/configuration.md");
     let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 5);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         toml::from_str::<Settings>(block).unwrap();
     }
