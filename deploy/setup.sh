@@ -85,6 +85,10 @@ if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
     rm -rf "$work"
 fi
 
+# --- what builds plugins in other languages ---
+
+[ $TESTS = no ] || examples/plugins/build.sh --fetch
+
 # --- Rust ---
 
 have cargo && have rustc || fail "there is no cargo: install stable Rust with rustup (https://rustup.rs), then run this again"
