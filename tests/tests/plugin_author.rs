@@ -148,6 +148,9 @@ fn a_command_that_fails_in_the_volume_is_told_and_the_volume_goes_all_the_same()
     assert!(String::from_utf8_lossy(&failed.stderr).contains("exit status: 7"), "{failed:?}");
     assert!(String::from_utf8_lossy(&failed.stdout).contains("no volume is left"), "{failed:?}");
 
+    let interrupted = said(run(&["--", "sh", "-c", "kill -INT $PPID"]));
+    assert!(interrupted.contains("no volume is left"), "{interrupted}");
+
     std::fs::write(desk.path().join("volume.yaml"), pod.replace("emptyDir: {}", "emptyDir: {medium: Moon}")).unwrap();
     let refused = run(&["--timeout", "1s", "--", "true"]);
     assert_eq!(refused.status.code(), Some(1));

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
 use volhost::api::pb::Kind;
 use volhost::config::HumanDuration;
 use volhost_kernel::namespace::unshare_mounts;
@@ -41,7 +43,15 @@ pub(super) fn run(arguments: &TryArguments, output: &mut Output) -> Result<(), C
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let scratch = Scratch::make(&wasm, arguments)?;
     let mut daemon = scratch.daemon()?;
-    let tried = runtime.block_on(scratch.mount(arguments, output)).and_then(|place| {
+    let mounted = runtime.block_on(async {
+        // From here on Ctrl-C ends the wait or the command, and what was made is taken away all the same.
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(CliError::Runtime)?;
+        tokio::select! {
+            mounted = scratch.mount(arguments, output) => mounted,
+            _ = interrupt.recv() => Err(CliError::Failed("interrupted".to_owned())),
+        }
+    });
+    let tried = mounted.and_then(|place| {
         output.line(&format!("The volume stands at {}; leave the shell, and it is taken away.", place.display()))?;
         output.flush()?;
         shell(arguments, &place, &scratch.socket())
@@ -113,7 +123,8 @@ impl Scratch {
         command.arg("run").arg("--config").arg(self.path(CONFIG)).arg("--root-dir").arg(self.path("root"));
         command.arg("--cache-dir").arg(self.path("cache")).arg("--plugin-dir").arg(self.path("plugins"));
         command.args(["--node-name", "try", "--ready-file", "/proc/self/fd/0"]).arg("--socket").arg(self.socket());
-        command.stdin(told).stdout(out).stderr(errors);
+        // In a group of its own: Ctrl-C is for the command in the volume.
+        command.stdin(told).stdout(out).stderr(errors).process_group(0);
         let mut daemon = command.spawn().map_err(|source| CliError::File { path: program, source })?;
         drop(command);
         if serves(ready) {
