@@ -16,7 +16,7 @@ mod suite;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use real::{RealWorld, in_namespace, mount_lines};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
@@ -221,6 +221,43 @@ fn a_folder_that_is_written_while_it_is_removed_ends_gone_or_named() {
         }
         stop.store(true, Ordering::Relaxed);
         writer.join().unwrap();
+        house.kernel.delete_folder(&house.root, name("busy")).unwrap();
+        assert_eq!(house.entry("busy"), Entry::Absent);
+    });
+}
+
+#[test]
+fn a_removal_gives_up_on_writers_that_fill_folder_after_folder() {
+    // What the writers make at most: a removal that follows them to their end fails the last line.
+    const ENOUGH: u64 = 2_000_000;
+    real(|world| {
+        let house = House::new(world);
+        let (stop, made) = (AtomicBool::new(false), AtomicU64::new(0));
+        let top = house.at("busy");
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let at = made.fetch_add(1, Ordering::Relaxed);
+                        if at >= ENOUGH {
+                            break;
+                        }
+                        let _ = std::fs::create_dir_all(top.join(format!("{}/{at}", at % 1_000)));
+                    }
+                });
+            }
+            while made.load(Ordering::Relaxed) < 5_000 {
+                std::thread::yield_now();
+            }
+            let given_up = (0..20).all(|_| match house.kernel.delete_folder(&house.root, name("busy")) {
+                Ok(()) | Err(KernelError::StillWritten { .. }) => true,
+                Err(_) => false,
+            });
+            let at_the_end = made.load(Ordering::Relaxed);
+            stop.store(true, Ordering::Relaxed);
+            assert!(given_up, "neither gone nor still written");
+            assert!(at_the_end < ENOUGH, "the removal followed the writers to their end");
+        });
         house.kernel.delete_folder(&house.root, name("busy")).unwrap();
         assert_eq!(house.entry("busy"), Entry::Absent);
     });

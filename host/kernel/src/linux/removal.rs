@@ -41,8 +41,9 @@ const LIST_BUFFER: usize = 32 * 1024;
 const PENDING_ABOVE: usize = 256;
 const PENDING_BELOW: usize = 1;
 const UPPER_LEVELS: usize = 32;
-/// How often a folder that was emptied may be found filled again before whoever fills it is given right.
-const MAX_ROUNDS: u32 = 100;
+/// How often a removal may find something where it had removed everything, before whoever writes there is given right.
+/// A few are no writer: some file systems leave entries out of a listing while others of the folder are removed.
+const MAX_SURPRISES: u32 = 100;
 /// Messages show a path in full up to this many levels.
 const SHOWN_LEVELS: usize = 16;
 
@@ -52,8 +53,10 @@ struct Level {
     identity: Identity,
     /// Folders in it that are known not to be empty.
     pending: Vec<OsString>,
-    /// How often it was found filled again.
-    rounds: u32,
+    /// How many that are not empty its last whole reading found; none before the first.
+    found: Option<usize>,
+    /// How many of those are still to be emptied.
+    left: usize,
 }
 
 impl LinuxKernel {
@@ -76,7 +79,7 @@ impl LinuxKernel {
             Err(errno) => return Err(KernelError::failed(Step::Remove, text(&shown), errno)),
         }
         self.refuse_mounts(parent, name, &shown)?;
-        Removal { kernel: self, base: parent, shown, levels: Vec::new() }.run(name)
+        Removal { kernel: self, base: parent, shown, levels: Vec::new(), surprises: 0 }.run(name)
     }
 
     /// Refuses a tree in which a mount stands.
@@ -157,16 +160,18 @@ struct Removal<'a> {
     base: BorrowedFd<'a>,
     shown: PathBuf,
     levels: Vec<Level>,
+    /// How often something was there again.
+    surprises: u32,
 }
 
 impl Removal<'_> {
     fn run(mut self, name: &OsStr) -> Result<()> {
-        let Some(mut current) = self.enter(self.base, name, 0)? else {
+        let Some(mut current) = self.enter(self.base, name, None)? else {
             return Ok(());
         };
         loop {
             if let Some(inner) = self.next_folder(&current)? {
-                if let Some(entered) = self.enter(current.as_fd(), &inner, 0)? {
+                if let Some(entered) = self.enter(current.as_fd(), &inner, None)? {
                     current = entered;
                 }
                 continue;
@@ -187,11 +192,8 @@ impl Removal<'_> {
                 }
                 // Filled again meanwhile, or the file system left entries out while others were being removed.
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    if left.rounds == MAX_ROUNDS {
-                        let path = self.path(Some(&left.name));
-                        return Err(KernelError::StillWritten { path });
-                    }
-                    match (self.enter(parent, &left.name, left.rounds + 1)?, outer) {
+                    self.surprised(Some(&left.name))?;
+                    match (self.enter(parent, &left.name, left.found)?, outer) {
                         (Some(entered), _) => current = entered,
                         (None, Some(outer)) => current = outer,
                         (None, None) => return Ok(()),
@@ -202,15 +204,15 @@ impl Removal<'_> {
         }
     }
 
-    /// Opens a folder to be emptied; none if it is gone by now.
-    fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, rounds: u32) -> Result<Option<OwnedFd>> {
+    /// Opens a folder to be emptied; none if it is gone by now. `found`: what an earlier reading of it found.
+    fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, found: Option<usize>) -> Result<Option<OwnedFd>> {
         let opened = match open_on_same_mount(parent, name, FOLDER) {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|errno| self.error(Some(name), errno))?,
         };
         let seen = look_closer(&opened, "", self.kernel.ids()).map_err(|errno| self.error(Some(name), errno))?;
         let identity = seen.identity();
-        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), rounds });
+        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), found, left: 0 });
         Ok(Some(opened))
     }
 
@@ -231,16 +233,21 @@ impl Removal<'_> {
     /// Removes what can be removed from the current folder, and says which folder in it must be emptied first.
     fn next_folder(&mut self, current: &OwnedFd) -> Result<Option<OsString>> {
         let remembered = if self.levels.len() <= UPPER_LEVELS { PENDING_ABOVE } else { PENDING_BELOW };
-        if let Some(level) = self.levels.last_mut()
-            && let Some(name) = level.pending.pop()
-        {
+        let Some(level) = self.levels.last_mut() else {
+            return Ok(None);
+        };
+        if let Some(name) = level.pending.pop() {
+            level.left = level.left.saturating_sub(1);
             return Ok(Some(name));
         }
+        // Once everything that was found is gone, all of it is read again: who finds nothing then is done.
+        let whole = level.left == 0;
         rustix::fs::seek(current, SeekFrom::Start(0)).map_err(|errno| self.error(None, errno))?;
         let mut pending = Vec::new();
+        let mut found = 0;
         let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
         let mut entries = RawDir::new(current, &mut buffer);
-        while pending.len() < remembered
+        while (whole || found < remembered)
             && let Some(entry) = entries.next()
         {
             let entry = entry.map_err(|errno| self.error(None, errno))?;
@@ -251,13 +258,43 @@ impl Removal<'_> {
             if self.remove_entry(current, name, entry.file_type() == FileType::Directory)? {
                 continue;
             }
-            pending.push(name.to_owned());
+            found += 1;
+            if pending.len() < remembered {
+                pending.push(name.to_owned());
+            }
+        }
+        if whole && found > 0 {
+            self.found_again(found)?;
         }
         let next = pending.pop();
         if let Some(level) = self.levels.last_mut() {
             level.pending = pending;
+            if whole {
+                level.found = Some(found);
+                level.left = found;
+            }
+            level.left = level.left.saturating_sub(usize::from(next.is_some()));
         }
         Ok(next)
+    }
+
+    /// Gives up on who writes faster than this removes, and in the end on who goes on writing.
+    fn found_again(&mut self, found: usize) -> Result<()> {
+        let Some(before) = self.levels.last().and_then(|level| level.found) else {
+            return Ok(());
+        };
+        if found > before.max(PENDING_ABOVE) {
+            return Err(KernelError::StillWritten { path: self.path(None) });
+        }
+        self.surprised(None)
+    }
+
+    fn surprised(&mut self, name: Option<&OsStr>) -> Result<()> {
+        self.surprises += 1;
+        if self.surprises > MAX_SURPRISES {
+            return Err(KernelError::StillWritten { path: self.path(name) });
+        }
+        Ok(())
     }
 
     /// Removes a file or an empty folder; false if it is a folder that is not empty.
