@@ -1,0 +1,228 @@
+//! A plugin into a registry.
+
+use hyper::{Method, StatusCode, Uri};
+use thiserror::Error;
+
+use crate::artifact::{
+    CREATED, Component, Descriptor, EMPTY, EMPTY_CONTENT, INDEX, MANIFEST, MANIFEST_BYTES, Manifest, SIGNATURE,
+    SIGNATURE_BYTES, WASM_CONFIG, WASM_LAYER, WasmConfig,
+};
+use crate::digest::Digest;
+use crate::reference::Reference;
+use crate::session::{Call, Session, SessionError, escape};
+use crate::{Access, referrers};
+
+/// The largest answer to a push, in bytes: nothing is expected but the words of a refusal.
+const ANSWER_BYTES: u64 = 64 << 10;
+
+/// Why a plugin was not published. Nothing of it stands under its tag then.
+#[derive(Debug, Error)]
+pub enum PublishError {
+    /// The registry.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// It would have no name.
+    #[error("{0} names no version: write HOST/NAME:TAG")]
+    NoTag(Reference),
+    /// A digest is what publishing gives, not what it takes.
+    #[error("{0} is pinned to a digest; a plugin is published under a tag, and its digest comes of that")]
+    Pinned(Reference),
+    /// The tag has another plugin.
+    #[error(
+        "{reference} is there already, with other content ({present}): choose another tag, or replace it with --force"
+    )]
+    Taken {
+        /// The tag.
+        reference: Reference,
+        /// The manifest there.
+        present: Digest,
+    },
+    /// The signature is none.
+    #[error("the signature is none of minisign's: {0}")]
+    Signature(String),
+    /// A manifest cannot be written.
+    #[error("the manifest cannot be written")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// What is published.
+#[derive(Debug, Clone, Copy)]
+pub struct Plugin<'a> {
+    /// The component.
+    pub component: &'a [u8],
+    /// What it exports, by its full names.
+    pub exports: &'a [String],
+    /// What it imports, likewise.
+    pub imports: &'a [String],
+    /// When it was made, in RFC 3339. Publishing the same again is publishing nothing.
+    pub created: &'a str,
+    /// Its maker's signature, as minisign writes it.
+    pub signature: Option<&'a [u8]>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// The manifest: what pins the plugin.
+    pub digest: Digest,
+}
+
+/// Publishes a plugin under the tag of `reference`, with its signature. `tell` hears of each step.
+///
+/// # Guarantees
+/// The tag changes last, and at once: who pulls it gets the old plugin, or the new one with its signature. A tag that has other content is
+/// not replaced without `force`. Repeating it is harmless.
+///
+/// # Errors
+/// [`PublishError`].
+pub async fn publish(
+    access: &Access,
+    reference: &Reference,
+    plugin: Plugin<'_>,
+    force: bool,
+    tell: &dyn Fn(&str),
+) -> Result<Published, PublishError> {
+    if reference.digest().is_some() {
+        return Err(PublishError::Pinned(reference.clone()));
+    }
+    let tag = reference.tag().ok_or_else(|| PublishError::NoTag(reference.clone()))?;
+    if let Some(signature) = plugin.signature {
+        check_signature(signature)?;
+    }
+    let mut session = Session::new(access, reference, "pull,push")?;
+    let layer = Descriptor::of(WASM_LAYER, plugin.component);
+    let config = serde_json::to_vec(&WasmConfig {
+        created: plugin.created,
+        architecture: "wasm",
+        // The guidance's name for whatever is a component, whether or not it uses WASI.
+        os: "wasip2",
+        layer_digests: vec![layer.digest.clone()],
+        component: Component { exports: plugin.exports, imports: plugin.imports },
+    })?;
+    let manifest = serde_json::to_vec(&manifest(None, Descriptor::of(WASM_CONFIG, &config), layer, None, None))?;
+    let digest = Digest::of(&manifest);
+    match present(&mut session, tag).await? {
+        Some(present) if present != digest && !force => {
+            return Err(PublishError::Taken { reference: reference.clone(), present });
+        }
+        _ => {}
+    }
+    tell(&format!("component: {} bytes", plugin.component.len()));
+    push_blob(&mut session, plugin.component).await?;
+    push_blob(&mut session, &config).await?;
+    push_manifest(&mut session, digest.as_str(), &manifest).await?;
+    if let Some(signature) = plugin.signature {
+        tell("signature");
+        let subject = Descriptor::of(MANIFEST, &manifest);
+        push_signature(&mut session, signature, &digest, subject, plugin.created).await?;
+    }
+    tell(&format!("tag: {tag}"));
+    push_manifest(&mut session, tag, &manifest).await?;
+    Ok(Published { digest })
+}
+
+fn manifest(
+    artifact_type: Option<&str>,
+    config: Descriptor,
+    layer: Descriptor,
+    subject: Option<Descriptor>,
+    created: Option<&str>,
+) -> Manifest {
+    Manifest {
+        schema_version: 2,
+        media_type: MANIFEST.to_owned(),
+        artifact_type: artifact_type.map(str::to_owned),
+        config,
+        layers: vec![layer],
+        subject,
+        annotations: created.map(|created| [(CREATED.to_owned(), created.to_owned())].into()),
+    }
+}
+
+fn check_signature(signature: &[u8]) -> Result<(), PublishError> {
+    let wrong = |why: &str| PublishError::Signature(why.to_owned());
+    if signature.len() as u64 > SIGNATURE_BYTES {
+        return Err(wrong("it is too large"));
+    }
+    let text = str::from_utf8(signature).map_err(|_| wrong("it is not text"))?;
+    minisign_verify::Signature::decode(text).map(drop).map_err(|error| wrong(&error.to_string()))
+}
+
+/// The manifest that stands under a tag.
+async fn present(session: &mut Session<'_>, tag: &str) -> Result<Option<Digest>, SessionError> {
+    let uri = session.uri(&format!("manifests/{tag}"))?;
+    let accept = format!("{MANIFEST}, {INDEX}");
+    let answer = session.call(Call { accept: Some(&accept), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    match answer.status {
+        StatusCode::OK => Ok(Some(Digest::of(&answer.body))),
+        StatusCode::NOT_FOUND => Ok(None),
+        _ => Err(session.refused(format!("the question what {tag} is"), &answer)),
+    }
+}
+
+async fn push_signature(
+    session: &mut Session<'_>,
+    signature: &[u8],
+    plugin: &Digest,
+    subject: Descriptor,
+    created: &str,
+) -> Result<(), PublishError> {
+    push_blob(session, signature).await?;
+    push_blob(session, EMPTY_CONTENT).await?;
+    let (config, layer) = (Descriptor::of(EMPTY, EMPTY_CONTENT), Descriptor::of(SIGNATURE, signature));
+    let manifest = manifest(Some(SIGNATURE), config, layer, Some(subject), Some(created));
+    let content = serde_json::to_vec(&manifest)?;
+    let understood = push_manifest(session, Digest::of(&content).as_str(), &content).await?;
+    if !understood {
+        let mut referrer = Descriptor::of(MANIFEST, &content);
+        referrer.artifact_type = manifest.artifact_type;
+        referrer.annotations = manifest.annotations;
+        referrers::add(session, plugin, referrer).await?;
+    }
+    Ok(())
+}
+
+async fn push_blob(session: &mut Session<'_>, content: &[u8]) -> Result<(), SessionError> {
+    let digest = Digest::of(content);
+    let uri = session.uri(&format!("blobs/{digest}"))?;
+    if session.call(Call::new(Method::HEAD, uri, ANSWER_BYTES)).await?.status == StatusCode::OK {
+        return Ok(());
+    }
+    let uploads = session.uri("blobs/uploads/")?;
+    let answer = session.call(Call::new(Method::POST, uploads.clone(), ANSWER_BYTES)).await?;
+    if answer.status != StatusCode::ACCEPTED {
+        return Err(session.refused("an upload", &answer));
+    }
+    let place = with_query(session.location(&answer, &uploads)?, &format!("digest={}", escape(digest.as_str())));
+    let place = place.ok_or_else(|| session.refused("an upload", &answer))?;
+    let call = Call {
+        content_type: Some("application/octet-stream"),
+        body: content.to_vec().into(),
+        ..Call::new(Method::PUT, place, ANSWER_BYTES)
+    };
+    let answer = session.call(call).await?;
+    if answer.status != StatusCode::CREATED {
+        return Err(session.refused(format!("the upload of {digest}"), &answer));
+    }
+    Ok(())
+}
+
+fn with_query(uri: Uri, query: &str) -> Option<Uri> {
+    let joint = if uri.query().is_some() { '&' } else { '?' };
+    format!("{uri}{joint}{query}").parse().ok()
+}
+
+/// Whether the registry has understood what the manifest refers to.
+async fn push_manifest(session: &mut Session<'_>, name: &str, content: &[u8]) -> Result<bool, SessionError> {
+    let uri = session.uri(&format!("manifests/{name}"))?;
+    let call = Call {
+        content_type: Some(MANIFEST),
+        body: content.to_vec().into(),
+        ..Call::new(Method::PUT, uri, ANSWER_BYTES)
+    };
+    let answer = session.call(call).await?;
+    if !matches!(answer.status, StatusCode::CREATED | StatusCode::OK) {
+        return Err(session.refused(format!("the manifest {name}"), &answer));
+    }
+    Ok(answer.header(referrers::UNDERSTOOD).is_some())
+}

@@ -1,0 +1,67 @@
+//! What refers to a manifest: the referrers of the distribution specification 1.1, and the tag that stands in for them on a registry that
+//! does not know them.
+
+use hyper::{Method, StatusCode};
+use serde_json::Value;
+
+use crate::artifact::{Descriptor, INDEX, Index, MANIFEST_BYTES};
+use crate::digest::Digest;
+use crate::publish::PublishError;
+use crate::session::{Call, Session, SessionError, escape};
+
+/// Where a registry says that it has understood the `subject` of a manifest.
+pub(crate) const UNDERSTOOD: &str = "oci-subject";
+
+/// The tag that stands in.
+fn tag(subject: &Digest) -> String {
+    format!("sha256-{}", subject.hex())
+}
+
+/// The manifests of a type that refer to `subject`, as the registry tells them. A list that cannot be read is none: what it names would be
+/// held against its digest anyway, and what it leaves out cannot be known.
+pub(crate) async fn list(
+    session: &mut Session<'_>,
+    subject: &Digest,
+    artifact_type: &str,
+) -> Result<Vec<Descriptor>, SessionError> {
+    let api = session.uri(&format!("referrers/{subject}?artifactType={}", escape(artifact_type)))?;
+    let answer = session.call(Call { accept: Some(INDEX), ..Call::new(Method::GET, api, MANIFEST_BYTES) }).await?;
+    let index = match answer.status {
+        StatusCode::OK => serde_json::from_slice::<Index>(&answer.body).ok(),
+        StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => {
+            stand_in(session, subject).await?
+        }
+        _ => return Err(session.refused("the question who refers to the plugin", &answer)),
+    };
+    let descriptors = index.into_iter().flat_map(|index| index.manifests);
+    let known = descriptors.filter_map(|one| serde_json::from_value::<Descriptor>(one).ok());
+    Ok(known.filter(|one| one.artifact_type.as_deref() == Some(artifact_type)).collect())
+}
+
+async fn stand_in(session: &mut Session<'_>, subject: &Digest) -> Result<Option<Index>, SessionError> {
+    let uri = session.uri(&format!("manifests/{}", tag(subject)))?;
+    let answer = session.call(Call { accept: Some(INDEX), ..Call::new(Method::GET, uri, MANIFEST_BYTES) }).await?;
+    match answer.status {
+        StatusCode::OK => Ok(serde_json::from_slice(&answer.body).ok()),
+        StatusCode::NOT_FOUND => Ok(None),
+        _ => Err(session.refused("the question who refers to the plugin", &answer)),
+    }
+}
+
+/// Adds a manifest to the tag that stands in, in place of others of its type; what is there of other types stays as it is.
+pub(crate) async fn add(session: &mut Session<'_>, subject: &Digest, referrer: Descriptor) -> Result<(), PublishError> {
+    let present = stand_in(session, subject).await?.map(|index| index.manifests).unwrap_or_default();
+    let of_its_type =
+        |one: &Value| one.get("artifactType").and_then(Value::as_str) == referrer.artifact_type.as_deref();
+    let mut manifests: Vec<_> = present.into_iter().filter(|one| !of_its_type(one)).collect();
+    manifests.push(serde_json::to_value(&referrer)?);
+    let index = Index { schema_version: 2, media_type: INDEX.to_owned(), manifests };
+    let body = serde_json::to_vec(&index)?;
+    let uri = session.uri(&format!("manifests/{}", tag(subject)))?;
+    let call = Call { content_type: Some(INDEX), body: body.into(), ..Call::new(Method::PUT, uri, MANIFEST_BYTES) };
+    let answer = session.call(call).await?;
+    match answer.status {
+        StatusCode::CREATED | StatusCode::OK => Ok(()),
+        _ => Err(session.refused("the list of what refers to the plugin", &answer).into()),
+    }
+}

@@ -1,0 +1,248 @@
+//! One request over one connection. Everything that comes back is bounded in size and in silence.
+
+use std::io;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::reference::is_loopback;
+use crate::tls::{self, TlsError};
+
+/// How we call ourselves.
+const AGENT: &str = concat!("volhost/", env!("CARGO_PKG_VERSION"));
+
+/// What a connection must at least carry, in bytes a second: a large plugin takes its time to be sent.
+const SLOWEST: u64 = 32 << 10;
+
+/// Why a request got no answer that could be read.
+#[derive(Debug, Error)]
+pub enum TransportError {
+    /// It would go over the network unprotected.
+    #[error("{host} would be spoken to without TLS; that is done on this machine only, and with --plain-http")]
+    Unprotected {
+        /// The host.
+        host: String,
+    },
+    /// The address is none that we speak to.
+    #[error("'{0}' is no address of a registry")]
+    Address(String),
+    /// No authorities.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Nobody listens.
+    #[error("no connection to {host}")]
+    Connect {
+        /// The host and port.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody listens who is not the registry, or does not speak TLS.
+    #[error("{host}: {}", tls::explain(source))]
+    Handshake {
+        /// The host and port.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It has said nothing for too long.
+    #[error("{host} has been silent for {} s", patience.as_secs())]
+    Silent {
+        /// The host and port.
+        host: String,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// What it says is no HTTP, or breaks off.
+    #[error("{host} does not answer as a registry does")]
+    Http {
+        /// The host and port.
+        host: String,
+        /// Why.
+        #[source]
+        source: hyper::Error,
+    },
+    /// The request itself cannot be made of these words.
+    #[error("the request to {host} cannot be written")]
+    Request {
+        /// The host and port.
+        host: String,
+        /// Why.
+        #[source]
+        source: hyper::http::Error,
+    },
+    /// The answer is larger than such an answer may be.
+    #[error("{host} answers with more than {limit} bytes")]
+    TooLarge {
+        /// The host and port.
+        host: String,
+        /// The bound.
+        limit: u64,
+    },
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// A header, if it is there and text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Makes connections.
+pub(crate) struct Transport {
+    plain_http: bool,
+    patience: Duration,
+    tls: Option<TlsConnector>,
+}
+
+impl Transport {
+    pub(crate) fn new(plain_http: bool, patience: Duration) -> Self {
+        Self { plain_http, patience, tls: None }
+    }
+
+    /// Sends `request`, whose address is absolute, and reads the answer, of which at most `limit` bytes of content.
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>, limit: u64) -> Result<Answer, TransportError> {
+        let peer = Peer::of(request.uri())?;
+        let allowed = peer.secure || (self.plain_http && is_loopback(&peer.name));
+        if !allowed {
+            return Err(TransportError::Unprotected { host: peer.host });
+        }
+        let stream = self.patiently(&peer, TcpStream::connect((peer.address(), peer.port))).await?;
+        let stream = stream.map_err(|source| TransportError::Connect { host: peer.host.clone(), source })?;
+        if !peer.secure {
+            return self.exchange(stream, request, &peer, limit).await;
+        }
+        let name = ServerName::try_from(peer.address().to_owned())
+            .map_err(|_| TransportError::Address(crate::text::printable(&peer.host)))?;
+        let connector = match &self.tls {
+            Some(connector) => connector.clone(),
+            None => self.tls.insert(tls::connector()?).clone(),
+        };
+        let stream = self.patiently(&peer, connector.connect(name, stream)).await?;
+        let stream = stream.map_err(|source| TransportError::Handshake { host: peer.host.clone(), source })?;
+        self.exchange(stream, request, &peer, limit).await
+    }
+
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        mut request: Request<Full<Bytes>>,
+        peer: &Peer,
+        limit: u64,
+    ) -> Result<Answer, TransportError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let failed = |source| TransportError::Http { host: peer.host.clone(), source };
+        let unfit = |source: hyper::http::Error| TransportError::Request { host: peer.host.clone(), source };
+        let host = HeaderValue::from_str(&peer.host).map_err(|source| unfit(source.into()))?;
+        request.headers_mut().insert(HOST, host);
+        request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        *request.uri_mut() = path.parse::<Uri>().map_err(|source| unfit(source.into()))?;
+        let (mut sender, connection) =
+            self.patiently(peer, http1::handshake(TokioIo::new(stream))).await?.map_err(failed)?;
+        // It ends when both the sender and the answer are gone; what it has to say, the answer says too.
+        tokio::spawn(connection);
+        let head = request.method() == Method::HEAD;
+        let sending = Duration::from_secs(request.body().size_hint().lower() / SLOWEST);
+        let answer = self.within(peer, self.patience + sending, sender.send_request(request)).await?.map_err(failed)?;
+        self.read(answer, head, peer, limit).await
+    }
+
+    async fn read(
+        &self,
+        answer: Response<Incoming>,
+        head_only: bool,
+        peer: &Peer,
+        limit: u64,
+    ) -> Result<Answer, TransportError> {
+        let too_large = || TransportError::TooLarge { host: peer.host.clone(), limit };
+        let (head, mut body) = answer.into_parts();
+        let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        // A success that will not fit is not begun. The words of a refusal are shown as far as they fit.
+        if head.status.is_success()
+            && !head_only
+            && announced.and_then(|length| length.parse().ok()).is_some_and(|length: u64| length > limit)
+        {
+            return Err(too_large());
+        }
+        let mut content = Vec::new();
+        while let Some(frame) = self.patiently(peer, body.frame()).await? {
+            let frame = frame.map_err(|source| TransportError::Http { host: peer.host.clone(), source })?;
+            let Some(data) = frame.data_ref() else { continue };
+            if (content.len() + data.len()) as u64 > limit {
+                return Err(too_large());
+            }
+            content.extend_from_slice(data);
+        }
+        Ok(Answer { status: head.status, headers: head.headers, body: content.into() })
+    }
+
+    async fn patiently<T>(&self, peer: &Peer, work: impl Future<Output = T>) -> Result<T, TransportError> {
+        self.within(peer, self.patience, work).await
+    }
+
+    async fn within<T>(
+        &self,
+        peer: &Peer,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, TransportError> {
+        timeout(patience, work).await.map_err(|_| TransportError::Silent { host: peer.host.clone(), patience })
+    }
+}
+
+/// Who is spoken to.
+struct Peer {
+    /// As it stands in the address, with the port if that is written.
+    host: String,
+    /// Without the port; an IPv6 address in its brackets.
+    name: String,
+    port: u16,
+    secure: bool,
+}
+
+impl Peer {
+    fn of(uri: &Uri) -> Result<Self, TransportError> {
+        let wrong = || TransportError::Address(crate::text::printable(&uri.to_string()));
+        let authority = uri.authority().ok_or_else(wrong)?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(wrong()),
+        };
+        // A name or password in an address would be shown with it.
+        if authority.as_str().contains('@') {
+            return Err(TransportError::Address("...@...".to_owned()));
+        }
+        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        Ok(Self { host: authority.as_str().to_owned(), name: authority.host().to_owned(), port, secure })
+    }
+
+    fn address(&self) -> &str {
+        self.name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&self.name)
+    }
+}
