@@ -9,6 +9,7 @@ use crate::block_devices::BlockDevices;
 use crate::driver_mounts::DriverMounts;
 use crate::error::KernelError;
 use crate::filesystems::Filesystems;
+use crate::fuse::FuseMounts;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
 use crate::image_files::ImageFiles;
 use crate::image_stores::ImageStores;
@@ -53,6 +54,7 @@ pub trait Kernel:
     + Usages
     + LastResorts
     + DriverMounts
+    + FuseMounts
     + Labels
     + Send
     + Sync

@@ -12,6 +12,7 @@
 //! | [`overlays`] | folders laid on one another |
 //! | [`payload`] | sets of files, published whole |
 //! | [`ownership`] | a volume's group, and mounts with other ids |
+//! | [`fuse`] | file systems that programs serve |
 //! | [`driver_mounts`] | programs that mount by themselves |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
@@ -42,6 +43,7 @@ pub mod block_devices;
 pub mod driver_mounts;
 pub mod error;
 pub mod filesystems;
+pub mod fuse;
 pub mod handle;
 pub mod image_files;
 pub mod image_stores;
@@ -68,6 +70,7 @@ pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 pub use driver_mounts::DriverMounts;
 pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
+pub use fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use image_files::ImageFiles;
 pub use image_stores::{ImageFacts, ImageStores};

@@ -8,12 +8,12 @@ mod run;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 pub use run::{Ended, Overflow, Ran, RunBounds};
 
 use crate::linux::spawn;
+pub use crate::linux::wait_readable;
 
 /// Held shared while a child is made, alone by who must know that none is being made.
 static BEING_MADE: RwLock<()> = RwLock::new(());
@@ -32,6 +33,10 @@ pub struct Program {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     own_group: bool,
+    /// From 3 on.
+    descriptors: Vec<Arc<OwnedFd>>,
+    /// Both outputs, where they are no pipes to us.
+    outputs: Option<Arc<OwnedFd>>,
 }
 
 /// A program that was started. Dropping it leaves it running, and unreaped: wait for it.
@@ -46,10 +51,23 @@ pub struct Child {
     pub stderr: Option<PipeReader>,
 }
 
+/// Where a program writes.
+enum Outputs<'a> {
+    Given(&'a OwnedFd),
+    Pipes((PipeReader, PipeWriter), (PipeReader, PipeWriter)),
+}
+
 impl Program {
     /// The program at this path; it is looked for nowhere else.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), arguments: Vec::new(), environment: Vec::new(), own_group: false }
+        Self {
+            path: path.into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            own_group: false,
+            descriptors: Vec::new(),
+            outputs: None,
+        }
     }
 
     /// Adds arguments.
@@ -74,10 +92,24 @@ impl Program {
         self
     }
 
+    /// Gives it a descriptor more: the first one that is given has the number 3, the next one 4.
+    #[must_use]
+    pub fn descriptor(mut self, descriptor: Arc<OwnedFd>) -> Self {
+        self.descriptors.push(descriptor);
+        self
+    }
+
+    /// Lets it write both its outputs here, in place of pipes to this process.
+    #[must_use]
+    pub fn writing_to(mut self, outputs: Arc<OwnedFd>) -> Self {
+        self.outputs = Some(outputs);
+        self
+    }
+
     /// Starts it. Blocks until the kernel has loaded it.
     ///
     /// # Guarantees
-    /// The child holds no descriptor of this process but its three pipes, from before the program begins.
+    /// The child holds no descriptor of this process but its three pipes and those that were given to it, from before the program begins.
     ///
     /// # Errors
     /// The kernel's: `NotFound` where there is no such program.
@@ -95,12 +127,22 @@ impl Program {
             environment.push(c_string(&variable)?);
         }
         let (stdin, to) = io::pipe()?;
-        let (from, stdout) = io::pipe()?;
-        let (complaints, stderr) = io::pipe()?;
+        let outputs = match &self.outputs {
+            Some(given) => Outputs::Given(given),
+            None => Outputs::Pipes(io::pipe()?, io::pipe()?),
+        };
+        let (stdout, stderr) = match &outputs {
+            Outputs::Given(given) => (given.as_fd(), given.as_fd()),
+            Outputs::Pipes((_, stdout), (_, stderr)) => (stdout.as_fd(), stderr.as_fd()),
+        };
+        let inherited: Vec<BorrowedFd<'_>> = self.descriptors.iter().map(|fd| fd.as_fd()).collect();
         let _making = BEING_MADE.read().unwrap_or_else(PoisonError::into_inner);
-        let pid =
-            spawn(&path, &arguments, &environment, [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()], self.own_group)?;
-        Ok(Child { pid, stdin: Some(to), stdout: Some(from), stderr: Some(complaints) })
+        let pid = spawn(&path, &arguments, &environment, [stdin.as_fd(), stdout, stderr], &inherited, self.own_group)?;
+        let (stdout, stderr) = match outputs {
+            Outputs::Given(_) => (None, None),
+            Outputs::Pipes((out, _), (complaints, _)) => (Some(out), Some(complaints)),
+        };
+        Ok(Child { pid, stdin: Some(to), stdout, stderr })
     }
 }
 

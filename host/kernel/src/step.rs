@@ -44,6 +44,12 @@ pub enum Step {
     CheckAttached,
     /// Ending the connection to the server of a FUSE file system.
     EndServer,
+    /// Opening the machine's way to FUSE.
+    OpenFuse,
+    /// Asking the server of a FUSE file system something.
+    AskServer,
+    /// Looking for a connection to such a server.
+    FindConnection,
     /// Unmounting.
     Unmount,
     /// Removing the mount point.
@@ -96,6 +102,10 @@ pub enum Step {
     GrowFile,
     /// Copying an image file.
     CopyImage,
+    /// Reserving the room of an image file.
+    ReserveImage,
+    /// Giving back the room that an image file does not need.
+    ReleaseImage,
     /// Asking what is on a block device.
     ProbeDevice,
     /// Making a file system on a block device.
@@ -168,6 +178,9 @@ impl fmt::Display for Step {
             Self::Attach => "mounting at",
             Self::CheckAttached => "checking the mount at",
             Self::EndServer => "ending the connection to the file system's server",
+            Self::OpenFuse => "opening the machine's way to FUSE",
+            Self::AskServer => "asking the file system's server",
+            Self::FindConnection => "looking for the connection to a file system's server",
             Self::Unmount => "unmounting",
             Self::RemoveMountPoint => "removing mount point",
             Self::Remove => "removing",
@@ -194,6 +207,8 @@ impl fmt::Display for Step {
             Self::ResizeLoop => "resizing loop device",
             Self::GrowFile => "growing file",
             Self::CopyImage => "copying an image to",
+            Self::ReserveImage => "reserving the room of",
+            Self::ReleaseImage => "giving back the room of",
             Self::ProbeDevice => "looking for data on block device",
             Self::FormatDevice => "formatting block device",
             Self::EraseDevice => "erasing what a failed mkfs left on block device",

@@ -11,6 +11,10 @@ pub enum Template {
     Minimal,
     /// A block device of the node: attached, formatted, mounted for the node, handed over as a device, grown.
     Block,
+    /// A FUSE file system, which a program without privilege serves.
+    Fuse,
+    /// A folder of a server, with keys from a secret.
+    Network,
 }
 
 /// Where a new crate gets the SDK from.
@@ -61,6 +65,30 @@ const BLOCK: &[(&str, &str)] = &[
     ("src/tests.rs", include_str!("../templates/block/src/tests.rs.in")),
 ];
 
+const FUSE: &[(&str, &str)] = &[
+    CARGO,
+    IGNORE,
+    FORMAT,
+    ("README.md", include_str!("../templates/fuse/README.md")),
+    ("volume.yaml", include_str!("../templates/fuse/volume.yaml")),
+    ("conformance.yaml", include_str!("../templates/fuse/conformance.yaml")),
+    ("volhost.toml", include_str!("../templates/fuse/volhost.toml")),
+    ("src/lib.rs", include_str!("../templates/fuse/src/lib.rs.in")),
+    ("src/tests.rs", include_str!("../templates/fuse/src/tests.rs.in")),
+];
+
+const NETWORK: &[(&str, &str)] = &[
+    CARGO,
+    IGNORE,
+    FORMAT,
+    ("README.md", include_str!("../templates/network/README.md")),
+    ("volume.yaml", include_str!("../templates/network/volume.yaml")),
+    ("conformance.yaml", include_str!("../templates/network/conformance.yaml")),
+    ("volhost.toml", include_str!("../templates/network/volhost.toml")),
+    ("src/lib.rs", include_str!("../templates/network/src/lib.rs.in")),
+    ("src/tests.rs", include_str!("../templates/network/src/tests.rs.in")),
+];
+
 impl Template {
     /// The files of a plugin of this name.
     #[must_use]
@@ -68,6 +96,8 @@ impl Template {
         let (files, description) = match self {
             Self::Minimal => (MINIMAL, "A volume in memory"),
             Self::Block => (BLOCK, "A block volume in a file"),
+            Self::Fuse => (FUSE, "A folder with changes of its own"),
+            Self::Network => (NETWORK, "A folder of a server"),
         };
         filled(files, &words(name, sdk, description))
     }
@@ -105,9 +135,11 @@ mod tests {
     #[test]
     fn no_word_of_a_template_is_left_open() {
         let name = "acme.org/block-store".parse().unwrap();
-        for template in [Template::Minimal, Template::Block] {
+        for template in [Template::Minimal, Template::Block, Template::Fuse, Template::Network] {
             for file in template.files(&name, &Sdk::Version("1.2.3".to_owned())) {
-                assert!(!file.text.contains('@'), "{}: {}", file.path.display(), file.text);
+                let between: Vec<&str> = file.text.split('@').skip(1).collect();
+                let open = between.iter().rev().skip(1).find(|text| text.chars().all(|c| c.is_ascii_lowercase()));
+                assert_eq!(open, None, "{}: {}", file.path.display(), file.text);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! | `mount_point` | what a mount stands on: made before, removed after |
 //! | `detach` | unmounting |
 //! | `fs_context` | new file systems (`fsopen` ...) |
+//! | `fuse` | file systems that programs serve |
 //! | `inspect` | which mounts there are (`listmount`, `statmount`) |
 //! | `mountinfo` | the same from `/proc`, for older kernels |
 //! | `folder` | plain folders: exact mode and group, removal of empty ones |
@@ -52,6 +53,7 @@ mod filesystem_mount;
 mod filesystem_size;
 mod folder;
 mod fs_context;
+mod fuse;
 mod host_path;
 mod id_map;
 mod image_file;
@@ -80,7 +82,8 @@ mod tree;
 mod usage;
 mod walk;
 
-pub(crate) use syscall::{spawn, wait_readable};
+pub(crate) use syscall::spawn;
+pub use syscall::wait_readable;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, CString};
 use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
 use rustix::io::Errno;
@@ -70,7 +70,7 @@ fn request(mount: u64, param: u64) -> MountIdRequest {
 }
 
 /// Waits until one of the descriptors can be read, is closed at its other end, or the time is over. True for each that is ready.
-pub(crate) fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
+pub fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
     let mut polled: Vec<libc::pollfd> =
         descriptors.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
     let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;
@@ -167,22 +167,27 @@ pub(super) fn kill(pid: Pid) {
     unsafe { libc::kill(pid.as_raw_nonzero().get(), libc::SIGKILL) };
 }
 
-/// Starts a program in `/` with these three descriptors as its input and outputs and no others, no signal blocked, and returns once the
+/// Starts a program in `/` with these three descriptors as its input and outputs, `inherited` from 3 on and no others, no signal blocked, and returns once the
 /// kernel has loaded it. The first of `arguments` is the program's name to itself.
 pub(crate) fn spawn(
     program: &CStr,
     arguments: &[CString],
     environment: &[CString],
     stdio: [BorrowedFd<'_>; 3],
+    inherited: &[BorrowedFd<'_>],
     own_group: bool,
 ) -> Result<Pid, Errno> {
     let mut actions = FileActions::new()?;
-    for (fd, number) in stdio.into_iter().zip(0..) {
+    let kept = 3 + libc::c_int::try_from(inherited.len()).map_err(|_| Errno::MFILE)?;
+    // Above all that the child will have, so that none of them takes another's place before that was copied.
+    let copies = inherited.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, kept)).collect::<Result<Vec<_>, _>>()?;
+    let inherited = copies.iter().map(AsFd::as_fd);
+    for (fd, number) in stdio.into_iter().chain(inherited).zip(0..) {
         // SAFETY: the actions are initialised, and copy both numbers.
         checked(unsafe { libc::posix_spawn_file_actions_adddup2(actions.raw(), fd.as_raw_fd(), number) })?;
     }
-    // SAFETY: as above. Done last, so that the three are in place.
-    checked(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(actions.raw(), 3) })?;
+    // SAFETY: as above. Done last, so that all of them are in place.
+    checked(unsafe { libc::posix_spawn_file_actions_addclosefrom_np(actions.raw(), kept) })?;
     // SAFETY: as above; the path is a NUL-terminated literal, which is copied.
     checked(unsafe { libc::posix_spawn_file_actions_addchdir_np(actions.raw(), c"/".as_ptr()) })?;
     let mut attributes = Attributes::new(own_group)?;

@@ -5,6 +5,7 @@ pub mod drivers;
 pub mod files;
 pub mod filesystems;
 pub mod folders;
+pub mod fuse;
 pub mod host_paths;
 pub mod huge_pages;
 pub mod image_stores;
@@ -272,6 +273,9 @@ macro_rules! all_cases {
                 a_folder_tells_its_path_until_it_is_removed,
                 mounts_that_appear_are_told_apart,
                 what_a_driver_left_is_cleared_unless_it_is_data,
+            }
+            fuse {
+                a_connection_is_known_until_the_last_mount_of_it_has_gone,
             }
             usage {
                 a_file_system_tells_how_full_it_is,

@@ -20,6 +20,8 @@ pub(super) fn run(arguments: &NewArguments, output: &mut Output) -> Result<(), C
             let template = match arguments.template {
                 TemplateChoice::Minimal => Template::Minimal,
                 TemplateChoice::Block => Template::Block,
+                TemplateChoice::Fuse => Template::Fuse,
+                TemplateChoice::Network => Template::Network,
             };
             let files = template.files(&name, &sdk);
             (name, files)

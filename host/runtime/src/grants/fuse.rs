@@ -1,0 +1,361 @@
+//! Which helpers a plugin may start, and how: the operator writes their command lines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::thread::CapabilitySet;
+use serde::Deserialize;
+use volhost_model::quantity::parse_bytes;
+
+use super::words::{CallTime, MountWord, Root};
+use crate::fuse_helpers::{HelperBounds, HelperRights};
+
+/// Stands for the connection in a command line.
+pub(crate) const MOUNT_SLOT: &str = "mount";
+/// The user `nobody`.
+const NOBODY: u32 = 65534;
+/// Time enough for a server far away to answer.
+const START: Duration = Duration::from_secs(30);
+/// Time enough to write out what is still to be written.
+const STOP: Duration = Duration::from_secs(10);
+
+/// One helper: the table `[grants."NAME".fuse-helpers.HELPER]`.
+///
+/// ```toml
+/// [grants."example.com/files".fuse-helpers.sshfs]
+/// program = "/usr/bin/sshfs"
+/// # `{mount}` is where the helper gets the connection; other words in braces are slots that the plugin fills in. A list in the
+/// # list is left out when one of its slots is not filled in.
+/// arguments = ["-f", "{server}:{path}", "{mount}", ["-p", "{port}"]]
+/// # What the plugin may put into a slot as a text: `*` is anything but `/`, `**` anything. A slot that is not named takes none.
+/// values = { server = ["*.files.example.com"], path = ["/exports/**"], port = ["*"] }
+/// # Optional: its environment, its user (nobody) and group (of the same number), and, for root, the rights that it keeps.
+/// environment = { LANG = "C" }
+/// user = 65534
+/// group = 65534
+/// capabilities = []
+/// # Optional: the most memory that it may map, how many files it may have open.
+/// memory = "512Mi"
+/// open-files = 4096
+/// # Optional: how long it may take until it serves, and to its end once nobody has its file system any more.
+/// start-time = "30s"
+/// stop-time = "10s"
+/// # Optional: false lets the helper decide on each access, in place of the kernel by the modes that the helper tells.
+/// default-permissions = true
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct FuseHelper {
+    program: Root,
+    arguments: Vec<Words>,
+    #[serde(default)]
+    values: BTreeMap<String, BTreeSet<Pattern>>,
+    #[serde(default)]
+    environment: BTreeMap<Variable, Plain>,
+    user: Option<u32>,
+    group: Option<u32>,
+    #[serde(default)]
+    capabilities: BTreeSet<Right>,
+    memory: Option<Bytes>,
+    open_files: Option<NonZeroU64>,
+    start_time: Option<CallTime>,
+    stop_time: Option<CallTime>,
+    #[serde(default = "yes")]
+    default_permissions: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The helpers of one plugin, by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<MountWord, FuseHelper>")]
+pub(super) struct FuseHelpersTable(pub(super) BTreeMap<String, FuseHelper>);
+
+/// A word of a command line, or several that stand together.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(Word),
+    Together(Vec<Word>),
+}
+
+/// A word of a command line with its slots.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Word(pub(crate) Vec<WordPart>);
+
+/// A part of such a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WordPart {
+    /// As the operator wrote it.
+    Text(String),
+    /// What a slot holds.
+    Slot(String),
+}
+
+/// What a text may be like.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(transparent)]
+struct Pattern(String);
+
+/// The name of a variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Variable(String);
+
+/// A text without a zero byte.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Plain(String);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct Bytes(u64);
+
+/// A right of root's over files; there is no other that a helper can keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Right {
+    Chown,
+    DacOverride,
+    DacReadSearch,
+    Fowner,
+    Fsetid,
+}
+
+impl FuseHelper {
+    pub(crate) fn program(&self) -> PathBuf {
+        self.program.0.clone()
+    }
+
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        self.environment.iter().map(|(name, value)| (name.0.clone(), value.0.clone())).collect()
+    }
+
+    pub(crate) fn default_permissions(&self) -> bool {
+        self.default_permissions
+    }
+
+    pub(crate) fn rights(&self) -> HelperRights {
+        let user = self.user.unwrap_or(NOBODY);
+        let capabilities = self.capabilities.iter().fold(CapabilitySet::empty(), |all, right| all | right.set());
+        HelperRights {
+            user,
+            group: self.group.unwrap_or(user),
+            capabilities: capabilities.bits(),
+            memory: self.memory.map(|memory| memory.0),
+            open_files: self.open_files.map(NonZeroU64::get),
+        }
+    }
+
+    pub(crate) fn bounds(&self) -> HelperBounds {
+        let time = |given: Option<CallTime>, usual| given.map_or(usual, |time| time.0);
+        HelperBounds { start: time(self.start_time, START), stop: time(self.stop_time, STOP) }
+    }
+
+    /// The command line, in groups that are left out when one of their slots is not filled in; true for one that must not be.
+    pub(crate) fn command_line(&self) -> impl Iterator<Item = (&[Word], bool)> {
+        self.arguments.iter().map(|words| match words {
+            Words::One(word) => (std::slice::from_ref(word), true),
+            Words::Together(words) => (words.as_slice(), false),
+        })
+    }
+
+    /// The slots of the command line.
+    pub(crate) fn slots(&self) -> BTreeSet<&str> {
+        let words = self.command_line().flat_map(|(words, _)| words);
+        let parts = words.flat_map(|word| &word.0);
+        let slots = parts.filter_map(|part| match part {
+            WordPart::Slot(slot) if slot != MOUNT_SLOT => Some(slot.as_str()),
+            _ => None,
+        });
+        slots.collect()
+    }
+
+    /// Whether the slot may hold this text.
+    pub(crate) fn allows(&self, slot: &str, text: &str) -> bool {
+        self.values.get(slot).is_some_and(|patterns| patterns.iter().any(|pattern| matches(&pattern.0, text)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let parts = || self.command_line().flat_map(|(words, _)| words).flat_map(|word| &word.0);
+        let mounts = parts().filter(|part| **part == WordPart::Slot(MOUNT_SLOT.to_owned())).count();
+        if mounts != 1 {
+            return Err(format!("arguments: {{{MOUNT_SLOT}}} must stand in them once, and does {mounts} times"));
+        }
+        let slots = self.slots();
+        if let Some(other) = self.values.keys().find(|slot| !slots.contains(slot.as_str())) {
+            return Err(format!("values: the arguments have no slot {{{other}}}"));
+        }
+        if !self.capabilities.is_empty() && self.user != Some(0) {
+            return Err("capabilities: only a helper that is root (`user = 0`) keeps rights of root's".into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is like a pattern.
+fn matches(pattern: &str, text: &str) -> bool {
+    if let Some(rest) = pattern.strip_prefix("**") {
+        return std::iter::once(text.len())
+            .chain(text.char_indices().map(|(at, _)| at))
+            .any(|at| text.get(at..).is_some_and(|text| matches(rest, text)));
+    }
+    if let Some(rest) = pattern.strip_prefix('*') {
+        let end = text.find('/').unwrap_or(text.len());
+        let within = text.char_indices().map(|(at, _)| at).take_while(|at| *at < end);
+        return within.chain([end]).any(|at| text.get(at..).is_some_and(|text| matches(rest, text)));
+    }
+    match (pattern.chars().next(), text.chars().next()) {
+        (None, None) => true,
+        (Some(letter), Some(same)) if letter == same => {
+            let (pattern, text) = (pattern.get(letter.len_utf8()..), text.get(letter.len_utf8()..));
+            pattern.zip(text).is_some_and(|(pattern, text)| matches(pattern, text))
+        }
+        _ => false,
+    }
+}
+
+impl Right {
+    fn set(self) -> CapabilitySet {
+        match self {
+            Self::Chown => CapabilitySet::CHOWN,
+            Self::DacOverride => CapabilitySet::DAC_OVERRIDE,
+            Self::DacReadSearch => CapabilitySet::DAC_READ_SEARCH,
+            Self::Fowner => CapabilitySet::FOWNER,
+            Self::Fsetid => CapabilitySet::FSETID,
+        }
+    }
+}
+
+impl TryFrom<BTreeMap<MountWord, FuseHelper>> for FuseHelpersTable {
+    type Error = String;
+    fn try_from(table: BTreeMap<MountWord, FuseHelper>) -> Result<Self, String> {
+        for (name, helper) in &table {
+            helper.check().map_err(|error| format!("fuse-helpers.{}: {error}", name.0))?;
+        }
+        Ok(Self(table.into_iter().map(|(name, helper)| (name.0, helper)).collect()))
+    }
+}
+
+impl TryFrom<String> for Word {
+    type Error = String;
+    fn try_from(word: String) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = word.as_str();
+        while let Some((before, after)) = rest.split_once('{') {
+            let Some((slot, after)) = after.split_once('}') else {
+                return Err(format!("{word:?} has a brace without its other one"));
+            };
+            if slot.is_empty() || !slot.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+                return Err(format!("{word:?}: {{{slot}}} is no slot; write a name of letters, digits, `-` and `_`"));
+            }
+            parts.push(WordPart::Text(before.to_owned()));
+            parts.push(WordPart::Slot(slot.to_owned()));
+            rest = after;
+        }
+        if rest.contains(['}', '\0']) {
+            return Err(format!("{word:?} has a brace without its other one, or a zero byte"));
+        }
+        parts.push(WordPart::Text(rest.to_owned()));
+        parts.retain(|part| *part != WordPart::Text(String::new()));
+        Ok(Self(parts))
+    }
+}
+
+impl TryFrom<String> for Variable {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        // What begins so makes the loader run something else than the program.
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if plain && !name.is_empty() && !name.starts_with("LD_") {
+            Ok(Self(name))
+        } else {
+            Err(format!("{name:?} is no variable for a helper"))
+        }
+    }
+}
+
+impl TryFrom<String> for Plain {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.contains('\0') { Err("holds a zero byte".into()) } else { Ok(Self(text)) }
+    }
+}
+
+impl TryFrom<String> for Bytes {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        match parse_bytes(&text) {
+            Ok(bytes) if bytes > 0 => Ok(Self(bytes)),
+            Ok(_) => Err(format!("{text:?} is no memory")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Result<FuseHelpersTable, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn patterns_are_held_against_whole_texts() {
+        for (pattern, text, is) in [
+            ("*.example.com", "files.example.com", true),
+            ("*.example.com", "files.example.com.evil.org", false),
+            ("*.example.com", "a/b.example.com", false),
+            ("/srv/*", "/srv/a", true),
+            ("/srv/*", "/srv/a/b", false),
+            ("/srv/**", "/srv/a/b", true),
+            ("/srv/**", "/srv", false),
+            ("10.0.0.7", "10.0.0.7", true),
+            ("10.0.0.7", "10a0.0.7", false),
+            ("*", "", true),
+            ("", "x", false),
+            ("*é*", "aéb", true),
+        ] {
+            assert_eq!(matches(pattern, text), is, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_helper_is_read_and_its_mistakes_are_named() {
+        let whole =
+            "[h]\nprogram = \"/bin/x\"\narguments = [\"-o\", \"a={one},b={two}\", \"{mount}\", [\"-p\", \"{port}\"]]\n";
+        let read = table(whole).unwrap();
+        let helper = read.0.get("h").unwrap();
+        assert_eq!(helper.slots().into_iter().collect::<Vec<_>>(), ["one", "port", "two"]);
+        assert_eq!((helper.rights().user, helper.rights().capabilities), (65534, 0));
+        assert!(!helper.allows("one", "x"), "a slot that is not named takes no text");
+        for (more, words) in [
+            ("user = 1000\ncapabilities = [\"chown\"]", "only a helper that is root"),
+            ("capabilities = [\"sys-admin\"]", "unknown variant"),
+            ("values = { three = [\"*\"] }", "no slot {three}"),
+            ("environment = { LD_PRELOAD = \"x\" }", "no variable for a helper"),
+            ("memory = \"none\"", "none"),
+            ("users = 3", "unknown field"),
+        ] {
+            let error = table(&format!("{whole}{more}\n")).unwrap_err();
+            assert!(error.contains(words), "{more}: {error}");
+        }
+        for (arguments, words) in [
+            ("[\"-f\"]", "must stand in them once"),
+            ("[\"{mount}\", \"{mount}\"]", "2 times"),
+            ("[\"{mount\"]", "did not match any variant"),
+            ("[\"{mount}\", \"{a b}\"]", "did not match any variant"),
+        ] {
+            let error = table(&format!("[h]\nprogram = \"/bin/x\"\narguments = {arguments}\n")).unwrap_err();
+            assert!(error.contains(words), "{arguments}: {error}");
+        }
+        assert!(table("[h]\nprogram = \"x\"\narguments = [\"{mount}\"]\n").unwrap_err().contains("absolute"));
+        assert!(table("[\"a/b\"]\nprogram = \"/x\"\narguments = [\"{mount}\"]\n").is_err());
+    }
+}

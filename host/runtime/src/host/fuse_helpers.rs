@@ -1,0 +1,279 @@
+//! `fuse-helpers`: programs within the operator's grant that serve file systems. The command line is the operator's; here its slots are
+//! filled in, and what must not stand in an argument is kept out.
+
+use std::collections::BTreeMap;
+
+use volhost_kernel::SourceKind;
+use wasmtime::component::Resource;
+
+use super::mounts::dropped;
+use super::{Content, DetachedMount, HostError, MountSource, State};
+use crate::bindings::volhost::plugin::fuse_helpers::{Host, HostHelper};
+use crate::bindings::volhost::plugin::types;
+use crate::fuse_helpers::{HelperArgument, HelperDescriptor, HelperError, HelperPart, HelperStart};
+use crate::grants::{FuseHelper, MOUNT_SLOT, WordPart};
+use crate::text::tame;
+
+/// How much of a name or a value a message shows, in bytes.
+const SHOWN_BYTES: usize = 256;
+/// The longest text in a slot, in bytes: a path's.
+const VALUE_BYTES: usize = 4096;
+/// What a helper reads of a secret, in bytes.
+const SECRET_BYTES: usize = 1 << 20;
+/// Beside letters and digits, what a text may hold.
+const PLAIN: &str = "._-/:@+%~[]";
+
+/// A helper that is about to be started; none once it was.
+#[derive(Debug)]
+pub struct Helper {
+    name: String,
+    slots: Option<BTreeMap<String, Filling>>,
+}
+
+/// What a slot holds.
+#[derive(Debug)]
+enum Filling {
+    Text(String),
+    Descriptor(HelperDescriptor),
+}
+
+impl From<HelperError> for HostError {
+    fn from(error: HelperError) -> Self {
+        Self::Plugin(match error {
+            HelperError::Unusable(text) => types::Error::Precondition(text),
+            HelperError::Failed(text) => types::Error::Retryable(text),
+        })
+    }
+}
+
+fn denied(text: String) -> HostError {
+    HostError::Plugin(types::Error::PermissionDenied(text))
+}
+
+fn invalid(text: String) -> HostError {
+    HostError::Plugin(types::Error::InvalidArgument(text))
+}
+
+/// Why no slot may hold this text.
+fn unfit(value: &str) -> Option<&'static str> {
+    if value.is_empty() {
+        return Some("it is empty");
+    }
+    if value.len() > VALUE_BYTES {
+        return Some("it is too long");
+    }
+    if value.starts_with('-') {
+        return Some("it begins like an option");
+    }
+    if value.split('/').any(|part| part == "..") {
+        return Some("it has `..` in a path");
+    }
+    let plain = |c: char| c.is_alphanumeric() || PLAIN.contains(c);
+    (!value.chars().all(plain)).then_some("it holds a character that an argument may end at")
+}
+
+impl State {
+    fn granted_helper(&self, name: &str) -> Result<&FuseHelper, HostError> {
+        self.reach.fuse_helpers.get(name).ok_or_else(|| {
+            denied(format!(
+                "the helper {} is not granted to this plugin; see `fuse-helpers` under [grants] in the configuration",
+                tame(name, SHOWN_BYTES)
+            ))
+        })
+    }
+
+    /// Puts something into a slot that the command line has.
+    fn fill(&mut self, helper: &Resource<Helper>, slot: String, filling: Filling) -> Result<(), HostError> {
+        let name = self.table.get(helper)?.name.clone();
+        if !self.granted_helper(&name)?.slots().contains(slot.as_str()) {
+            let slot = tame(&slot, SHOWN_BYTES);
+            return Err(invalid(format!("the command line of the helper {name} has no slot {slot:?}")));
+        }
+        match &mut self.table.get_mut(helper)?.slots {
+            Some(slots) => {
+                slots.insert(slot, filling);
+                Ok(())
+            }
+            None => Err(used_up(&name)),
+        }
+    }
+}
+
+fn used_up(name: &str) -> HostError {
+    HostError::Plugin(types::Error::Precondition(format!("the helper {name} was started already; open it again")))
+}
+
+/// The command line with its slots filled in, and what they need.
+fn command_line(
+    name: &str,
+    granted: &FuseHelper,
+    slots: BTreeMap<String, Filling>,
+) -> Result<(Vec<HelperArgument>, Vec<HelperDescriptor>), HostError> {
+    let mut descriptors = Vec::new();
+    let mut parts: BTreeMap<String, HelperPart> = BTreeMap::from([(MOUNT_SLOT.to_owned(), HelperPart::Descriptor(0))]);
+    for (slot, filling) in slots {
+        let part = match filling {
+            Filling::Text(text) => HelperPart::Text(text),
+            Filling::Descriptor(descriptor) => {
+                descriptors.push(descriptor);
+                HelperPart::Descriptor(descriptors.len())
+            }
+        };
+        parts.insert(slot, part);
+    }
+    let mut arguments = Vec::new();
+    for (words, needed) in granted.command_line() {
+        let mut filled = Vec::new();
+        let mut missing = None;
+        for word in words {
+            let mut argument = Vec::new();
+            for part in &word.0 {
+                match part {
+                    WordPart::Text(text) => argument.push(HelperPart::Text(text.clone())),
+                    WordPart::Slot(slot) => match parts.get(slot) {
+                        Some(part) => argument.push(part.clone()),
+                        None => missing = Some(slot),
+                    },
+                }
+            }
+            filled.push(HelperArgument(argument));
+        }
+        match missing {
+            None => arguments.extend(filled),
+            Some(slot) if needed => {
+                let text = format!("the helper {name} needs the slot {slot:?}, and nothing was put into it");
+                return Err(HostError::Plugin(types::Error::Precondition(text)));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok((arguments, descriptors))
+}
+
+impl Host for State {
+    fn open(&mut self, name: String) -> Result<Resource<Helper>, HostError> {
+        self.count()?;
+        self.granted_helper(&name)?;
+        Ok(self.push(Helper { name, slots: Some(BTreeMap::new()) })?)
+    }
+}
+
+impl HostHelper for State {
+    fn set(&mut self, helper: Resource<Helper>, slot: String, value: String) -> Result<(), HostError> {
+        self.count()?;
+        let name = self.table.get(&helper)?.name.clone();
+        if let Some(why) = unfit(&value) {
+            let (slot, value) = (tame(&slot, SHOWN_BYTES), tame(&value, SHOWN_BYTES));
+            return Err(invalid(format!("{value:?} can't stand in the slot {slot} of the helper {name}: {why}")));
+        }
+        let granted = self.granted_helper(&name)?;
+        if granted.slots().contains(slot.as_str()) && !granted.allows(&slot, &value) {
+            return Err(denied(format!(
+                "{:?} is not granted for the slot {slot} of the helper {name}; see `values` of it under [grants] in the configuration",
+                tame(&value, SHOWN_BYTES)
+            )));
+        }
+        self.fill(&helper, slot, Filling::Text(value))
+    }
+
+    fn set_secret(
+        &mut self,
+        helper: Resource<Helper>,
+        slot: String,
+        content: Resource<Content>,
+    ) -> Result<(), HostError> {
+        self.count()?;
+        let bytes = self.table.get(&content)?.0.clone();
+        if bytes.len() > SECRET_BYTES {
+            let slot = tame(&slot, SHOWN_BYTES);
+            return Err(invalid(format!("slot {slot}: {} bytes are more than a helper gets", bytes.len())));
+        }
+        self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Secret(bytes)))
+    }
+
+    fn set_source(
+        &mut self,
+        helper: Resource<Helper>,
+        slot: String,
+        source: Resource<MountSource>,
+    ) -> Result<(), HostError> {
+        self.count()?;
+        let source = self.table.get(&source)?;
+        let kind = source.source.kind();
+        if source.read_only {
+            return Err(denied("what may only be read cannot be given to a helper".to_owned()));
+        }
+        if !matches!(kind, SourceKind::Directory | SourceKind::File) {
+            return Err(invalid(format!("a helper gets a folder or a file, and no {kind}")));
+        }
+        let descriptor = self.kernel.descriptor(&source.source)?;
+        self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Source(descriptor)))
+    }
+
+    fn serve(&mut self, helper: Resource<Helper>, read_only: bool) -> Result<Resource<DetachedMount>, HostError> {
+        let name = self.table.get(&helper)?.name.clone();
+        self.may_mount(Some(&format!("fuse.{name}")), [])?;
+        let what = format!("fuse-helpers.serve {name}");
+        self.change(what, |state| {
+            let slots = state.table.get_mut(&helper)?.slots.take().ok_or_else(|| used_up(&name))?;
+            let granted = state.granted_helper(&name)?;
+            let (arguments, descriptors) = command_line(&name, granted, slots)?;
+            let start = HelperStart {
+                program: granted.program(),
+                arguments,
+                environment: granted.environment(),
+                rights: granted.rights(),
+                bounds: granted.bounds(),
+                descriptors,
+                default_permissions: granted.default_permissions(),
+                read_only,
+                label: state.selinux_label.clone(),
+                name,
+            };
+            let served = state.context.helpers.serve(start)?;
+            state.helpers.push(served.id);
+            Ok(state.push(DetachedMount(served.mount))?)
+        })
+    }
+
+    fn drop(&mut self, helper: Resource<Helper>) -> wasmtime::Result<()> {
+        dropped(self, helper)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfit;
+
+    #[test]
+    fn what_could_be_more_than_a_value_is_kept_out() {
+        for good in ["files.example.com", "/srv/ä/b-1", "user@[::1]:22", "a+b%20~", "...", "a..b"] {
+            assert_eq!(unfit(good), None, "{good}");
+        }
+        for bad in [
+            "",
+            "-o",
+            "--",
+            "-",
+            "a,b",
+            "a b",
+            "a\nb",
+            "a\0b",
+            "a=b",
+            "a\\,b",
+            "a\"b",
+            "a'b",
+            "$(x)",
+            "`x`",
+            "a;b",
+            "/srv/../etc",
+            "..",
+            "a\u{202e}b",
+            "a\tb",
+            "{mount}",
+        ] {
+            assert!(unfit(bad).is_some(), "{bad:?}");
+        }
+        assert!(unfit(&"a".repeat(5000)).is_some());
+    }
+}

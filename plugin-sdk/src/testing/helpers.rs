@@ -1,0 +1,87 @@
+//! Helpers of the double: nothing runs; what they were filled in with is in the mount.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::files::Content;
+use super::host::TestHost;
+use super::mount::{DetachedMount, MountSource, TestMount};
+use super::world::{Shared, current};
+use crate::error::{Error, Result};
+
+/// What the contract lets a text hold beside letters and digits.
+const PLAIN: &str = "._-/:@+%~[]";
+
+impl TestHost {
+    /// Grants a helper with these slots. A mount that it serves has them as options: a text as it is, a secret as `secret`, a folder by its path.
+    pub fn fuse_helper(&self, name: &str, slots: &[&str]) -> &Self {
+        let slots: BTreeSet<String> = slots.iter().map(|slot| (*slot).to_owned()).collect();
+        self.change(|world| {
+            world.helpers.insert(name.to_owned(), slots);
+        })
+    }
+}
+
+/// A helper's handle.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    world: Shared,
+    name: String,
+    slots: RefCell<BTreeMap<String, String>>,
+}
+
+impl Helper {
+    fn fill(&self, slot: &str, value: String) -> Result<()> {
+        let world = self.world.borrow();
+        if !world.helpers.get(&self.name).is_some_and(|slots| slots.contains(slot)) {
+            return Err(Error::invalid_argument(format!(
+                "the command line of the helper {} has no slot {slot:?}",
+                self.name
+            )));
+        }
+        self.slots.borrow_mut().insert(slot.to_owned(), value);
+        Ok(())
+    }
+
+    pub(crate) fn set(&self, slot: &str, value: &str) -> Result<()> {
+        let plain = value.chars().all(|c| c.is_alphanumeric() || PLAIN.contains(c));
+        if value.is_empty() || value.starts_with('-') || value.split('/').any(|part| part == "..") || !plain {
+            return Err(Error::invalid_argument(format!("{value:?} can't stand in the slot {slot}")));
+        }
+        self.fill(slot, value.to_owned())
+    }
+
+    pub(crate) fn set_secret(&self, slot: &str, _: &Content) -> Result<()> {
+        self.fill(slot, "secret".to_owned())
+    }
+
+    pub(crate) fn set_source(&self, slot: &str, source: &MountSource) -> Result<()> {
+        if source.is_read_only() {
+            return Err(Error::permission_denied("what may only be read cannot be given to a helper"));
+        }
+        self.fill(slot, source.layer())
+    }
+
+    pub(crate) fn serve(&self, read_only: bool) -> Result<DetachedMount> {
+        self.world.borrow_mut().called("fuse-helpers.serve")?;
+        let mut mount = TestMount::of_type(&format!("fuse.{}", self.name));
+        mount.options = self.slots.borrow().iter().map(|(slot, value)| (slot.clone(), Some(value.clone()))).collect();
+        if read_only {
+            mount.flags.insert("ro".to_owned());
+        }
+        Ok(DetachedMount::new(&self.world, mount))
+    }
+}
+
+pub(crate) mod fuse_helpers {
+    use super::{BTreeMap, Error, Helper, RefCell, Result, current};
+
+    pub(crate) fn open(name: &str) -> Result<Helper> {
+        let world = current();
+        world.borrow_mut().called("fuse-helpers.open")?;
+        if !world.borrow().helpers.contains_key(name) {
+            return Err(Error::permission_denied(format!("the helper {name} is not granted to this plugin")));
+        }
+        Ok(Helper { world, name: name.to_owned(), slots: RefCell::new(BTreeMap::new()) })
+    }
+}
