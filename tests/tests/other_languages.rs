@@ -18,7 +18,7 @@ use volhost_tests::node::Node;
 fn built(language: &str, folder: &tempfile::TempDir) -> PathBuf {
     let out = folder.path().join(format!("{language}.wasm"));
     let script = artifacts::workspace().join("examples/plugins/build.sh");
-    let build = Command::new(script).arg(language).arg(&out).output().unwrap();
+    let build = Command::new(script).arg(language).arg(&out).env("VOLHOST", artifacts::volhost()).output().unwrap();
     assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     out
 }
@@ -75,4 +75,14 @@ fn keeps_the_contract(language: &str, plugin: &str, field: &str) {
 #[test]
 fn a_plugin_in_python_keeps_the_contract() {
     keeps_the_contract("python", "example.com~py-scratch", "pyScratch");
+}
+
+#[test]
+fn a_plugin_in_javascript_keeps_the_contract() {
+    keeps_the_contract("javascript", "example.com~js-scratch", "jsScratch");
+}
+
+#[test]
+fn a_plugin_in_go_keeps_the_contract() {
+    keeps_the_contract("go", "example.com~go-scratch", "goScratch");
 }

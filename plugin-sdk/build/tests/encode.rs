@@ -9,6 +9,7 @@
 )]
 
 use volhost_plugin_build::encode::{EncodeError, component};
+use volhost_plugin_build::foreign::{self, ForeignError};
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -62,4 +63,68 @@ fn garbage_and_cut_off_modules_are_refused() {
         let error = component(bytes).unwrap_err();
         assert!(matches!(error, EncodeError::NotWasm(_)), "{bytes:?}: {error}");
     }
+}
+
+/// A folder with `text` as its WIT.
+fn wit(text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("world.wit"), format!("package t:t;\n{text}")).unwrap();
+    folder
+}
+
+#[test]
+fn a_module_of_another_language_gets_the_contract_from_its_wit() {
+    let module = wat::parse_str(r#"(module (func (export "ready")))"#).unwrap();
+    let wit = wit("world w { export ready: func(); }");
+    let bytes = foreign::component(&module, wit.path(), None).unwrap();
+    assert!(wasmparser::Parser::is_component(&bytes));
+    assert_eq!(bytes, foreign::component(&module, wit.path(), Some("w")).unwrap());
+    assert!(matches!(foreign::component(&bytes, wit.path(), None), Err(ForeignError::AlreadyComponent)));
+}
+
+#[test]
+fn wasi_preview_1_becomes_wasi_0_2() {
+    let module = wat::parse_str(
+        r#"(module
+            (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+            (memory (export "memory") 1)
+            (func (export "ready") (call $exit (i32.const 1))))"#,
+    )
+    .unwrap();
+    let wit = wit("world w { export ready: func(); }");
+    let bytes = foreign::component(&module, wit.path(), None).unwrap();
+    let text = imports_of(&bytes);
+    assert!(text.iter().any(|name| name.starts_with("wasi:cli/exit@0.2.")), "{text:?}");
+}
+
+/// What a component imports.
+fn imports_of(component: &[u8]) -> Vec<String> {
+    let mut names = Vec::new();
+    for payload in wasmparser::Parser::new(0).parse_all(component) {
+        if let wasmparser::Payload::ComponentImportSection(section) = payload.unwrap() {
+            names.extend(section.into_iter().map(|import| import.unwrap().name.name.to_owned()));
+        }
+    }
+    names
+}
+
+#[test]
+fn what_a_foreign_module_lacks_and_what_its_wit_lacks_is_named() {
+    let module = wat::parse_str("(module)").unwrap();
+    let refused = |text: &str, world| {
+        let wit = wit(text);
+        foreign::component(&module, wit.path(), world).unwrap_err()
+    };
+    let missing = refused("world w { export ready: func(); }", None);
+    assert!(matches!(&missing, ForeignError::Mismatch { message } if message.contains("ready")), "{missing}");
+    let worlds = refused("world a {} world b {}", None);
+    assert!(matches!(&worlds, ForeignError::World { message, .. } if message.contains("world")), "{worlds}");
+    let no_world = refused("world a {}", Some("z"));
+    assert!(matches!(&no_world, ForeignError::World { message, .. } if message.contains('z')), "{no_world}");
+    let broken = refused("world w {", None);
+    assert!(matches!(&broken, ForeignError::Wit { message, .. } if message.contains("world.wit")), "{broken}");
+    assert!(matches!(
+        foreign::component(b"\0asm\x01\0\0\0\x01", wit("world w {}").path(), None),
+        Err(ForeignError::NotWasm(_))
+    ));
 }
