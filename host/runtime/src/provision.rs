@@ -1,12 +1,12 @@
 //! The calls that make volumes and snapshots, and tell which there are. Each is [`CallError::Lacks`] when the plugin does not export it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wasmtime::component::Resource;
 
 use crate::call_error::{CallError, Function, PluginError};
 use crate::context::CallContext;
-use crate::host::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+use crate::host::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 use crate::plugin::{Plugin, put};
 
 /// The longest handle of a volume or snapshot, and the longest token, in bytes: CSI's limit for a text.
@@ -33,6 +33,8 @@ pub struct WantedVolume {
     pub source_volume: Option<String>,
     /// The snapshot whose content it begins with.
     pub source_snapshot: Option<String>,
+    /// What it is to be like at first, of what can be changed later.
+    pub mutable_parameters: BTreeMap<String, String>,
 }
 
 /// A snapshot that somebody wants.
@@ -46,6 +48,17 @@ pub struct WantedSnapshot {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// Snapshots of several volumes, of one moment, that somebody wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedGroup {
+    /// What whoever asks calls the group.
+    pub name: String,
+    /// The volumes.
+    pub volume_ids: BTreeSet<String>,
+    /// The operator's parameters.
+    pub parameters: BTreeMap<String, String>,
+}
+
 /// A volume that there is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MadeVolume {
@@ -55,6 +68,8 @@ pub struct MadeVolume {
     pub capacity: u64,
     /// What its mounting needs.
     pub attributes: BTreeMap<String, String>,
+    /// The labels of the nodes that it can be reached from: those of one of these; none for every node.
+    pub reachable_from: Vec<BTreeMap<String, String>>,
 }
 
 /// A snapshot that there is.
@@ -68,6 +83,17 @@ pub struct MadeSnapshot {
     pub bytes: u64,
     /// When it was made, in seconds since 1970.
     pub made: u64,
+    /// The group that it is one of, if it is.
+    pub group: Option<String>,
+}
+
+/// A group of snapshots that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeGroup {
+    /// Its handle.
+    pub id: String,
+    /// Its snapshots, one a volume; at least one.
+    pub snapshots: Vec<MadeSnapshot>,
 }
 
 /// A page of a list, and the token of the next.
@@ -109,7 +135,8 @@ impl Plugin {
             guest.call_create(store, Resource::new_borrow(request.rep()), Resource::new_borrow(form.rep()))
         })?;
         answer.map_err(PluginError::from)?;
-        let made = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        let mut made = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        made.reachable_from = std::mem::take(&mut state.reachable_from);
         check_made(FUNCTION, made, state.changed)
     }
 
@@ -265,7 +292,84 @@ impl Plugin {
         let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
         let ids = page.entries.iter().flat_map(|snapshot| [snapshot.id.as_str(), snapshot.volume_id.as_str()]);
         check_page(FUNCTION, ids, &page.next, most)?;
+        page.entries.iter().try_for_each(|snapshot| check_group(FUNCTION, snapshot, false))?;
         Ok(page)
+    }
+
+    /// Gives a volume these mutable parameters, all or none, and leaves the others as they are.
+    ///
+    /// # Errors
+    /// [`CallError`]; `invalid-argument` for one that it cannot have.
+    pub fn modify_volume(
+        &self,
+        call: &CallContext,
+        volume_id: &str,
+        mutable_parameters: &BTreeMap<String, String>,
+    ) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::ModifyVolume;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, modifier, "modifier");
+        let wanted = WantedVolume { mutable_parameters: mutable_parameters.clone(), ..WantedVolume::default() };
+        let request = put(&mut sandbox, FUNCTION, VolumeRequest(wanted))?;
+        let (answer, _) =
+            sandbox.call(|store| guest.call_modify(store, volume_id, Resource::new_borrow(request.rep())))?;
+        Ok(answer.map_err(PluginError::from)?)
+    }
+
+    /// Makes snapshots of several volumes, of one moment. A group of the name, of the same volumes: the same answer.
+    ///
+    /// # Errors
+    /// [`CallError`]; it broke the contract if the answer is not one snapshot for each of the volumes.
+    pub fn create_group(&self, call: &CallContext, wanted: &WantedGroup) -> Result<MadeGroup, CallError> {
+        const FUNCTION: Function = Function::CreateGroup;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");
+        let request = put(&mut sandbox, FUNCTION, GroupRequest(wanted.clone()))?;
+        let form = put(&mut sandbox, FUNCTION, SnapshotPage::default())?;
+        let (answer, mut state) = sandbox.call(|store| {
+            guest.call_create_group(store, Resource::new_borrow(request.rep()), Resource::new_borrow(form.rep()))
+        })?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        let made = group_of(FUNCTION, page, state.changed)?;
+        let of: BTreeSet<&str> = made.snapshots.iter().map(|snapshot| snapshot.volume_id.as_str()).collect();
+        if of.len() != made.snapshots.len() || !of.into_iter().eq(wanted.volume_ids.iter().map(String::as_str)) {
+            let what = "it did not answer with one snapshot for each volume of the group".to_owned();
+            return Err(broke(FUNCTION, what, state.changed));
+        }
+        Ok(made)
+    }
+
+    /// Deletes a group of snapshots, all of them. None there: done.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn delete_group(&self, call: &CallContext, group_id: &str) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::DeleteGroup;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");
+        let (answer, _) = sandbox.call(|store| guest.call_delete_group(store, group_id))?;
+        Ok(answer.map_err(PluginError::from)?)
+    }
+
+    /// The snapshots of a group.
+    ///
+    /// # Errors
+    /// [`CallError`]; `not-found` when there is none that is whole.
+    pub fn find_group(&self, call: &CallContext, group_id: &str) -> Result<MadeGroup, CallError> {
+        const FUNCTION: Function = Function::FindGroup;
+        let mut sandbox = self.sandbox(FUNCTION, call)?;
+        let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");
+        let form = put(&mut sandbox, FUNCTION, SnapshotPage::default())?;
+        let (answer, mut state) =
+            sandbox.call(|store| guest.call_find_group(store, group_id, Resource::new_borrow(form.rep())))?;
+        answer.map_err(PluginError::from)?;
+        let page = state.table.get_mut(&form).map(|form| std::mem::take(&mut form.0)).unwrap_or_default();
+        let found = group_of(FUNCTION, page, state.changed)?;
+        if found.id != group_id {
+            return Err(broke(FUNCTION, "it answered with another group".to_owned(), state.changed));
+        }
+        Ok(found)
     }
 }
 
@@ -305,6 +409,26 @@ fn check_page<'a>(
     next.as_deref().map_or(Ok(()), |next| check_id(function, next, false))
 }
 
+fn check_group(function: Function, snapshot: &MadeSnapshot, changed: bool) -> Result<(), CallError> {
+    snapshot.group.as_deref().map_or(Ok(()), |group| check_id(function, group, changed))
+}
+
+/// The snapshots of a page, which are all of one group.
+fn group_of(function: Function, page: Page<MadeSnapshot>, changed: bool) -> Result<MadeGroup, CallError> {
+    let snapshots = page.entries;
+    for snapshot in &snapshots {
+        check_id(function, &snapshot.id, changed)?;
+        check_id(function, &snapshot.volume_id, changed)?;
+        check_group(function, snapshot, changed)?;
+    }
+    match snapshots.first().and_then(|first| first.group.clone()) {
+        Some(id) if snapshots.iter().all(|snapshot| snapshot.group.as_deref() == Some(id.as_str())) => {
+            Ok(MadeGroup { id, snapshots })
+        }
+        _ => Err(broke(function, "it did not answer with the snapshots of one group".to_owned(), changed)),
+    }
+}
+
 /// The one snapshot of a page.
 fn only(function: Function, page: Page<MadeSnapshot>, changed: bool) -> Result<MadeSnapshot, CallError> {
     let mut entries = page.entries.into_iter();
@@ -312,6 +436,7 @@ fn only(function: Function, page: Page<MadeSnapshot>, changed: bool) -> Result<M
         (Some(one), None) => {
             check_id(function, &one.id, changed)?;
             check_id(function, &one.volume_id, changed)?;
+            check_group(function, &one, changed)?;
             Ok(one)
         }
         _ => Err(broke(function, "it did not answer with one snapshot".to_owned(), changed)),

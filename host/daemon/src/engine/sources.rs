@@ -3,9 +3,9 @@
 //! Objects that were added by request are kept beside the records, so that a restart does not take their pods for gone. Only kinds
 //! without secrets are taken by request: records hold none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -23,6 +23,7 @@ use crate::objects::SharedObjects;
 use crate::plugins::PluginRegistry;
 use crate::populate::attachments::{AttachmentReport, attachments_of};
 use crate::populate::{NodeIdentity, PodStanding, SelinuxCensus, asks_for_labels, resolve, selinux_census, standing};
+use crate::provision;
 
 /// The folder of objects that were added by request, below the state folder.
 pub(super) const FOLDER: &str = "objects";
@@ -61,6 +62,10 @@ pub struct Sources {
     told_of_labels: bool,
     /// Pods that were told to be another node's, so that it is said once.
     elsewhere: BTreeSet<ObjectKey>,
+    /// Volumes are made here for claims.
+    provisions: bool,
+    /// Objects that were added by request could not be read: what is not known may be among them.
+    misses_objects: bool,
 }
 
 impl Sources {
@@ -73,13 +78,43 @@ impl Sources {
         attaching: Attaching,
     ) -> Self {
         let (store, elsewhere) = (ObjectStore::new(), BTreeSet::new());
-        Self { store, shared, node, catalog, workshop, complete: false, attaching, told_of_labels: false, elsewhere }
+        Self {
+            store,
+            shared,
+            node,
+            catalog,
+            workshop,
+            complete: false,
+            attaching,
+            told_of_labels: false,
+            elsewhere,
+            provisions: false,
+            misses_objects: false,
+        }
+    }
+
+    /// Whether an object that is not known may be one that was added by request and cannot be read (rule R2).
+    pub fn misses_objects(&self) -> bool {
+        self.misses_objects
+    }
+
+    /// The same, where volumes are made for claims.
+    #[must_use]
+    pub fn provisioning(self) -> Self {
+        Self { provisions: true, ..self }
     }
 
     /// Takes note that no source will say more than it has: what is not known does not exist.
     pub fn set_complete(&mut self) {
         self.complete = true;
         self.shared.set_complete(true);
+    }
+
+    /// Takes note of where drivers say that this node is. What a driver has said that is not there now holds still: the node has not moved.
+    pub fn node_is_in(&mut self, topology: BTreeMap<String, String>) {
+        for (key, value) in topology {
+            self.node.topology.insert(key, value);
+        }
     }
 
     /// Whether an object names this pod.
@@ -163,7 +198,7 @@ impl Sources {
     pub fn add(&mut self, manifest: Manifest) -> Result<(Vec<AddedPod>, Effects), RequestError> {
         let Objects { objects, documents } = manifest.read.map_err(RequestError::Invalid)?;
         for object in &objects {
-            if !matches!(object.key.kind, Kind::Pod | Kind::PersistentVolume | Kind::PersistentVolumeClaim) {
+            if !by_request(object.key.kind) {
                 return Err(RequestError::Invalid(format!(
                     "{}: {} cannot be added by request; put its manifest into the manifest folder",
                     object.origin, object.key
@@ -184,6 +219,51 @@ impl Sources {
         Ok((added, self.effects(applied)))
     }
 
+    /// Takes the PersistentVolumes of volumes that were made for claims, and forgets those that are gone.
+    pub fn provide(&mut self, volumes: Vec<Arc<Object>>, gone: Vec<ObjectKey>) -> Effects {
+        let applied = self.store.apply(Source::Host, volumes, gone);
+        self.effects(applied)
+    }
+
+    /// Takes note of why claims have no volume made; none when nothing is new.
+    pub fn set_notes(&mut self, notes: BTreeMap<ObjectKey, String>) -> Option<Effects> {
+        let changed = self.store.set_notes(notes);
+        if changed.is_empty() {
+            return None;
+        }
+        let resolve = changed.iter().flat_map(|claim| self.store.users_of(claim)).cloned().collect();
+        Some(self.effects(Applied { resolve, ..Applied::default() }))
+    }
+
+    /// All objects.
+    pub fn store(&self) -> &ObjectStore {
+        &self.store
+    }
+
+    /// This node.
+    pub fn node(&self) -> &NodeIdentity {
+        &self.node
+    }
+
+    /// Forgets a claim, a PersistentVolume or a StorageClass that was added by request.
+    ///
+    /// # Errors
+    /// [`RequestError::Conflict`] when a manifest file has it, [`RequestError::UnknownObject`] when nobody has.
+    pub fn remove_object(&mut self, key: &ObjectKey) -> Result<Effects, RequestError> {
+        match self.store.source(key) {
+            Some(Source::Api) => {}
+            Some(Source::Manifest) => {
+                let origin = self.store.get(key).map(|object| object.origin.to_string()).unwrap_or_default();
+                return Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")));
+            }
+            Some(Source::Host) => return Err(RequestError::Conflict(format!("{key} was made for a claim"))),
+            None => return Err(RequestError::UnknownObject(key.to_string())),
+        }
+        self.drop_kept(key).map_err(|error| RequestError::Failed(format!("{key} cannot be removed: {error}")))?;
+        let applied = self.store.apply(Source::Api, Vec::new(), [key.clone()]);
+        Ok(self.effects(applied))
+    }
+
     /// Forgets a pod that was added by request.
     ///
     /// # Errors
@@ -195,8 +275,7 @@ impl Sources {
             let origin = self.store.get(&key).map(|object| object.origin.to_string()).unwrap_or_default();
             return Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")));
         }
-        let forgotten = self.folder().and_then(|folder| self.workshop.kernel.remove_file(&folder, &file_name(&key)));
-        if let Err(error) = forgotten {
+        if let Err(error) = self.drop_kept(&key) {
             warn!(pod = %key, %error, "the pod's object could not be removed; a restart would bring it back");
         }
         let applied = self.store.apply(Source::Api, Vec::new(), [key]);
@@ -208,12 +287,12 @@ impl Sources {
         let mut notices = Vec::new();
         let objects = match self.kept(&mut notices) {
             Ok(objects) => objects,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => {
                 notices.push((EventKind::Warning, "RecoveryProblem", format!("path {FOLDER}"), error.to_string()));
                 Vec::new()
             }
         };
+        self.misses_objects = !notices.is_empty();
         let applied = self.store.apply(Source::Api, objects, []);
         let mut effects = self.effects(applied);
         effects.notices.append(&mut notices);
@@ -281,30 +360,62 @@ impl Sources {
         effects
     }
 
-    fn folder(&self) -> Result<Directory, KernelError> {
-        self.workshop.kernel.walk(self.workshop.records.state(), Path::new(FOLDER))
+    /// Where objects of this kind are kept: pods go with the machine, claims stay as long as their volumes where these are made here.
+    fn kept_in(&self, kind: Kind) -> (&Directory, PathBuf, Durability) {
+        if self.provisions && kind != Kind::Pod {
+            return (&self.workshop.root, Path::new(provision::FOLDER).join(provision::OBJECTS), Durability::Machine);
+        }
+        (self.workshop.records.state(), PathBuf::from(FOLDER), Durability::Process)
     }
 
     fn keep(&self, key: &ObjectKey, text: &str) -> Result<(), KernelError> {
         let kernel = &self.workshop.kernel;
-        let folder = kernel.make_dirs(self.workshop.records.state(), Path::new(FOLDER), 0o700)?;
-        kernel.write_atomic(&folder, &file_name(key), text.as_bytes(), 0o600, Durability::Process)
+        let (above, folder, durability) = self.kept_in(key.kind);
+        let folder = kernel.make_dirs(above, &folder, 0o700)?;
+        kernel.write_atomic(&folder, &file_name(key), text.as_bytes(), 0o600, durability)
     }
 
+    fn drop_kept(&self, key: &ObjectKey) -> Result<(), KernelError> {
+        let kernel = &self.workshop.kernel;
+        let (above, folder, _) = self.kept_in(key.kind);
+        kernel.walk(above, &folder).and_then(|folder| kernel.remove_file(&folder, &file_name(key)))
+    }
+
+    /// What an earlier run kept, of all kinds.
     fn kept(
         &self,
         notices: &mut Vec<(EventKind, &'static str, String, String)>,
     ) -> Result<Vec<Arc<Object>>, KernelError> {
-        let folder = self.folder()?;
         let mut objects = Vec::new();
-        for name in self.workshop.kernel.names(&folder)? {
-            match self.kept_object(&folder, &name) {
+        let mut folders = vec![self.kept_in(Kind::Pod)];
+        if self.provisions {
+            folders.push(self.kept_in(Kind::PersistentVolumeClaim));
+        }
+        for (above, folder, _) in folders {
+            match self.workshop.kernel.walk(above, &folder) {
+                Ok(opened) => objects.extend(self.kept_below(&opened, &folder, notices)?),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(objects)
+    }
+
+    fn kept_below(
+        &self,
+        folder: &Directory,
+        path: &Path,
+        notices: &mut Vec<(EventKind, &'static str, String, String)>,
+    ) -> Result<Vec<Arc<Object>>, KernelError> {
+        let mut objects = Vec::new();
+        for name in self.workshop.kernel.names(folder)? {
+            match self.kept_object(folder, &name) {
                 Ok(parsed) => objects.extend(parsed),
                 Err(error) => {
                     notices.push((
                         EventKind::Warning,
                         "RecoveryProblem",
-                        format!("path {}", Path::new(FOLDER).join(&name).display()),
+                        format!("path {}", path.join(&name).display()),
                         error,
                     ));
                 }
@@ -320,6 +431,11 @@ impl Sources {
         let parsed = manifest::parse(REQUEST, &text).map_err(|error| error.to_string())?;
         Ok(parsed.objects)
     }
+}
+
+/// The kinds that can be added by request: those that hold no secrets.
+fn by_request(kind: Kind) -> bool {
+    matches!(kind, Kind::Pod | Kind::PersistentVolume | Kind::PersistentVolumeClaim | Kind::StorageClass)
 }
 
 fn file_name(key: &ObjectKey) -> OsString {

@@ -187,9 +187,9 @@ impl Bindings {
         !self.by_volume.contains_key(name)
             && volume.available
             && volume.claim.as_ref().is_none_or(|reference| check_reference(reference, claim, name).is_ok())
-            && volume.storage_class == claim.storage_class
             && volume.volume_mode == claim.volume_mode
-            && volume.capacity.unwrap_or(0) >= claim.request
+            && (made_for(volume, claim)
+                || volume.storage_class == claim.storage_class && volume.capacity.unwrap_or(0) >= claim.request)
             && claim.access_modes.iter().all(|mode| volume.access_modes.contains(mode))
             && claim.selects(&volume.labels)
     }
@@ -208,6 +208,11 @@ fn key(claim: &ClaimObject) -> ObjectKey {
 
 fn is_for(reference: Option<&ClaimReference>, claim: &ClaimObject) -> bool {
     reference.is_some_and(|reference| reference.namespace == claim.namespace && reference.name == claim.name)
+}
+
+/// Whether the volume was made for the claim, by whatever class it came to it.
+fn made_for(volume: &PersistentVolumeObject, claim: &ClaimObject) -> bool {
+    volume.provisioned && is_for(volume.claim.as_ref(), claim)
 }
 
 fn check_reference(reference: &ClaimReference, claim: &ClaimObject, volume: &str) -> Result<(), Unbound> {

@@ -32,6 +32,14 @@ pub struct ClaimObject {
     pub phase: Option<String>,
     /// `spec.storageClassName`; empty when absent.
     pub storage_class: String,
+    /// `spec.storageClassName` is there, if only as an empty text: the default class does not count.
+    pub names_class: bool,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+    /// `spec.resources.limits.storage` in bytes.
+    pub limit: Option<u64>,
+    /// `spec.dataSourceRef`, or `spec.dataSource`: what its volume begins with.
+    pub data_source: Option<DataSource>,
     /// `spec.accessModes`.
     pub access_modes: Vec<String>,
     /// `spec.resources.requests.storage` in bytes.
@@ -44,6 +52,19 @@ pub struct ClaimObject {
     pub deleted: bool,
     /// The owners that control it.
     pub controllers: Vec<Owner>,
+}
+
+/// What a claim's volume begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataSource {
+    /// The API group; empty for the core's.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace, if it names another.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
 }
 
 /// An owner in `metadata.ownerReferences`.
@@ -99,7 +120,22 @@ pub(super) fn check(
     }
     let protected = metadata.finalizers.iter().flatten().any(|finalizer| finalizer == PROTECTION_FINALIZER);
     let owners = metadata.owner_references.unwrap_or_default().into_iter();
-    let requests = spec.resources.and_then(|resources| resources.requests);
+    let (requests, limits) = spec.resources.map(|all| (all.requests, all.limits)).unwrap_or_default();
+    let data_source = match (spec.data_source_ref, spec.data_source) {
+        (Some(source), _) => Some(DataSource {
+            group: source.api_group.unwrap_or_default(),
+            kind: source.kind,
+            namespace: source.namespace.filter(|namespace| !namespace.is_empty()),
+            name: source.name,
+        }),
+        (None, Some(source)) => Some(DataSource {
+            group: source.api_group.unwrap_or_default(),
+            kind: source.kind,
+            namespace: None,
+            name: source.name,
+        }),
+        (None, None) => None,
+    };
     Ok(ClaimObject {
         namespace,
         name: metadata.name.unwrap_or_default(),
@@ -108,7 +144,11 @@ pub(super) fn check(
         file: Arc::clone(file),
         volume_name,
         phase: status.and_then(|status| status.phase).filter(|phase| !phase.is_empty()),
+        names_class: spec.storage_class_name.is_some(),
         storage_class: spec.storage_class_name.unwrap_or_default(),
+        annotations: metadata.annotations.unwrap_or_default(),
+        limit: storage(limits.as_ref(), "spec.resources.limits.storage")?,
+        data_source,
         access_modes: access_modes(spec.access_modes.unwrap_or_default(), "spec.accessModes")?,
         request: storage(requests.as_ref(), "spec.resources.requests.storage")?.unwrap_or(0),
         volume_mode: volume_mode(spec.volume_mode.as_deref())?,

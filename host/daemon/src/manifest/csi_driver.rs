@@ -13,6 +13,9 @@ const SHORTEST_TOKEN: i64 = 600;
 /// The longest: a number of 32 bits.
 const LONGEST_TOKEN: i64 = 1 << 32;
 
+/// The shortest time between two looks at what a driver says of the node, in seconds.
+const SHORTEST_UPDATE: i64 = 10;
+
 /// Checks the fields that take only some values.
 pub(super) fn check(spec: &CSIDriverSpec) -> Result<(), FieldError> {
     one_of("spec.fsGroupPolicy", spec.fs_group_policy.as_deref(), &FS_GROUP_POLICIES)?;
@@ -34,6 +37,12 @@ pub(super) fn check(spec: &CSIDriverSpec) -> Result<(), FieldError> {
                 format!("must be {SHORTEST_TOKEN} to {LONGEST_TOKEN} seconds"),
             ));
         }
+    }
+    if spec.node_allocatable_update_period_seconds.is_some_and(|seconds| seconds < SHORTEST_UPDATE) {
+        return Err(FieldError::other(
+            "spec.nodeAllocatableUpdatePeriodSeconds",
+            format!("must be {SHORTEST_UPDATE} seconds at least"),
+        ));
     }
     if spec.service_account_token_in_secrets.is_some() && spec.token_requests.iter().flatten().next().is_none() {
         return Err(FieldError::other(
@@ -75,6 +84,7 @@ mod tests {
             ("{ tokenRequests: [{ audience: a }, { audience: a }] }", "spec.tokenRequests[1].audience"),
             ("{ tokenRequests: [{ audience: a, expirationSeconds: 10 }] }", "spec.tokenRequests[0].expirationSeconds"),
             ("{ serviceAccountTokenInSecrets: true }", "spec.serviceAccountTokenInSecrets"),
+            ("{ nodeAllocatableUpdatePeriodSeconds: 9 }", "spec.nodeAllocatableUpdatePeriodSeconds"),
             ("{ attachRequired: maybe }", "spec.attachRequired"),
         ] {
             let said = read(spec).unwrap_err();

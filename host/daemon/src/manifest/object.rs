@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 use super::claim::ClaimObject;
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
+use super::snapshot::{SnapshotContentObject, SnapshotObject};
+use super::storage_class::StorageClassObject;
 use super::volume_attachment::VolumeAttachmentObject;
 
 /// The kinds of object that volhost uses.
@@ -34,6 +36,12 @@ pub enum Kind {
     CsiDriver,
     /// `VolumeAttachment`
     VolumeAttachment,
+    /// `StorageClass`
+    StorageClass,
+    /// `VolumeSnapshot`
+    VolumeSnapshot,
+    /// `VolumeSnapshotContent`
+    VolumeSnapshotContent,
 }
 
 impl Kind {
@@ -49,6 +57,9 @@ impl Kind {
             "ClusterTrustBundle" => Self::ClusterTrustBundle,
             "CSIDriver" => Self::CsiDriver,
             "VolumeAttachment" => Self::VolumeAttachment,
+            "StorageClass" => Self::StorageClass,
+            "VolumeSnapshot" => Self::VolumeSnapshot,
+            "VolumeSnapshotContent" => Self::VolumeSnapshotContent,
             _ => return None,
         })
     }
@@ -65,6 +76,9 @@ impl Kind {
             Self::ClusterTrustBundle => "ClusterTrustBundle",
             Self::CsiDriver => "CSIDriver",
             Self::VolumeAttachment => "VolumeAttachment",
+            Self::StorageClass => "StorageClass",
+            Self::VolumeSnapshot => "VolumeSnapshot",
+            Self::VolumeSnapshotContent => "VolumeSnapshotContent",
         }
     }
 
@@ -72,15 +86,23 @@ impl Kind {
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::ClusterTrustBundle => "certificates.k8s.io/v1beta1",
-            Self::CsiDriver => "storage.k8s.io/v1",
-            Self::VolumeAttachment => "storage.k8s.io/v1",
+            Self::CsiDriver | Self::VolumeAttachment | Self::StorageClass => "storage.k8s.io/v1",
+            Self::VolumeSnapshot | Self::VolumeSnapshotContent => "snapshot.storage.k8s.io/v1",
             _ => "v1",
         }
     }
 
     /// Whether objects of it live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::PersistentVolume | Self::ClusterTrustBundle | Self::CsiDriver | Self::VolumeAttachment)
+        !matches!(
+            self,
+            Self::PersistentVolume
+                | Self::ClusterTrustBundle
+                | Self::CsiDriver
+                | Self::VolumeAttachment
+                | Self::StorageClass
+                | Self::VolumeSnapshotContent
+        )
     }
 }
 
@@ -175,6 +197,12 @@ pub enum Content {
     CsiDriver(Arc<CSIDriver>),
     /// What a controller attaches.
     VolumeAttachment(Arc<VolumeAttachmentObject>),
+    /// How volumes are made.
+    StorageClass(Arc<StorageClassObject>),
+    /// A snapshot, by its content's name.
+    VolumeSnapshot(Arc<SnapshotObject>),
+    /// A snapshot that exists, by its handle.
+    VolumeSnapshotContent(Arc<SnapshotContentObject>),
 }
 
 impl fmt::Debug for Content {
@@ -189,6 +217,9 @@ impl fmt::Debug for Content {
             Self::ClusterTrustBundle(bundle) => bundle.fmt(f),
             Self::CsiDriver(driver) => driver.fmt(f),
             Self::VolumeAttachment(attachment) => attachment.fmt(f),
+            Self::StorageClass(class) => class.fmt(f),
+            Self::VolumeSnapshot(snapshot) => snapshot.fmt(f),
+            Self::VolumeSnapshotContent(content) => content.fmt(f),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
 use k8s_openapi::api::core::v1 as k8s;
-use k8s_openapi::api::storage::v1::{CSIDriver, VolumeAttachment};
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ use super::error::{FieldError, ManifestError};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::unknown_fields;
-use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, volume_attachment};
+use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
 use crate::objects::check_trust_bundle;
 
 /// The namespace of an object that names none.
@@ -203,6 +203,25 @@ impl Reader {
                 let checked = volume_attachment::check(typed, identity.key.name.clone())?;
                 (Content::VolumeAttachment(Arc::new(checked)), identity, unknown)
             }
+            Kind::StorageClass => {
+                let typed: StorageClass = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed);
+                let checked = storage_class::check(typed, identity.key.name.clone(), &self.file)?;
+                (Content::StorageClass(Arc::new(checked)), identity, unknown)
+            }
+            Kind::VolumeSnapshot => {
+                let typed: snapshot::VolumeSnapshot = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed);
+                (Content::VolumeSnapshot(Arc::new(snapshot::check(typed)?)), identity, unknown)
+            }
+            Kind::VolumeSnapshotContent => {
+                let typed: snapshot::VolumeSnapshotContent = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed);
+                (Content::VolumeSnapshotContent(Arc::new(snapshot::check_content(typed)?)), identity, unknown)
+            }
         };
         let origin = Origin { file: Arc::clone(&self.file), line: node.line };
         let Identity { key, uid, given } = identity;
@@ -222,6 +241,9 @@ fn misspelt(name: &str) -> Option<Kind> {
         Kind::ClusterTrustBundle,
         Kind::CsiDriver,
         Kind::VolumeAttachment,
+        Kind::StorageClass,
+        Kind::VolumeSnapshot,
+        Kind::VolumeSnapshotContent,
     ];
     kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
 }
@@ -252,6 +274,9 @@ fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
         Kind::ClusterTrustBundle => "ClusterTrustBundle name",
         Kind::CsiDriver => "CSIDriver name",
         Kind::VolumeAttachment => "VolumeAttachment name",
+        Kind::StorageClass => "StorageClass name",
+        Kind::VolumeSnapshot => "VolumeSnapshot name",
+        Kind::VolumeSnapshotContent => "VolumeSnapshotContent name",
     };
     check_dns_subdomain(what, &name).map_err(|e| FieldError::new("metadata.name", e))?;
     let namespace = metadata

@@ -18,6 +18,9 @@ const GID_ANNOTATION: &str = "pv.beta.kubernetes.io/gid";
 /// Annotation for mount options, older than `spec.mountOptions`, which it takes the place of.
 const MOUNT_OPTIONS_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
 
+/// Annotation of a volume that was made for a claim: by whom.
+pub const PROVISIONED_ANNOTATION: &str = "pv.kubernetes.io/provisioned-by";
+
 /// The fields of `spec` that are not the volume's source.
 const SPEC_FIELDS: [&str; 8] = [
     "accessModes",
@@ -63,6 +66,8 @@ pub struct PersistentVolumeObject {
     pub gid: Option<i64>,
     /// Its annotations that are meant for volhost.
     pub annotations: BTreeMap<String, String>,
+    /// It was made for the claim that it is kept for, which need not fit otherwise: it may ask for more meanwhile, or have named no class.
+    pub provisioned: bool,
     /// It is on offer: not deleted, released or failed.
     pub available: bool,
 }
@@ -100,6 +105,7 @@ pub(super) fn check(
     let by_annotation = metadata.annotations.as_ref().and_then(|all| all.get(MOUNT_OPTIONS_ANNOTATION));
     let mount_options = mount_options(by_annotation, &spec.mount_options.unwrap_or_default())?;
     let mut annotations = metadata.annotations.unwrap_or_default();
+    let provisioned = annotations.contains_key(PROVISIONED_ANNOTATION);
     annotations.retain(|key, _| key.starts_with(ANNOTATION_PREFIX));
     let phase = status.and_then(|status| status.phase).unwrap_or_default();
     Ok(PersistentVolumeObject {
@@ -117,6 +123,7 @@ pub(super) fn check(
         claim: spec.claim_ref.map(claim_reference).transpose()?,
         gid,
         annotations,
+        provisioned,
         available: metadata.deletion_timestamp.is_none() && !matches!(phase.as_str(), "Released" | "Failed"),
     })
 }

@@ -7,10 +7,12 @@ use thiserror::Error;
 use volhost_model::PodUid;
 
 use super::binding::{Bindings, Unbound};
+use super::claim::ClaimObject;
 use super::object::{Content, Kind, Object, ObjectKey};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::{PodObject, PodVolume};
 use super::references;
+use super::storage_class::StorageClassObject;
 use super::volume_attachment::VolumeAttachmentObject;
 
 /// Where objects come from.
@@ -20,6 +22,8 @@ pub enum Source {
     Manifest,
     /// A request on the socket.
     Api,
+    /// The host itself: volumes that it had made for claims.
+    Host,
 }
 
 /// Why an object was not taken.
@@ -82,6 +86,8 @@ pub struct ObjectStore {
     /// Which PersistentVolumes refer to a secret.
     secret_users: BTreeMap<ObjectKey, BTreeSet<String>>,
     bindings: Bindings,
+    /// Why no volume is made for a claim, or has not been yet.
+    notes: BTreeMap<ObjectKey, String>,
 }
 
 impl ObjectStore {
@@ -123,6 +129,53 @@ impl ObjectStore {
             Content::VolumeAttachment(attachment) => Some((key, attachment)),
             _ => None,
         })
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
+        let first = ObjectKey { kind, namespace: String::new(), name: String::new() };
+        let of_kind = self.entries.range(first..).take_while(move |(key, _)| key.kind == kind);
+        of_kind.map(|(key, entry)| (key, &entry.object))
+    }
+
+    /// Every claim, by namespace and name.
+    pub fn claims(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<ClaimObject>)> {
+        self.of_kind(Kind::PersistentVolumeClaim).filter_map(|(key, object)| match &object.content {
+            Content::Claim(claim) => Some((key, claim)),
+            _ => None,
+        })
+    }
+
+    /// Every PersistentVolume, by name, and the claim that is bound to it.
+    pub fn persistent_volumes(&self) -> impl Iterator<Item = (&Arc<PersistentVolumeObject>, Option<&ObjectKey>)> {
+        self.of_kind(Kind::PersistentVolume).filter_map(|(key, object)| match &object.content {
+            Content::PersistentVolume(volume) => Some((volume, self.bindings.of_volume(&key.name))),
+            _ => None,
+        })
+    }
+
+    /// Every StorageClass, by name.
+    pub fn storage_classes(&self) -> impl Iterator<Item = &StorageClassObject> {
+        self.of_kind(Kind::StorageClass).filter_map(|(_, object)| match &object.content {
+            Content::StorageClass(class) => Some(class.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// The pods that refer to this object.
+    pub fn users_of(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        self.users.get(key).into_iter().flatten()
+    }
+
+    /// Why no volume is made for this claim, or has not been yet, if somebody makes volumes.
+    pub fn note_of(&self, claim: &ObjectKey) -> Option<&str> {
+        self.notes.get(claim).map(String::as_str)
+    }
+
+    /// Takes note of why claims have no volume made. Returns the claims for which that is news.
+    pub fn set_notes(&mut self, notes: BTreeMap<ObjectKey, String>) -> Vec<ObjectKey> {
+        let before = std::mem::replace(&mut self.notes, notes);
+        let keys: BTreeSet<&ObjectKey> = before.keys().chain(self.notes.keys()).collect();
+        keys.into_iter().filter(|key| before.get(*key) != self.notes.get(*key)).cloned().collect()
     }
 
     /// The PersistentVolume of this name, and the claim that is bound to it.
@@ -300,7 +353,13 @@ impl ObjectStore {
                 Kind::Pod if self.entries.contains_key(key) => {
                     applied.resolve.insert(key.clone());
                 }
-                Kind::Pod | Kind::PersistentVolume | Kind::ServiceAccount | Kind::VolumeAttachment => {}
+                Kind::Pod
+                | Kind::PersistentVolume
+                | Kind::ServiceAccount
+                | Kind::VolumeAttachment
+                | Kind::StorageClass
+                | Kind::VolumeSnapshot
+                | Kind::VolumeSnapshotContent => {}
                 Kind::PersistentVolumeClaim => applied.resolve.extend(users(key)),
                 // Its volumes may be attached where they were not, or set up otherwise.
                 Kind::CsiDriver => {

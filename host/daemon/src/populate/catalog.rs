@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use volhost_core::NamedLimit;
 use volhost_model::{PluginName, VolumeSpec};
 
 /// The loaded plugins, as far as choosing one goes.
@@ -33,6 +34,10 @@ pub struct PluginChoice {
     pub expandable: bool,
     /// How many volumes of the plugin may be attached to the node at once; none for no limit.
     pub attach_limit: Option<u32>,
+    /// How many of those whose names begin like its own may be.
+    pub attach_limit_of: Option<NamedLimit>,
+    /// The mounted volume is set up again from time to time.
+    pub refreshed: bool,
     /// It can be mounted with an SELinux label.
     pub selinux_mount: bool,
     /// It takes the PersistentVolume's mount options.

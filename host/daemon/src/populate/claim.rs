@@ -7,6 +7,7 @@ use volhost_model::spec::PersistentVolume;
 
 use super::node::NodeIdentity;
 use super::source::{self, Fields};
+use crate::manifest::binding::Unbound;
 use crate::manifest::claim::ClaimObject;
 use crate::manifest::references::ephemeral_claim_name;
 use crate::manifest::{Content, Kind, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
@@ -105,6 +106,10 @@ fn bound_volume<'a>(
     }
     match store.volume_of_claim(key) {
         Some(Ok(volume)) => Ok(volume),
+        Some(Err(unbound @ Unbound::NoMatch { .. })) => Err(match store.note_of(key) {
+            Some(note) => format!("PVC is not bound: {note}"),
+            None => unbound.to_string(),
+        }),
         Some(Err(unbound)) => Err(unbound.to_string()),
         None => Err(UNKNOWN.to_owned()),
     }
@@ -112,7 +117,7 @@ fn bound_volume<'a>(
 
 fn check_node(volume: &PersistentVolumeObject, node: &NodeIdentity) -> Result<(), String> {
     match &volume.node_affinity {
-        Some(affinity) if !affinity.matches(&node.name, &node.labels) => Err(format!(
+        Some(affinity) if !affinity.matches(&node.name, &node.all_labels()) => Err(format!(
             "PersistentVolume {} can only be used on nodes where {}; this node, {}, has {}",
             volume.name,
             super::node::describe(affinity),

@@ -79,6 +79,8 @@ fn resolve_volume(
         follows_source: choice.follows_source,
         expandable: choice.expandable,
         attach_limit: choice.attach_limit,
+        attach_limit_of: choice.attach_limit_of,
+        refreshed: choice.refreshed && choice.follows_source,
         container_mounts,
         needs: Arc::default(),
     };

@@ -16,6 +16,8 @@ pub struct NodeIdentity {
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Where drivers say that it is: labels too, wherever the operator gave none of that name.
+    pub topology: BTreeMap<String, String>,
     /// The SELinux label that files of containers have by default; none on a node without SELinux.
     pub container_file_label: Option<String>,
 }
@@ -37,7 +39,7 @@ impl NodeIdentity {
             ("kubernetes.io/arch".to_owned(), arch.to_owned()),
         ]);
         all.extend(labels);
-        Self { name, labels: all, container_file_label: None }
+        Self { name, labels: all, topology: BTreeMap::new(), container_file_label: None }
     }
 
     /// The same, with SELinux, if it has it.
@@ -46,13 +48,20 @@ impl NodeIdentity {
         Self { container_file_label, ..self }
     }
 
+    /// Every label that PersistentVolumes can ask for.
+    pub(super) fn all_labels(&self) -> BTreeMap<String, String> {
+        let mut all = self.topology.clone();
+        all.extend(self.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+        all
+    }
+
     /// What this node has of what `affinity` asks for, in words.
     pub(super) fn describe_labels(&self, affinity: &NodeAffinity) -> String {
         let asked: BTreeSet<&str> =
             affinity.terms.iter().flat_map(|term| &term.labels).map(|one| one.key.as_str()).collect();
         let words: Vec<String> = asked
             .into_iter()
-            .map(|key| match self.labels.get(key) {
+            .map(|key| match self.labels.get(key).or_else(|| self.topology.get(key)) {
                 Some(value) => format!("{key}={value}"),
                 None => format!("no label {key}"),
             })

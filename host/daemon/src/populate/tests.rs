@@ -26,6 +26,8 @@ impl PluginCatalog for Catalog {
                 expandable: false,
                 selinux_mount: shared,
                 attach_limit: None,
+                attach_limit_of: None,
+                refreshed: false,
                 accepts_mount_options: shared,
                 needs: spec.parameter("needs").into_iter().collect(),
             }),

@@ -1,0 +1,80 @@
+//! The claims and PersistentVolumes, as users look at them.
+
+use volhost_model::view::{ClaimView, PersistentVolumeView};
+use volhost_provisioner::{ClaimName, Reclaim};
+
+use super::requests::Claims;
+use super::serve::Engine;
+use crate::manifest::binding::Unbound;
+use crate::manifest::{ClaimObject, ObjectKey, PersistentVolumeObject};
+
+impl Engine {
+    pub(super) fn claims(&self) -> Claims {
+        let store = self.sources.store();
+        Claims {
+            claims: store.claims().map(|(key, claim)| self.claim_view(key, claim)).collect(),
+            volumes: store.persistent_volumes().map(|(volume, claim)| self.persistent_volume(volume, claim)).collect(),
+        }
+    }
+
+    fn claim_view(&self, key: &ObjectKey, claim: &ClaimObject) -> ClaimView {
+        let store = self.sources.store();
+        let view = ClaimView {
+            namespace: claim.namespace.clone(),
+            name: claim.name.clone(),
+            requested: claim.request,
+            access_modes: claim.access_modes.clone(),
+            storage_class: claim.storage_class.clone(),
+            ..ClaimView::default()
+        };
+        match store.volume_of_claim(key) {
+            Some(Ok(volume)) => {
+                let name =
+                    ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
+                let progress = self.provisioning.as_ref().and_then(|all| all.machine.progress(&name));
+                let problem = progress.and_then(|(_, problem)| problem).unwrap_or_default();
+                ClaimView {
+                    phase: "Bound".to_owned(),
+                    volume: volume.name.to_string(),
+                    capacity: volume.capacity.unwrap_or_default(),
+                    storage_class: volume.storage_class.clone(),
+                    reason: problem.to_owned(),
+                    ..view
+                }
+            }
+            Some(Err(unbound @ Unbound::MissingVolume(_))) => {
+                ClaimView { phase: "Lost".to_owned(), reason: unbound.to_string(), ..view }
+            }
+            Some(Err(unbound)) => {
+                let reason = store.note_of(key).map_or_else(|| unbound.to_string(), str::to_owned);
+                ClaimView { phase: "Pending".to_owned(), reason, ..view }
+            }
+            None => ClaimView { phase: "Pending".to_owned(), ..view },
+        }
+    }
+
+    fn persistent_volume(&self, volume: &PersistentVolumeObject, claim: Option<&ObjectKey>) -> PersistentVolumeView {
+        let machine = self.provisioning.as_ref().map(|all| &all.machine);
+        let record = machine.and_then(|machine| machine.records().find(|one| one.name == volume.name.as_str()));
+        let kept_for = || volume.claim.as_ref().map(|claim| format!("{}/{}", claim.namespace, claim.name));
+        let phase = match claim {
+            Some(_) => "Bound",
+            None if !volume.available || volume.provisioned => "Released",
+            None => "Available",
+        };
+        PersistentVolumeView {
+            name: volume.name.to_string(),
+            phase: phase.to_owned(),
+            claim: claim.map(ObjectKey::full_name).or_else(kept_for).unwrap_or_default(),
+            capacity: volume.capacity.unwrap_or_default(),
+            access_modes: volume.access_modes.clone(),
+            storage_class: volume.storage_class.clone(),
+            reclaim_policy: match record.map(|record| record.terms.reclaim) {
+                Some(Reclaim::Delete) => "Delete".to_owned(),
+                Some(Reclaim::Retain) | None => "Retain".to_owned(),
+            },
+            provisioner: record.map(|record| record.terms.provisioner.clone()).unwrap_or_default(),
+            reason: machine.and_then(|machine| machine.problem(volume.name.as_str())).unwrap_or_default().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Volumes for claims: what the provisioner is told of the world, and what becomes of its commands.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use volhost_model::view::EventKind;
+use volhost_provisioner::{Command, Job, Outcome, Provisioner, Record, Severity, Standing, Time};
+
+use super::executor::FromOperation;
+use super::requests::RequestError;
+use super::serve::Engine;
+use super::sources::Sources;
+use super::world::World;
+use crate::manifest::binding::Unbound;
+use crate::manifest::{Content, Kind, ObjectKey};
+use crate::populate::{PodStanding, standing};
+use crate::provision::{self, Asked, NotAsked, Runner};
+
+/// What makes volumes for claims on this node.
+#[derive(Debug)]
+pub struct Provisioning {
+    pub(super) machine: Provisioner,
+    runner: Arc<Runner>,
+    outcomes: mpsc::UnboundedSender<FromOperation>,
+    /// Something may have changed since the last look.
+    due: bool,
+    /// Why claims get no volume for now, as users were told.
+    told: BTreeMap<ObjectKey, NotAsked>,
+    restored: Vec<Command>,
+    problems: Vec<String>,
+}
+
+impl Provisioning {
+    /// Goes on with what the records say; jobs report to `outcomes`. Blocks on the disk.
+    ///
+    /// # Errors
+    /// That the records cannot be read, in words.
+    pub fn restore(runner: Runner, outcomes: mpsc::UnboundedSender<FromOperation>) -> Result<Self, String> {
+        let (records, problems) = runner.records().all().map_err(|error| error.to_string())?;
+        let (machine, restored) = Provisioner::restored(records);
+        let problems = problems.iter().map(ToString::to_string).collect();
+        let (runner, told) = (Arc::new(runner), BTreeMap::new());
+        Ok(Self { machine, runner, outcomes, due: true, told, restored, problems })
+    }
+
+    fn run(&self, job: Job) {
+        let (runner, outcomes) = (Arc::clone(&self.runner), self.outcomes.clone());
+        tokio::spawn(async move {
+            let name = job.record.name.clone();
+            let done = tokio::task::spawn_blocking(move || runner.run(&job)).await;
+            let outcome = done.unwrap_or_else(|error| {
+                Outcome::Uncertain(format!("its thread ended early: a fault of volhost; please report it: {error}"))
+            });
+            // Nobody listens any more only when the process ends.
+            let _ = outcomes.send(FromOperation::Provisioned { name, outcome });
+        });
+    }
+}
+
+impl Engine {
+    /// Shows the volumes of an earlier run, before sources are read.
+    pub(super) fn begin_provisioning(&mut self) {
+        let Some(mut provisioning) = self.provisioning.take() else { return };
+        for problem in std::mem::take(&mut provisioning.problems) {
+            let object = format!("path {}", provision::FOLDER);
+            self.world.tell(EventKind::Warning, "RecoveryProblem", &object, &problem);
+        }
+        let restored = std::mem::take(&mut provisioning.restored);
+        self.carry_out_provisioning(&provisioning, restored);
+        self.provisioning = Some(provisioning);
+    }
+
+    /// Something that volumes for claims may depend on has changed.
+    pub(super) fn provisioning_is_due(&mut self) {
+        if let Some(provisioning) = &mut self.provisioning {
+            provisioning.due = true;
+        }
+    }
+
+    /// What waits for its next try is tried at once: a driver or a plugin is there.
+    pub(super) fn hurry_provisioning(&mut self) {
+        if let Some(provisioning) = &mut self.provisioning {
+            provisioning.machine.hurry();
+            provisioning.due = true;
+        }
+    }
+
+    /// When the provisioner is to be asked although nothing happens.
+    pub(super) fn next_provisioning(&self) -> Option<Time> {
+        self.provisioning.as_ref().and_then(|provisioning| provisioning.machine.next_wake())
+    }
+
+    /// Takes what became of a job.
+    pub(super) fn provisioned(&mut self, name: &str, outcome: Outcome) {
+        let Some(mut provisioning) = self.provisioning.take() else { return };
+        let commands = provisioning.machine.ended(self.world.clock.now(), name, outcome);
+        provisioning.due = true;
+        self.carry_out_provisioning(&provisioning, commands);
+        self.provisioning = Some(provisioning);
+    }
+
+    /// Looks at all claims, if something may have changed or a try is due.
+    pub(super) fn provision(&mut self) {
+        let Some(mut provisioning) = self.provisioning.take() else { return };
+        let now = self.world.clock.now();
+        let timed = provisioning.machine.next_wake().is_some_and(|at| at <= now);
+        let freed = self.world.has_changed() && provisioning.machine.waits_for_pods();
+        if (provisioning.due || timed || freed) && self.is_synced() {
+            provisioning.due = false;
+            let machine = &provisioning.machine;
+            let Asked { wants, not_asked } =
+                provision::wants(self.sources.store(), self.sources.node(), |claim| machine.name_for(claim));
+            let situation = Situation { world: &self.world, sources: &self.sources, on_node: OnceCell::new() };
+            let commands = provisioning.machine.look(now, wants, |record| situation.standing(record));
+            self.carry_out_provisioning(&provisioning, commands);
+            self.tell_not_asked(&mut provisioning, not_asked);
+        }
+        self.provisioning = Some(provisioning);
+    }
+
+    fn carry_out_provisioning(&mut self, provisioning: &Provisioning, commands: Vec<Command>) {
+        let (mut shown, mut hidden) = (Vec::new(), Vec::new());
+        for command in commands {
+            match command {
+                Command::Run(job) => provisioning.run(*job),
+                Command::Show(record) => match provision::object(&record) {
+                    Ok(object) => shown.push(object),
+                    Err(why) => {
+                        let message =
+                            format!("what {} says of it makes no PersistentVolume: {why}", record.terms.provisioner);
+                        let object = format!("volume {}", record.name);
+                        self.world.tell(EventKind::Warning, "ProvisioningFailed", &object, &message);
+                    }
+                },
+                Command::Hide(name) => hidden.push(ObjectKey::persistent_volume(name)),
+                Command::Tell { severity, reason, object, message } => {
+                    let kind = match severity {
+                        Severity::Normal => EventKind::Normal,
+                        Severity::Warning => EventKind::Warning,
+                    };
+                    self.world.tell(kind, reason, &object, &message);
+                }
+            }
+        }
+        if !shown.is_empty() || !hidden.is_empty() {
+            let effects = self.sources.provide(shown, hidden);
+            self.carry_out(effects);
+        }
+    }
+
+    /// Tells, once, why claims get no volume for now; pods that wait for them show it, too.
+    fn tell_not_asked(&mut self, provisioning: &mut Provisioning, not_asked: BTreeMap<ObjectKey, NotAsked>) {
+        for (claim, why) in &not_asked {
+            if provisioning.told.get(claim) == Some(why) {
+                continue;
+            }
+            let (kind, reason) = match why {
+                NotAsked::Waits(_) => (EventKind::Normal, "WaitForFirstConsumer"),
+                NotAsked::Wrong(_) => (EventKind::Warning, "ProvisioningFailed"),
+            };
+            self.world.tell(kind, reason, &format!("claim {}", claim.full_name()), why.text());
+        }
+        let mut notes: BTreeMap<ObjectKey, String> =
+            not_asked.iter().map(|(claim, why)| (claim.clone(), why.text().to_owned())).collect();
+        for record in provisioning.machine.records() {
+            let claim = &record.claim;
+            if let Some((_, problem)) = provisioning.machine.progress(claim) {
+                let note = match problem {
+                    Some(problem) => format!("volume {} could not be made: {problem}", record.name),
+                    None => format!("{} is asked for volume {}", record.terms.provisioner, record.name),
+                };
+                let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
+                notes.insert(key, note);
+            }
+        }
+        provisioning.told = not_asked;
+        if let Some(effects) = self.sources.set_notes(notes) {
+            self.carry_out(effects);
+        }
+    }
+
+    /// Forgets an object by request. What happens now, in words.
+    pub(super) fn remove_object(&mut self, key: &ObjectKey) -> Result<String, RequestError> {
+        let made = self.provisioning.as_ref().and_then(|all| all.machine.records().find(|one| one.name == key.name));
+        if key.kind == Kind::PersistentVolume && made.is_some() {
+            let Some(mut provisioning) = self.provisioning.take() else { return Err(RequestError::Stopping) };
+            let forgotten = provisioning.machine.forget(&key.name);
+            provisioning.due = true;
+            let outcome = forgotten.map_err(RequestError::Conflict).map(|commands| {
+                self.carry_out_provisioning(&provisioning, commands);
+                "forgotten; what it holds stays in the storage".to_owned()
+            });
+            self.provisioning = Some(provisioning);
+            return outcome;
+        }
+        let effects = self.sources.remove_object(key)?;
+        self.carry_out(effects);
+        Ok(match key.kind {
+            Kind::PersistentVolumeClaim if self.provisioning.is_some() => {
+                "removed; a volume that was made for it goes by its reclaim policy, when no pod uses it".to_owned()
+            }
+            _ => "removed; no storage is deleted".to_owned(),
+        })
+    }
+}
+
+/// How claims stand, for the provisioner.
+struct Situation<'a> {
+    world: &'a World,
+    sources: &'a Sources,
+    /// The names of the volumes that the node has or is to have.
+    on_node: OnceCell<BTreeSet<String>>,
+}
+
+impl Situation<'_> {
+    fn standing(&self, record: &Record) -> Standing {
+        let store = self.sources.store();
+        let claim = &record.claim;
+        let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
+        let Some(object) = store.get(&key) else {
+            if self.sources.misses_objects() {
+                return Standing::Unknown;
+            }
+            let wanted = store.users_of(&key).filter_map(|pod| store.pod(pod));
+            let mut wanted = wanted.map(|pod| standing(pod, self.sources.node()) == PodStanding::Runs);
+            return Standing::Gone { in_use: self.is_on_node(record) || wanted.any(|runs| runs) };
+        };
+        let Content::Claim(found) = &object.content else { return Standing::Unknown };
+        let other = match store.volume_of_claim(&key) {
+            Some(Ok(volume)) => volume.name.as_str() != record.name,
+            // It names another volume, or one that another claim has.
+            Some(Err(Unbound::MissingVolume(name))) => *name != record.name,
+            _ => false,
+        };
+        if found.uid != claim.uid || found.deleted || other {
+            return Standing::Gone { in_use: self.is_on_node(record) };
+        }
+        let may_grow = store.storage_classes().any(|class| class.name == record.terms.class && class.may_grow);
+        Standing::Wants { bytes: found.request, may_grow }
+    }
+
+    /// Whether the volume is mounted, staged or attached here, or may be, or is to be.
+    fn is_on_node(&self, record: &Record) -> bool {
+        let names = self.on_node.get_or_init(|| {
+            let pods = self.world.core.pods().into_iter().flat_map(|pod| pod.volumes);
+            pods.chain(self.world.core.unused_volumes()).map(|volume| volume.spec_name).collect()
+        });
+        names.contains(&record.name)
+    }
+}

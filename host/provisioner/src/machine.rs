@@ -1,0 +1,193 @@
+//! The state machine: which job is run for which volume, and when.
+
+use std::collections::BTreeMap;
+
+use crate::Time;
+use crate::command::{Command, Doing, Job, Outcome, Standing, Step, Want};
+use crate::record::{ClaimName, Phase, Record};
+use crate::terms::Reclaim;
+use crate::volume::{Volume, shown};
+
+/// How many jobs of one provisioner run at once: a driver that does not answer holds a thread for each.
+const MOST_AT_ONCE: usize = 8;
+
+/// All volumes, and what is being done for them.
+#[derive(Debug, Default)]
+pub struct Provisioner {
+    volumes: BTreeMap<String, Volume>,
+}
+
+impl Provisioner {
+    /// A machine that goes on with what these records say. Shows what is there.
+    #[must_use]
+    pub fn restored(records: Vec<Record>) -> (Self, Vec<Command>) {
+        let mut commands = Vec::new();
+        let mut volumes = BTreeMap::new();
+        for record in records {
+            commands.extend(shown(&record).then(|| Command::Show(Box::new(record.clone()))));
+            let may_exist = record.phase == Phase::Asked;
+            let volume = Volume { kept: true, may_exist, ..Volume::new(record) };
+            volumes.insert(volume.record.name.clone(), volume);
+        }
+        (Self { volumes }, commands)
+    }
+
+    /// The records as they are now, by name.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.volumes.values().map(|volume| &volume.record)
+    }
+
+    /// How the volume for this claim is coming along: what is being done, and why the last try failed.
+    #[must_use]
+    pub fn progress(&self, claim: &ClaimName) -> Option<(Option<Doing>, Option<&str>)> {
+        let volume = self.volumes.values().find(|volume| volume.is_for(claim))?;
+        Some((volume.running.map(doing), volume.problem.as_deref()))
+    }
+
+    /// Why the last try for the volume of this name failed, if it did.
+    #[must_use]
+    pub fn problem(&self, name: &str) -> Option<&str> {
+        self.volumes.get(name)?.problem.as_deref()
+    }
+
+    /// When to look again although nothing happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.volumes.values().filter(|volume| volume.running.is_none()).filter_map(|volume| volume.retry_at).min()
+    }
+
+    /// Whether volumes wait for pods to let go of them.
+    #[must_use]
+    pub fn waits_for_pods(&self) -> bool {
+        self.volumes.values().any(|volume| volume.told_used)
+    }
+
+    /// Whatever waits for its next try need not wait longer.
+    pub fn hurry(&mut self) {
+        for volume in self.volumes.values_mut() {
+            volume.retry_at = None;
+        }
+    }
+
+    /// The name that a new volume for this claim has: `pvc-UID`, or with a number where an earlier volume of it has the name.
+    #[must_use]
+    pub fn name_for(&self, claim: &ClaimName) -> String {
+        if let Some(volume) = self.volumes.values().find(|volume| volume.is_for(claim)) {
+            return volume.record.name.clone();
+        }
+        let first = format!("pvc-{}", claim.uid);
+        let numbered = (2_u64..).map(|number| format!("{first}-{number}"));
+        std::iter::once(first.clone()).chain(numbered).find(|name| !self.volumes.contains_key(name)).unwrap_or(first)
+    }
+
+    /// Nobody wants to know of a released volume any more: it stays in the storage, and its record says only that its name was used.
+    ///
+    /// # Errors
+    /// Why it is not forgotten, in words.
+    pub fn forget(&mut self, name: &str) -> Result<Vec<Command>, String> {
+        let Some(volume) = self.volumes.get_mut(name).filter(|volume| volume.record.phase != Phase::Forgotten) else {
+            return Err(format!("no volume {name} was made here"));
+        };
+        match (&volume.record.phase, volume.record.terms.reclaim) {
+            (Phase::Released(_), Reclaim::Retain) if volume.running.is_none() => {
+                volume.record.phase = Phase::Forgotten;
+                volume.kept = false;
+                Ok(vec![Command::Hide(name.to_owned())])
+            }
+            (Phase::Released(_), Reclaim::Retain) => Err(format!("volume {name} is being written down; try again")),
+            (Phase::Released(_), Reclaim::Delete) => Err(format!("volume {name} is being deleted already")),
+            _ => Err(format!(
+                "volume {name} is kept for claim {}; remove that, and its reclaim policy decides",
+                volume.record.claim.full_name()
+            )),
+        }
+    }
+
+    /// Takes a look at how everything stands, and begins what is to be done. `wants` are the claims that are to have a volume made.
+    pub fn look(&mut self, now: Time, wants: Vec<Want>, standing: impl Fn(&Record) -> Standing) -> Vec<Command> {
+        let mut commands = Vec::new();
+        for want in wants {
+            self.take(want);
+        }
+        let mut running: BTreeMap<String, usize> = BTreeMap::new();
+        for volume in self.volumes.values().filter(|volume| volume.running.is_some()) {
+            *running.entry(volume.record.terms.provisioner.clone()).or_default() += 1;
+        }
+        for volume in self.volumes.values_mut() {
+            let at_once = running.entry(volume.record.terms.provisioner.clone()).or_default();
+            let waits = volume.retry_at.is_some_and(|at| at > now);
+            if volume.running.is_some() || waits || *at_once >= MOST_AT_ONCE {
+                continue;
+            }
+            let standing = standing(&volume.record);
+            volume.told_used &= matches!(standing, Standing::Gone { in_use: true });
+            if let Some(step) = volume.next(standing, &mut commands) {
+                volume.running = Some(step);
+                volume.retry_at = None;
+                *at_once += 1;
+                commands.push(Command::Run(Box::new(Job { record: volume.record.clone(), step })));
+            }
+        }
+        commands
+    }
+
+    fn take(&mut self, want: Want) {
+        if let Some(volume) = self.volumes.values_mut().find(|volume| volume.is_for(&want.claim)) {
+            // What was never asked for can still be asked for otherwise.
+            if volume.record.phase == Phase::Asked && !volume.may_exist && volume.running.is_none() {
+                let changed = volume.record.terms != want.terms || volume.record.wanted != want.wanted;
+                (volume.record.terms, volume.record.wanted) = (want.terms, want.wanted);
+                if changed {
+                    volume.retry_at = None;
+                }
+            }
+            return;
+        }
+        let name = self.name_for(&want.claim);
+        let record = Record::new(name.clone(), want.claim, want.terms, want.wanted);
+        self.volumes.insert(name, Volume::new(record));
+    }
+
+    /// Takes note of what became of the job for the volume of this name.
+    pub fn ended(&mut self, now: Time, name: &str, outcome: Outcome) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let other = match &outcome {
+            Outcome::Created(made) => self.other_with(name, &made.id),
+            _ => None,
+        };
+        let Some(volume) = self.volumes.get_mut(name) else { return commands };
+        let Some(step) = volume.running.take() else { return commands };
+        let outcome = match (outcome, other) {
+            (Outcome::Created(made), Some(other)) => Outcome::Failed(format!(
+                "the storage answers with the handle {:?}, which is that of volume {other}; it is left alone",
+                made.id
+            )),
+            (outcome, _) => outcome,
+        };
+        if volume.took(now, step, outcome, &mut commands) {
+            self.volumes.remove(name);
+            commands.push(Command::Hide(name.to_owned()));
+        }
+        commands
+    }
+
+    /// Another volume of the same storage that has this handle.
+    fn other_with(&self, name: &str, id: &str) -> Option<String> {
+        let provisioner = &self.volumes.get(name)?.record.terms.provisioner;
+        let has = |volume: &&Volume| {
+            volume.record.name != name
+                && volume.record.terms.provisioner == *provisioner
+                && volume.record.made().is_some_and(|made| made.id == id)
+        };
+        self.volumes.values().find(has).map(|volume| volume.record.name.clone())
+    }
+}
+
+fn doing(step: Step) -> Doing {
+    match step {
+        Step::Create => Doing::Creating,
+        Step::Keep | Step::Forget => Doing::Keeping,
+        Step::Grow(_) => Doing::Growing,
+        Step::Delete => Doing::Deleting,
+    }
+}

@@ -1,0 +1,170 @@
+//! What is remembered of a volume. Never a secret, only the names of secrets.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::terms::Terms;
+
+/// Bumped when a field changes its meaning.
+const VERSION: u32 = 1;
+/// The longest name of a volume, in bytes: CSI's limit for a text.
+const NAME_BYTES: usize = 128;
+
+/// A claim, by name; another of the name has another uid.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+impl ClaimName {
+    /// `namespace/name`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What a volume begins with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// The content of this volume, by its handle.
+    Volume(String),
+    /// The content of this snapshot, by its handle.
+    Snapshot(String),
+}
+
+/// What the claim asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// At least so many bytes.
+    pub bytes: u64,
+    /// At most so many.
+    pub limit: Option<u64>,
+    /// As a device.
+    pub as_device: bool,
+    /// In Kubernetes' spelling.
+    pub access_modes: Vec<String>,
+    /// What it begins with.
+    pub source: Option<Source>,
+}
+
+/// What the storage says of a volume that it has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Made {
+    /// Its handle.
+    pub id: String,
+    /// Its size in bytes.
+    pub capacity: u64,
+    /// What its mounting needs.
+    pub attributes: BTreeMap<String, String>,
+    /// The labels of nodes that it can be reached from, place by place; none: from everywhere.
+    pub reachable_from: Vec<BTreeMap<String, String>>,
+}
+
+/// How far a volume is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// The storage is asked for it; it may be there.
+    Asked,
+    /// It is there, and the claim's.
+    Made(Made),
+    /// It is there and not what was asked for: it goes again.
+    Undoing(Made),
+    /// Its claim is gone. It is never given to another.
+    Released(Made),
+    /// Nobody wants to know of it any more; its name is not used again.
+    Forgotten,
+}
+
+/// What is remembered of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    version: u32,
+    /// Its name: what the storage is asked by, and the PersistentVolume's.
+    pub name: String,
+    /// The claim that it was made for.
+    pub claim: ClaimName,
+    /// What its class said.
+    pub terms: Terms,
+    /// What was asked for.
+    pub wanted: Wanted,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+/// Why a file is no record.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// It is no such JSON.
+    #[error("it is no record of a volume: {0}")]
+    Form(#[from] serde_json::Error),
+    /// Of another time.
+    #[error("it is a record of version {0}, and this volhost knows version {VERSION}")]
+    Version(u32),
+    /// It is another volume's.
+    #[error("it is the record of {0:?}")]
+    Name(String),
+    /// A field that cannot be so.
+    #[error("{0} cannot be so")]
+    Field(&'static str),
+}
+
+impl Record {
+    /// Of a volume that the storage was not asked for yet.
+    #[must_use]
+    pub fn new(name: String, claim: ClaimName, terms: Terms, wanted: Wanted) -> Self {
+        Self { version: VERSION, name, claim, terms, wanted, phase: Phase::Asked }
+    }
+
+    /// What the storage says of it, if it is known to be there.
+    #[must_use]
+    pub fn made(&self) -> Option<&Made> {
+        match &self.phase {
+            Phase::Made(made) | Phase::Undoing(made) | Phase::Released(made) => Some(made),
+            Phase::Asked | Phase::Forgotten => None,
+        }
+    }
+
+    /// As it is written.
+    ///
+    /// # Errors
+    /// The encoder's.
+    pub fn write(&self) -> Result<Vec<u8>, RecordError> {
+        Ok(serde_json::to_vec_pretty(self)?)
+    }
+
+    /// Reads the record of the volume of this name.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, RecordError> {
+        let record: Self = serde_json::from_slice(bytes)?;
+        if record.version != VERSION {
+            return Err(RecordError::Version(record.version));
+        }
+        if record.name != name {
+            return Err(RecordError::Name(record.name));
+        }
+        if name.is_empty() || name.len() > NAME_BYTES {
+            return Err(RecordError::Field("name"));
+        }
+        if record.terms.provisioner.is_empty() {
+            return Err(RecordError::Field("terms.provisioner"));
+        }
+        if record.made().is_some_and(|made| made.id.is_empty()) {
+            return Err(RecordError::Field("id"));
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a StorageClass says of the volumes that are made by it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::secret_names::{SecretName, Surroundings};
+
+/// Parameters that begin so are for whoever makes the volume, and do not reach the driver.
+const RESERVED: &str = "csi.storage.k8s.io/";
+/// The file system.
+const FS_TYPE: &str = "fstype";
+/// The secrets by the beginnings of their two parameters.
+const SECRETS: [&str; 6] = [
+    "provisioner-secret",
+    "controller-publish-secret",
+    "node-stage-secret",
+    "node-publish-secret",
+    "controller-expand-secret",
+    "node-expand-secret",
+];
+
+/// What becomes of a volume whose claim is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reclaim {
+    /// It is deleted.
+    Delete,
+    /// It stays.
+    Retain,
+}
+
+/// The secrets for the calls of a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secrets {
+    /// To make and to delete it.
+    pub provision: Option<SecretName>,
+    /// To attach it.
+    pub publish: Option<SecretName>,
+    /// To stage it.
+    pub node_stage: Option<SecretName>,
+    /// To publish it to a pod.
+    pub node_publish: Option<SecretName>,
+    /// To grow it.
+    pub expand: Option<SecretName>,
+    /// To grow it on the node.
+    pub node_expand: Option<SecretName>,
+}
+
+/// What a class says, with its templates filled in for one claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// The class's name.
+    pub class: String,
+    /// The driver that makes the volume.
+    pub provisioner: String,
+    /// The driver's own parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// The file system; none: the driver's choice.
+    pub fs_type: Option<String>,
+    /// What becomes of it without its claim.
+    pub reclaim: Reclaim,
+    /// What it is mounted with.
+    pub mount_options: Vec<String>,
+    /// Where it may be; none: anywhere.
+    pub places: Vec<BTreeMap<String, Vec<String>>>,
+    /// Its secrets.
+    pub secrets: Secrets,
+}
+
+/// A parameter of a class that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TermsError {
+    /// Nobody knows it.
+    #[error(
+        "parameters.{key}: no such parameter; those that begin with {RESERVED} are fixed, the driver's own begin otherwise"
+    )]
+    Unknown {
+        /// Its key.
+        key: String,
+    },
+    /// A secret has a name and no namespace, or the other way round.
+    #[error("parameters.{missing}: is missing, and goes with {given}")]
+    Half {
+        /// What is there.
+        given: String,
+        /// What is not.
+        missing: String,
+    },
+    /// A template cannot be filled in.
+    #[error("parameters.{key}: {why}")]
+    Template {
+        /// Its key.
+        key: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The parameters of a class, sorted by whom they are for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// The driver's own.
+    pub own: BTreeMap<String, String>,
+    /// The file system.
+    pub fs_type: Option<String>,
+    /// Secrets, with their templates: name and namespace.
+    secrets: BTreeMap<&'static str, (String, String)>,
+}
+
+impl Parameters {
+    /// Reads and checks the keys.
+    ///
+    /// # Errors
+    /// [`TermsError::Unknown`], [`TermsError::Half`].
+    pub fn read(all: &BTreeMap<String, String>) -> Result<Self, TermsError> {
+        let mut read = Self::default();
+        for (key, value) in all {
+            match key.strip_prefix(RESERVED) {
+                None => drop(read.own.insert(key.clone(), value.clone())),
+                Some(FS_TYPE) => read.fs_type = Some(value.clone()).filter(|text| !text.is_empty()),
+                Some(rest) => {
+                    let known = SECRETS.iter().any(|secret| {
+                        rest.strip_prefix(secret).is_some_and(|rest| matches!(rest, "-name" | "-namespace"))
+                    });
+                    if !known {
+                        return Err(TermsError::Unknown { key: key.clone() });
+                    }
+                }
+            }
+        }
+        for secret in SECRETS {
+            let [name, namespace] = ["name", "namespace"].map(|part| format!("{RESERVED}{secret}-{part}"));
+            match (all.get(&name), all.get(&namespace)) {
+                (Some(name), Some(namespace)) => {
+                    drop(read.secrets.insert(secret, (name.clone(), namespace.clone())));
+                }
+                (Some(_), None) => return Err(TermsError::Half { given: name, missing: namespace }),
+                (None, Some(_)) => return Err(TermsError::Half { given: namespace, missing: name }),
+                (None, None) => {}
+            }
+        }
+        Ok(read)
+    }
+
+    /// The secrets of one volume.
+    ///
+    /// # Errors
+    /// [`TermsError::Template`].
+    pub fn secrets(&self, here: &Surroundings<'_>) -> Result<Secrets, TermsError> {
+        let one = |secret: &str| {
+            let Some((name, namespace)) = self.secrets.get(secret) else { return Ok(None) };
+            let fill_in = |part: &str, template: &str| {
+                let filled = here.fill_in(template);
+                filled.map_err(|why| TermsError::Template { key: format!("{RESERVED}{secret}-{part}"), why })
+            };
+            Ok(Some(SecretName { namespace: fill_in("namespace", namespace)?, name: fill_in("name", name)? }))
+        };
+        Ok(Secrets {
+            provision: one("provisioner-secret")?,
+            publish: one("controller-publish-secret")?,
+            node_stage: one("node-stage-secret")?,
+            node_publish: one("node-publish-secret")?,
+            expand: one("controller-expand-secret")?,
+            node_expand: one("node-expand-secret")?,
+        })
+    }
+}

@@ -1,0 +1,373 @@
+//! The machine against a storage that fails, lies and dies in every way that it can.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn claim(name: &str) -> ClaimName {
+    ClaimName { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
+}
+
+fn want(name: &str, bytes: u64, reclaim: Reclaim) -> Want {
+    Want {
+        claim: claim(name),
+        terms: Terms {
+            class: "fast".to_owned(),
+            provisioner: "csi.example.com".to_owned(),
+            parameters: BTreeMap::new(),
+            fs_type: None,
+            reclaim,
+            mount_options: Vec::new(),
+            places: Vec::new(),
+            secrets: Secrets::default(),
+        },
+        wanted: Wanted {
+            bytes,
+            limit: None,
+            as_device: false,
+            access_modes: vec!["ReadWriteOnce".to_owned()],
+            source: None,
+        },
+    }
+}
+
+fn made(id: &str, capacity: u64) -> Made {
+    Made { id: id.to_owned(), capacity, attributes: BTreeMap::new(), reachable_from: Vec::new() }
+}
+
+fn jobs(commands: &[Command]) -> Vec<(String, Step)> {
+    let job = |command: &Command| match command {
+        Command::Run(job) => Some((job.record.name.clone(), job.step)),
+        _ => None,
+    };
+    commands.iter().filter_map(job).collect()
+}
+
+fn reasons(commands: &[Command]) -> Vec<&'static str> {
+    let reason = |command: &Command| match command {
+        Command::Tell { reason, .. } => Some(*reason),
+        _ => None,
+    };
+    commands.iter().filter_map(reason).collect()
+}
+
+const WANTS: Standing = Standing::Wants { bytes: MIB, may_grow: true };
+const GONE: Standing = Standing::Gone { in_use: false };
+const USED: Standing = Standing::Gone { in_use: true };
+const NAME: &str = "pvc-uid-data";
+
+/// A machine that has been asked for a volume, and one that has made it.
+fn asked(reclaim: Reclaim) -> Provisioner {
+    let mut machine = Provisioner::default();
+    let commands = machine.look(0, vec![want("data", MIB, reclaim)], |_| WANTS);
+    assert_eq!(jobs(&commands), [(NAME.to_owned(), Step::Create)]);
+    machine
+}
+
+fn bound(reclaim: Reclaim) -> Provisioner {
+    let mut machine = asked(reclaim);
+    machine.ended(0, NAME, Outcome::Created(made("id", MIB)));
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Keep)]);
+    let shown = machine.ended(0, NAME, Outcome::Done);
+    assert!(matches!(&shown[..], [Command::Show(record)] if record.phase == Phase::Made(made("id", MIB))), "{shown:?}");
+    machine
+}
+
+#[test]
+fn a_volume_is_shown_only_when_its_record_is_kept() {
+    let mut machine = asked(Reclaim::Delete);
+    let commands = machine.ended(0, NAME, Outcome::Created(made("id", 2 * MIB)));
+    assert_eq!(reasons(&commands), ["ProvisioningSucceeded"]);
+    assert!(!commands.iter().any(|command| matches!(command, Command::Show(_))));
+    machine.look(0, Vec::new(), |_| WANTS);
+    let failed = machine.ended(0, NAME, Outcome::NotBegun("the disk is full".to_owned()));
+    assert_eq!(reasons(&failed), ["VolumeNotRecorded"]);
+    assert_eq!(jobs(&machine.look(1, Vec::new(), |_| WANTS)), []);
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Keep)]);
+}
+
+#[test]
+fn a_failure_that_left_nothing_is_tried_again_and_forgotten_with_its_claim() {
+    let mut machine = asked(Reclaim::Delete);
+    let commands = machine.ended(0, NAME, Outcome::Failed("no room".to_owned()));
+    assert_eq!(reasons(&commands), ["ProvisioningFailed"]);
+    assert_eq!(machine.progress(&claim("data")), Some((None, Some("no room"))));
+    assert_eq!(machine.next_wake(), Some(500_000));
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Forget)]);
+    machine.ended(500_000, NAME, Outcome::Done);
+    assert_eq!(machine.records().count(), 0);
+}
+
+#[test]
+fn what_may_have_been_made_is_asked_for_until_it_is_known_and_deleted_then() {
+    let mut machine = asked(Reclaim::Delete);
+    machine.ended(0, NAME, Outcome::Uncertain("no answer".to_owned()));
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Create)]);
+    machine.ended(500_000, NAME, Outcome::NotBegun("the driver is gone".to_owned()));
+    assert_eq!(jobs(&machine.look(9_000_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Create)]);
+    machine.ended(9_000_000, NAME, Outcome::Created(made("id", MIB)));
+    assert_eq!(jobs(&machine.look(9_000_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Keep)]);
+    machine.ended(9_000_000, NAME, Outcome::Done);
+    assert_eq!(jobs(&machine.look(9_000_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn a_call_that_was_never_begun_leaves_nothing_to_look_for() {
+    let mut machine = asked(Reclaim::Delete);
+    machine.ended(0, NAME, Outcome::NotBegun("no driver".to_owned()));
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Forget)]);
+    // After a restart nobody knows whether it was begun.
+    let record = Record::new(
+        NAME.to_owned(),
+        claim("data"),
+        want("data", MIB, Reclaim::Delete).terms,
+        want("data", MIB, Reclaim::Delete).wanted,
+    );
+    let (mut machine, _) = Provisioner::restored(vec![record]);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Create)]);
+}
+
+#[test]
+fn a_volume_that_is_too_small_is_deleted_and_asked_for_again() {
+    let mut machine = asked(Reclaim::Retain);
+    let commands = machine.ended(0, NAME, Outcome::Created(made("id", MIB - 1)));
+    assert_eq!(reasons(&commands), ["ProvisioningFailed"]);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Delete)]);
+    machine.ended(0, NAME, Outcome::Done);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)), [], "not at once: it would be as small");
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Create)]);
+}
+
+#[test]
+fn the_handle_of_another_volume_is_refused_and_that_volume_is_left_alone() {
+    let mut machine = bound(Reclaim::Delete);
+    let commands = machine.look(0, vec![want("other", MIB, Reclaim::Delete)], |_| WANTS);
+    assert_eq!(jobs(&commands), [("pvc-uid-other".to_owned(), Step::Create)]);
+    let commands = machine.ended(0, "pvc-uid-other", Outcome::Created(made("id", MIB)));
+    assert_eq!(reasons(&commands), ["ProvisioningFailed"]);
+    let standing = |record: &Record| if record.name == NAME { WANTS } else { GONE };
+    assert_eq!(jobs(&machine.look(900_000, Vec::new(), standing)), [("pvc-uid-other".to_owned(), Step::Forget)]);
+}
+
+#[test]
+fn nothing_is_released_while_it_is_used_or_nobody_knows() {
+    let mut machine = bound(Reclaim::Delete);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| Standing::Unknown)), []);
+    assert_eq!(reasons(&machine.look(0, Vec::new(), |_| USED)), ["VolumeStillUsed"]);
+    assert_eq!(machine.look(0, Vec::new(), |_| USED), [], "it is told once");
+    // The claim comes back: it has its volume.
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)), []);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Delete)]);
+    // Too late now: another one is made.
+    let commands = machine.look(0, vec![want("data", MIB, Reclaim::Delete)], |_| WANTS);
+    assert_eq!(jobs(&commands), [("pvc-uid-data-2".to_owned(), Step::Create)]);
+    let failed = machine.ended(0, NAME, Outcome::Failed("busy".to_owned()));
+    assert_eq!(reasons(&failed), ["VolumeFailedDelete"]);
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Delete)]);
+    let deleted = machine.ended(500_000, NAME, Outcome::Done);
+    assert!(deleted.contains(&Command::Hide(NAME.to_owned())));
+}
+
+#[test]
+fn a_retained_volume_stays_until_it_is_forgotten_and_its_name_is_used_up() {
+    let mut machine = bound(Reclaim::Retain);
+    assert!(machine.forget(NAME).unwrap_err().contains("default/data"));
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Keep)]);
+    machine.ended(0, NAME, Outcome::Done);
+    assert_eq!(machine.look(0, Vec::new(), |_| GONE), []);
+    assert_eq!(machine.forget(NAME).unwrap(), [Command::Hide(NAME.to_owned())]);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Keep)]);
+    machine.ended(0, NAME, Outcome::Done);
+    assert_eq!(machine.name_for(&claim("data")), "pvc-uid-data-2");
+    assert!(machine.forget(NAME).is_err() && machine.forget("none").is_err());
+}
+
+#[test]
+fn a_claim_that_asks_for_more_grows_where_its_class_lets_it() {
+    let mut machine = bound(Reclaim::Delete);
+    let more = |may_grow| Standing::Wants { bytes: 3 * MIB, may_grow };
+    assert_eq!(reasons(&machine.look(0, Vec::new(), |_| more(false))), ["VolumeResizeFailed"]);
+    assert_eq!(machine.look(0, Vec::new(), |_| more(false)), [], "it is told once");
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| more(true))), [(NAME.to_owned(), Step::Grow(3 * MIB))]);
+    assert_eq!(reasons(&machine.ended(0, NAME, Outcome::Failed("no room".to_owned()))), ["VolumeResizeFailed"]);
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| more(true))), [(NAME.to_owned(), Step::Grow(3 * MIB))]);
+    assert_eq!(reasons(&machine.ended(500_000, NAME, Outcome::Grown(4 * MIB))), ["VolumeResizeSuccessful"]);
+    assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| more(true))), [(NAME.to_owned(), Step::Keep)]);
+    let shown = machine.ended(500_000, NAME, Outcome::Done);
+    assert!(matches!(&shown[..], [Command::Show(record)] if record.made().unwrap().capacity == 4 * MIB));
+}
+
+#[test]
+fn a_driver_that_does_not_answer_holds_so_many_threads_and_no_more() {
+    let mut machine = Provisioner::default();
+    let wants: Vec<Want> = (0..20).map(|n| want(&n.to_string(), MIB, Reclaim::Delete)).collect();
+    assert_eq!(jobs(&machine.look(0, wants, |_| WANTS)).len(), 8);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)).len(), 0);
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written_and_nothing_else_is() {
+    let machine = bound(Reclaim::Retain);
+    let record = machine.records().next().unwrap();
+    let bytes = record.write().unwrap();
+    assert_eq!(Record::read(NAME, &bytes).unwrap(), *record);
+    assert!(Record::read("other", &bytes).is_err());
+    for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Record::read(NAME, &bytes[..length]).is_err());
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    for (old, new) in
+        [("\"version\": 1", "\"version\": 2"), ("\"id\": \"id\"", "\"id\": \"\""), ("\"wanted\"", "\"x\"")]
+    {
+        assert!(Record::read(NAME, text.replace(old, new).as_bytes()).is_err(), "{old}");
+    }
+}
+
+/// The storage, and the disk of the daemon, both of which outlive it.
+#[derive(Default)]
+struct Outside {
+    storage: BTreeMap<String, u64>,
+    disk: BTreeMap<String, Record>,
+}
+
+/// How a job goes.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Well,
+    /// It is answered that it failed, and it did.
+    Fails,
+    /// It is done, and no answer comes.
+    DoneUnanswered,
+    /// It is not done, and no answer comes.
+    LostUnanswered,
+    /// The daemon dies before the record is written.
+    DiesBefore,
+    /// After the record, before the storage is asked.
+    DiesBetween,
+    /// After the storage has done it.
+    DiesAfter,
+    TooSmall,
+}
+
+fn fates() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        4 => Just(Fate::Well),
+        1 => Just(Fate::Fails),
+        1 => Just(Fate::DoneUnanswered),
+        1 => Just(Fate::LostUnanswered),
+        1 => Just(Fate::DiesBefore),
+        1 => Just(Fate::DiesBetween),
+        1 => Just(Fate::DiesAfter),
+        1 => Just(Fate::TooSmall),
+    ]
+}
+
+impl Outside {
+    /// Carries a job out; none when the daemon has died over it.
+    fn run(&mut self, job: &Job, fate: Fate) -> Option<Outcome> {
+        let name = job.record.name.clone();
+        if matches!(fate, Fate::DiesBefore) {
+            return None;
+        }
+        if job.step == Step::Forget {
+            assert!(!self.storage.contains_key(&name), "{name} is forgotten and there");
+            self.disk.remove(&name);
+            return Some(Outcome::Done);
+        }
+        self.disk.insert(name.clone(), job.record.clone());
+        let change = |outside: &mut Self| match job.step {
+            Step::Create => {
+                let size = if matches!(fate, Fate::TooSmall) { MIB / 2 } else { job.record.wanted.bytes };
+                let size = *outside.storage.entry(name.clone()).or_insert(size);
+                Outcome::Created(made(&name, size))
+            }
+            Step::Delete => {
+                assert!(matches!(job.record.phase, Phase::Undoing(_) | Phase::Released(_)), "{name} is somebody's");
+                outside.storage.remove(&name);
+                Outcome::Done
+            }
+            Step::Grow(bytes) => {
+                outside.storage.insert(name.clone(), bytes);
+                Outcome::Grown(bytes)
+            }
+            Step::Keep | Step::Forget => Outcome::Done,
+        };
+        let outcome = match (fate, job.step) {
+            (Fate::DiesBetween, _) => return None,
+            (Fate::DiesAfter, _) => {
+                change(self);
+                return None;
+            }
+            (Fate::Well | Fate::TooSmall, _) | (_, Step::Keep) => change(self),
+            (Fate::DoneUnanswered, _) => {
+                change(self);
+                Outcome::Uncertain("no answer".to_owned())
+            }
+            (Fate::Fails, _) => {
+                // What fails for good has left nothing of what it was to make.
+                if job.step == Step::Create {
+                    self.storage.remove(&name);
+                }
+                Outcome::Failed("it cannot".to_owned())
+            }
+            (Fate::LostUnanswered | Fate::DiesBefore, _) => Outcome::Uncertain("no answer".to_owned()),
+        };
+        if job.step == Step::Delete && outcome == Outcome::Done {
+            self.disk.remove(&name);
+        }
+        Some(outcome)
+    }
+}
+
+proptest! {
+    /// Claims come and go, pods use volumes, the storage fails, the daemon dies: in the end each claim has one volume, and nothing else is there.
+    #[test]
+    fn in_the_end_every_claim_has_one_volume_and_nothing_is_left(
+        steps in proptest::collection::vec((any::<bool>(), any::<bool>(), 0_u64..3, fates()), 1..60)
+    ) {
+        let mut outside = Outside::default();
+        let mut machine = Provisioner::default();
+        let mut now = 0;
+        let last = steps.last().map(|step| step.0).unwrap_or_default();
+        let calm = std::iter::repeat_n((last, false, 0, Fate::Well), 40);
+        for (wanted, used, more, fate) in steps.into_iter().chain(calm) {
+            now += 200_000_000;
+            let bytes = MIB + more;
+            let claimed = |machine: &Provisioner| {
+                machine.records().filter(|one| matches!(one.phase, Phase::Made(_))).map(|one| one.name.clone()).collect::<Vec<_>>()
+            };
+            let had = claimed(&machine);
+            // Only what is the claim's can be used by pods.
+            let in_use = |record: &Record| used && matches!(record.phase, Phase::Made(_));
+            let standing = |record: &Record| if wanted && !matches!(record.phase, Phase::Released(_)) {
+                Standing::Wants { bytes, may_grow: true }
+            } else {
+                Standing::Gone { in_use: in_use(record) }
+            };
+            let wants = if wanted { vec![want("data", bytes, Reclaim::Delete)] } else { Vec::new() };
+            let commands = machine.look(now, wants, standing);
+            if used {
+                prop_assert_eq!(&had, &claimed(&machine), "a volume was released while it was used");
+            }
+            let mut died = false;
+            for command in commands {
+                let Command::Run(job) = command else { continue };
+                match outside.run(&job, fate) {
+                    Some(outcome) => drop(machine.ended(now, &job.record.name, outcome)),
+                    None => { died = true; break; }
+                }
+            }
+            if died {
+                machine = Provisioner::restored(outside.disk.values().cloned().collect()).0;
+            }
+        }
+        prop_assert_eq!(outside.storage.len(), usize::from(last), "{:?}", outside.storage);
+        prop_assert_eq!(outside.disk.len(), usize::from(last), "{:?}", outside.disk);
+    }
+}

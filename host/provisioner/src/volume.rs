@@ -1,0 +1,211 @@
+//! One volume: what is to be done next for it, and what a step has brought.
+
+use crate::Time;
+use crate::backoff::delay;
+use crate::command::{Command, Outcome, Severity, Standing, Step};
+use crate::record::{ClaimName, Made, Phase, Record};
+use crate::terms::Reclaim;
+
+/// A volume, and what is known of it beside its record.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) record: Record,
+    /// The job that runs.
+    pub(crate) running: Option<Step>,
+    /// The record on disk says what this one says.
+    pub(crate) kept: bool,
+    /// The storage may have it although it is not known to.
+    pub(crate) may_exist: bool,
+    /// What `may_exist` was before the job that runs.
+    pub(crate) may_have_existed: bool,
+    pub(crate) retry_at: Option<Time>,
+    pub(crate) failures: u32,
+    /// Why the last try failed.
+    pub(crate) problem: Option<String>,
+    /// The size that it was told cannot be had.
+    pub(crate) refused_size: Option<u64>,
+    /// It was told that pods still use it.
+    pub(crate) told_used: bool,
+}
+
+impl Volume {
+    pub(crate) fn new(record: Record) -> Self {
+        Self {
+            record,
+            running: None,
+            kept: false,
+            may_exist: false,
+            may_have_existed: false,
+            retry_at: None,
+            failures: 0,
+            problem: None,
+            refused_size: None,
+            told_used: false,
+        }
+    }
+
+    pub(crate) fn is_for(&self, claim: &ClaimName) -> bool {
+        self.record.claim == *claim && matches!(self.record.phase, Phase::Asked | Phase::Made(_) | Phase::Undoing(_))
+    }
+
+    /// What is to be done now.
+    pub(crate) fn next(&mut self, standing: Standing, commands: &mut Vec<Command>) -> Option<Step> {
+        match (self.record.phase.clone(), standing) {
+            (Phase::Asked, Standing::Gone { .. }) if !self.may_exist => Some(Step::Forget),
+            (Phase::Asked, Standing::Unknown) if !self.may_exist => None,
+            (Phase::Asked, _) => {
+                if self.failures == 0 {
+                    let message = format!("{} is asked for volume {}", self.record.terms.provisioner, self.record.name);
+                    commands.push(self.tell_claim(Severity::Normal, "Provisioning", message));
+                }
+                self.may_have_existed = std::mem::replace(&mut self.may_exist, true);
+                Some(Step::Create)
+            }
+            (Phase::Undoing(_), _) => Some(Step::Delete),
+            (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
+            (Phase::Made(made), Standing::Wants { bytes, may_grow }) if bytes > made.capacity => {
+                self.next_growth(bytes, may_grow, commands)
+            }
+            (Phase::Made(made), Standing::Gone { in_use: false }) => {
+                self.record.phase = Phase::Released(made);
+                self.kept = false;
+                self.problem = None;
+                commands.push(Command::Show(Box::new(self.record.clone())));
+                Some(match self.record.terms.reclaim {
+                    Reclaim::Delete => Step::Delete,
+                    Reclaim::Retain => Step::Keep,
+                })
+            }
+            (Phase::Made(_), Standing::Gone { in_use: true }) => {
+                if !std::mem::replace(&mut self.told_used, true) {
+                    let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
+                    commands.push(self.tell(Severity::Normal, "VolumeStillUsed", message.to_owned()));
+                }
+                None
+            }
+            (Phase::Released(_), _) => match self.record.terms.reclaim {
+                Reclaim::Delete => Some(Step::Delete),
+                Reclaim::Retain => (!self.kept).then_some(Step::Keep),
+            },
+            (Phase::Made(_) | Phase::Forgotten, _) => None,
+        }
+    }
+
+    fn next_growth(&mut self, bytes: u64, may_grow: bool, commands: &mut Vec<Command>) -> Option<Step> {
+        if may_grow {
+            self.refused_size = None;
+            return Some(Step::Grow(bytes));
+        }
+        if self.refused_size.replace(bytes) != Some(bytes) {
+            let message = format!(
+                "it asks for {bytes} bytes now, and volume {} keeps its size: allowVolumeExpansion of StorageClass {} is not true",
+                self.record.name, self.record.terms.class
+            );
+            commands.push(self.tell_claim(Severity::Warning, "VolumeResizeFailed", message));
+        }
+        None
+    }
+
+    /// Takes note of what a step has brought; whether nothing is left.
+    pub(crate) fn took(&mut self, now: Time, step: Step, outcome: Outcome, commands: &mut Vec<Command>) -> bool {
+        let problem = match (step, outcome) {
+            (Step::Create, Outcome::Created(made)) => return self.created(now, made, commands),
+            (Step::Grow(_), Outcome::Grown(bytes)) => {
+                self.succeeded();
+                if let Phase::Made(made) = &mut self.record.phase {
+                    made.capacity = bytes;
+                }
+                self.kept = false;
+                let message = format!("volume {} has {bytes} bytes now", self.record.name);
+                commands.push(self.tell_claim(Severity::Normal, "VolumeResizeSuccessful", message));
+                return false;
+            }
+            (Step::Keep, Outcome::Done) => {
+                self.succeeded();
+                self.kept = true;
+                commands.extend(shown(&self.record).then(|| Command::Show(Box::new(self.record.clone()))));
+                return false;
+            }
+            (Step::Delete, Outcome::Done) if matches!(self.record.phase, Phase::Undoing(_)) => {
+                // The failure that led here decides when it is asked for again.
+                self.record.phase = Phase::Asked;
+                self.may_exist = false;
+                self.retry_at = Some(now.saturating_add(delay(self.failures)));
+                return false;
+            }
+            (Step::Delete, Outcome::Done) => {
+                let message = format!("{} has deleted it", self.record.terms.provisioner);
+                commands.push(self.tell(Severity::Normal, "VolumeDeleted", message));
+                return true;
+            }
+            (Step::Forget, Outcome::Done) => return true,
+            (Step::Create, Outcome::Failed(why)) => {
+                self.may_exist = false;
+                why
+            }
+            (Step::Create, Outcome::NotBegun(why)) => {
+                self.may_exist = self.may_have_existed;
+                why
+            }
+            (_, Outcome::Failed(why) | Outcome::Uncertain(why) | Outcome::NotBegun(why)) => why,
+            (_, Outcome::Created(_) | Outcome::Grown(_) | Outcome::Done) => "it was answered out of turn".to_owned(),
+        };
+        self.failed(now, step, problem, commands);
+        false
+    }
+
+    fn created(&mut self, now: Time, mut made: Made, commands: &mut Vec<Command>) -> bool {
+        let asked = self.record.wanted.bytes;
+        if made.capacity == 0 {
+            // It does not say, which it need not.
+            made.capacity = asked;
+        }
+        if made.capacity < asked {
+            let problem = format!(
+                "the storage made a volume of {} bytes, and {asked} were asked for; it is deleted again",
+                made.capacity
+            );
+            self.record.phase = Phase::Undoing(made);
+            self.failed(now, Step::Create, problem, commands);
+            self.retry_at = None;
+            return false;
+        }
+        let message = format!("volume {} of {} bytes was made", self.record.name, made.capacity);
+        self.record.phase = Phase::Made(made);
+        self.kept = false;
+        self.succeeded();
+        commands.push(self.tell_claim(Severity::Normal, "ProvisioningSucceeded", message));
+        false
+    }
+
+    fn succeeded(&mut self) {
+        self.failures = 0;
+        self.retry_at = None;
+        self.problem = None;
+    }
+
+    fn failed(&mut self, now: Time, step: Step, problem: String, commands: &mut Vec<Command>) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.saturating_add(delay(self.failures)));
+        commands.push(match step {
+            Step::Create => self.tell_claim(Severity::Warning, "ProvisioningFailed", problem.clone()),
+            Step::Grow(_) => self.tell_claim(Severity::Warning, "VolumeResizeFailed", problem.clone()),
+            Step::Delete => self.tell(Severity::Warning, "VolumeFailedDelete", problem.clone()),
+            Step::Keep | Step::Forget => self.tell(Severity::Warning, "VolumeNotRecorded", problem.clone()),
+        });
+        self.problem = Some(problem);
+    }
+
+    fn tell(&self, severity: Severity, reason: &'static str, message: String) -> Command {
+        Command::Tell { severity, reason, object: format!("volume {}", self.record.name), message }
+    }
+
+    fn tell_claim(&self, severity: Severity, reason: &'static str, message: String) -> Command {
+        Command::Tell { severity, reason, object: format!("claim {}", self.record.claim.full_name()), message }
+    }
+}
+
+/// Whether a record is one of a volume that users see.
+pub(crate) fn shown(record: &Record) -> bool {
+    matches!(record.phase, Phase::Made(_) | Phase::Released(_))
+}
