@@ -21,13 +21,23 @@ impl CsiServe {
     /// # Panics
     /// When it does not serve; its log is in the message.
     pub fn start(node: &Node, plugin: &Path, arguments: &[&str]) -> Self {
-        let folder = node.folder().join("csi-serve");
+        Self::start_in(node, "csi-serve", plugin, arguments)
+    }
+
+    /// The same with its own files in a folder of this name, beside another driver.
+    ///
+    /// # Panics
+    /// As [`CsiServe::start`].
+    pub fn start_in(node: &Node, name: &str, plugin: &Path, arguments: &[&str]) -> Self {
+        let folder = node.folder().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
         let config = folder.join("volhost.toml");
         let disk = node.folder().join("disk").display().to_string();
         let grants = format!(
             "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"{disk}\"]\n\
-             [grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{disk}\"]\n"
+             [grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{disk}\"]\n\
+             [grants.\"fixture.volhost/array\"]\nloop-files = [\"{disk}\"]\n\
+             [grants.\"fixture.volhost/keeper\"]\ninterfaces = [\"files\", \"secrets\"]\n"
         );
         std::fs::write(&config, grants).expect("the grants are written");
         let mut own: Vec<String> = [
@@ -41,7 +51,9 @@ impl CsiServe {
         .into_iter()
         .flat_map(|(option, value)| [option.to_owned(), value.display().to_string()])
         .collect();
-        own.extend(["--node-id".to_owned(), "test-node".to_owned()]);
+        if !arguments.contains(&"--node-id") {
+            own.extend(["--node-id".to_owned(), "test-node".to_owned()]);
+        }
         own.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         let mut served = Self { folder, arguments: own, process: None };
         served.run(node);

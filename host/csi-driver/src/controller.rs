@@ -14,15 +14,17 @@ use crate::pb::csi::controller_service_capability::{self, Rpc};
 use crate::pb::csi::validate_volume_capabilities_response::Confirmed;
 use crate::pb::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
-    ControllerGetCapabilitiesResponse, ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
-    ControllerServiceCapability, ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
-    CreateSnapshotRequest, CreateSnapshotResponse, CreateVolumeRequest, CreateVolumeResponse, DeleteSnapshotRequest,
-    DeleteSnapshotResponse, DeleteVolumeRequest, DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse,
-    GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse, ListVolumesRequest,
-    ListVolumesResponse, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume,
-    VolumeContentSource, list_snapshots_response, list_volumes_response,
+    ControllerGetCapabilitiesResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerServiceCapability,
+    ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse, CreateSnapshotRequest, CreateSnapshotResponse,
+    CreateVolumeRequest, CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, DeleteVolumeRequest,
+    DeleteVolumeResponse, GetCapacityRequest, GetCapacityResponse, GetSnapshotRequest, GetSnapshotResponse,
+    ListSnapshotsRequest, ListSnapshotsResponse, ListVolumesRequest, ListVolumesResponse,
+    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume, VolumeContentSource,
+    list_snapshots_response, list_volumes_response,
 };
 use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
 use crate::usage::Usage;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
@@ -47,10 +49,16 @@ impl Driver {
         check::id("volume_id", &request.volume_id)?;
         check::map("volume_context", &request.volume_context)?;
         check::map("parameters", &request.parameters)?;
+        check::map("mutable_parameters", &request.mutable_parameters)?;
+        let secrets = Secrets::read(&request.secrets)?;
         let usages = Usage::read_all(&request.volume_capabilities)?;
-        self.find_noted(&request.volume_id)?;
+        self.find_noted(&request.volume_id, &secrets)?;
+        let unconfirmed = |message| Ok(ValidateVolumeCapabilitiesResponse { confirmed: None, message });
         if let Some(refusal) = usages.iter().find_map(|usage| self.check_usage(usage).err()) {
-            return Ok(ValidateVolumeCapabilitiesResponse { confirmed: None, message: refusal.to_string() });
+            return unconfirmed(refusal.to_string());
+        }
+        if !request.mutable_parameters.is_empty() && !self.can(Capability::Modifier) {
+            return unconfirmed("mutable_parameters: volumes of this driver cannot be modified".to_owned());
         }
         let confirmed = Confirmed {
             volume_context: request.volume_context,
@@ -109,7 +117,7 @@ impl Controller for ControllerService {
     async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Answer<CreateVolumeResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "CreateVolume", shown(&request.name), move |driver| {
-            let made = driver.create(&driver.wanted(&request)?)?;
+            let made = driver.create(&driver.wanted(&request)?, &Secrets::read(&request.secrets)?)?;
             let volume = driver.volume_message(made, request.volume_content_source);
             Ok(CreateVolumeResponse { volume: Some(volume) })
         })
@@ -117,10 +125,10 @@ impl Controller for ControllerService {
     }
 
     async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Answer<DeleteVolumeResponse> {
-        let id = request.into_inner().volume_id;
+        let DeleteVolumeRequest { volume_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "DeleteVolume", volume(&id), move |driver| {
             check::id("volume_id", &id)?;
-            driver.delete(&id).map(|()| DeleteVolumeResponse {})
+            driver.delete(&id, &Secrets::read(&secrets)?).map(|()| DeleteVolumeResponse {})
         })
         .await
     }
@@ -134,9 +142,8 @@ impl Controller for ControllerService {
             driver.check_attach()?;
             check::id("volume_id", &request.volume_id)?;
             check::node(&request.node_id)?;
-            let usage = Usage::read(request.volume_capability.as_ref())?;
-            driver.reserve(&request.volume_id, &request.node_id, usage, request.readonly)?;
-            Ok(ControllerPublishVolumeResponse::default())
+            let publish_context = driver.publish_to_node(&request)?;
+            Ok(ControllerPublishVolumeResponse { publish_context })
         })
         .await
     }
@@ -149,7 +156,13 @@ impl Controller for ControllerService {
         on_thread(&self.0, "ControllerUnpublishVolume", volume(&request.volume_id), move |driver| {
             driver.check_attach()?;
             check::id("volume_id", &request.volume_id)?;
-            driver.release(&request.volume_id, &request.node_id).map(|()| ControllerUnpublishVolumeResponse {})
+            if !request.node_id.is_empty() {
+                check::node(&request.node_id)?;
+            }
+            let secrets = Secrets::read(&request.secrets)?;
+            driver
+                .unpublish_from_node(&request.volume_id, &request.node_id, &secrets)
+                .map(|()| ControllerUnpublishVolumeResponse {})
         })
         .await
     }
@@ -191,6 +204,7 @@ impl Controller for ControllerService {
             (snapshots, Type::ListSnapshots),
             (snapshots, Type::GetSnapshot),
             (snapshots, Type::CloneVolume),
+            (driver.can(Capability::Modifier), Type::ModifyVolume),
             (driver.attach, Type::PublishUnpublishVolume),
             (driver.attach, Type::PublishReadonly),
             (driver.attach, Type::ListVolumesPublishedNodes),
@@ -212,9 +226,9 @@ impl Controller for ControllerService {
     }
 
     async fn delete_snapshot(&self, request: Request<DeleteSnapshotRequest>) -> Answer<DeleteSnapshotResponse> {
-        let id = request.into_inner().snapshot_id;
+        let DeleteSnapshotRequest { snapshot_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "DeleteSnapshot", shown(&id), move |driver| {
-            driver.delete_snapshot(&id).map(|()| DeleteSnapshotResponse {})
+            driver.delete_snapshot(&id, &Secrets::read(&secrets)?).map(|()| DeleteSnapshotResponse {})
         })
         .await
     }
@@ -234,9 +248,10 @@ impl Controller for ControllerService {
     }
 
     async fn get_snapshot(&self, request: Request<GetSnapshotRequest>) -> Answer<GetSnapshotResponse> {
-        let id = request.into_inner().snapshot_id;
+        let GetSnapshotRequest { snapshot_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "GetSnapshot", shown(&id), move |driver| {
-            Ok(GetSnapshotResponse { snapshot: Some(driver.find_snapshot(&id)?.into()) })
+            let found = driver.find_snapshot(&id, &Secrets::read(&secrets)?)?;
+            Ok(GetSnapshotResponse { snapshot: Some(found.into()) })
         })
         .await
     }
@@ -252,9 +267,21 @@ impl Controller for ControllerService {
             }
             check::id("volume_id", &request.volume_id)?;
             let (required, limit) = check::range(request.capacity_range.as_ref())?;
-            let size = driver.expand(&request.volume_id, required, limit)?;
+            let secrets = Secrets::read(&request.secrets)?;
+            let size = driver.expand(&request.volume_id, required, limit, &secrets)?;
             let node_expansion_required = driver.can(Capability::Expander);
             Ok(ControllerExpandVolumeResponse { capacity_bytes: wire(size), node_expansion_required })
+        })
+        .await
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        request: Request<ControllerModifyVolumeRequest>,
+    ) -> Answer<ControllerModifyVolumeResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "ControllerModifyVolume", volume(&request.volume_id), move |driver| {
+            driver.modify(&request).map(|()| ControllerModifyVolumeResponse {})
         })
         .await
     }

@@ -18,6 +18,7 @@ use crate::places::CoFolder;
 use crate::publications::Publications;
 use crate::records::{OnNode, Records};
 use crate::refusal::Refusal;
+use crate::secrets::Secrets;
 use crate::source::{Source, name_of};
 
 /// The lock file in the folder of records.
@@ -45,7 +46,9 @@ pub struct Options {
     pub state_dir: PathBuf,
     /// The controller publishes volumes to nodes.
     pub attach: bool,
-    /// How many volumes this node takes; none for as many as one likes.
+    /// The controller publishes volumes to nodes of every name, not to this one alone.
+    pub any_node: bool,
+    /// How many volumes a node takes; none for as many as one likes.
     pub max_volumes: Option<u32>,
     /// How long the plugin's own code may run in one call.
     pub plugin_time: Duration,
@@ -80,6 +83,7 @@ pub struct Driver {
     pub(crate) node_id: String,
     pub(crate) topology: BTreeMap<String, String>,
     pub(crate) attach: bool,
+    pub(crate) any_node: bool,
     pub(crate) max_volumes: Option<u32>,
     pub(crate) source: Source,
     pub(crate) co: CoFolder,
@@ -140,6 +144,7 @@ impl Driver {
             node_id,
             topology: options.topology,
             attach: options.attach,
+            any_node: options.any_node,
             max_volumes: options.max_volumes,
             source,
             co: CoFolder::new(options.co_folder),
@@ -197,6 +202,11 @@ impl Driver {
             }),
             ..CallContext::quiet(self.plugin_time)
         }
+    }
+
+    /// The same for a call that secrets came with.
+    pub(crate) fn call_with(&self, volume_id: &str, secrets: &Secrets) -> CallContext {
+        CallContext { objects: Arc::new(secrets.clone()), secrets: secrets.of_call(), ..self.call(volume_id) }
     }
 
     /// What the plugin answered, or why it did not do it.

@@ -1,7 +1,6 @@
 //! Letting a volume's file system, or device, grow on the node while it is used.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use volhost_model::PodUid;
 use volhost_runtime::Capability;
@@ -13,7 +12,11 @@ use crate::node::volume;
 use crate::pb::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
 use crate::staging::STAGING_PATH;
+
+/// The field of a PersistentVolume's source that refers to the secrets of this call.
+const SECRETS: &str = "nodeExpandSecretRef";
 
 impl Driver {
     /// Brings the volume to the size that is asked for, or to what its storage has. Large enough already: done.
@@ -23,6 +26,7 @@ impl Driver {
     pub(crate) fn grow(&self, request: &NodeExpandVolumeRequest) -> Result<NodeExpandVolumeResponse> {
         let id = request.volume_id.as_str();
         let (required, _) = check::range(request.capacity_range.as_ref())?;
+        let secrets = Secrets::read(&request.secrets)?;
         if !self.can(Capability::Expander) {
             return Err(Refusal::Unimplemented("the plugin's volumes do not grow on a node".to_owned()));
         }
@@ -42,7 +46,7 @@ impl Driver {
             }
             (_, Where::Staged) => None,
         };
-        let (call, spec) = (self.call(id), Arc::new(record.spec.clone()));
+        let (call, spec) = (self.call_with(id, &secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
         let grown = self.plugin.expand(&call, &spec, attached.as_ref(), target, required.unwrap_or_default());
         let size = self.did("growing", id, grown)?;
         Ok(NodeExpandVolumeResponse { capacity_bytes: wire(size) })

@@ -45,6 +45,9 @@ impl Identity for IdentityService {
         if !self.0.topology.is_empty() {
             capabilities.push(service(Service::VolumeAccessibilityConstraints));
         }
+        if self.0.can(Capability::GroupSnapshotter) {
+            capabilities.push(service(Service::GroupControllerService));
+        }
         if self.0.can(Capability::Expander) {
             let online = plugin_capability::VolumeExpansion { r#type: Expansion::Online.into() };
             capabilities.push(Type::VolumeExpansion(online));

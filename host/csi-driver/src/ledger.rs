@@ -26,7 +26,7 @@ pub(crate) struct Entry {
 
 impl From<Entry> for MadeVolume {
     fn from(entry: Entry) -> Self {
-        Self { id: entry.name, capacity: entry.capacity, attributes: entry.parameters }
+        Self { id: entry.name, capacity: entry.capacity, attributes: entry.parameters, ..Self::default() }
     }
 }
 
@@ -60,7 +60,7 @@ impl Driver {
 
     /// Writes down a greater size.
     pub(crate) fn note_size(&self, id: &str, to: u64) -> Result<u64> {
-        let MadeVolume { id: name, capacity, attributes } = self.noted_volume(id)?;
+        let MadeVolume { id: name, capacity, attributes, .. } = self.noted_volume(id)?;
         let entry = Entry { name, capacity: capacity.max(to), parameters: attributes };
         self.ledger.write(id, &entry)?;
         Ok(entry.capacity)

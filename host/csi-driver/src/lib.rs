@@ -1,4 +1,4 @@
-//! A volume plugin as a CSI driver: the services Identity, Controller and Node of CSI v1.12 over one plugin, on a unix socket.
+//! A volume plugin as a CSI driver: the services Identity, Controller, GroupController and Node of CSI v1.12 over one plugin, on a unix socket.
 //!
 //! ```text
 //!  kubelet, sidecars --gRPC--> node, controller ──check──► in flight ──► record ──► plugin in its sandbox ──► kernel
@@ -12,9 +12,10 @@
 //! | module | holds |
 //! |---|---|
 //! | `driver` | [`Driver`]: the plugin, the kernel, and what the calls share |
-//! | `identity`, `node`, `controller` | the three services: checks, and a thread for each call |
+//! | `identity`, `node`, `controller`, `group_controller` | the services: checks, and a thread for each call |
 //! | `staging`, `publishing`, `figures`, `growth` | what a node does |
-//! | `volumes`, `snapshots`, `publications` | what a controller does |
+//! | `volumes`, `snapshots`, `groups`, `publications` | what a controller does |
+//! | `secrets` | what a request keeps secret, for its own calls |
 //! | `ledger` | the volumes of a plugin that makes none itself |
 //! | `usage`, `source` | a request's capability and context, as the plugin sees them |
 //! | `places` | paths of requests as handles (rule R6) |
@@ -30,6 +31,8 @@ mod check;
 mod controller;
 mod driver;
 mod figures;
+mod group_controller;
+mod groups;
 mod growth;
 mod identity;
 mod in_flight;
@@ -42,6 +45,7 @@ mod publishing;
 mod records;
 mod refusal;
 mod registration;
+mod secrets;
 mod serve;
 mod snapshots;
 mod source;

@@ -14,9 +14,12 @@ use crate::node::volume;
 use crate::pb::csi::NodePublishVolumeRequest;
 use crate::records::{OnNode, Published};
 use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
 use crate::source::{self, Asked, name_of};
 use crate::usage::Usage;
 
+/// The field of a PersistentVolume's source that refers to the secrets of this call.
+const SECRETS: &str = "nodePublishSecretRef";
 pub(crate) const TARGET_PATH: &str = "target_path";
 
 /// The other targets that a volume is published at, when a call begins.
@@ -42,13 +45,15 @@ impl Driver {
         let (id, target) = (request.volume_id.as_str(), request.target_path.as_str());
         let below = self.co.below(TARGET_PATH, target)?;
         let usage = Usage::read(request.volume_capability.as_ref())?;
+        let secrets = Secrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([volume(id), target_claim(&below)])?;
         self.check_usage(&usage)?;
-        let pod = source::pod(&request.volume_context, target)?;
+        let mut pod = source::pod(&request.volume_context, target)?;
+        pod.fs_group = usage.mount_group;
         let read_only = request.readonly;
         let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only };
         let spec = self.source.spec(&asked)?;
-        let mut record = self.record_to_publish(request, &usage, &spec)?;
+        let mut record = self.record_to_publish(request, &usage, &spec, &secrets)?;
         let wanted = Published { usage, read_only, pod: pod.uid.as_str().to_owned(), done: true };
         check_others(&record, target, &wanted)?;
         let place = self.co.place(&*self.kernel, TARGET_PATH, target)?.ok_or_else(|| {
@@ -65,12 +70,13 @@ impl Driver {
         self.on_node.write(id, &record)?;
         let block = wanted.usage.block;
         let outcome = if block {
-            self.show_device(&record, &pod, &place)
+            self.show_device(&record, &pod, &place, &secrets)
         } else {
             let place = self.again(&place)?;
             let target = self.target(&record, target, &pod.uid, place)?;
-            let (spec, pod) = (Arc::new(spec), Arc::new(pod.clone()));
-            self.did("publishing", id, self.plugin.set_up(&self.call(id), &spec, &pod, target)).map(drop)
+            let (spec, pod) = (secrets.referred(&self.plugin, &spec, SECRETS), Arc::new(pod.clone()));
+            let call = self.call_with(id, &secrets);
+            self.did("publishing", id, self.plugin.set_up(&call, &spec, &pod, target)).map(drop)
         };
         match outcome {
             Ok(()) => {
@@ -121,6 +127,7 @@ impl Driver {
         request: &NodePublishVolumeRequest,
         usage: &Usage,
         spec: &volhost_model::VolumeSpec,
+        secrets: &Secrets,
     ) -> Result<OnNode> {
         let (id, staging) = (request.volume_id.as_str(), request.staging_target_path.as_str());
         let found = self.on_node.read(id)?;
@@ -128,7 +135,7 @@ impl Driver {
             return match found {
                 Some(record) => Ok(record),
                 None => {
-                    self.find(id)?;
+                    self.find(id, secrets)?;
                     self.new_record(id, spec, None)
                 }
             };
@@ -140,7 +147,7 @@ impl Driver {
             )));
         }
         let Some((record, staged)) = found.and_then(|record| Some((record.clone(), record.staged?))) else {
-            self.find(id)?;
+            self.find(id, secrets)?;
             return Err(Refusal::Precondition(format!("{} is not staged", volume(id))));
         };
         if !staged.done || staged.path != staging {
@@ -159,7 +166,7 @@ impl Driver {
         Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.device_mountable && entry == Entry::Folder))
     }
 
-    fn show_device(&self, record: &OnNode, pod: &volhost_model::Pod, place: &Place) -> Result<()> {
+    fn show_device(&self, record: &OnNode, pod: &volhost_model::Pod, place: &Place, secrets: &Secrets) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
         let device = self.device(record)?;
@@ -168,7 +175,7 @@ impl Driver {
             let why = "the device can be written; stage the volume with an access mode for readers";
             return Err(Refusal::field("readonly", why));
         }
-        let (call, spec) = (self.call(id), Arc::new(record.spec.clone()));
+        let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
         let own = self.plugin.map_pod_device(&call, &spec, &Arc::new(pod.clone()), &device);
         let device = self.did("mapping the device of", id, own)?;
         self.kernel.map_device(&device, &place.parent, &place.name).map_err(failed)

@@ -38,6 +38,9 @@ pub(crate) struct OnNode {
     pub(crate) device_mountable: bool,
     /// What it is attached as, since it was.
     pub(crate) attached_as: Option<String>,
+    /// The controller has attached it, and detaches it.
+    #[serde(default)]
+    pub(crate) by_controller: bool,
     /// How it is staged, or was begun to be.
     pub(crate) staged: Option<Staged>,
     /// By target path.
@@ -58,6 +61,7 @@ impl OnNode {
             attachable: false,
             device_mountable: false,
             attached_as: None,
+            by_controller: false,
             staged: None,
             published: BTreeMap::new(),
         })

@@ -16,9 +16,11 @@ use tonic::transport::Server;
 
 use crate::controller::ControllerService;
 use crate::driver::Driver;
+use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::node::NodeService;
 use crate::pb::csi::controller_server::ControllerServer;
+use crate::pb::csi::group_controller_server::GroupControllerServer;
 use crate::pb::csi::identity_server::IdentityServer;
 use crate::pb::csi::node_server::NodeServer;
 use crate::pb::registration::registration_server::RegistrationServer;
@@ -187,6 +189,10 @@ where
             )
             .add_service(
                 ControllerServer::new(ControllerService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES),
+            )
+            .add_service(
+                GroupControllerServer::new(GroupControllerService(Arc::clone(&driver)))
+                    .max_decoding_message_size(REQUEST_BYTES),
             )
             .add_service(NodeServer::new(NodeService(Arc::clone(&driver))).max_decoding_message_size(REQUEST_BYTES))
             .serve_with_incoming_shutdown(incoming, stop())

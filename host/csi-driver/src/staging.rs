@@ -12,13 +12,17 @@ use volhost_runtime::{Attachment, Capability, Place, Target};
 use crate::check::shown;
 use crate::driver::Driver;
 use crate::pb::csi::NodeStageVolumeRequest;
+use crate::publications::ATTACHED_AS;
 use crate::records::{OnNode, Staged};
 use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
 use crate::source::Asked;
 use crate::usage::Usage;
 
 /// What stands in the staging folder, which is the CO's own: the node's mount of the volume.
 pub(crate) const MOUNT: &str = "mount";
+/// The field of a PersistentVolume's source that refers to the secrets of this call.
+const SECRETS: &str = "nodeStageSecretRef";
 pub(crate) const STAGING_PATH: &str = "staging_target_path";
 
 impl Driver {
@@ -30,6 +34,7 @@ impl Driver {
         let (id, path) = (request.volume_id.as_str(), request.staging_target_path.as_str());
         self.co.below(STAGING_PATH, path)?;
         let usage = Usage::read(request.volume_capability.as_ref())?;
+        let secrets = Secrets::read(&request.secrets)?;
         let _claim = self.in_flight.claim([crate::node::volume(id)])?;
         self.check_usage(&usage)?;
         let folder = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(|| {
@@ -37,7 +42,7 @@ impl Driver {
         })?;
         let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: false };
         let spec = self.source.spec(&asked)?;
-        let staged = Staged { path: path.to_owned(), usage, done: false };
+        let staged = Staged { path: path.to_owned(), usage: usage.for_any_group(), done: false };
         let mut record = match self.on_node.read(id)? {
             Some(record) => {
                 check_same(&record, &staged, id)?;
@@ -47,7 +52,7 @@ impl Driver {
                 OnNode { staged: Some(staged), ..record }
             }
             None => {
-                self.find(id)?;
+                self.find(id, &secrets)?;
                 self.new_record(id, &spec, Some(staged))?
             }
         };
@@ -55,7 +60,7 @@ impl Driver {
         // Before anything is done: what nobody remembers would never be taken back.
         self.on_node.write(id, &record)?;
         let publish_context = request.publish_context.clone().into_iter().collect();
-        match self.set_up_on_node(&mut record, publish_context, &folder) {
+        match self.set_up_on_node(&mut record, publish_context, &folder, &secrets) {
             Ok(()) => {
                 if let Some(staged) = &mut record.staged {
                     staged.done = true;
@@ -121,6 +126,7 @@ impl Driver {
             name: identified.name,
             spec: spec.as_ref().clone(),
             attached_as: None,
+            by_controller: false,
             staged,
             published: BTreeMap::new(),
         })
@@ -136,6 +142,10 @@ impl Driver {
     pub(crate) fn check_usage(&self, usage: &Usage) -> Result<()> {
         if usage.block && !self.can(Capability::BlockMapper) {
             let why = "the plugin does not hand volumes over as devices; ask for `mount`";
+            return Err(Refusal::field("volume_capability", why));
+        }
+        if usage.mount_group.is_some() && !self.plugin.info().gives_to_group {
+            let why = "`volume_mount_group`: the plugin does not give files to a group; the CO does that itself";
             return Err(Refusal::field("volume_capability", why));
         }
         if !usage.mount_flags.is_empty() && !self.plugin.info().accepts_mount_options {
@@ -167,11 +177,16 @@ impl Driver {
         record: &mut OnNode,
         publish_context: BTreeMap<String, String>,
         folder: &Directory,
+        secrets: &Secrets,
     ) -> Result<()> {
         let id = record.volume_id.clone();
-        let spec = Arc::new(record.spec.clone());
-        let call = self.call(&id);
-        if record.attachable {
+        let spec = secrets.referred(&self.plugin, &record.spec, SECRETS);
+        let call = self.call_with(&id, secrets);
+        if let Some(attached_as) = publish_context.get(ATTACHED_AS).filter(|_| record.attachable) {
+            record.attached_as = Some(attached_as.clone());
+            record.by_controller = true;
+            self.on_node.write(&id, record)?;
+        } else if record.attachable {
             record.attached_as = Some(self.did("attaching", &id, self.plugin.attach(&call, &spec))?);
             self.on_node.write(&id, record)?;
         }
@@ -222,7 +237,7 @@ impl Driver {
     }
 
     fn detach(&self, record: &OnNode) -> Result<()> {
-        match record.name.as_ref().filter(|_| record.attachable) {
+        match record.name.as_ref().filter(|_| record.attachable && !record.by_controller) {
             Some(name) => {
                 let call = self.call(&record.volume_id);
                 self.did("detaching", &record.volume_id, self.plugin.detach(&call, name))

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use volhost_model::mount_options;
 
+use crate::check::shown;
 use crate::pb::csi::VolumeCapability;
 use crate::pb::csi::volume_capability::AccessType;
 use crate::pb::csi::volume_capability::access_mode::Mode;
@@ -23,6 +24,9 @@ pub(crate) struct Usage {
     pub(crate) mount_flags: Vec<String>,
     /// The access mode's number.
     mode: i32,
+    /// The group that the volume's files are for, where the CO leaves that to the driver.
+    #[serde(default)]
+    pub(crate) mount_group: Option<u32>,
 }
 
 impl Usage {
@@ -41,7 +45,7 @@ impl Usage {
         match &capability.access_type {
             None => Err(Refusal::field(FIELD, "says neither `block` nor `mount`")),
             Some(AccessType::Block(_)) => {
-                Ok(Self { block: true, fs_type: String::new(), mount_flags: Vec::new(), mode })
+                Ok(Self { block: true, fs_type: String::new(), mount_flags: Vec::new(), mode, mount_group: None })
             }
             Some(AccessType::Mount(mount)) => {
                 let fs_type = mount.fs_type.clone();
@@ -50,7 +54,14 @@ impl Usage {
                 }
                 let mount_flags = mount_options::split(&mount.mount_flags)
                     .map_err(|(item, why)| Refusal::field(FIELD, format!("mount_flags[{item}]: {why}")))?;
-                Ok(Self { block: false, fs_type, mount_flags, mode })
+                let group = mount.volume_mount_group.as_str();
+                let number = || {
+                    group.parse().map_err(|_| {
+                        Refusal::field(FIELD, format!("`volume_mount_group`: {} is no group's number", shown(group)))
+                    })
+                };
+                let mount_group = if group.is_empty() { None } else { Some(number()?) };
+                Ok(Self { block: false, fs_type, mount_flags, mode, mount_group })
             }
         }
     }
@@ -69,7 +80,12 @@ impl Usage {
     /// The commonest use, for a volume of which nothing else is known.
     pub(crate) fn plain() -> Self {
         let mode = Mode::SingleNodeWriter.into();
-        Self { block: false, fs_type: String::new(), mount_flags: Vec::new(), mode }
+        Self { block: false, fs_type: String::new(), mount_flags: Vec::new(), mode, mount_group: None }
+    }
+
+    /// The same for whatever group: that is given when it is published.
+    pub(crate) fn for_any_group(&self) -> Self {
+        Self { mount_group: None, ..self.clone() }
     }
 
     fn mode(&self) -> Mode {
@@ -119,18 +135,26 @@ mod tests {
             let mount_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
             Some(AccessType::Mount(MountVolume { mount_flags, ..MountVolume::default() }))
         };
+        let group = |group: &str| {
+            Some(AccessType::Mount(MountVolume { volume_mount_group: group.to_owned(), ..MountVolume::default() }))
+        };
         for (given, words) in [
             (None, "is missing"),
             (Some(capability(None, 1)), "neither `block` nor `mount`"),
             (Some(capability(mount(&[]), 0)), "says no access mode"),
             (Some(capability(mount(&[]), 99)), "no access mode 99"),
             (Some(capability(mount(&["a\0b"]), 1)), "mount_flags[0]"),
+            (Some(capability(group("staff"), 1)), "\"staff\" is no group's number"),
+            (Some(capability(group("-1"), 1)), "\"-1\" is no group's number"),
+            (Some(capability(group("4294967296"), 1)), "is no group's number"),
         ] {
             let error = Usage::read(given.as_ref()).unwrap_err().to_string();
             assert!(error.starts_with("volume_capability: ") && error.contains(words), "{error}");
         }
         let usage = Usage::read(Some(&capability(mount(&["noatime,ro"]), 7))).unwrap();
         assert_eq!(usage.mount_flags, ["noatime", "ro"]);
+        let usage = Usage::read(Some(&capability(group("2345"), 7))).unwrap();
+        assert_eq!((usage.mount_group, usage.for_any_group().mount_group), (Some(2345), None));
         assert!(Usage::read(Some(&capability(Some(AccessType::Block(BlockVolume {})), 3))).unwrap().is_read_only());
     }
 }

@@ -7,12 +7,16 @@ use crate::check::{self, shown};
 use crate::driver::Driver;
 use crate::node::volume;
 use crate::pb::csi::volume_content_source::Type as Content;
-use crate::pb::csi::{CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource};
+use crate::pb::csi::{
+    ControllerModifyVolumeRequest, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
+};
 use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
 use crate::usage::Usage;
 
 /// The most entries of one page of a list.
 const PAGE: u32 = 1_000;
+const MUTABLE: &str = "mutable_parameters";
 
 impl Driver {
     /// Whether the plugin makes its volumes itself.
@@ -24,8 +28,9 @@ impl Driver {
     pub(crate) fn wanted(&self, request: &CreateVolumeRequest) -> Result<WantedVolume> {
         check::name("name", &request.name)?;
         check::map("parameters", &request.parameters)?;
-        if !request.mutable_parameters.is_empty() {
-            return Err(Refusal::field("mutable_parameters", "volumes of this driver cannot be modified"));
+        check::map(MUTABLE, &request.mutable_parameters)?;
+        if !request.mutable_parameters.is_empty() && !self.can(Capability::Modifier) {
+            return Err(Refusal::field(MUTABLE, "volumes of this driver cannot be modified"));
         }
         let usages = Usage::read_all(&request.volume_capabilities)?;
         usages.iter().try_for_each(|usage| self.check_usage(usage))?;
@@ -41,6 +46,7 @@ impl Driver {
             access_modes: usages.iter().map(|usage| usage.kubernetes_mode().to_owned()).collect(),
             source_volume: None,
             source_snapshot: None,
+            mutable_parameters: request.mutable_parameters.clone().into_iter().collect(),
         };
         if let Some(content) = &request.volume_content_source {
             self.read_content(content, &mut wanted)?;
@@ -80,7 +86,7 @@ impl Driver {
     }
 
     /// Makes the volume. One of that name that fits: the same answer.
-    pub(crate) fn create(&self, wanted: &WantedVolume) -> Result<MadeVolume> {
+    pub(crate) fn create(&self, wanted: &WantedVolume, secrets: &Secrets) -> Result<MadeVolume> {
         let sources = [&wanted.source_volume, &wanted.source_snapshot].into_iter().flatten();
         let mut claims = vec![format!("the volume named {}", shown(&wanted.name))];
         claims.extend(sources.map(|source| volume(source)));
@@ -88,11 +94,12 @@ impl Driver {
         if !self.provisions() {
             return self.note_volume(wanted);
         }
-        self.did("creating", &wanted.name, self.plugin.create_volume(&self.call(&wanted.name), wanted))
+        let call = self.call_with(&wanted.name, secrets);
+        self.did("creating", &wanted.name, self.plugin.create_volume(&call, wanted))
     }
 
     /// Deletes the volume. None there: done.
-    pub(crate) fn delete(&self, id: &str) -> Result<()> {
+    pub(crate) fn delete(&self, id: &str, secrets: &Secrets) -> Result<()> {
         let _claim = self.in_flight.claim([volume(id)])?;
         let nodes = self.nodes_of(id)?;
         if let Some(node) = nodes.first() {
@@ -104,7 +111,7 @@ impl Driver {
         if !self.provisions() {
             return self.ledger.remove(id);
         }
-        match self.did("deleting", id, self.plugin.delete_volume(&self.call(id), id)) {
+        match self.did("deleting", id, self.plugin.delete_volume(&self.call_with(id, secrets), id)) {
             // No volume can have such a handle.
             Err(refusal) if matches!(refusal.code(), Code::NotFound | Code::InvalidArgument) => Ok(()),
             outcome => outcome,
@@ -112,33 +119,51 @@ impl Driver {
     }
 
     /// What the volume is, as far as somebody here made it.
-    pub(crate) fn find_noted(&self, id: &str) -> Result<MadeVolume> {
+    pub(crate) fn find_noted(&self, id: &str, secrets: &Secrets) -> Result<MadeVolume> {
         if !self.provisions() {
             return self.noted_volume(id);
         }
-        match self.did("looking for", id, self.plugin.find_volume(&self.call(id), id)) {
+        match self.did("looking for", id, self.plugin.find_volume(&self.call_with(id, secrets), id)) {
             Err(refusal) if refusal.code() == Code::InvalidArgument => Err(Refusal::NotFound(refusal.to_string())),
             outcome => outcome,
         }
     }
 
     /// Refuses a volume that is known not to exist. Whether one does that nobody made here, the plugin finds out when it is used.
-    pub(crate) fn find(&self, id: &str) -> Result<()> {
-        match self.find_noted(id) {
+    pub(crate) fn find(&self, id: &str, secrets: &Secrets) -> Result<()> {
+        match self.find_noted(id, secrets) {
             Err(refusal) if self.provisions() && refusal.code() == Code::NotFound => Err(refusal),
             _ => Ok(()),
         }
     }
 
     /// Gives the volume the size; what it has then.
-    pub(crate) fn expand(&self, id: &str, required: Option<u64>, limit: Option<u64>) -> Result<u64> {
+    pub(crate) fn expand(&self, id: &str, required: Option<u64>, limit: Option<u64>, secrets: &Secrets) -> Result<u64> {
         let _claim = self.in_flight.claim([volume(id)])?;
         let to = required.or(limit).ok_or_else(|| Refusal::field("capacity_range", "is missing"))?;
         if !self.provisions() {
             return self.note_size(id, to);
         }
-        self.find_noted(id)?;
-        self.did("growing", id, self.plugin.expand_volume(&self.call(id), id, to, limit))
+        self.find_noted(id, secrets)?;
+        self.did("growing", id, self.plugin.expand_volume(&self.call_with(id, secrets), id, to, limit))
+    }
+
+    /// Gives the volume these mutable parameters, all or none.
+    pub(crate) fn modify(&self, request: &ControllerModifyVolumeRequest) -> Result<()> {
+        if !self.can(Capability::Modifier) {
+            return Err(Refusal::Unimplemented("the plugin's volumes cannot be modified".to_owned()));
+        }
+        let id = request.volume_id.as_str();
+        check::id("volume_id", id)?;
+        check::map(MUTABLE, &request.mutable_parameters)?;
+        let secrets = Secrets::read(&request.secrets)?;
+        if request.mutable_parameters.is_empty() {
+            return Err(Refusal::field(MUTABLE, "is missing"));
+        }
+        let _claim = self.in_flight.claim([volume(id)])?;
+        self.find_noted(id, &secrets)?;
+        let wanted = request.mutable_parameters.clone().into_iter().collect();
+        self.did("modifying", id, self.plugin.modify_volume(&self.call_with(id, &secrets), id, &wanted))
     }
 
     /// A page of the volumes that there are.

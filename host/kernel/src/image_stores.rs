@@ -12,6 +12,8 @@ pub struct ImageFacts {
     pub size: u64,
     /// When its content was changed last, in seconds since 1970; 0 for an earlier time.
     pub modified: u64,
+    /// The bytes of the disk that it takes: its size or more when it is reserved, less when it has holes.
+    pub taken: u64,
 }
 
 /// Primitives over folders of image files.
@@ -39,6 +41,20 @@ pub trait ImageStores {
     /// # Errors
     /// `Failed`: `Conflict` if something stands at `to`, `Busy` for an image that has a loop device; `OutsideGrant`, `WrongType`.
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64>;
+
+    /// Makes the image at least `bytes` large with room on the disk for all of it, and returns its size. Its content stays, and a device
+    /// over it may be in use.
+    ///
+    /// # Errors
+    /// `WrongType` if it is no regular file; `Failed`: `NoSpace` when there is not so much room (nothing is taken then), `Unsupported` where
+    /// the file system cannot reserve any.
+    fn reserve_image(&self, image: &MountSource, bytes: u64) -> Result<u64>;
+
+    /// Gives back the room of the image in which nothing was written.
+    ///
+    /// # Errors
+    /// `WrongType` if it is no regular file; `Failed`: `Busy` while it has a loop device.
+    fn release_image(&self, image: &MountSource) -> Result<()>;
 
     /// Removes the image file with its data. Nothing there: done.
     ///

@@ -3,6 +3,7 @@
 use volhost_plugin_sdk::prelude::*;
 
 use crate::Loop;
+use crate::allocation::{self, Allocation};
 use crate::images::{self, Image, Place, handle_of, path_in};
 use crate::snapshots;
 use crate::source::{DEFAULT_FS, FS_TYPES, XFS, is_handle};
@@ -83,6 +84,7 @@ fn answer(into: &mut VolumeAnswer, id: &str, folder: &str, size: u64) {
 impl Controller for Loop {
     fn create(wanted: &VolumeRequest, into: &mut VolumeAnswer) -> Result<()> {
         check_parameters(wanted)?;
+        let allocation = allocation::wanted(wanted)?;
         let id = handle_of(&wanted.name());
         let (required, limit) = (wanted.required_bytes(), wanted.limit_bytes());
         let smallest = smallest(wanted)?;
@@ -99,6 +101,7 @@ impl Controller for Loop {
             None => (images::folder(wanted.parameter(FOLDER))?, None),
         };
         let path = path_in(&folder, &id);
+        let fresh = found.as_ref().is_none_or(|image| image.size == 0);
         match (found, &content) {
             // What was cut off before the file had its size.
             (Some(image), begun) if image.size == 0 || begun.as_ref().is_some_and(|begun| begun.size == image.size) => {
@@ -106,13 +109,18 @@ impl Controller for Loop {
             (Some(image), _) => {
                 let fits = required.is_none_or(|required| image.size >= required)
                     && limit.is_none_or(|limit| image.size <= limit);
-                if !fits {
+                let kept =
+                    allocation == Some(Allocation::Sparse) && allocation::of(&path, image.size)? == Allocation::Full;
+                if !fits || kept {
                     return Err(Error::conflict(format!(
-                        "there is a volume {} of {} bytes, which is not what is asked for",
+                        "there is a volume {} of {} bytes{}, which is not what is asked for",
                         quoted(&id),
-                        image.size
+                        image.size,
+                        if kept { ", all of them reserved" } else { "" }
                     )));
                 }
+                // It may have been cut off before it was.
+                allocation.map_or(Ok(()), |allocation| allocation::set(&path, image.size, allocation))?;
                 answer(into, &id, &folder, image.size);
                 return Ok(());
             }
@@ -122,6 +130,12 @@ impl Controller for Loop {
             (None, None) => {}
         }
         let size = loop_devices::ensure_image(&path, size)?;
+        if let Some(Err(error)) = allocation.map(|allocation| allocation::set(&path, size, allocation)) {
+            if fresh {
+                loop_devices::discard(&path)?;
+            }
+            return Err(error);
+        }
         answer(into, &id, &folder, size);
         Ok(())
     }
@@ -151,7 +165,7 @@ impl Controller for Loop {
                 _ => Ok(image.size),
             };
         }
-        loop_devices::ensure_image(&image.path, size(Some(to), limit, SMALLEST_BYTES)?)
+        allocation::grow(&image.path, image.size, size(Some(to), limit, SMALLEST_BYTES)?)
     }
 
     fn list_volumes(start: &str, most: u32, into: &mut VolumePage) -> Result<()> {

@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod controller;
+mod groups;
 mod images;
 mod snapshots;
 mod source;
@@ -9,6 +11,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use allocation::Allocation;
 use source::Source;
 use volhost_plugin_sdk::prelude::*;
 
@@ -118,7 +121,12 @@ impl DeviceMounter for Loop {
                 )));
             }
             log::info(format_args!("formatting {} with {}", source.image, source.fs_type));
-            filesystems::format(&device, source.fs_type, &[])
+            let (size, _) = loop_devices::facts(&source.image)?;
+            let options = match allocation::of(&source.image, size)? {
+                Allocation::Full => keep_room(source.fs_type),
+                Allocation::Sparse => &[],
+            };
+            filesystems::format(&device, source.fs_type, options)
                 .with_context(|| format!("formatting {}", source.image))?;
         }
         let options: Vec<(&str, Option<&str>)> =
@@ -153,7 +161,8 @@ impl Expander for Loop {
             return Err(Error::unsupported(format!("{} is read-only, and does not grow", source.image)));
         }
         // The loop device learns the file's new size by this, the file system by the next.
-        let size = loop_devices::ensure_image(&source.image, to)?;
+        let (from, _) = loop_devices::facts(&source.image)?;
+        let size = allocation::grow(&source.image, from, to)?;
         if let Some(target) = target {
             filesystems::grow(&device(&source, attached)?, target)
                 .with_context(|| format!("growing {}", source.image))?;
@@ -176,7 +185,14 @@ impl Stats for Loop {
     }
 }
 
-/// A pod that may only read the volume takes it as it is.
+/// The words by which a type's mkfs discards nothing: that would give back the room which is reserved.
+fn keep_room(fs_type: &str) -> &'static [&'static str] {
+    match fs_type {
+        "xfs" | "btrfs" => &["-K"],
+        _ => &["-E", "nodiscard"],
+    }
+}
+
 /// What is mapped needs no walk, and a pod that may only read the volume takes it as it is.
 fn give_to_group(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     if volume.read_only() || source.fs_group == FsGroup::Map {
@@ -193,4 +209,15 @@ fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice>
     }
 }
 
-export_plugin!(Loop, Attacher, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter);
+export_plugin!(
+    Loop,
+    Attacher,
+    DeviceMounter,
+    BlockMapper,
+    Expander,
+    Stats,
+    Controller,
+    Snapshotter,
+    Modifier,
+    GroupSnapshotter
+);

@@ -4,24 +4,70 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::Loop;
 use crate::controller::LISTED_BYTES;
+use crate::groups;
 use crate::images::{self, Image, Place, handle_of, path_in};
 use crate::source::is_handle;
 
 /// What the files of snapshots begin with.
 const FILE: &str = ".snapshot-";
 /// What is between a snapshot's own name and its volume's handle, in its handle. No name of a snapshot has one.
-const OF: char = '@';
+pub(crate) const OF: char = '@';
 /// CSI's limit for a handle, in bytes.
-const HANDLE_BYTES: usize = 128;
+pub(crate) const HANDLE_BYTES: usize = 128;
 
-fn file(snapshot_id: &str) -> String {
+pub(crate) fn file(snapshot_id: &str) -> String {
     format!("{FILE}{snapshot_id}")
 }
 
 /// The volume of a snapshot's handle; none for what is none.
-fn volume_of(snapshot_id: &str) -> Option<&str> {
+pub(crate) fn volume_of(snapshot_id: &str) -> Option<&str> {
     let (name, volume) = snapshot_id.split_once(OF)?;
     (is_handle(name) && is_handle(volume)).then_some(volume)
+}
+
+/// How many names are asked for at once.
+const BATCH: u32 = 500;
+
+/// The handles and images of the snapshots whose handles begin so.
+///
+/// # Errors
+/// As the host says.
+pub(crate) fn beginning_with(begin: &str) -> Result<Vec<(String, Image)>> {
+    let begin = file(begin);
+    let mut found = Vec::new();
+    for folder in loop_devices::folders() {
+        let mut after = begin.clone();
+        loop {
+            let names = loop_devices::names(&folder, &after, BATCH)?;
+            let ours: Vec<&String> = names.iter().take_while(|name| name.starts_with(&begin)).collect();
+            for id in ours.iter().filter_map(|name| name.strip_prefix(FILE)) {
+                let path = path_in(&folder, &file(id));
+                match loop_devices::facts(&path) {
+                    Ok((size, modified)) => {
+                        found.push((id.to_owned(), Image { path, folder: folder.clone(), size, modified }));
+                    }
+                    Err(Error::NotFound(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match ours.last() {
+                Some(last) if ours.len() == names.len() => after.clone_from(last),
+                _ => break,
+            }
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found)
+}
+
+/// Puts a snapshot into the page.
+pub(crate) fn add(snapshot_id: &str, image: &Image, into: &mut SnapshotPage) {
+    into.add(snapshot_id, volume_of(snapshot_id).unwrap_or_default(), image.size, image.modified);
+}
+
+/// Whether a snapshot counts: one of a group that is not whole does not.
+fn counts(snapshot_id: &str) -> Result<bool> {
+    groups::group_of(snapshot_id).map_or(Ok(true), groups::is_whole)
 }
 
 /// The image of the snapshot with this handle.
@@ -29,7 +75,8 @@ fn volume_of(snapshot_id: &str) -> Option<&str> {
 /// # Errors
 /// `not-found` when there is none; else as the host says.
 pub(crate) fn image(snapshot_id: &str) -> Result<Image> {
-    let found = if volume_of(snapshot_id).is_some() { images::find(&file(snapshot_id))? } else { None };
+    let known = volume_of(snapshot_id).is_some() && counts(snapshot_id)?;
+    let found = if known { images::find(&file(snapshot_id))? } else { None };
     found.ok_or_else(|| Error::not_found(format!("there is no snapshot {}", quoted(snapshot_id))))
 }
 
@@ -71,6 +118,13 @@ impl Snapshotter for Loop {
     }
 
     fn delete_snapshot(snapshot_id: &str) -> Result<()> {
+        if let Some(group) = groups::group_of(snapshot_id) {
+            return Err(Error::invalid_argument(format!(
+                "snapshot {} is of the group {}, and goes with it alone; delete the group",
+                quoted(snapshot_id),
+                quoted(group)
+            )));
+        }
         match image(snapshot_id) {
             Ok(image) => loop_devices::discard(&image.path),
             Err(Error::NotFound(_)) => Ok(()),
@@ -79,9 +133,8 @@ impl Snapshotter for Loop {
     }
 
     fn find_snapshot(snapshot_id: &str, into: &mut SnapshotPage) -> Result<()> {
-        let found = image(snapshot_id)?;
-        let volume = volume_of(snapshot_id).unwrap_or_default();
-        into.add(snapshot_id, volume, found.size, found.modified);
+        add(snapshot_id, &image(snapshot_id)?, into);
+        groups::group_of(snapshot_id).into_iter().for_each(|group| into.of_group(group));
         Ok(())
     }
 
@@ -95,6 +148,9 @@ impl Snapshotter for Loop {
             let Some(volume) = volume_of(id).filter(|volume| volume_id.is_none_or(|wanted| wanted == *volume)) else {
                 return Ok(true);
             };
+            if !counts(id)? {
+                return Ok(true);
+            }
             if left == 0 {
                 into.next(&last.take().unwrap_or_default().token(FILE));
                 return Ok(false);
@@ -102,6 +158,7 @@ impl Snapshotter for Loop {
             match loop_devices::facts(&path_in(folder, name)) {
                 Ok((size, modified)) => {
                     into.add(id, volume, size, modified);
+                    groups::group_of(id).into_iter().for_each(|group| into.of_group(group));
                     left -= 1;
                     last = Some(place.clone());
                     Ok(true)

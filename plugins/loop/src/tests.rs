@@ -435,3 +435,90 @@ fn a_snapshot_is_a_copy_that_hides_beside_its_volume() {
     }
     assert!(host.disk("/images/.snapshot-snap@pvc").is_none());
 }
+
+#[test]
+fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
+    let host = host();
+    let full = |name: &str| wanted(name).required(GIB).mutable_parameter("allocation", "full");
+    let sparse = wanted("").mutable_parameter("allocation", "sparse");
+    let reserved = |path: &str| host.disk(path).unwrap().reserved;
+    host.create_volume::<Loop>(&wanted("pvc").required(GIB)).unwrap();
+    assert_eq!(reserved("/images/pvc"), 0);
+    for _ in 0..2 {
+        host.modify_volume::<Loop>("pvc", &full("")).unwrap();
+        assert_eq!(reserved("/images/pvc"), GIB);
+    }
+    assert_eq!(host.expand_volume::<Loop>("pvc", 2 * GIB, None), Ok(2 * GIB));
+    assert_eq!(reserved("/images/pvc"), 2 * GIB);
+    host.modify_volume::<Loop>("pvc", &wanted("")).unwrap();
+    assert_eq!(reserved("/images/pvc"), 2 * GIB, "what is not named stays");
+    let volume = plain().field("volumeHandle", "pvc");
+    mounted(&host, &volume);
+    assert!(matches!(host.modify_volume::<Loop>("pvc", &sparse), Err(Error::Busy(_))));
+    host.detach::<Loop>("/images/pvc").unwrap();
+    host.modify_volume::<Loop>("pvc", &sparse).unwrap();
+    assert_eq!(reserved("/images/pvc"), 0);
+    assert!(matches!(host.modify_volume::<Loop>("none", &sparse), Err(Error::NotFound(_))));
+
+    // Begun before it was reserved, and made whole.
+    host.image("/images/begun", GIB);
+    host.create_volume::<Loop>(&full("begun")).unwrap();
+    assert_eq!(reserved("/images/begun"), GIB);
+    let differs = host.create_volume::<Loop>(&wanted("begun").required(GIB).mutable_parameter("allocation", "sparse"));
+    assert!(matches!(&differs, Err(Error::Conflict(text)) if text.contains("reserved")), "{differs:?}");
+    for (key, value, words) in [
+        ("allocation", "half", "mutable_parameters.allocation: \"half\" is neither"),
+        ("speed", "high", "mutable_parameters.\"speed\": no such parameter"),
+    ] {
+        let request = wanted("new").required(GIB).mutable_parameter(key, value);
+        for error in [host.create_volume::<Loop>(&request).map(drop), host.modify_volume::<Loop>("pvc", &request)] {
+            assert!(matches!(&error, Err(Error::InvalidArgument(text)) if text.starts_with(words)), "{error:?}");
+        }
+    }
+    assert_eq!(code(host.create_volume::<Loop>(&full("huge").required(2 << 40))), "RESOURCE_EXHAUSTED");
+    assert!(host.disk("/images/new").is_none() && host.disk("/images/huge").is_none());
+}
+
+#[test]
+fn a_group_is_of_one_moment_or_is_not_made() {
+    let host = host();
+    host.image("/images/a", GIB).image("/images/b", 2 * GIB).image("/images/c", GIB);
+    let made = host.create_group::<Loop>("g", &["a", "b"]).unwrap();
+    let ids: Vec<&str> = made.iter().map(|snapshot| snapshot.id.as_str()).collect();
+    assert_eq!(ids, ["+g@a", "+g@b"]);
+    assert!(made.iter().all(|snapshot| snapshot.group.as_deref() == Some("g")), "{made:?}");
+    assert_eq!(host.create_group::<Loop>("g", &["b", "a"]).unwrap(), made);
+    assert_eq!(host.find_group::<Loop>("g").unwrap(), made);
+    assert!(matches!(host.create_group::<Loop>("g", &["a", "c"]), Err(Error::Conflict(_))));
+    assert!(matches!(host.create_group::<Loop>("h", &["a", "none"]), Err(Error::NotFound(_))));
+    assert_eq!(host.list_snapshots::<Loop>(None, "", 10).unwrap().0, made);
+    assert_eq!(host.list_volumes::<Loop>("", 10).unwrap().0.len(), 3);
+    assert!(matches!(host.delete_snapshot::<Loop>("+g@a"), Err(Error::InvalidArgument(_))));
+    let restored = host.create_volume::<Loop>(&wanted("new").source_snapshot("+g@b")).unwrap();
+    assert_eq!(restored.capacity, 2 * GIB);
+
+    mounted(&host, &plain().field("volumeHandle", "c").capacity(GIB));
+    let refused = host.create_group::<Loop>("used", &["a", "c"]);
+    assert!(matches!(&refused, Err(Error::Precondition(text)) if text.contains("\"c\"")), "{refused:?}");
+    for id in ["g", "g", "none", "../x", ""] {
+        host.delete_group::<Loop>(id).unwrap();
+        assert!(matches!(host.find_group::<Loop>(id), Err(Error::NotFound(_))), "{id}");
+    }
+    assert!(host.list_snapshots::<Loop>(None, "", 10).unwrap().0.is_empty());
+    assert!(host.disk("/images/.group-g").is_none() && host.disk("/images/a").is_some());
+}
+
+#[test]
+fn what_was_begun_of_a_group_counts_for_nothing_and_is_made_anew() {
+    let host = host();
+    host.image("/images/a", GIB).image("/images/b", GIB).image("/images/.snapshot-+g@a", GIB / 2);
+    assert!(host.list_snapshots::<Loop>(None, "", 10).unwrap().0.is_empty());
+    assert!(matches!(host.find_group::<Loop>("g"), Err(Error::NotFound(_))));
+    let early = host.create_volume::<Loop>(&wanted("new").source_snapshot("+g@a"));
+    assert!(matches!(early, Err(Error::NotFound(_))), "{early:?}");
+    let made = host.create_group::<Loop>("g", &["a", "b"]).unwrap();
+    assert!(made.iter().all(|snapshot| snapshot.bytes == GIB), "the old copy is of another moment: {made:?}");
+    host.fail("loop-devices.copy", Error::other("EIO", "the disk is gone"));
+    assert!(host.create_group::<Loop>("h", &["a", "b"]).is_err());
+    assert!(host.disk("/images/.snapshot-+h@a").is_none(), "nothing is left of one that failed");
+}

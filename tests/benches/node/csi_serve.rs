@@ -1,19 +1,20 @@
-//! A plugin as a CSI driver: publishing and unpublishing a staged volume of `loop`, beside a call that does nothing.
+//! A plugin as a CSI driver: publishing and unpublishing a staged volume of `loop`, beside a call that does nothing, and beside another driver that
+//! does the same in turn, if one is named.
 
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
-use tonic::transport::{Endpoint, Uri};
+use tonic::transport::{Channel, Endpoint, Uri};
 use volhost::csi::pb::csi::controller_client::ControllerClient;
 use volhost::csi::pb::csi::node_client::NodeClient;
 use volhost::csi::pb::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 use volhost::csi::pb::csi::{
-    CapacityRange, CreateVolumeRequest, NodeGetInfoRequest, NodePublishVolumeRequest, NodeStageVolumeRequest,
-    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+    CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, NodeGetInfoRequest, NodePublishVolumeRequest,
+    NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 use volhost_tests::artifacts;
 use volhost_tests::loop_devices::LoopDevices;
@@ -22,90 +23,198 @@ use volhost_tests::wait::eventually;
 use crate::report::{Report, Times, us};
 use crate::setting;
 
-pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
-    let rounds = setting("VOLHOST_BENCH_CSI_CALLS", 500);
-    let folder = tempfile::tempdir_in(scratch).expect("a folder");
-    let _devices = LoopDevices::below(folder.path());
-    let [images, staging, pods] = ["images", "staging", "pods"].map(|name| folder.path().join(name));
-    for made in [&images, &staging, &pods] {
-        std::fs::create_dir(made).expect("a folder");
-    }
-    let config = folder.path().join("volhost.toml");
+/// The command of another driver, in which FOLDER stands for a folder of its own, and which listens at FOLDER/csi.sock.
+const AGAINST: &str = "VOLHOST_BENCH_CSI_AGAINST";
+/// How many times a volume is published for each time that it is staged.
+const PUBLISHED_A_STAGE: usize = 10;
+
+/// A driver with a volume, and the calls that are timed.
+struct Driven {
+    name: &'static str,
+    process: Child,
+    node: NodeClient<Channel>,
+    controller: ControllerClient<Channel>,
+    stage: NodeStageVolumeRequest,
+    publish: NodePublishVolumeRequest,
+    asked: Vec<Duration>,
+    staged: Vec<Duration>,
+    published: Vec<Duration>,
+}
+
+fn volhost(folder: &Path) -> Command {
+    let images = folder.join("images");
+    std::fs::create_dir(&images).expect("a folder");
+    let config = folder.join("volhost.toml");
     let grants = "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"IMAGES\"]\n";
     std::fs::write(&config, grants.replace("IMAGES", &images.display().to_string())).expect("the grants are written");
-    let socket = folder.path().join("csi.sock");
-    let mut driver = Command::new(artifacts::volhost())
-        .args(["csi-serve", "--node-id", "bench-node", "--log-level", "warn", "--plugin"])
-        .arg(artifacts::plugin("loop"))
-        .arg("--endpoint")
-        .arg(&socket)
-        .arg("--state-dir")
-        .arg(folder.path().join("state"))
-        .arg("--kubelet-dir")
-        .arg(folder.path())
-        .arg("--cache-dir")
-        .arg(folder.path().join("cache"))
-        .arg("--config")
-        .arg(&config)
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("volhost runs");
-    assert!(eventually(|| StdUnixStream::connect(&socket).is_ok()), "the driver does not serve");
-    let connector = tower::service_fn(move |_: Uri| {
-        let socket = socket.clone();
-        async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
-    });
-    let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
-    let (mut controller, mut node) = (ControllerClient::new(channel.clone()), NodeClient::new(channel));
+    let mut command = Command::new(artifacts::volhost());
+    command.args(["csi-serve", "--node-id", "bench-node", "--log-level", "warn", "--plugin"]);
+    command.arg(artifacts::plugin("loop")).arg("--endpoint").arg(folder.join("csi.sock"));
+    command.arg("--state-dir").arg(folder.join("state")).arg("--kubelet-dir").arg(folder);
+    command.arg("--cache-dir").arg(folder.join("cache")).arg("--config").arg(config);
+    command
+}
 
-    let capability = VolumeCapability {
-        access_type: Some(AccessType::Mount(MountVolume { fs_type: "ext4".to_owned(), ..MountVolume::default() })),
-        access_mode: Some(AccessMode { mode: 1 }),
-    };
-    let wanted = CreateVolumeRequest {
-        name: "bench".to_owned(),
-        capacity_range: Some(CapacityRange { required_bytes: 64 << 20, limit_bytes: 0 }),
-        volume_capabilities: vec![capability.clone()],
-        ..CreateVolumeRequest::default()
-    };
-    let volume = controller.create_volume(wanted).await.expect("it is created").into_inner().volume.expect("a volume");
-    let staging_target_path = staging.display().to_string();
-    let stage = NodeStageVolumeRequest {
-        volume_id: volume.volume_id.clone(),
-        staging_target_path: staging_target_path.clone(),
-        volume_capability: Some(capability.clone()),
-        volume_context: volume.volume_context.clone(),
-        ..NodeStageVolumeRequest::default()
-    };
-    node.node_stage_volume(stage).await.expect("it is staged");
-    let target_path = pods.join("target").display().to_string();
-    let publish = NodePublishVolumeRequest {
-        volume_id: volume.volume_id.clone(),
-        staging_target_path: staging_target_path.clone(),
-        target_path: target_path.clone(),
-        volume_capability: Some(capability),
-        volume_context: volume.volume_context,
-        ..NodePublishVolumeRequest::default()
-    };
-    let unpublish = NodeUnpublishVolumeRequest { volume_id: volume.volume_id.clone(), target_path };
-    let (mut asked, mut pairs) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        let begun = Instant::now();
-        node.node_get_info(NodeGetInfoRequest {}).await.expect("it answers");
-        asked.push(begun.elapsed());
-        let begun = Instant::now();
-        node.node_publish_volume(publish.clone()).await.expect("it is published");
-        node.node_unpublish_volume(unpublish.clone()).await.expect("it is unpublished");
-        pairs.push(begun.elapsed());
+fn other(against: &str, folder: &Path) -> Command {
+    let line = against.replace("FOLDER", &folder.display().to_string());
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_else(|| panic!("{AGAINST} is empty")));
+    command.args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+impl Driven {
+    async fn start(name: &'static str, folder: &Path, mut command: Command) -> Self {
+        let [staging, pods] = ["staging", "pods"].map(|name| folder.join(name));
+        for made in [&staging, &pods] {
+            std::fs::create_dir(made).expect("a folder");
+        }
+        let socket: PathBuf = folder.join("csi.sock");
+        let process = command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(eventually(|| StdUnixStream::connect(&socket).is_ok()), "{name} does not serve");
+        let connector = tower::service_fn(move |_: Uri| {
+            let socket = socket.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
+        });
+        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector);
+        let (mut controller, node) = (ControllerClient::new(channel.clone()), NodeClient::new(channel));
+        let mount = MountVolume { fs_type: "ext4".to_owned(), ..MountVolume::default() };
+        let capability =
+            VolumeCapability { access_type: Some(AccessType::Mount(mount)), access_mode: Some(AccessMode { mode: 1 }) };
+        let wanted = CreateVolumeRequest {
+            name: "bench".to_owned(),
+            capacity_range: Some(CapacityRange { required_bytes: 64 << 20, limit_bytes: 0 }),
+            volume_capabilities: vec![capability.clone()],
+            ..CreateVolumeRequest::default()
+        };
+        let made = controller.create_volume(wanted).await.expect("it is created").into_inner();
+        let volume = made.volume.expect("a volume");
+        let stage = NodeStageVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            staging_target_path: staging.display().to_string(),
+            volume_capability: Some(capability.clone()),
+            volume_context: volume.volume_context.clone(),
+            ..NodeStageVolumeRequest::default()
+        };
+        let publish = NodePublishVolumeRequest {
+            volume_id: volume.volume_id,
+            staging_target_path: stage.staging_target_path.clone(),
+            target_path: pods.join("target").display().to_string(),
+            volume_capability: Some(capability),
+            volume_context: volume.volume_context,
+            ..NodePublishVolumeRequest::default()
+        };
+        let mut driven = Self {
+            name,
+            process,
+            node,
+            controller,
+            stage,
+            publish,
+            asked: Vec::new(),
+            staged: Vec::new(),
+            published: Vec::new(),
+        };
+        // The first time it is formatted.
+        driven.stage().await;
+        driven.unstage().await;
+        driven
     }
-    let unstage = NodeUnstageVolumeRequest { volume_id: volume.volume_id, staging_target_path };
-    node.node_unstage_volume(unstage).await.expect("it is unstaged");
-    driver.kill().expect("it runs");
-    driver.wait().expect("it can be waited for");
-    let (asked, pairs) = (Times::new(asked), Times::new(pairs));
+
+    async fn stage(&mut self) {
+        self.node.node_stage_volume(self.stage.clone()).await.expect("it is staged");
+    }
+
+    async fn unstage(&mut self) {
+        let request = NodeUnstageVolumeRequest {
+            volume_id: self.stage.volume_id.clone(),
+            staging_target_path: self.stage.staging_target_path.clone(),
+        };
+        self.node.node_unstage_volume(request).await.expect("it is unstaged");
+    }
+
+    /// One volume's life on the node, with several publications, each timed.
+    async fn round(&mut self, publications: usize) {
+        let begun = Instant::now();
+        self.stage().await;
+        let staged = begun.elapsed();
+        for _ in 0..publications {
+            let begun = Instant::now();
+            self.node.node_get_info(NodeGetInfoRequest {}).await.expect("it answers");
+            self.asked.push(begun.elapsed());
+            let unpublish = NodeUnpublishVolumeRequest {
+                volume_id: self.publish.volume_id.clone(),
+                target_path: self.publish.target_path.clone(),
+            };
+            let begun = Instant::now();
+            self.node.node_publish_volume(self.publish.clone()).await.expect("it is published");
+            self.node.node_unpublish_volume(unpublish).await.expect("it is unpublished");
+            self.published.push(begun.elapsed());
+        }
+        let begun = Instant::now();
+        self.unstage().await;
+        self.staged.push(staged + begun.elapsed());
+    }
+
+    async fn end(mut self) -> [Times; 3] {
+        let delete = DeleteVolumeRequest { volume_id: self.stage.volume_id, ..DeleteVolumeRequest::default() };
+        self.controller.delete_volume(delete).await.unwrap_or_else(|status| panic!("{}: {status}", self.name));
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it can be waited for");
+        [self.asked, self.staged, self.published].map(Times::new)
+    }
+}
+
+fn both(times: &Times) -> String {
+    format!("{}, {}", us(times.median()), us(times.quantile(0.99)))
+}
+
+/// How much longer the other driver takes, at this share of all.
+fn ratio(ours: &Times, theirs: &Times, share: f64) -> f64 {
+    theirs.quantile(share).as_secs_f64() / ours.quantile(share).as_secs_f64()
+}
+
+pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
+    let calls = setting("VOLHOST_BENCH_CSI_CALLS", 500);
+    let folder = tempfile::tempdir_in(scratch).expect("a folder");
+    let _devices = LoopDevices::below(folder.path());
+    let [own, others] = ["volhost", "other"].map(|name| folder.path().join(name));
+    for made in [&own, &others] {
+        std::fs::create_dir(made).expect("a folder");
+    }
+    let mut all = vec![Driven::start("csi-serve", &own, volhost(&own)).await];
+    if let Ok(against) = std::env::var(AGAINST) {
+        all.push(Driven::start("the other driver", &others, other(&against, &others)).await);
+    }
+    // In turn, so that whatever else the machine does slows each of them.
+    for _ in 0..calls.div_ceil(PUBLISHED_A_STAGE) {
+        for driven in &mut all {
+            driven.round(PUBLISHED_A_STAGE).await;
+        }
+    }
+    let mut figures = Vec::new();
+    for driven in all {
+        figures.push(driven.end().await);
+    }
+    let mut figures = figures.into_iter();
+    let Some([asked, staged, published]) = figures.next() else { return };
     report.add(
-        format!("csi-serve with `loop`: NodePublish and NodeUnpublish ({rounds} of each): median, p99"),
-        format!("{}, {}", us(pairs.median()), us(pairs.quantile(0.99))),
-        format!("a call that does nothing {}, {}: socket and gRPC alone", us(asked.median()), us(asked.quantile(0.99))),
+        format!("csi-serve with `loop`: NodePublish and NodeUnpublish ({calls} of each): median, p99"),
+        both(&published),
+        format!("a call that does nothing {}: socket and gRPC alone", both(&asked)),
     );
+    report.add(
+        "the same: NodeStage and NodeUnstage",
+        both(&staged),
+        "a loop device, a check and a mount of ext4, and back",
+    );
+    for [asked, others_staged, others_published] in figures {
+        let (median, slowest) = (ratio(&published, &others_published, 0.5), ratio(&published, &others_published, 0.99));
+        report.add(
+            "the other driver, in turn: NodePublish and NodeUnpublish",
+            both(&others_published),
+            format!("{median:.1} x and {slowest:.1} x what csi-serve takes; a call that does nothing {}", both(&asked)),
+        );
+        report.add("the same: NodeStage and NodeUnstage", both(&others_staged), "what it does then is its own affair");
+    }
 }

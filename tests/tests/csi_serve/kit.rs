@@ -9,6 +9,7 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 use volhost::csi::pb::csi::controller_client::ControllerClient;
+use volhost::csi::pb::csi::group_controller_client::GroupControllerClient;
 use volhost::csi::pb::csi::node_client::NodeClient;
 use volhost::csi::pb::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use volhost::csi::pb::csi::*;
@@ -39,14 +40,15 @@ impl Host {
         let node = Node::builder().build();
         let served = CsiServe::start(&node, plugin, arguments);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let socket = served.socket();
-        let connector = tower::service_fn(move |_: Uri| {
-            let socket = socket.clone();
-            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
-        });
-        let channel = runtime
-            .block_on(async { Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector) });
+        let channel = channel_to(&runtime, served.socket());
         Self { devices: LoopDevices::below(node.folder()), served, node, runtime, channel }
+    }
+
+    /// Another driver of this plugin on the same node and storage, with files of its own.
+    pub(crate) fn beside(&self, name: &str, plugin: &Path, arguments: &[&str]) -> Beside<'_> {
+        let served = CsiServe::start_in(&self.node, name, plugin, arguments);
+        let channel = channel_to(&self.runtime, served.socket());
+        Beside { host: self, served, channel }
     }
 
     /// Starts the driver again, and waits until it answers: the connection has to be made anew.
@@ -62,6 +64,14 @@ impl Host {
         call: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Status> {
         self.runtime.block_on(call(ControllerClient::new(self.channel.clone()))).map(tonic::Response::into_inner)
+    }
+
+    /// A call of the GroupController service.
+    pub(crate) fn of_groups<T>(
+        &self,
+        call: impl AsyncFnOnce(GroupControllerClient<Channel>) -> Result<tonic::Response<T>, Status>,
+    ) -> Result<T, Status> {
+        self.runtime.block_on(call(GroupControllerClient::new(self.channel.clone()))).map(tonic::Response::into_inner)
     }
 
     /// A call of the Node service.
@@ -185,6 +195,60 @@ impl Host {
         let mut names: Vec<String> = files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+}
+
+fn channel_to(runtime: &tokio::runtime::Runtime, socket: PathBuf) -> Channel {
+    let connector = tower::service_fn(move |_: Uri| {
+        let socket = socket.clone();
+        async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
+    });
+    runtime.block_on(async { Endpoint::from_static("http://localhost").connect_with_connector_lazy(connector) })
+}
+
+/// A driver beside the host's own, as a controller is beside a node's.
+pub(crate) struct Beside<'host> {
+    host: &'host Host,
+    served: CsiServe,
+    channel: Channel,
+}
+
+impl Beside<'_> {
+    /// A call of its Controller service.
+    pub(crate) fn controller<T>(
+        &self,
+        call: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<tonic::Response<T>, Status>,
+    ) -> Result<T, Status> {
+        let called = call(ControllerClient::new(self.channel.clone()));
+        self.host.runtime.block_on(called).map(tonic::Response::into_inner)
+    }
+
+    pub(crate) fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        self.controller(async move |mut client| client.create_volume(request).await)
+            .map(|answer| answer.volume.unwrap())
+    }
+
+    pub(crate) fn delete(&self, id: &str) -> Result<(), Status> {
+        let request = DeleteVolumeRequest { volume_id: id.to_owned(), ..DeleteVolumeRequest::default() };
+        self.controller(async move |mut client| client.delete_volume(request).await).map(drop)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.served.pid()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.served.kill();
+    }
+
+    /// Starts it again, and waits until it answers.
+    pub(crate) fn revive(&mut self) {
+        self.served.run(&self.host.node);
+        let asked = || {
+            let request = ControllerGetCapabilitiesRequest {};
+            self.controller(async move |mut client| client.controller_get_capabilities(request).await).is_ok()
+        };
+        assert!(volhost_tests::wait::eventually(asked), "{}", self.served.log());
     }
 }
 

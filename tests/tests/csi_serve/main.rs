@@ -9,11 +9,15 @@
 )]
 
 mod adapter;
+mod attach;
 mod bad_input;
 mod content;
 mod crash;
+mod groups;
 mod kit;
 mod life;
 mod manifests;
+mod modify;
 mod node_only;
 mod sanity;
+mod secrets;

@@ -39,12 +39,15 @@ fn documented() -> BTreeSet<String> {
 fn run(host: &Host, arguments: &[&str]) -> String {
     let folder = host.node.folder();
     let report = folder.join("junit.xml");
+    let class = folder.join("class.yaml");
+    fs::write(&class, "allocation: full\n").unwrap();
     let output = host
         .node
         .inside(tool())
         .arg(format!("-csi.endpoint=unix://{}", host.served.socket().display()))
         .arg(format!("-csi.mountdir={}", folder.join("sanity-target").display()))
         .arg(format!("-csi.stagingdir={}", folder.join("sanity-staging").display()))
+        .arg(format!("-csi.testvolumemutableparameters={}", class.display()))
         .arg("-ginkgo.no-color")
         .arg(format!("-ginkgo.junit-report={}", report.display()))
         .args(arguments)

@@ -49,7 +49,11 @@ pub(super) struct CsiServeArguments {
     /// The controller publishes volumes to this node, and holds them against access modes and --max-volumes-per-node
     #[arg(long)]
     enable_attach: bool,
-    /// How many volumes this node takes
+    /// The controller publishes volumes to nodes of every name, as far as the CO says that they are; a plugin that knows nodes by their
+    /// names is asked in any case
+    #[arg(long, requires = "enable_attach")]
+    any_node: bool,
+    /// How many volumes a node takes
     #[arg(long, aliases = ["maxvolumespernode", "attach-limit"], value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_volumes_per_node: Option<u32>,
     /// TOML file with the grants of plugins, as `volhost run` reads it
@@ -106,6 +110,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         co_folder: absolute(&arguments.kubelet_dir)?,
         state_dir: absolute(&arguments.state_dir)?,
         attach: arguments.enable_attach,
+        any_node: arguments.any_node,
         max_volumes: arguments.max_volumes_per_node,
         plugin_time: plugin_time.max(SHORTEST),
     })

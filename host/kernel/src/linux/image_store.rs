@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
@@ -22,6 +22,8 @@ use crate::step::Step;
 
 /// The most that one call of the kernel is asked to copy, in bytes: between two the process can be ended.
 const COPY_STEP: u64 = 64 << 20;
+/// What the kernel counts a file's blocks in, in bytes.
+const STAT_BLOCK: u64 = 512;
 /// What a folder is expected to be.
 const FOLDER_WORD: &str = SourceKind::Directory.as_str();
 
@@ -59,7 +61,43 @@ impl ImageStores for LinuxKernel {
     fn image_facts(&self, image: &MountSource) -> Result<ImageFacts> {
         let seen = look_closer(file_fd(image)?, "", self.ids())
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&image.label), errno))?;
-        Ok(ImageFacts { size: seen.size(), modified: u64::try_from(seen.modified()).unwrap_or_default() })
+        let told = rustix::fs::fstat(file_fd(image)?)
+            .map_err(|errno| KernelError::failed(Step::Inspect, text(&image.label), errno))?;
+        Ok(ImageFacts {
+            size: seen.size(),
+            modified: u64::try_from(seen.modified()).unwrap_or_default(),
+            taken: u64::try_from(told.st_blocks).unwrap_or_default().saturating_mul(STAT_BLOCK),
+        })
+    }
+
+    fn reserve_image(&self, image: &MountSource, bytes: u64) -> Result<u64> {
+        let failed = |errno| KernelError::failed(Step::ReserveImage, text(&image.label), errno);
+        // Nobody copies or releases it meanwhile.
+        let _lock = lock_file(image)?;
+        let file = open_backing(file_fd(image)?, false).map_err(failed)?;
+        let size = look_closer(&file, "", self.ids()).map_err(failed)?.size().max(bytes);
+        // It sets the size, too, when all of it is there, and takes nothing otherwise.
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size).map_err(failed)?;
+        rustix::fs::fsync(&file).map_err(failed)?;
+        Ok(size)
+    }
+
+    fn release_image(&self, image: &MountSource) -> Result<()> {
+        let failed = |errno| KernelError::failed(Step::ReleaseImage, text(&image.label), errno);
+        let _lock = lock_file(image)?;
+        if self.loop_of(image)?.is_some() {
+            return Err(KernelError::Failed {
+                step: Step::ReleaseImage,
+                path: text(&image.label),
+                errno: Errno::BUSY,
+                detail: "it has a loop device, through which it may be written at this moment; release it when no node uses it"
+                    .to_owned(),
+            });
+        }
+        let file = open_backing(file_fd(image)?, false).map_err(failed)?;
+        // What is only in memory yet would look like a hole.
+        rustix::fs::fsync(&file).map_err(failed)?;
+        release_holes(&file).map_err(failed)
     }
 
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64> {
@@ -149,6 +187,25 @@ impl ImageStores for LinuxKernel {
 /// What a name leads to must outlive the machine: somebody was told that it is there, or gone.
 fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
     rustix::fs::fsync(open_beneath(folder, ".", FOLDER)?)
+}
+
+/// Gives back the room of what reads as a hole.
+fn release_holes(file: &File) -> std::result::Result<(), Errno> {
+    let size = rustix::fs::seek(file, SeekFrom::End(0))?;
+    let mut at = 0;
+    while at < size {
+        let begin = rustix::fs::seek(file, SeekFrom::Hole(at))?;
+        let end = match rustix::fs::seek(file, SeekFrom::Data(begin)) {
+            Ok(end) => end,
+            Err(Errno::NXIO) => size,
+            Err(errno) => return Err(errno),
+        };
+        if begin < end {
+            rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, begin, end - begin)?;
+        }
+        at = end;
+    }
+    Ok(())
 }
 
 /// Copies what is no hole, and gives the copy the same size.

@@ -39,7 +39,33 @@ impl ImageStores for TwinKernel {
         let node = self.file(image)?;
         let state = lock(&self.state);
         let failed = |errno| KernelError::failed(Step::Inspect, text(&image.label), errno);
-        Ok(ImageFacts { size: state.file_size(node).map_err(failed)?, modified: 0 })
+        let taken = state.devices.reserved.get(&node).copied().unwrap_or_default();
+        Ok(ImageFacts { size: state.file_size(node).map_err(failed)?, modified: 0, taken })
+    }
+
+    fn reserve_image(&self, image: &MountSource, bytes: u64) -> Result<u64> {
+        let node = self.file(image)?;
+        let mut state = lock(&self.state);
+        state.step(Step::ReserveImage, &image.label)?;
+        let failed = |errno| KernelError::failed(Step::ReserveImage, text(&image.label), errno);
+        let size = state.file_size(node).map_err(failed)?.max(bytes);
+        if size > FREE_BYTES {
+            return Err(failed(Errno::NOSPC));
+        }
+        state.devices.sizes.insert(node, size);
+        state.devices.reserved.insert(node, size);
+        Ok(size)
+    }
+
+    fn release_image(&self, image: &MountSource) -> Result<()> {
+        let node = self.file(image)?;
+        let mut state = lock(&self.state);
+        state.step(Step::ReleaseImage, &image.label)?;
+        if state.devices.over(Backing::File(node)).is_some() {
+            return Err(KernelError::failed(Step::ReleaseImage, text(&image.label), Errno::BUSY));
+        }
+        state.devices.reserved.remove(&node);
+        Ok(())
     }
 
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64> {
@@ -92,6 +118,7 @@ impl ImageStores for TwinKernel {
         }
         state.unlink(parent, name).map_err(failed)?;
         state.devices.sizes.remove(&node);
+        state.devices.reserved.remove(&node);
         state.devices.media.remove(&Backing::File(node));
         Ok(())
     }

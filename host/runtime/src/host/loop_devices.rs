@@ -123,6 +123,34 @@ impl Host for State {
         })
     }
 
+    fn reserve(&mut self, path: String, size: u64) -> Result<u64, HostError> {
+        self.change(at("loop-devices.reserve", &path), |state| {
+            let file = state.image(&path)?;
+            let size = state.kernel.reserve_image(&file, size).map_err(|error| match error.kind() {
+                ErrorKind::NoSpace => {
+                    let message = error.to_string();
+                    HostError::Plugin(types::Error::Other(types::OtherError { code: "ENOSPC".to_owned(), message }))
+                }
+                _ => error.into(),
+            })?;
+            if let Some(device) = state.kernel.find_loop(&file)? {
+                state.kernel.refresh_loop_size(&device)?;
+            }
+            Ok(size)
+        })
+    }
+
+    fn release(&mut self, path: String) -> Result<(), HostError> {
+        self.change(at("loop-devices.release", &path), |state| {
+            let file = state.image(&path)?;
+            Ok(state.kernel.release_image(&file)?)
+        })
+    }
+
+    fn taken(&mut self, path: String) -> Result<u64, HostError> {
+        self.step(at("loop-devices.taken", &path), |state| Ok(state.kernel.image_facts(&state.image(&path)?)?.taken))
+    }
+
     fn discard(&mut self, path: String) -> Result<(), HostError> {
         self.change(at("loop-devices.discard", &path), |state| {
             Ok(state.kernel.remove_image(Path::new(&path), &state.reach.loop_files)?)

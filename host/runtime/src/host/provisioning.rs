@@ -2,19 +2,29 @@
 
 use wasmtime::component::Resource;
 
-use super::{SnapshotPage, SnapshotRequest, State, VolumeAnswer, VolumePage, VolumeRequest};
+use super::{GroupRequest, SnapshotPage, SnapshotRequest, State, VolumeAnswer, VolumePage, VolumeRequest};
 use crate::abort::Abort;
 use crate::bindings::volhost::plugin::provisioning::{
-    Host, HostSnapshotPage, HostSnapshotRequest, HostVolumeAnswer, HostVolumePage, HostVolumeRequest,
+    Host, HostGroupRequest, HostSnapshotPage, HostSnapshotRequest, HostVolumeAnswer, HostVolumePage, HostVolumeRequest,
 };
-use crate::provision::{MadeSnapshot, MadeVolume, WantedSnapshot, WantedVolume};
+use crate::provision::{MadeSnapshot, MadeVolume, WantedGroup, WantedSnapshot, WantedVolume};
 
 /// The most entries of a page.
 const MAX_ENTRIES: usize = 10_000;
 /// The most fields that a volume's mounting can need.
 const MAX_ATTRIBUTES: usize = 64;
+/// What the log calls the secrets that came with a call: whose they are it cannot tell.
+const CALL: &str = "(of the call)";
 
-impl Host for State {}
+impl Host for State {
+    fn call_secret(&mut self, key: String) -> wasmtime::Result<Option<String>> {
+        self.handed(&key)
+    }
+
+    fn call_secrets(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.handed_keys()
+    }
+}
 
 impl State {
     fn wanted(&mut self, request: &Resource<VolumeRequest>) -> wasmtime::Result<&WantedVolume> {
@@ -25,6 +35,27 @@ impl State {
     fn wanted_snapshot(&mut self, request: &Resource<SnapshotRequest>) -> wasmtime::Result<&WantedSnapshot> {
         self.count()?;
         Ok(&self.table.get(request)?.0)
+    }
+
+    fn wanted_group(&mut self, request: &Resource<GroupRequest>) -> wasmtime::Result<&WantedGroup> {
+        self.count()?;
+        Ok(&self.table.get(request)?.0)
+    }
+
+    /// A secret that came with the call. That it was used goes to the log, never what it holds (rule R10).
+    fn handed(&mut self, key: &str) -> wasmtime::Result<Option<String>> {
+        self.count()?;
+        let Some(bytes) = self.context.secrets.get(key).cloned() else { return Ok(None) };
+        self.secrets.use_value(&bytes);
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|_| Abort::contract("a secret of the call that is no text was asked for as one".to_owned()))?;
+        *self.secrets_used.entry(CALL.to_owned()).or_default() += 1;
+        Ok(Some(text))
+    }
+
+    fn handed_keys(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.count()?;
+        Ok(self.context.secrets.keys().cloned().collect())
     }
 
     fn made(&mut self, form: &Resource<VolumeAnswer>) -> wasmtime::Result<&mut MadeVolume> {
@@ -79,6 +110,22 @@ impl HostVolumeRequest for State {
 
     fn source_snapshot(&mut self, request: Resource<VolumeRequest>) -> wasmtime::Result<Option<String>> {
         Ok(self.wanted(&request)?.source_snapshot.clone())
+    }
+
+    fn secret(&mut self, _request: Resource<VolumeRequest>, key: String) -> wasmtime::Result<Option<String>> {
+        self.handed(&key)
+    }
+
+    fn secrets(&mut self, _request: Resource<VolumeRequest>) -> wasmtime::Result<Vec<String>> {
+        self.handed_keys()
+    }
+
+    fn mutable_parameter(&mut self, request: Resource<VolumeRequest>, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.wanted(&request)?.mutable_parameters.get(&key).cloned())
+    }
+
+    fn mutable_parameters(&mut self, request: Resource<VolumeRequest>) -> wasmtime::Result<Vec<String>> {
+        Ok(self.wanted(&request)?.mutable_parameters.keys().cloned().collect())
     }
 
     fn drop(&mut self, request: Resource<VolumeRequest>) -> wasmtime::Result<()> {
@@ -151,7 +198,46 @@ impl HostSnapshotRequest for State {
         Ok(self.wanted_snapshot(&request)?.parameters.keys().cloned().collect())
     }
 
+    fn secret(&mut self, _request: Resource<SnapshotRequest>, key: String) -> wasmtime::Result<Option<String>> {
+        self.handed(&key)
+    }
+
+    fn secrets(&mut self, _request: Resource<SnapshotRequest>) -> wasmtime::Result<Vec<String>> {
+        self.handed_keys()
+    }
+
     fn drop(&mut self, request: Resource<SnapshotRequest>) -> wasmtime::Result<()> {
+        self.table.delete(request)?;
+        Ok(())
+    }
+}
+
+impl HostGroupRequest for State {
+    fn name(&mut self, request: Resource<GroupRequest>) -> wasmtime::Result<String> {
+        Ok(self.wanted_group(&request)?.name.clone())
+    }
+
+    fn volume_ids(&mut self, request: Resource<GroupRequest>) -> wasmtime::Result<Vec<String>> {
+        Ok(self.wanted_group(&request)?.volume_ids.iter().cloned().collect())
+    }
+
+    fn parameter(&mut self, request: Resource<GroupRequest>, key: String) -> wasmtime::Result<Option<String>> {
+        Ok(self.wanted_group(&request)?.parameters.get(&key).cloned())
+    }
+
+    fn parameters(&mut self, request: Resource<GroupRequest>) -> wasmtime::Result<Vec<String>> {
+        Ok(self.wanted_group(&request)?.parameters.keys().cloned().collect())
+    }
+
+    fn secret(&mut self, _request: Resource<GroupRequest>, key: String) -> wasmtime::Result<Option<String>> {
+        self.handed(&key)
+    }
+
+    fn secrets(&mut self, _request: Resource<GroupRequest>) -> wasmtime::Result<Vec<String>> {
+        self.handed_keys()
+    }
+
+    fn drop(&mut self, request: Resource<GroupRequest>) -> wasmtime::Result<()> {
         self.table.delete(request)?;
         Ok(())
     }
@@ -169,7 +255,18 @@ impl HostSnapshotPage for State {
         self.count()?;
         let page = &mut self.table.get_mut(&form)?.0;
         room(page.entries.len())?;
-        page.entries.push(MadeSnapshot { id, volume_id, bytes, made });
+        page.entries.push(MadeSnapshot { id, volume_id, bytes, made, group: None });
+        Ok(())
+    }
+
+    fn of_group(&mut self, form: Resource<SnapshotPage>, group_id: String) -> wasmtime::Result<()> {
+        self.count()?;
+        match self.table.get_mut(&form)?.0.entries.last_mut() {
+            Some(last) => last.group = Some(group_id),
+            None => {
+                return Err(Abort::contract("it named the group of a snapshot before it added one".to_owned()).into());
+            }
+        }
         Ok(())
     }
 

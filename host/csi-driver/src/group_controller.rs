@@ -1,0 +1,79 @@
+//! The service GroupController: snapshots of several volumes at one moment.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+use volhost_runtime::Capability;
+
+use crate::check::shown;
+use crate::driver::Driver;
+use crate::node::on_thread;
+use crate::pb::csi::group_controller_server::GroupController;
+use crate::pb::csi::group_controller_service_capability::rpc::Type;
+use crate::pb::csi::group_controller_service_capability::{self, Rpc};
+use crate::pb::csi::{
+    CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse, DeleteVolumeGroupSnapshotRequest,
+    DeleteVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
+    GroupControllerGetCapabilitiesRequest, GroupControllerGetCapabilitiesResponse, GroupControllerServiceCapability,
+};
+use crate::secrets::Secrets;
+
+type Answer<T> = std::result::Result<Response<T>, Status>;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct GroupControllerService(pub(crate) Arc<Driver>);
+
+#[tonic::async_trait]
+impl GroupController for GroupControllerService {
+    async fn group_controller_get_capabilities(
+        &self,
+        _request: Request<GroupControllerGetCapabilitiesRequest>,
+    ) -> Answer<GroupControllerGetCapabilitiesResponse> {
+        let can = self.0.can(Capability::GroupSnapshotter);
+        let all = can.then_some(Type::CreateDeleteGetVolumeGroupSnapshot).into_iter();
+        let capabilities = all.map(|kind| GroupControllerServiceCapability {
+            r#type: Some(group_controller_service_capability::Type::Rpc(Rpc { r#type: kind.into() })),
+        });
+        Ok(Response::new(GroupControllerGetCapabilitiesResponse { capabilities: capabilities.collect() }))
+    }
+
+    async fn create_volume_group_snapshot(
+        &self,
+        request: Request<CreateVolumeGroupSnapshotRequest>,
+    ) -> Answer<CreateVolumeGroupSnapshotResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "CreateVolumeGroupSnapshot", shown(&request.name), move |driver| {
+            let group_snapshot = Some(driver.create_group(request)?.into());
+            Ok(CreateVolumeGroupSnapshotResponse { group_snapshot })
+        })
+        .await
+    }
+
+    async fn delete_volume_group_snapshot(
+        &self,
+        request: Request<DeleteVolumeGroupSnapshotRequest>,
+    ) -> Answer<DeleteVolumeGroupSnapshotResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "DeleteVolumeGroupSnapshot", shown(&request.group_snapshot_id), move |driver| {
+            let secrets = Secrets::read(&request.secrets)?;
+            driver
+                .delete_group(&request.group_snapshot_id, &request.snapshot_ids, &secrets)
+                .map(|()| DeleteVolumeGroupSnapshotResponse {})
+        })
+        .await
+    }
+
+    async fn get_volume_group_snapshot(
+        &self,
+        request: Request<GetVolumeGroupSnapshotRequest>,
+    ) -> Answer<GetVolumeGroupSnapshotResponse> {
+        let request = request.into_inner();
+        on_thread(&self.0, "GetVolumeGroupSnapshot", shown(&request.group_snapshot_id), move |driver| {
+            let secrets = Secrets::read(&request.secrets)?;
+            let found = driver.find_group(&request.group_snapshot_id, &request.snapshot_ids, &secrets)?;
+            Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(found.into()) })
+        })
+        .await
+    }
+}

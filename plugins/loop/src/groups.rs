@@ -1,0 +1,131 @@
+//! Groups of snapshots: copies `.snapshot-+GROUP@VOLUME`, whole once there is `.group-GROUP`. A group is of one moment because it is made while
+//! no node uses any of its volumes, or not at all.
+
+use std::collections::BTreeSet;
+
+use volhost_plugin_sdk::prelude::*;
+
+use crate::Loop;
+use crate::images::{self, Image, handle_of, path_in};
+use crate::snapshots::{self, HANDLE_BYTES, OF};
+
+/// What the file begins with that says that a group is whole.
+const WHOLE: &str = ".group-";
+/// That file's size, in bytes.
+const WHOLE_BYTES: u64 = 4096;
+/// What the own name of a snapshot of a group begins with. No name of a snapshot by itself does.
+const MEMBER: char = '+';
+
+/// The group that a snapshot with this handle is of; none for one by itself.
+pub(crate) fn group_of(snapshot_id: &str) -> Option<&str> {
+    snapshot_id.strip_prefix(MEMBER)?.split_once(OF).map(|(group, _)| group)
+}
+
+/// The file that says that the group is whole.
+fn mark(group: &str) -> Result<Option<Image>> {
+    images::find(&format!("{WHOLE}{group}"))
+}
+
+/// Whether all of the group's snapshots were made.
+///
+/// # Errors
+/// As the host says.
+pub(crate) fn is_whole(group: &str) -> Result<bool> {
+    Ok(mark(group)?.is_some_and(|mark| mark.size > 0))
+}
+
+/// Whether a group can have this handle.
+fn is_group(group_id: &str) -> bool {
+    handle_of(group_id) == group_id
+}
+
+/// The handles and images of the group's snapshots that there are.
+fn members(group: &str) -> Result<Vec<(String, Image)>> {
+    snapshots::beginning_with(&format!("{MEMBER}{group}{OF}"))
+}
+
+/// Removes what there is of the group: its snapshots first, so that one that was begun to be deleted is still found.
+fn remove(group: &str) -> Result<()> {
+    for (_, image) in members(group)? {
+        loop_devices::discard(&image.path)?;
+    }
+    mark(group)?.map_or(Ok(()), |mark| loop_devices::discard(&mark.path))
+}
+
+/// Refuses volumes that a node uses: nothing holds what is written to several of them at one moment.
+fn check_unused(volumes: &[(String, Image)]) -> Result<()> {
+    for (volume_id, image) in volumes {
+        if loop_devices::find(&image.path)?.is_some() {
+            return Err(Error::precondition(format!(
+                "volume {} is used by a node, and a group is of one moment; take it when no pod uses its volumes",
+                quoted(volume_id)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn answer(group: &str, members: &[(String, Image)], into: &mut SnapshotPage) {
+    for (id, image) in members {
+        snapshots::add(id, image, into);
+        into.of_group(group);
+    }
+}
+
+/// Copies the volumes, and says that the group is whole.
+fn copy_all(group: &str, volumes: &[(String, Image)]) -> Result<()> {
+    for (volume_id, image) in volumes {
+        let file = snapshots::file(&format!("{MEMBER}{group}{OF}{volume_id}"));
+        loop_devices::copy(&image.path, &path_in(&image.folder, &file))?;
+    }
+    // One may have been taken into use meanwhile.
+    check_unused(volumes)?;
+    let folder = volumes.first().map_or("", |(_, image)| image.folder.as_str());
+    loop_devices::ensure_image(&path_in(folder, &format!("{WHOLE}{group}")), WHOLE_BYTES).map(drop)
+}
+
+impl GroupSnapshotter for Loop {
+    fn create_group(wanted: &GroupRequest, into: &mut SnapshotPage) -> Result<()> {
+        let (group, volume_ids) = (handle_of(&wanted.name()), wanted.volume_ids());
+        if is_whole(&group)? {
+            let there = members(&group)?;
+            let of: BTreeSet<&str> = there.iter().filter_map(|(id, _)| snapshots::volume_of(id)).collect();
+            if !of.into_iter().eq(volume_ids.iter().map(String::as_str)) {
+                return Err(Error::conflict(format!("there is a group {} of other volumes", quoted(&group))));
+            }
+            answer(&group, &there, into);
+            return Ok(());
+        }
+        let volumes: Vec<(String, Image)> =
+            volume_ids.into_iter().map(|id| images::volume(&id).map(|image| (id, image))).collect::<Result<_>>()?;
+        if let Some((long, _)) = volumes.iter().find(|(id, _)| id.len() + group.len() + 2 > HANDLE_BYTES) {
+            return Err(Error::invalid_argument(format!(
+                "the handle of the snapshot of {} would be longer than {HANDLE_BYTES} bytes; choose a shorter name",
+                quoted(long)
+            )));
+        }
+        check_unused(&volumes)?;
+        // What an earlier call began is of another moment.
+        remove(&group)?;
+        if let Err(error) = copy_all(&group, &volumes) {
+            remove(&group)?;
+            return Err(error);
+        }
+        answer(&group, &members(&group)?, into);
+        Ok(())
+    }
+
+    fn delete_group(group_id: &str) -> Result<()> {
+        // No group can have had another handle.
+        if is_group(group_id) { remove(group_id) } else { Ok(()) }
+    }
+
+    fn find_group(group_id: &str, into: &mut SnapshotPage) -> Result<()> {
+        let there = if is_group(group_id) && is_whole(group_id)? { members(group_id)? } else { Vec::new() };
+        if there.is_empty() {
+            return Err(Error::not_found(format!("there is no group of snapshots {}", quoted(group_id))));
+        }
+        answer(group_id, &there, into);
+        Ok(())
+    }
+}
