@@ -37,6 +37,36 @@ impl CsiDriver {
         driver
     }
 
+    /// Starts another version of a driver, with sockets and a folder of its own.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_version(node: &Node, name: &str, version: &str, capabilities: &[&str]) -> Self {
+        let folder = node.folder().join("disk").join(format!("{name}-{version}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("version"), version).expect("the version is written");
+        let mut driver = Self {
+            folder,
+            registry: node.folder().join(REGISTRY).join(version),
+            name: name.to_owned(),
+            capabilities: capabilities.iter().map(|word| (*word).to_owned()).collect(),
+            process: None,
+        };
+        driver.run(node);
+        driver
+    }
+
+    /// Lets a call go on that was ordered to wait.
+    ///
+    /// # Panics
+    /// When none waits.
+    pub fn let_go(&self) {
+        let gate = self.folder.join("gate");
+        assert!(crate::wait::eventually(|| gate.exists()), "no call waits");
+        // Opens when the other end is open, too.
+        std::fs::File::options().write(true).open(gate).expect("the gate opens");
+    }
+
     /// Starts it again.
     ///
     /// # Panics
@@ -81,6 +111,16 @@ impl CsiDriver {
         let new = self.folder.join("orders.new");
         std::fs::write(&new, orders).expect("the orders are written");
         std::fs::rename(new, self.folder.join("orders")).expect("the orders are put in place");
+    }
+
+    /// Has it say something else of the node, or of itself: see `csi-test-driver`.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub fn tell(&self, file: &str, content: &str) {
+        let new = self.folder.join(format!("{file}.new"));
+        std::fs::write(&new, content).expect("the file is written");
+        std::fs::rename(new, self.folder.join(file)).expect("the file is put in place");
     }
 
     /// The calls it was sent until now, in order, as Rust's debug text.

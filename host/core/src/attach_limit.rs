@@ -7,31 +7,35 @@ use crate::command::OperationKind;
 use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
+use crate::event::{DesiredVolume, NamedLimit};
 
 /// How many attached volumes a message names.
 const NAMED: usize = 5;
 
 impl Core {
-    /// Why the volume is not attached now: as many of its plugin are as may be. One that may be attached counts (rule R1).
+    /// Why the volume is not attached now: as many of its plugin, or of those named alike, are as may be. One that may be attached
+    /// counts (rule R1).
     pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
-        let limit = wanted.volume.attach_limit.filter(|_| !self.mutated(Mutation::IgnoreLimit))?;
-        let plugin = &wanted.volume.plugin;
-        if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
+        if self.mutated(Mutation::IgnoreLimit)
+            || self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume))
+        {
             return None;
         }
-        let attached: Vec<&UniqueVolumeName> = self.attached_of(plugin).collect();
-        let count = u32::try_from(attached.len()).unwrap_or(u32::MAX);
-        if count < limit {
-            return None;
-        }
-        let mut named: Vec<&str> = attached.iter().take(NAMED).map(|name| name.as_str()).collect();
-        if attached.len() > NAMED {
-            named.push("...");
-        }
-        let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
-        Some(format!(
-            "plugin {plugin} may have {limit} volumes attached to this node and has {count}{named}; it waits until one is detached"
-        ))
+        let DesiredVolume { plugin, attach_limit, attach_limit_of, .. } = &wanted.volume;
+        let of_plugin = attach_limit.map(|limit| (limit, "", "volumes".to_owned()));
+        let of_names = attach_limit_of.as_ref().map(|NamedLimit { names, limit }| {
+            (*limit, names.as_str(), format!("volumes whose names begin with {names:?}"))
+        });
+        of_names.into_iter().chain(of_plugin).find_map(|(limit, names, what)| {
+            let attached: Vec<&UniqueVolumeName> = self.attached_of(plugin, names).collect();
+            let count = u32::try_from(attached.len()).unwrap_or(u32::MAX);
+            (count >= limit).then(|| {
+                let named = in_words(&attached);
+                format!(
+                    "plugin {plugin} may have {limit} {what} attached to this node and has {count}{named}; it waits until one is detached"
+                )
+            })
+        })
     }
 
     /// A volume has left the node, or never came: those that waited for a place are looked at.
@@ -41,13 +45,28 @@ impl Core {
         }
     }
 
-    fn attached_of<'a>(&'a self, plugin: &'a PluginName) -> impl Iterator<Item = &'a UniqueVolumeName> {
+    /// The attached volumes of the plugin whose own names begin so.
+    fn attached_of<'a>(&'a self, plugin: &'a PluginName, names: &'a str) -> impl Iterator<Item = &'a UniqueVolumeName> {
         let of_plugin = self.actual.volumes().filter(move |(_, volume)| volume.plugin == *plugin);
-        of_plugin.filter(|(name, volume)| self.counts_as_attached(name, volume)).map(|(name, _)| name)
+        let begins = move |name: &UniqueVolumeName| {
+            let own = name.as_str().strip_prefix(plugin.as_str()).and_then(|own| own.strip_prefix('/'));
+            own.is_some_and(|own| own.starts_with(names))
+        };
+        let alike = of_plugin.filter(move |(name, _)| names.is_empty() || begins(name));
+        alike.filter(|(name, volume)| self.counts_as_attached(name, volume)).map(|(name, _)| name)
     }
 
     fn counts_as_attached(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let attaching = || self.pending.running_on(name).any(|running| running.operation.kind == OperationKind::Attach);
         volume.attach.may_be() || attaching()
     }
+}
+
+/// The first of them, for a message.
+fn in_words(attached: &[&UniqueVolumeName]) -> String {
+    let mut named: Vec<&str> = attached.iter().take(NAMED).map(|name| name.as_str()).collect();
+    if attached.len() > NAMED {
+        named.push("...");
+    }
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }

@@ -34,6 +34,12 @@ pub trait Drivers: Send + Sync + Debug {
     fn call(&self, driver: &str, method: &str, request: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, DriverFailure>;
     /// What the driver calls this node; none while it is not registered.
     fn node_id(&self, driver: &str) -> Option<String>;
+    /// How many volumes may be attached to this node, as far as the driver knows.
+    fn volume_limit(&self, _driver: &str) -> Option<u32> {
+        None
+    }
+    /// What the driver says of this node may have changed. Returns at once.
+    fn ask_again(&self, _driver: &str) {}
 }
 
 /// No drivers: for calls about no volume.

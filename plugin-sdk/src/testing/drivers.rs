@@ -26,9 +26,36 @@ pub(crate) struct Driven {
     folders: BTreeSet<String>,
     /// What the volume of a call is attached as.
     attached_as: Option<String>,
+    /// What a controller said of that.
+    metadata: BTreeMap<String, String>,
 }
 
 /// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the paths that a plugin hands to a driver.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::driver_mounts::Leaf;
+/// use volhost_plugin_sdk::testing::{TestDriver, TestHost, TestMount};
+///
+/// let host = TestHost::new();
+/// host.block_device("/dev/sdb");
+/// TestDriver::attached_as("disk-7");
+/// TestDriver::attachment_said("lun", "3");
+/// assert_eq!(driver_mounts::attachment_metadata()["lun"], "3");
+/// let target = host.target("data");
+/// let place = driver_mounts::prepare(&target.handle(), Leaf::Folder)?;
+/// assert!(TestDriver::mount(&place.path(), TestMount::of_type("nfs4")));
+/// place.take_over()?;
+/// assert!(TestDriver::unmount(&place.path()));
+/// assert!(!TestDriver::takes_folder("data"));
+///
+/// driver_mounts::keep_note(&target.handle(), "volume-1")?;
+/// let uid = target.handle().pod_uid();
+/// assert_eq!(TestDriver::note(&uid, "data").as_deref(), Some("volume-1"));
+/// TestDriver::lose_note(&uid, "data");
+/// assert!(!TestDriver::show_device("/no/place", "/dev/sdb"));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TestDriver;
 
@@ -55,6 +82,11 @@ impl TestDriver {
     /// The volumes of the calls that follow are attached as this.
     pub fn attached_as(word: &str) {
         current().borrow_mut().driven.attached_as = Some(word.to_owned());
+    }
+
+    /// A controller attached them, and said this of it.
+    pub fn attachment_said(key: &str, value: &str) {
+        current().borrow_mut().driven.metadata.insert(key.to_owned(), value.to_owned());
     }
 
     /// The note kept with a pod's volume.
@@ -187,6 +219,10 @@ pub(crate) mod driver_mounts {
 
     pub(crate) fn attached_as() -> Option<String> {
         current().borrow().driven.attached_as.clone()
+    }
+
+    pub(crate) fn attachment_metadata() -> Vec<(String, String)> {
+        current().borrow().driven.metadata.clone().into_iter().collect()
     }
 
     pub(crate) fn keep_note(target: &MountTarget, note: &str) -> Result<()> {

@@ -15,10 +15,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const CANCELED: u32 = 1;
 const INVALID_ARGUMENT: u32 = 3;
 const DEADLINE_EXCEEDED: u32 = 4;
-const NOT_FOUND: u32 = 5;
+pub(crate) const NOT_FOUND: u32 = 5;
 const ALREADY_EXISTS: u32 = 6;
 const PERMISSION_DENIED: u32 = 7;
-const RESOURCE_EXHAUSTED: u32 = 8;
+pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
 pub(crate) const FAILED_PRECONDITION: u32 = 9;
 const ABORTED: u32 = 10;
 pub(crate) const OUT_OF_RANGE: u32 = 11;
@@ -38,8 +38,13 @@ pub(crate) mod node {
 
 /// What a driver's controller service can do, by CSI's numbers.
 pub(crate) mod controller {
+    pub(crate) const CREATE_DELETE_VOLUME: i32 = 1;
     pub(crate) const PUBLISH_UNPUBLISH_VOLUME: i32 = 2;
+    pub(crate) const GET_CAPACITY: i32 = 4;
+    pub(crate) const CREATE_DELETE_SNAPSHOT: i32 = 5;
+    pub(crate) const CLONE_VOLUME: i32 = 7;
     pub(crate) const PUBLISH_READONLY: i32 = 8;
+    pub(crate) const EXPAND_VOLUME: i32 = 9;
     pub(crate) const SINGLE_NODE_MULTI_WRITER: i32 = 13;
 }
 

@@ -1,10 +1,10 @@
 //! Attaching: `ControllerPublishVolume`, on a node where no controller does it.
 
 use prost::Message as _;
-use volhost_plugin_sdk::grpc::{Request, node_id};
+use volhost_plugin_sdk::grpc::{Failure, Request, node_id, node_may_have_changed};
 use volhost_plugin_sdk::prelude::*;
 
-use crate::call::{Abilities, ask, controller, meaning, send};
+use crate::call::{Abilities, RESOURCE_EXHAUSTED, ask, controller, meaning, send};
 use crate::driver_object::DriverObject;
 use crate::messages::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest, Empty,
@@ -32,14 +32,20 @@ pub(crate) fn attach(volume: &Volume) -> Result<String> {
     let message = ControllerPublishVolumeRequest {
         volume_id: handle,
         node_id: this_node(driver)?,
-        volume_capability: Some(request::capability(&source, volume, multi_writer, None)),
+        volume_capability: Some(request::capability_of(&source, volume, multi_writer, None)),
         readonly: volume.read_only() && abilities.has(controller::PUBLISH_READONLY),
         volume_context: source.attributes.clone(),
     };
     let encoded = Request::new(&message.encode_to_vec());
     request::add_secret(&encoded, PUBLISH_SECRETS, volume, None, "controllerPublishSecretRef")?;
     let answer: ControllerPublishVolumeResponse = send(driver, "Controller/ControllerPublishVolume", &encoded)
-        .map_err(|failure| meaning(driver, CALL, &failure))?;
+        .map_err(|failure| {
+            if matches!(failure, Failure::Status { code: RESOURCE_EXHAUSTED, .. }) {
+                // There is room for fewer volumes than the driver has said.
+                node_may_have_changed(driver);
+            }
+            meaning(driver, CALL, &failure)
+        })?;
     request::attached_as(&answer.publish_context)
 }
 

@@ -28,13 +28,12 @@ pub(crate) fn set_up(volume: &Volume, attached: Option<&Attachment>) -> Result<B
         stage::call(&source, &abilities, volume, attached, staging.clone())?;
     }
     let place = published_at()?;
-    let multi_writer = abilities.has(node::SINGLE_NODE_MULTI_WRITER);
     let message = NodePublishVolumeRequest {
         volume_id: source.handle.clone().unwrap_or_default(),
-        publish_context: request::publish_context(attached.map(Attachment::attached_as).as_deref())?,
+        publish_context: request::staging_context(attached)?,
         staging_target_path: staging,
         target_path: place.path(),
-        volume_capability: Some(request::capability(&source, volume, multi_writer, None)),
+        volume_capability: Some(request::capability(&source, volume, &abilities)),
         readonly: volume.read_only(),
         volume_context: source.attributes.clone(),
     };

@@ -29,6 +29,8 @@ pub(crate) struct DriverObject {
     pub(crate) fs_group_policy: FsGroupPolicy,
     /// Whether volumes are published again when something may have changed.
     pub(crate) requires_republish: bool,
+    /// Whether its mounts take an SELinux label as an option.
+    pub(crate) selinux_mount: bool,
     pub(crate) persistent: bool,
     /// Whether pods may describe volumes of the driver themselves.
     pub(crate) ephemeral: bool,
@@ -71,6 +73,7 @@ impl DriverObject {
                 _ => FsGroupPolicy::ReadWriteOnceWithFsType,
             },
             requires_republish: flag("requiresRepublish", false),
+            selinux_mount: flag("seLinuxMount", false),
             persistent: modes.is_empty() || modes.contains(&"Persistent"),
             ephemeral: modes.contains(&"Ephemeral"),
             tokens: tokens.collect(),

@@ -3,15 +3,21 @@
 
 mod call;
 mod controller;
+mod controller_messages;
 mod device;
 mod driver_object;
 mod messages;
 mod note;
+mod places;
+mod provision;
 mod publish;
 mod request;
+mod snapshots;
 mod source;
 mod stage;
 
+#[cfg(test)]
+mod provision_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +30,7 @@ use messages::{
 use prost::Message as _;
 use source::Source;
 use volhost_plugin_sdk::driver_mounts::{self, Leaf};
-use volhost_plugin_sdk::grpc::Request;
+use volhost_plugin_sdk::grpc::{self, Request};
 use volhost_plugin_sdk::prelude::*;
 
 /// The number of the map of secrets in `NodeExpandVolumeRequest`.
@@ -50,11 +56,18 @@ impl VolumePlugin for Csi {
             Some(name) => {
                 id.name(&name);
                 id.attachable(object.attach_required);
+                id.selinux_mount(object.selinux_mount);
+                if let Some(limit) = grpc::volume_limit(&source.driver) {
+                    id.attach_limit_of(&source::names_of(&source.driver), limit);
+                }
             }
             None => {
                 id.attachable(false);
                 id.device_mountable(false);
             }
+        }
+        if object.requires_republish {
+            id.refreshed();
         }
         Ok(())
     }
@@ -124,18 +137,13 @@ impl Expander for Csi {
         let message = NodeExpandVolumeRequest {
             volume_id: handle,
             volume_path,
-            capacity_range: Some(CapacityRange { required_bytes: i64::try_from(to).unwrap_or(i64::MAX) }),
+            capacity_range: Some(CapacityRange::at_least(to)),
             staging_target_path: if abilities.has(node::STAGE_UNSTAGE_VOLUME) {
                 staging_target_path
             } else {
                 String::new()
             },
-            volume_capability: Some(request::capability(
-                &source,
-                volume,
-                abilities.has(node::SINGLE_NODE_MULTI_WRITER),
-                None,
-            )),
+            volume_capability: Some(request::capability(&source, volume, &abilities)),
         };
         let encoded = Request::new(&message.encode_to_vec());
         request::add_secret(&encoded, EXPAND_SECRETS, volume, None, "nodeExpandSecretRef")?;
@@ -184,4 +192,4 @@ impl Stats for Csi {
     }
 }
 
-export_plugin!(Csi, Attacher, DeviceMounter, BlockMapper, Expander, Stats);
+export_plugin!(Csi, Attacher, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter);

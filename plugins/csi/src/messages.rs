@@ -62,6 +62,15 @@ pub(crate) enum Mode {
 pub(crate) struct CapacityRange {
     #[prost(int64, tag = "1")]
     pub(crate) required_bytes: i64,
+    #[prost(int64, tag = "2")]
+    pub(crate) limit_bytes: i64,
+}
+
+impl CapacityRange {
+    /// So many bytes, or more.
+    pub(crate) fn at_least(bytes: u64) -> Self {
+        Self { required_bytes: i64::try_from(bytes).unwrap_or(i64::MAX), limit_bytes: 0 }
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -36,15 +36,13 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     request::pod_context(&object, volume, pod, &mut context);
     let message = NodePublishVolumeRequest {
         volume_id: source.id(volume, pod),
-        publish_context: request::publish_context(driver_mounts::attached_as().as_deref())?,
+        publish_context: request::publish_context(
+            driver_mounts::attached_as().as_deref(),
+            driver_mounts::attachment_metadata(),
+        )?,
         staging_target_path: driver_mounts::node_path(target)?.filter(|_| staged).unwrap_or_default(),
         target_path: place.path(),
-        volume_capability: Some(request::capability(
-            &source,
-            volume,
-            abilities.has(node::SINGLE_NODE_MULTI_WRITER),
-            pod.fs_group().filter(|_| driver_groups),
-        )),
+        volume_capability: Some(request::capability(&source, volume, &abilities)),
         readonly: volume.read_only(),
         volume_context: context,
     };

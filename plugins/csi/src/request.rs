@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use volhost_plugin_sdk::grpc::{Part, Request};
 use volhost_plugin_sdk::objects::{Keyed as _, Secret, service_account_token, token_expires};
 use volhost_plugin_sdk::prelude::*;
+use volhost_plugin_sdk::provisioning_calls;
 
+use crate::call::{Abilities, node};
 use crate::driver_object::DriverObject;
 use crate::messages::{AccessMode, AccessType, Empty, Mode, MountVolume, VolumeCapability};
 use crate::source::Source;
@@ -15,36 +17,70 @@ pub(crate) const NOTHING: &str = "-";
 /// The key of the tokens, as Kubernetes has it.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// How the pod uses the volume. `multi_writer`: the driver tells one writer on a node from several. `group`: it applies it itself.
-pub(crate) fn capability(source: &Source, volume: &Volume, multi_writer: bool, group: Option<u32>) -> VolumeCapability {
+/// How the pod uses the volume, told to a driver that can do this on the node. A pod's group is told to one that applies it itself; an SELinux
+/// label is a mount option.
+pub(crate) fn capability(source: &Source, volume: &Volume, abilities: &Abilities) -> VolumeCapability {
+    let group = volume.mount_group().filter(|_| abilities.has(node::VOLUME_MOUNT_GROUP));
+    capability_of(source, volume, abilities.has(node::SINGLE_NODE_MULTI_WRITER), group)
+}
+
+/// As [`capability`], for a driver's controller. `multi_writer`: it tells one writer on a node from several.
+pub(crate) fn capability_of(
+    source: &Source,
+    volume: &Volume,
+    multi_writer: bool,
+    group: Option<u32>,
+) -> VolumeCapability {
     let access_type = if volume.is_device() {
         AccessType::Block(Empty {})
     } else {
+        let label = volume.selinux_label().map(|label| format!("context=\"{label}\""));
         AccessType::Mount(MountVolume {
             fs_type: source.fs_type.clone(),
-            mount_flags: volume.mount_options(),
+            mount_flags: volume.mount_options().into_iter().chain(label).collect(),
             volume_mount_group: group.map(|group| group.to_string()).unwrap_or_default(),
         })
     };
     let modes = volume.access_modes();
-    let mode = match modes.first().map_or("ReadWriteOnce", String::as_str) {
+    let mode = mode(modes.first().map_or("ReadWriteOnce", String::as_str), multi_writer);
+    VolumeCapability { access_type: Some(access_type), access_mode: Some(AccessMode { mode: mode.into() }) }
+}
+
+/// An access mode in Kubernetes' spelling, as CSI has it.
+pub(crate) fn mode(kubernetes: &str, multi_writer: bool) -> Mode {
+    match kubernetes {
         "ReadOnlyMany" => Mode::MultiNodeReaderOnly,
         "ReadWriteMany" => Mode::MultiNodeMultiWriter,
         "ReadWriteOncePod" if multi_writer => Mode::SingleNodeSingleWriter,
         "ReadWriteOnce" if multi_writer => Mode::SingleNodeMultiWriter,
         _ => Mode::SingleNodeWriter,
-    };
-    VolumeCapability { access_type: Some(access_type), access_mode: Some(AccessMode { mode: mode.into() }) }
+    }
 }
 
-/// What the controller's part of the driver said of the attached volume, as [`attached_as`] wrote it, or as a controller reported it.
+/// What the controller's part of the driver said of the attached volume: what a VolumeAttachment reports (`metadata`), else what the volume is
+/// attached as, which [`attached_as`] wrote or a controller reported.
 ///
 /// # Errors
 /// `precondition` for what is no map of texts.
-pub(crate) fn publish_context(attached_as: Option<&str>) -> Result<BTreeMap<String, String>> {
+pub(crate) fn publish_context(
+    attached_as: Option<&str>,
+    metadata: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>> {
+    if !metadata.is_empty() {
+        return Ok(metadata);
+    }
     let Some(text) = attached_as.filter(|text| text.starts_with('{')) else { return Ok(BTreeMap::new()) };
     serde_json::from_str(text)
         .map_err(|error| Error::precondition(format!("what the volume is attached as is no map of texts: {error}")))
+}
+
+/// As [`publish_context`], of a volume that is being staged.
+///
+/// # Errors
+/// As [`publish_context`].
+pub(crate) fn staging_context(attached: Option<&Attachment>) -> Result<BTreeMap<String, String>> {
+    let metadata = attached.map(|attached| attached.metadata().into_iter().collect()).unwrap_or_default();
+    publish_context(attached.map(Attachment::attached_as).as_deref(), metadata)
 }
 
 /// The other way round.
@@ -70,6 +106,21 @@ pub(crate) fn add_secret(request: &Request, map: u32, volume: &Volume, pod: Opti
         None => Secret::referenced(volume, field),
     };
     let secret = secret.map_err(|error| unbegun(error).context(format!("csi.{field}")))?;
+    add_entries(request, map, &secret)
+}
+
+/// Puts the secret that the StorageClass names for this call, if it names one, into the request's map of secrets.
+///
+/// # Errors
+/// As [`add_secret`].
+pub(crate) fn add_class_secret(request: &Request, map: u32) -> Result<()> {
+    match provisioning_calls::secret().map_err(|error| unbegun(error).context("the StorageClass's secret"))? {
+        Some(secret) => add_entries(request, map, &secret),
+        None => Ok(()),
+    }
+}
+
+fn add_entries(request: &Request, map: u32, secret: &Secret) -> Result<()> {
     for key in secret.keys() {
         if let Some(content) = secret.content(&key) {
             request.add_entry(map, &key, &[Part::Content(&content)])?;

@@ -91,8 +91,13 @@ impl Source {
 
     /// The volume's name; none for a pod's own.
     pub(crate) fn name(&self) -> Option<String> {
-        self.handle.as_ref().map(|handle| format!("{}{BETWEEN}{handle}", self.driver))
+        self.handle.as_ref().map(|handle| format!("{}{handle}", names_of(&self.driver)))
     }
+}
+
+/// How the names of the driver's volumes begin.
+pub(crate) fn names_of(driver: &str) -> String {
+    format!("{driver}{BETWEEN}")
 }
 
 /// The driver and its id of a volume of this name.

@@ -37,14 +37,9 @@ pub(crate) fn call(
     const CALL: &str = "NodeStageVolume";
     let message = NodeStageVolumeRequest {
         volume_id: source.handle.clone().unwrap_or_default(),
-        publish_context: request::publish_context(attached.map(Attachment::attached_as).as_deref())?,
+        publish_context: request::staging_context(attached)?,
         staging_target_path: path,
-        volume_capability: Some(request::capability(
-            source,
-            volume,
-            abilities.has(node::SINGLE_NODE_MULTI_WRITER),
-            None,
-        )),
+        volume_capability: Some(request::capability(source, volume, abilities)),
         volume_context: source.attributes.clone(),
     };
     let encoded = Request::new(&message.encode_to_vec());

@@ -101,6 +101,91 @@ fn a_volume_is_named_by_driver_and_handle_and_attached_as_its_driver_wants() {
 }
 
 #[test]
+fn what_the_driver_and_its_object_say_of_all_volumes_is_said_of_each() {
+    let host = host(&ALL);
+    let said = host.identity::<Csi>(&volume()).unwrap();
+    assert_eq!((said.attach_limit_of, said.selinux_mount, said.refreshed), (None, false, false));
+    host.volume_limit(DRIVER, 4).csi_driver(DRIVER, r#"{"seLinuxMount":true,"requiresRepublish":true}"#);
+    let said = host.identity::<Csi>(&volume()).unwrap();
+    assert_eq!(said.attach_limit_of, Some(("csi.example.com^".to_owned(), 4)));
+    assert!(said.selinux_mount && said.refreshed && said.attach_limit.is_none());
+}
+
+#[test]
+fn a_group_and_a_label_reach_the_driver_when_it_stages_and_when_it_publishes() {
+    for (kinds, group) in [(&ALL[..], "9"), (&[node::STAGE_UNSTAGE_VOLUME][..], "")] {
+        let host = host(kinds);
+        let volume = volume().mount_group(9).mount_option("noatime").selinux_label("u:r:t:s0:c1,c2");
+        host.mount_device::<Csi>(&volume, None).unwrap();
+        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        let staged = last::<NodeStageVolumeRequest>(&host, "NodeStageVolume").volume_capability;
+        let published = last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_capability;
+        for capability in [staged, published] {
+            let Some(AccessType::Mount(mount)) = capability.unwrap().access_type else { panic!("not mounted") };
+            assert_eq!(mount.mount_flags, ["noatime", "context=\"u:r:t:s0:c1,c2\""]);
+            assert_eq!(mount.volume_mount_group, group);
+        }
+    }
+}
+
+#[test]
+fn what_a_controller_reports_beside_the_attachment_is_the_publish_context() {
+    let host = host(&[node::STAGE_UNSTAGE_VOLUME]);
+    let attached = TestAttachment::new("csi-0123").said("lun", "7");
+    host.mount_device::<Csi>(&volume(), Some(&attached)).unwrap();
+    assert_eq!(last::<NodeStageVolumeRequest>(&host, "NodeStageVolume").publish_context["lun"], "7");
+    TestDriver::attached_as("csi-0123");
+    TestDriver::attachment_said("lun", "7");
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").publish_context["lun"], "7");
+}
+
+#[test]
+fn each_call_gets_the_secret_of_its_name() {
+    /// The map of secrets has another number in each request.
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Secrets {
+        #[prost(btree_map = "string, string", tag = "5")]
+        five: BTreeMap<String, String>,
+        #[prost(btree_map = "string, string", tag = "7")]
+        seven: BTreeMap<String, String>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct OfExpand {
+        #[prost(btree_map = "string, string", tag = "6")]
+        six: BTreeMap<String, String>,
+    }
+    let host = host(&ALL);
+    let mut volume = volume();
+    for name in ["controllerPublish", "nodeStage", "nodePublish", "nodeExpand"] {
+        host.secret(name, &[("of", name.as_bytes())]);
+        volume = volume
+            .field(&format!("{name}SecretRef"), format!(r#"{{"name":"{name}","namespace":"default"}}"#))
+            .field(&format!("{name}SecretRef.name"), name)
+            .field(&format!("{name}SecretRef.namespace"), "default");
+    }
+    host.attach::<Csi>(&volume).unwrap();
+    host.mount_device::<Csi>(&volume, None).unwrap();
+    host.set_up::<Csi>(&volume, &TestPod::new()).unwrap();
+    host.expand::<Csi>(&volume, None, true, 5).unwrap();
+    assert_eq!(last::<Secrets>(&host, "ControllerPublishVolume").five["of"], "controllerPublish");
+    assert_eq!(last::<Secrets>(&host, "NodeStageVolume").five["of"], "nodeStage");
+    assert_eq!(last::<Secrets>(&host, "NodePublishVolume").seven["of"], "nodePublish");
+    assert_eq!(last::<OfExpand>(&host, "NodeExpandVolume").six["of"], "nodeExpand");
+}
+
+#[test]
+fn a_driver_that_has_no_room_is_asked_again_how_much_it_has() {
+    let host = TestHost::new();
+    host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
+        "ControllerPublishVolume" => Err(Failure::Status { code: 8, message: "full".to_owned() }),
+        _ => well_behaved(&ALL)(call),
+    });
+    assert!(matches!(host.attach::<Csi>(&volume()), Err(Error::Uncertain(_))));
+    assert_eq!(host.asked_again(), [DRIVER]);
+}
+
+#[test]
 fn a_bad_field_is_named() {
     let host = host(&ALL);
     for (volume, said) in [

@@ -1,18 +1,28 @@
 //! A CSI driver for tests: folders and loop devices below one folder, and a file of orders that makes it misbehave. It runs in the node's
 //! mount namespace, serves CSI and its own registration, and writes down each call.
 //!
-//! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `attach`, `expand`, `stats`, `group`.
+//! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `mounts` (it mounts
+//! where it stages), `attach`, `expand`, `stats`, `group`, and of the controller
+//! `create`, `clone`, `snapshot`, `grow`, `topology`.
 //!
-//! Orders stand in `FOLDER/orders`, one a line, `CALL WORD [ARGUMENT]`, and hold until the file changes:
+//! What is staged and attached has a file in `FOLDER/staged` and `FOLDER/attached`.
+//!
+//! What it was asked to make stands in `FOLDER/made`, a file for each, with its size. A word in `FOLDER/wrong` has `CreateVolume` answer with
+//! something wrong: `small`, `empty`, `long`, or `other` and the id of another volume.
+//!
+//! What it says of the node stands in `FOLDER/limit` (3 unless there is such a file) and `FOLDER/zone` (`a`). Orders stand in `FOLDER/orders`, one a line, `CALL WORD [ARGUMENT]`, and hold until the file changes:
 //!
 //! | word | what the call does |
 //! |---|---|
 //! | `answer CODE` | nothing, and answers with this gRPC status |
 //! | `late CODE` | its work, and then answers with this status |
+//! | `echo CODE` | nothing, and answers with this status and all that it was sent, secrets included |
 //! | `idle` | nothing, and answers ok |
 //! | `leave` | all but unmounting, and answers ok |
 //! | `die` | its work, and then the process ends without an answer |
 //! | `die-before` | the process ends before any work |
+//! | `garbage` | nothing, and answers with what is no message |
+//! | `wait` | its work, once somebody opens `FOLDER/gate` for writing |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a tool of tests")]
 
 use std::fs;
@@ -20,9 +30,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use http_body_util::{BodyExt as _, Full};
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::{Code, Request, Response, Status};
 use volhost::csi::pb::csi::controller_server::{Controller, ControllerServer};
 use volhost::csi::pb::csi::identity_server::{Identity, IdentityServer};
@@ -35,6 +49,16 @@ type Answer<T> = Result<Response<T>, Status>;
 
 fn done<T: Default>() -> Answer<T> {
     Ok(Response::new(T::default()))
+}
+
+fn order_for(folder: &Path, call: &str) -> Option<String> {
+    let orders = fs::read_to_string(folder.join("orders")).unwrap_or_default();
+    orders.lines().find_map(|line| line.strip_prefix(call)?.strip_prefix(' ')).map(str::to_owned)
+}
+
+fn write_down(folder: &Path, line: &str) {
+    let mut log = fs::File::options().create(true).append(true).open(folder.join("calls")).unwrap();
+    writeln!(log, "{line}").unwrap();
 }
 
 struct Driver {
@@ -58,16 +82,16 @@ impl Driver {
 
     /// Writes the call down, and obeys the orders around its work.
     fn obey(&self, call: &str, request: &dyn std::fmt::Debug, work: impl FnOnce(Work)) -> Result<(), Status> {
-        let mut log = fs::File::options().create(true).append(true).open(self.folder.join("calls")).unwrap();
-        writeln!(log, "{call} {request:?}").unwrap();
-        let orders = fs::read_to_string(self.folder.join("orders")).unwrap_or_default();
-        let order = orders.lines().find_map(|line| line.strip_prefix(call)?.strip_prefix(' '));
-        let mut words = order.unwrap_or("work").split(' ');
+        // In this order whoever sees the call in the list may give another order.
+        let order = order_for(&self.folder, call);
+        write_down(&self.folder, &format!("{call} {request:?}"));
+        let mut words = order.as_deref().unwrap_or("work").split(' ');
         let word = words.next().unwrap_or_default();
         let code = words.next().map_or(2, |code| code.parse().unwrap());
         let refusal = Status::new(Code::from_i32(code), "as ordered");
         match word {
             "answer" => return Err(refusal),
+            "echo" => return Err(Status::new(Code::from_i32(code), format!("cannot log in with {request:?}"))),
             "die-before" => std::process::exit(9),
             "idle" => work(Work::None),
             "leave" => work(Work::LeaveMount),
@@ -79,10 +103,30 @@ impl Driver {
                 work(Work::All);
                 std::process::exit(9);
             }
+            "wait" => {
+                let gate = self.folder.join("gate");
+                run("mkfifo", &[&gate.display().to_string()]);
+                drop(fs::File::open(&gate).unwrap());
+                fs::remove_file(gate).unwrap();
+                work(Work::All);
+            }
             "work" => work(Work::All),
             other => panic!("no order: {other}"),
         }
         Ok(())
+    }
+
+    fn says(&self, file: &str, default: &str) -> String {
+        fs::read_to_string(self.folder.join(file)).map_or_else(|_| default.to_owned(), |text| text.trim().to_owned())
+    }
+
+    fn keep(&self, what: &str, id: &str) {
+        fs::create_dir_all(self.folder.join(what)).unwrap();
+        fs::write(self.folder.join(what).join(id), "").unwrap();
+    }
+
+    fn forget(&self, what: &str, id: &str) {
+        let _ = fs::remove_file(self.folder.join(what).join(id));
     }
 
     fn volume(&self, id: &str) -> PathBuf {
@@ -146,8 +190,12 @@ impl Node for Driver {
     async fn node_stage_volume(&self, request: Request<NodeStageVolumeRequest>) -> Answer<NodeStageVolumeResponse> {
         let request = request.into_inner();
         self.obey("NodeStageVolume", &request, |_| {
-            fs::create_dir_all(self.folder.join("staged")).unwrap();
-            fs::write(self.folder.join("staged").join(&request.volume_id), "").unwrap();
+            self.keep("staged", &request.volume_id);
+            if self.can("mounts") && !is_block(request.volume_capability.as_ref()) {
+                let volume = self.volume(&request.volume_id);
+                fs::create_dir_all(&volume).unwrap();
+                show(&volume.display().to_string(), Path::new(&request.staging_target_path), true, false);
+            }
         })?;
         done()
     }
@@ -157,8 +205,11 @@ impl Node for Driver {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Answer<NodeUnstageVolumeResponse> {
         let request = request.into_inner();
-        self.obey("NodeUnstageVolume", &request, |_| {
-            let _ = fs::remove_file(self.folder.join("staged").join(&request.volume_id));
+        self.obey("NodeUnstageVolume", &request, |work| {
+            if self.can("mounts") {
+                hide(Path::new(&request.staging_target_path), work);
+            }
+            self.forget("staged", &request.volume_id);
         })?;
         done()
     }
@@ -247,8 +298,8 @@ impl Node for Driver {
         self.obey("NodeGetInfo", request.get_ref(), |_| {})?;
         Ok(Response::new(NodeGetInfoResponse {
             node_id: "test-node".to_owned(),
-            max_volumes_per_node: 3,
-            accessible_topology: Some(Topology { segments: [("zone".to_owned(), "a".to_owned())].into() }),
+            max_volumes_per_node: self.says("limit", "3").parse().unwrap(),
+            accessible_topology: Some(Topology { segments: [("zone".to_owned(), self.says("zone", "a"))].into() }),
         }))
     }
 }
@@ -258,7 +309,7 @@ impl Identity for Driver {
     async fn get_plugin_info(&self, _: Request<GetPluginInfoRequest>) -> Answer<GetPluginInfoResponse> {
         let response = GetPluginInfoResponse {
             name: self.name.clone(),
-            vendor_version: "7.8.9".to_owned(),
+            vendor_version: self.says("version", "7.8.9"),
             ..GetPluginInfoResponse::default()
         };
         Ok(Response::new(response))
@@ -268,7 +319,13 @@ impl Identity for Driver {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Answer<GetPluginCapabilitiesResponse> {
-        done()
+        use plugin_capability::service::Type;
+        let service = |kind: Type| PluginCapability {
+            r#type: Some(plugin_capability::Type::Service(plugin_capability::Service { r#type: kind.into() })),
+        };
+        let all = [("create", Type::ControllerService), ("topology", Type::VolumeAccessibilityConstraints)];
+        let capabilities = all.into_iter().filter(|(word, _)| self.can(word)).map(|(_, kind)| service(kind));
+        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities: capabilities.collect() }))
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Answer<ProbeResponse> {
@@ -283,20 +340,79 @@ impl Controller for Driver {
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Answer<ControllerGetCapabilitiesResponse> {
         use controller_service_capability::rpc::Type;
-        let capability = ControllerServiceCapability {
+        let capability = |kind: Type| ControllerServiceCapability {
             r#type: Some(controller_service_capability::Type::Rpc(controller_service_capability::Rpc {
-                r#type: Type::PublishUnpublishVolume.into(),
+                r#type: kind.into(),
             })),
         };
-        let capabilities = if self.can("attach") { vec![capability] } else { Vec::new() };
-        Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities }))
+        let all = [
+            ("attach", Type::PublishUnpublishVolume),
+            ("create", Type::CreateDeleteVolume),
+            ("clone", Type::CloneVolume),
+            ("snapshot", Type::CreateDeleteSnapshot),
+            ("grow", Type::ExpandVolume),
+        ];
+        let capabilities = all.into_iter().filter(|(word, _)| self.can(word)).map(|(_, kind)| capability(kind));
+        Ok(Response::new(ControllerGetCapabilitiesResponse { capabilities: capabilities.collect() }))
+    }
+
+    async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Answer<CreateVolumeResponse> {
+        let request = request.into_inner();
+        let wanted = request.capacity_range.unwrap_or_default().required_bytes;
+        let file = self.folder.join("made").join(&request.name);
+        self.obey("CreateVolume", &request, |_| {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            if !file.exists() {
+                fs::write(&file, wanted.to_string()).unwrap();
+            }
+        })?;
+        let mut volume = Volume {
+            volume_id: request.name.clone(),
+            capacity_bytes: fs::read_to_string(&file).unwrap_or_default().parse().unwrap_or_default(),
+            content_source: request.volume_content_source,
+            ..Volume::default()
+        };
+        if self.can("topology") {
+            volume.accessible_topology = request.accessibility_requirements.unwrap_or_default().requisite;
+        }
+        let wrong = fs::read_to_string(self.folder.join("wrong")).unwrap_or_default();
+        match wrong.trim().split_once(' ').unwrap_or((wrong.trim(), "")) {
+            ("small", _) => volume.capacity_bytes = wanted / 2,
+            ("empty", _) => volume.volume_id.clear(),
+            ("long", _) => volume.volume_id = "x".repeat(4096),
+            ("other", id) => volume.volume_id = id.to_owned(),
+            _ => {}
+        }
+        Ok(Response::new(CreateVolumeResponse { volume: Some(volume) }))
+    }
+
+    async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Answer<DeleteVolumeResponse> {
+        let request = request.into_inner();
+        self.obey("DeleteVolume", &request, |_| {
+            let _ = fs::remove_file(self.folder.join("made").join(&request.volume_id));
+        })?;
+        done()
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Answer<ControllerExpandVolumeResponse> {
+        let request = request.into_inner();
+        let capacity_bytes = request.capacity_range.unwrap_or_default().required_bytes;
+        self.obey("ControllerExpandVolume", &request, |_| {
+            fs::write(self.folder.join("made").join(&request.volume_id), capacity_bytes.to_string()).unwrap();
+        })?;
+        let node_expansion_required = self.can("expand");
+        Ok(Response::new(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required }))
     }
 
     async fn controller_publish_volume(
         &self,
         request: Request<ControllerPublishVolumeRequest>,
     ) -> Answer<ControllerPublishVolumeResponse> {
-        self.obey("ControllerPublishVolume", request.get_ref(), |_| {})?;
+        let request = request.into_inner();
+        self.obey("ControllerPublishVolume", &request, |_| self.keep("attached", &request.volume_id))?;
         let publish_context = [("lun".to_owned(), "4".to_owned())].into();
         Ok(Response::new(ControllerPublishVolumeResponse { publish_context }))
     }
@@ -305,8 +421,45 @@ impl Controller for Driver {
         &self,
         request: Request<ControllerUnpublishVolumeRequest>,
     ) -> Answer<ControllerUnpublishVolumeResponse> {
-        self.obey("ControllerUnpublishVolume", request.get_ref(), |_| {})?;
+        let request = request.into_inner();
+        self.obey("ControllerUnpublishVolume", &request, |_| self.forget("attached", &request.volume_id))?;
         done()
+    }
+}
+
+/// Answers calls with garbage that are ordered to be; passes all others on.
+#[derive(Clone)]
+struct Garbler<S> {
+    inner: S,
+    folder: PathBuf,
+}
+
+impl<S> Service<http::Request<Body>> for Garbler<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<Self::Response, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let call = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        if order_for(&self.folder, &call).as_deref() != Some("garbage") {
+            return Box::pin(self.inner.call(request));
+        }
+        write_down(&self.folder, &format!("{call} garbage"));
+        // A message of three bytes, none of which begins a field.
+        let trailers = http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+        let body = Full::new(Bytes::from_static(&[0, 0, 0, 0, 3, 0xff, 0xff, 0xff]));
+        let body = Body::new(body.with_trailers(std::future::ready(Some(Ok(trailers)))));
+        let answer = http::Response::builder().header("content-type", "application/grpc").body(body).unwrap();
+        Box::pin(std::future::ready(Ok(answer)))
     }
 }
 
@@ -355,7 +508,9 @@ async fn main() {
     fs::create_dir_all(&registry).unwrap();
     let endpoint = folder.join("csi.sock");
     let driver = Arc::new(Driver { folder: folder.clone(), name: name.clone(), capabilities: arguments[3..].to_vec() });
+    let garbled = folder.clone();
     let csi = tonic::transport::Server::builder()
+        .layer(tower::layer::layer_fn(move |inner| Garbler { inner, folder: garbled.clone() }))
         .add_service(IdentityServer::from_arc(driver.clone()))
         .add_service(NodeServer::from_arc(driver.clone()))
         .add_service(ControllerServer::from_arc(driver))

@@ -92,7 +92,7 @@ fn a_secret_reaches_the_driver_and_nothing_else() {
     let made = arguments(&flex, "mount");
     assert!(made[2].contains(&format!("\"kubernetes.io/secret/password\":\"{ENCODED}\"")), "{made:?}");
     assert!(made[2].contains("\"kubernetes.io/secret/user\":\"cm9vdA==\""), "{made:?}");
-    flex.node.wait_event(&["FailedMount", "(secret)"]);
+    flex.node.wait_event(&["FailedMount", "[redacted]"]);
     let told =
         flex.node.ok(&["events", "-o", "json"]) + &flex.node.ok(&["get", "pods", "-o", "json"]) + &flex.node.log();
     assert!(told.contains("secret default/key was used, 2 of its keys"), "it is audited");

@@ -8,8 +8,10 @@
 //!
 //! What the calls mean is the plugin's knowledge (`plugins/csi`): here are names, sockets and bytes.
 
+mod about_node;
 mod connection;
 pub mod pb;
+mod refresh;
 mod registration;
 mod registry;
 mod versions;
@@ -18,5 +20,5 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use registry::CsiDrivers;
+pub use registry::{CsiDrivers, DriverNote};
 pub use watch::watch;

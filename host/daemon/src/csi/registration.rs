@@ -2,18 +2,18 @@
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::time::timeout;
-use tonic::Status;
 use tracing::{info, warn};
 use volhost_model::view::{DriverKind, DriverState};
 
+use super::about_node::{AboutNode, answer};
 use super::connection::Connection;
 use super::pb::csi::identity_client::IdentityClient;
 use super::pb::csi::node_client::NodeClient;
-use super::pb::csi::{GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, node_service_capability};
+use super::pb::csi::{GetPluginInfoRequest, NodeGetCapabilitiesRequest, node_service_capability};
 use super::pb::registration::registration_client::RegistrationClient;
 use super::pb::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use super::registry::{CsiDrivers, Registered};
@@ -24,14 +24,10 @@ use crate::drivers::DriverRow;
 const INFO_TIME: Duration = Duration::from_secs(10);
 /// How long it may take to hear what came of it.
 const NOTIFY_TIME: Duration = Duration::from_secs(5);
-/// How long a driver may take to say what it calls this node.
-const NODE_INFO_TIME: Duration = Duration::from_secs(120);
 /// The type of plugin that is meant.
 const CSI_PLUGIN: &str = "CSIPlugin";
 /// The longest name of a driver, in bytes, as CSI has it.
 const NAME_BYTES: usize = 63;
-/// The longest id of a node, in bytes, as CSI has it.
-const NODE_ID_BYTES: usize = 256;
 
 /// Why a socket's driver was not taken into service.
 #[derive(Debug, Error)]
@@ -109,14 +105,11 @@ async fn take_in(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Resul
     let connection = Connection::new(&endpoint);
     let failed =
         |method, why| RegistrationError::Driver { name: name.clone(), endpoint: endpoint.clone(), method, why };
-    let mut node = NodeClient::new(connection.channel());
-    let about_node = answer(NODE_INFO_TIME, node.node_get_info(NodeGetInfoRequest {}))
-        .await
-        .map_err(|why| failed("NodeGetInfo", why))?;
-    if about_node.node_id.is_empty() || about_node.node_id.len() > NODE_ID_BYTES {
-        let why = format!("its node id has {} bytes, and must have 1 to {NODE_ID_BYTES}", about_node.node_id.len());
-        return Err(failed("NodeGetInfo", why));
+    let about_node = AboutNode::ask(&connection).await.map_err(|why| failed("NodeGetInfo", why))?;
+    if let Some(why) = drivers.elsewhere(&name, &about_node.topology) {
+        return Err(refused(why));
     }
+    let mut node = NodeClient::new(connection.channel());
     let capabilities = answer(INFO_TIME, node.node_get_capabilities(NodeGetCapabilitiesRequest {}))
         .await
         .map_err(|why| failed("NodeGetCapabilities", why))?;
@@ -127,20 +120,24 @@ async fn take_in(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Resul
         version: vendor.map(|vendor| vendor.vendor_version).unwrap_or_default(),
         state: DriverState::Ready,
         capabilities: capabilities.capabilities.iter().filter_map(capability).collect(),
+        volume_limit: about_node.volume_limit,
+        topology: about_node.topology.clone(),
         ..DriverRow::found(DriverKind::Csi, &name, endpoint.display().to_string())
     };
-    let topology = about_node.accessible_topology.map(|topology| topology.segments).unwrap_or_default();
     info!(
         driver = name,
         endpoint = %endpoint.display(),
         interface = %version,
         node_id = about_node.node_id,
-        volume_limit = about_node.max_volumes_per_node,
-        ?topology,
+        volume_limit = about_node.volume_limit,
+        topology = ?about_node.topology,
         "CSI driver registered"
     );
-    let node_id = about_node.node_id;
-    drivers.register(Registered { name: name.clone(), socket: socket.to_owned(), version, node_id, connection }, row);
+    let asked = Arc::default();
+    drivers.register(
+        Registered { name: name.clone(), socket: socket.to_owned(), version, about_node, connection, asked },
+        row,
+    );
     Ok(name)
 }
 
@@ -172,22 +169,6 @@ fn check_name(name: &str) -> Result<(), String> {
 fn capability(capability: &super::pb::csi::NodeServiceCapability) -> Option<String> {
     match capability.r#type.as_ref()? {
         node_service_capability::Type::Rpc(rpc) => Some(rpc.r#type().as_str_name().to_owned()),
-    }
-}
-
-/// What a call answers, in time; else why not.
-async fn answer<T>(
-    time: Duration,
-    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-) -> Result<T, String> {
-    match timeout(time, call).await {
-        Ok(Ok(answer)) => Ok(answer.into_inner()),
-        Ok(Err(status)) => {
-            let cause = std::iter::successors(std::error::Error::source(&status), |cause| cause.source()).last();
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            Err(format!("{:?}: {}{cause}", status.code(), status.message()))
-        }
-        Err(_) => Err(format!("no answer within {} s", time.as_secs())),
     }
 }
 

@@ -8,14 +8,16 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tonic::codegen::http::uri::PathAndQuery;
 use volhost_model::view::DriverKind;
 use volhost_runtime::{DriverFailure, Drivers};
 
+use super::about_node::AboutNode;
 use super::connection::Connection;
 use super::versions::Version;
 use crate::drivers::{DriverRow, DriverTable};
+use crate::objects::SharedObjects;
 
 /// Beyond a call's deadline, for a runtime that is busy: then the call counts as unanswered.
 const SLACK: Duration = Duration::from_secs(5);
@@ -29,19 +31,36 @@ pub(super) struct Registered {
     pub(super) socket: PathBuf,
     /// The version of the interface that was agreed on.
     pub(super) version: Version,
-    /// What it calls this node.
-    pub(super) node_id: String,
+    /// What it says of this node.
+    pub(super) about_node: AboutNode,
     pub(super) connection: Connection,
+    /// Has it asked again what it says of this node.
+    pub(super) asked: Arc<Notify>,
+}
+
+/// What has become of a driver in service, for users and for the volumes that wait for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverNote {
+    /// Its name.
+    pub driver: String,
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// What happened.
+    pub message: String,
 }
 
 /// The CSI drivers of this node. Shared between the watcher of the registry folder, which changes it, and the calls.
 pub struct CsiDrivers {
     runtime: Handle,
     state: RwLock<State>,
-    /// Who is told the name of a driver that can be called now.
-    ready: mpsc::UnboundedSender<String>,
+    /// Who is told of a driver that can be called now, or says something else of this node.
+    ready: mpsc::UnboundedSender<DriverNote>,
     table: Arc<DriverTable>,
     folder: Option<PathBuf>,
+    /// The CSIDriver objects.
+    pub(super) objects: Arc<SharedObjects>,
+    /// The node's labels, as its operator gave them.
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
@@ -58,10 +77,39 @@ impl fmt::Debug for CsiDrivers {
 }
 
 impl CsiDrivers {
-    /// None yet. To be made within a tokio runtime, which carries the calls. `folder` is the registry's, for messages; `ready` is told each driver
-    /// that comes into service, and `table` shows them all.
-    pub fn new(folder: Option<PathBuf>, table: Arc<DriverTable>, ready: mpsc::UnboundedSender<String>) -> Self {
-        Self { runtime: Handle::current(), state: RwLock::default(), ready, table, folder }
+    /// None yet. To be made within a tokio runtime, which carries the calls. `folder` is the registry's, for messages; `ready` is told of each
+    /// driver that comes into service, and `table` shows them all.
+    pub fn new(
+        folder: Option<PathBuf>,
+        table: Arc<DriverTable>,
+        objects: Arc<SharedObjects>,
+        ready: mpsc::UnboundedSender<DriverNote>,
+    ) -> Self {
+        let labels = BTreeMap::new();
+        Self { runtime: Handle::current(), state: RwLock::default(), ready, table, folder, objects, labels }
+    }
+
+    /// The same, on a node with these labels: no driver may say that it is elsewhere.
+    #[must_use]
+    pub fn on_node(mut self, labels: BTreeMap<String, String>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Why a driver that says this of where the node is may not register: another driver or the operator says that it is elsewhere.
+    pub(super) fn elsewhere(&self, name: &str, topology: &BTreeMap<String, String>) -> Option<String> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let others = state.registered.values().filter(|other| other.name != name);
+        let said = others.map(|other| (format!("the driver {}", other.name), &other.about_node.topology));
+        let said: Vec<_> = std::iter::once(("the node's label".to_owned(), &self.labels)).chain(said).collect();
+        topology.iter().find_map(|(key, value)| {
+            let (who, other) = said.iter().find_map(|(who, labels)| {
+                labels.get(key).filter(|other| *other != value).map(|other| (who, other))
+            })?;
+            Some(format!(
+                "it says that this node is in {key}={value}, and {who} says {key}={other}; correct the one that is wrong"
+            ))
+        })
     }
 
     /// Why a driver of this name and version may not register, if another socket's has the name.
@@ -86,8 +134,41 @@ impl CsiDrivers {
         state.registered.insert(name.clone(), driver);
         drop(state);
         self.table.put(row);
+        let message = "it is registered: its volumes can be used".to_owned();
+        self.note(DriverNote { driver: name, reason: "DriverRegistered", message });
+    }
+
+    fn note(&self, note: DriverNote) {
         // Nobody listens any more only when the process ends.
-        let _ = self.ready.send(name);
+        let _ = self.ready.send(note);
+    }
+
+    /// Takes what a driver in service says of this node now. Of that only the limit may change while it is registered.
+    pub(super) fn says_now(&self, name: &str, said: AboutNode) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(driver) = state.registered.get_mut(name) else { return };
+        if driver.about_node.volume_limit == said.volume_limit {
+            return;
+        }
+        driver.about_node.volume_limit = said.volume_limit;
+        drop(state);
+        if let Some(row) = self.table.get(DriverKind::Csi, name) {
+            self.table.put(DriverRow { volume_limit: said.volume_limit, ..row });
+        }
+        let message = format!("it says now that {}", said.limit_in_words());
+        self.note(DriverNote { driver: name.to_owned(), reason: "DriverLimitChanged", message });
+    }
+
+    /// The connection of a driver in service.
+    pub(super) fn connection_of(&self, driver: &str) -> Option<Connection> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.registered.get(driver).map(|driver| driver.connection.clone())
+    }
+
+    /// What has a driver in service asked again.
+    pub(super) fn asking(&self, driver: &str) -> Option<Arc<Notify>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.registered.get(driver).map(|driver| Arc::clone(&driver.asked))
     }
 
     /// Takes note that the driver behind a socket could not be registered. One of its name that is in service stays, and is what is shown.
@@ -156,6 +237,17 @@ impl Drivers for CsiDrivers {
 
     fn node_id(&self, driver: &str) -> Option<String> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        state.registered.get(driver).map(|driver| driver.node_id.clone())
+        state.registered.get(driver).map(|driver| driver.about_node.node_id.clone())
+    }
+
+    fn volume_limit(&self, driver: &str) -> Option<u32> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.registered.get(driver).and_then(|driver| driver.about_node.volume_limit)
+    }
+
+    fn ask_again(&self, driver: &str) {
+        if let Some(asked) = self.asking(driver) {
+            asked.notify_one();
+        }
     }
 }

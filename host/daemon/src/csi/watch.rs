@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::registration;
 use super::registry::CsiDrivers;
+use super::{refresh, registration};
 
 /// After which time a registration that failed is tried again, doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -105,7 +105,7 @@ fn follow(
     }
 }
 
-/// Registers the driver behind a socket, however often that takes.
+/// Registers the driver behind a socket, however often that takes, and keeps what it says of this node up to date.
 async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -114,7 +114,18 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
             () = gone.cancelled() => return,
             outcome = registration::register(&drivers, &socket) => outcome,
         };
-        let Err(error) = outcome else { return };
+        let error = match outcome {
+            Ok(name) => {
+                let Some(asked) = drivers.asking(&name) else { return };
+                let objects = drivers.objects.csi_driver_changes();
+                tokio::select! {
+                    () = gone.cancelled() => {}
+                    () = refresh::keep_current(&drivers, &name, asked, objects) => {}
+                }
+                return;
+            }
+            Err(error) => error,
+        };
         warn!(socket = %socket.display(), %error, "CSI driver not registered; it is tried again");
         drivers.failed(&socket, registration::failed_row(&socket, &error));
         tokio::select! {

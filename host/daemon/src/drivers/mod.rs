@@ -51,6 +51,10 @@ pub struct DriverRow {
     pub capabilities: Vec<String>,
     /// Where it is: the executable, or the socket.
     pub location: String,
+    /// How many volumes it says may be attached to this node at once.
+    pub volume_limit: Option<u32>,
+    /// Where it says this node is.
+    pub topology: BTreeMap<String, String>,
 }
 
 impl DriverRow {
@@ -64,6 +68,8 @@ impl DriverRow {
             error: String::new(),
             capabilities: Vec::new(),
             location: location.into(),
+            volume_limit: None,
+            topology: BTreeMap::new(),
         }
     }
 }
@@ -124,6 +130,13 @@ impl DriverTable {
         self.lock().get(&(kind, name.to_owned())).map(|known| known.row.clone())
     }
 
+    /// Where the drivers that can be used say that this node is.
+    pub fn topology(&self) -> BTreeMap<String, String> {
+        let known = self.lock();
+        let ready = known.values().filter(|known| known.row.state == DriverState::Ready);
+        ready.flat_map(|known| known.row.topology.clone()).collect()
+    }
+
     /// Every driver, by kind and name, for users. `plugin` says which plugin serves a volume source (`csi:DRIVER`); nothing if none does.
     pub fn views(&self, plugin: impl Fn(&str) -> Option<String>) -> Vec<DriverView> {
         let known = self.lock();
@@ -142,6 +155,8 @@ impl DriverTable {
                     since: *since,
                     capabilities: row.capabilities.clone(),
                     location: row.location.clone(),
+                    volume_limit: row.volume_limit,
+                    topology: row.topology.clone(),
                 }
             })
             .collect()

@@ -9,12 +9,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::mpsc::UnboundedSender;
 use tracing::debug;
 use volhost_model::names::PluginName;
-use volhost_model::view::UsageView;
+use volhost_model::view::{EventKind, UsageView};
 
 use super::StandingVolume;
 use super::measure::{Found, measure};
+use crate::engine::executor::FromOperation;
 use crate::engine::lane::Lane;
 use crate::engine::operation::Workshop;
 
@@ -38,6 +40,8 @@ pub struct VolumeMeter {
     /// How long a plugin's own code may run for one answer.
     plugin_time: Duration,
     shared: Arc<Shared>,
+    /// Who is told of volumes that are not well, or are again.
+    told: UnboundedSender<FromOperation>,
 }
 
 #[derive(Debug, Default)]
@@ -85,9 +89,10 @@ impl Shared {
 }
 
 impl VolumeMeter {
-    /// A meter that has asked nobody yet. `plugin_time`: how long a plugin's own code may run for one answer.
-    pub fn new(workshop: &Arc<Workshop>, plugin_time: Duration) -> Self {
-        Self { workshop: Arc::downgrade(workshop), plugin_time, shared: Arc::default() }
+    /// A meter that has asked nobody yet. `plugin_time`: how long a plugin's own code may run for one answer. `told` hears of volumes that are not
+    /// well, or are again.
+    pub fn new(workshop: &Arc<Workshop>, plugin_time: Duration, told: UnboundedSender<FromOperation>) -> Self {
+        Self { workshop: Arc::downgrade(workshop), plugin_time, shared: Arc::default(), told }
     }
 
     /// How full these volumes are, in their order. Blocks for a quarter of a second at most, whatever the storage does.
@@ -128,7 +133,7 @@ impl VolumeMeter {
             }
             let lane = lanes.entry(volume.plugin.clone()).or_insert_with(|| Lane::new(LANE_WIDTH));
             let (workshop, shared, plugin_time) = (workshop.clone(), self.shared.clone(), self.plugin_time);
-            let volume = volume.clone();
+            let (volume, told) = (volume.clone(), self.told.clone());
             let asked = lane.push(Box::new(move || {
                 let begun = Instant::now();
                 let found = measure(&workshop, &volume, plugin_time);
@@ -139,8 +144,16 @@ impl VolumeMeter {
                 }
                 let at = Instant::now();
                 let fresh_for = at.saturating_duration_since(begun).saturating_mul(FRESH_FOR_COST).max(FRESH);
-                if let Some(known) = shared.lock().volumes.get_mut(&volume) {
-                    *known = Known { asked: None, answer: Some(Answer { found, at, fresh_for }) };
+                let now = found.measured.abnormal.clone();
+                let answer = Some(Answer { found, at, fresh_for });
+                let before = match shared.lock().volumes.get_mut(&volume) {
+                    Some(known) => std::mem::replace(known, Known { asked: None, answer }).answer,
+                    None => None,
+                };
+                let before = before.and_then(|answer| answer.found.measured.abnormal);
+                if let Some(news) = news(&volume, before, now) {
+                    // Nobody listens any more only when the process ends.
+                    let _ = told.send(news);
                 }
                 shared.answered.notify_all();
             }));
@@ -168,6 +181,19 @@ impl VolumeMeter {
         }
         state
     }
+}
+
+/// What users are told of a volume's condition: that it is another than before.
+fn news(volume: &StandingVolume, before: Option<String>, now: Option<String>) -> Option<FromOperation> {
+    let (kind, reason, message) = match (before, now) {
+        (before, Some(now)) if before.as_ref() != Some(&now) => {
+            (EventKind::Warning, "VolumeConditionAbnormal", format!("it is not well: {now}"))
+        }
+        (Some(_), None) => (EventKind::Normal, "VolumeConditionNormal", "it is well again".to_owned()),
+        _ => return None,
+    };
+    let object = format!("volume {}", volume.volume);
+    Some(FromOperation::Event { kind, reason: reason.to_owned(), object, message })
 }
 
 /// One moment on both clocks.

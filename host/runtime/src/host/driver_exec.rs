@@ -17,18 +17,13 @@ use crate::bindings::volhost::plugin::driver_exec::{Host, HostArguments, HostDri
 use crate::bindings::volhost::plugin::types;
 use crate::driver_programs::{DriverAnswer, DriverError, DriverOutcome};
 use crate::grants::EVERY_FLEX_DRIVER;
+use crate::redaction::{as_go_writes, forms, longest_first, redact};
 use crate::text::tame;
 
 /// How much of a driver's name a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;
 /// The longest words of a driver that a plugin gets, in bytes.
 const WORDS_BYTES: usize = 1024;
-/// A secret's value of fewer bytes is not looked for as it is in what a driver writes: every second word would be taken for it. In base64, as
-/// the driver got it, it is.
-const SHORTEST_PLAIN: usize = 4;
-/// What stands in a secret's place.
-const REDACTED: &str = "(secret)";
-
 /// A driver that was opened.
 #[derive(Debug)]
 pub struct Driver {
@@ -95,28 +90,7 @@ fn field(answer: &DriverAnswer, path: &str) -> Option<String> {
 
 /// As the kubelet writes options: Go's JSON escapes what HTML and JavaScript would take for theirs.
 fn as_json(options: &BTreeMap<String, String>) -> String {
-    let plain = serde_json::to_string(options).unwrap_or_default();
-    let mut escaped = String::with_capacity(plain.len());
-    for letter in plain.chars() {
-        match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => escaped.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
-/// The forms in which a secret's value may come back: as the driver got it, as it is, and as JSON writes that.
-fn forms(value: &[u8]) -> impl Iterator<Item = String> {
-    let plain = std::str::from_utf8(value).ok().map(str::trim).filter(|plain| plain.len() >= SHORTEST_PLAIN);
-    let written = plain.and_then(|plain| serde_json::to_string(plain).ok());
-    let written = written.map(|text| text.trim_matches('"').to_owned());
-    let encoded = Some(STANDARD.encode(value)).filter(|text| !text.is_empty());
-    [encoded, plain.map(str::to_owned), written].into_iter().flatten()
-}
-
-fn redact(text: &str, secrets: &[String]) -> String {
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), REDACTED))
+    as_go_writes(&serde_json::to_string(options).unwrap_or_default())
 }
 
 fn redact_value(value: Value, secrets: &[String]) -> Value {
@@ -282,10 +256,10 @@ impl HostOptions for State {
             let options = self.table.get_mut(&options)?;
             options.values.insert(format!("{prefix}{key}"), STANDARD.encode(value));
             options.secrets.extend(forms(value));
+            self.secrets.use_value(value);
             count = count.saturating_add(1);
         }
-        // Longest first: one secret may be the beginning of another.
-        self.table.get_mut(&options)?.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        longest_first(&mut self.table.get_mut(&options)?.secrets);
         *self.secrets_used.entry(format!("{namespace}/{name}")).or_default() +=
             usize::try_from(count).unwrap_or_default();
         Ok(count)
@@ -337,7 +311,7 @@ mod tests {
     #[test]
     fn no_form_of_a_secret_comes_back() {
         let mut secrets: Vec<String> = [b"hunter\"2".as_slice(), b"hunter", b"x"].into_iter().flat_map(forms).collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        longest_first(&mut secrets);
         let encoded = STANDARD.encode("hunter\"2");
         let text = format!("tried {encoded} and eA==, also hunter\"2 as \"hunter\\\"2\" and hunter; x stays");
         let redacted = redact(&text, &secrets);

@@ -106,6 +106,11 @@ impl Host for State {
         Ok(self.context.attached_as.clone())
     }
 
+    fn attachment_metadata(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        self.count()?;
+        Ok(self.context.attachment_metadata.clone().into_iter().collect())
+    }
+
     fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {
         self.change("driver-mounts.keep-note", |state| {
             if note.len() > NOTE_BYTES {

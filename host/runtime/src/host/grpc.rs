@@ -30,6 +30,19 @@ impl Host for State {
         self.count()?;
         Ok(self.context.drivers.node_id(&driver).filter(|_| self.reach.calls(&driver)))
     }
+
+    fn volume_limit(&mut self, driver: String) -> wasmtime::Result<Option<u32>> {
+        self.count()?;
+        Ok(self.context.drivers.volume_limit(&driver).filter(|_| self.reach.calls(&driver)))
+    }
+
+    fn node_may_have_changed(&mut self, driver: String) -> wasmtime::Result<()> {
+        self.count()?;
+        if self.reach.calls(&driver) {
+            self.context.drivers.ask_again(&driver);
+        }
+        Ok(())
+    }
 }
 
 impl HostRequest for State {
@@ -99,7 +112,8 @@ impl HostRequest for State {
         let deadline = Duration::from_millis(u64::from(deadline.max(1))).min(LONGEST);
         let sent = self.change(format!("grpc {shown} {method}"), |state| {
             let message = state.table.get(&request)?.0.clone();
-            Ok(state.context.drivers.call(&driver, &method, message, deadline).map_err(failure))
+            let answer = state.context.drivers.call(&driver, &method, message, deadline);
+            Ok(answer.map_err(|failure| state.failure(failure)))
         });
         sent.or_else(|error: wasmtime::Error| match error.downcast_ref::<KernelError>() {
             // Refused before it was begun, by whoever watches the call.
@@ -113,12 +127,15 @@ impl HostRequest for State {
     }
 }
 
-fn failure(failure: DriverFailure) -> Failure {
-    match failure {
-        DriverFailure::NotSent(why) => Failure::NotSent(tame(&why, MESSAGE_BYTES)),
-        DriverFailure::Unanswered(why) => Failure::Unanswered(tame(&why, MESSAGE_BYTES)),
-        DriverFailure::Status { code, message } => {
-            Failure::Status(Status { code, message: tame(&message, MESSAGE_BYTES) })
+impl State {
+    /// A driver's failure for the plugin: a driver may repeat in it what it was handed.
+    fn failure(&self, failure: DriverFailure) -> Failure {
+        match failure {
+            DriverFailure::NotSent(why) => Failure::NotSent(self.shown(&why, MESSAGE_BYTES)),
+            DriverFailure::Unanswered(why) => Failure::Unanswered(self.shown(&why, MESSAGE_BYTES)),
+            DriverFailure::Status { code, message } => {
+                Failure::Status(Status { code, message: self.shown(&message, MESSAGE_BYTES) })
+            }
         }
     }
 }

@@ -8,6 +8,10 @@
     reason = "tests may panic"
 )]
 
+mod faults;
+mod node_info;
+mod upgrade;
+
 use std::fs;
 
 use volhost_tests::csi::CsiDriver;
@@ -72,6 +76,7 @@ fn a_volume_lives_from_attach_to_detach() {
     assert!(published.contains("\"lun\": \"4\"") && published.contains("globalmount"), "{published}");
     let described = node.ok(&["describe", "volume", "pv"]);
     assert!(described.contains("a disk is slow"), "{described}");
+    node.wait_event(&["VolumeConditionAbnormal", "csi.test^pv-id", "a disk is slow"]);
 
     // A second pod stages nothing anew that matters, and keeps the volume on the node when the first goes.
     node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));
@@ -166,43 +171,6 @@ fn a_volume_grows_on_the_node() {
 }
 
 #[test]
-fn a_driver_that_dies_in_the_middle_of_a_call_is_asked_again_and_nothing_is_lost() {
-    let node = node();
-    let mut driver = CsiDriver::start(&node, NAME, &["stage"]);
-    node.wait_event(&["DriverRegistered", NAME]);
-    for (index, call) in ["NodeStageVolume", "NodePublishVolume"].into_iter().enumerate() {
-        for when in ["die", "die-before"] {
-            let name = format!("p{index}-{when}");
-            driver.order(&format!("{call} {when}"));
-            node.manifest("pv.yaml", &volume(&name, "", "Filesystem"));
-            node.manifest("a.yaml", &pod(&name, &name, &[&claimed(&name)]));
-            driver.wait_end();
-            driver.order("");
-            driver.run(&node);
-            node.wait_mounted(&format!("default/{name}"));
-            node.remove_manifest("a.yaml");
-            node.wait_unmounted(&format!("default/{name}"));
-            node.remove_manifest("pv.yaml");
-        }
-    }
-    for call in ["NodeUnpublishVolume", "NodeUnstageVolume"] {
-        let name = call.to_lowercase();
-        node.manifest("pv.yaml", &volume(&name, "", "Filesystem"));
-        node.manifest("a.yaml", &pod(&name, &name, &[&claimed(&name)]));
-        node.wait_mounted(&format!("default/{name}"));
-        driver.order(&format!("{call} die"));
-        node.remove_manifest("a.yaml");
-        driver.wait_end();
-        driver.order("");
-        driver.run(&node);
-        node.wait_unmounted(&format!("default/{name}"));
-        node.remove_manifest("pv.yaml");
-    }
-    node.ok(&["drain"]);
-    assert_clean(&node);
-}
-
-#[test]
 fn answers_are_final_or_uncertain_and_both_end_well() {
     let node = node();
     let driver = CsiDriver::start(&node, NAME, &["stage"]);
@@ -294,6 +262,85 @@ fn a_driver_that_goes_and_comes_back_is_used_again() {
     node.wait_event(&["default/a", "is not registered on this node"]);
     assert_eq!(node.pod_mounts().len(), 1, "what the driver has published stays while nobody can ask it");
     driver.run(&node);
+    node.wait_unmounted("default/a");
+    node.ok(&["drain"]);
+    assert_clean(&node);
+}
+
+#[test]
+fn a_driver_that_repeats_a_secret_shows_it_to_nobody() {
+    let node = node();
+    let driver = CsiDriver::start(&node, NAME, &["stage"]);
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: login, namespace: store }\nstringData: { password: s3cret-word }\n";
+    node.manifest("secret.yaml", secret);
+    let references = ", nodeStageSecretRef: { name: login, namespace: store }, nodePublishSecretRef: { name: login, namespace: store }";
+    node.manifest("pv.yaml", &volume("pv", references, "Filesystem"));
+    for call in ["NodeStageVolume", "NodePublishVolume"] {
+        driver.order(&format!("{call} echo 16"));
+        node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
+        node.wait_event(&["FailedMount", "default/a", call, "cannot log in with", "[redacted]"]);
+    }
+    let shown = [
+        node.log(),
+        node.ok(&["events"]),
+        node.ok(&["describe", "pod", "a"]),
+        node.ok(&["get", "operations", "-o", "json"]),
+    ];
+    for shown in shown {
+        assert!(!shown.contains("s3cret-word"), "{shown}");
+    }
+    assert!(driver.last("NodePublishVolume").contains("s3cret-word"), "the driver had it");
+    driver.order("");
+    node.wait_mounted("default/a");
+    node.ok(&["drain"]);
+}
+
+#[test]
+fn a_driver_that_wants_it_is_asked_to_publish_again_from_time_to_time() {
+    let mut node = Node::builder().plugin(artifacts::plugin("csi")).build();
+    let registry = node.folder().join(volhost_tests::csi::REGISTRY).display().to_string();
+    node.add_arguments(&["--plugin-registry", &registry, "--refresh-period", "50ms"]);
+    node.start();
+    let driver = CsiDriver::start(&node, NAME, &["stage"]);
+    node.manifest("pv.yaml", &volume("pv", "", "Filesystem"));
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
+    node.wait_mounted("default/a");
+    node.manifest("driver.yaml", &object("{ requiresRepublish: true }"));
+    assert!(eventually(|| driver.count("NodePublishVolume") >= 4), "{:#?}", driver.calls());
+    // It may refuse: what the pod has stays.
+    driver.order("NodePublishVolume answer 13");
+    node.wait_event(&["FailedMount", "default/a", "as ordered"]);
+    assert_eq!(node.pod_mounts().len(), 1);
+    driver.order("");
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    node.ok(&["drain"]);
+    assert_clean(&node);
+}
+
+#[test]
+fn what_a_volume_attachment_says_is_the_publish_context() {
+    let mut node = Node::builder().plugin(artifacts::plugin("csi")).build();
+    let registry = node.folder().join(volhost_tests::csi::REGISTRY).display().to_string();
+    node.add_arguments(&["--plugin-registry", &registry, "--controller-attaches"]);
+    node.start();
+    let driver = CsiDriver::start(&node, NAME, &["stage", "attach", "group"]);
+    node.manifest("pv.yaml", &volume("pv", "", "Filesystem"));
+    let with_group =
+        pod("a", "uid-a", &[&claimed("pv")]).replacen("spec:\n", "spec:\n  securityContext: { fsGroup: 77 }\n", 1);
+    node.manifest("a.yaml", &with_group);
+    node.wait_event(&["DriverRegistered", NAME]);
+    let attachment = format!(
+        "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {{ name: va }}\nspec: {{ attacher: {NAME}, nodeName: test-node, source: {{ persistentVolumeName: pv }} }}\nstatus: {{ attached: true, attachmentMetadata: {{ lun: '9' }} }}\n"
+    );
+    node.manifest("va.yaml", &attachment);
+    node.wait_mounted("default/a");
+    for call in ["NodeStageVolume", "NodePublishVolume"] {
+        let sent = driver.last(call);
+        assert!(sent.contains("\"lun\": \"9\"") && sent.contains("volume_mount_group: \"77\""), "{sent}");
+    }
+    assert_eq!(driver.count("ControllerPublishVolume"), 0, "the controller has done that");
+    node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     node.ok(&["drain"]);
     assert_clean(&node);
