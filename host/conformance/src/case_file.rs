@@ -29,6 +29,8 @@ pub(crate) struct CaseFile {
     pub(crate) volume: Option<Map<String, Value>>,
     persistent_volume: Option<PersistentVolumeSection>,
     other: Option<Map<String, Value>>,
+    /// What volumes the plugin makes, if it does.
+    pub(crate) controller: Option<ControllerSection>,
     pub(crate) expect: Expectations,
 }
 
@@ -91,6 +93,26 @@ struct PersistentVolumeSection {
     source: Map<String, Value>,
 }
 
+/// The volumes that a plugin with `controller` is asked to make.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ControllerSection {
+    size: Option<String>,
+    /// As in a StorageClass.
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) fs_type: Option<String>,
+}
+
+impl ControllerSection {
+    /// Their size in bytes.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn bytes(&self) -> Result<u64, String> {
+        quantity::parse_bytes(self.size.as_deref().unwrap_or(DEFAULT_CAPACITY)).map_err(|error| error.to_string())
+    }
+}
+
 /// What the suite cannot know of a volume by itself.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -143,6 +165,9 @@ impl CaseFile {
         }
         if let Some(source) = &self.other {
             volume("other", source)?;
+        }
+        if let Some(of) = &self.controller {
+            of.bytes().map_err(|reason| ("controller.size".to_owned(), reason))?;
         }
         let Some(of) = &self.persistent_volume else { return Ok(()) };
         volume("persistentVolume", &of.source)?;

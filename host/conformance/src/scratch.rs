@@ -1,5 +1,6 @@
 //! A scratch file system in a mount namespace of its own, for one case.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -31,7 +32,9 @@ pub enum ScratchError {
 /// # Guarantees
 /// When it returns, nothing is left of what was mounted, and no loop device over a file in there.
 pub(crate) fn in_scratch<T: Send>(work: impl FnOnce(&Path) -> T + Send) -> Result<T, ScratchError> {
-    let folder = tempfile::tempdir().map_err(ScratchError::Folder)?;
+    // Helpers, which run as other users, find their way through it.
+    let open = std::fs::Permissions::from_mode(0o755);
+    let folder = tempfile::Builder::new().permissions(open).tempdir().map_err(ScratchError::Folder)?;
     let inside = || {
         let kernel = LinuxKernel::new();
         let path = mount(&kernel, folder.path()).map_err(ScratchError::Mount)?;

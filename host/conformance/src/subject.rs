@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
+use volhost_helpers::Launcher;
 use volhost_runtime::{Compiler, DriverPrograms, Drivers, NoDrivers, NoPrograms};
 
 use crate::case_file::CaseFile;
@@ -60,6 +61,8 @@ pub enum SubjectError {
 pub struct Surroundings {
     /// Starts the compiler child.
     pub compiler: Compiler,
+    /// Starts helpers.
+    pub launcher: Launcher,
     /// Where compiled plugins are kept from case to case; a folder of the run's own when none.
     pub cache: Option<PathBuf>,
     /// The drivers outside that the plugin may call.
@@ -69,10 +72,12 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// No drivers, and a cache of the run's own.
+    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which starts helpers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
-        Self { compiler, cache: None, drivers: Arc::new(NoDrivers), programs: Arc::new(NoPrograms) }
+        let launcher =
+            Launcher { program: compiler.program.clone(), args: vec!["internal".into(), "run-helper".into()] };
+        Self { compiler, launcher, cache: None, drivers: Arc::new(NoDrivers), programs: Arc::new(NoPrograms) }
     }
 }
 
@@ -153,6 +158,8 @@ mod tests {
             ("files: [{ file: /a, size: lots }]", "files[0].size"),
             ("persistentVolume: { capacity: much, a: {} }", "persistentVolume.capacity"),
             ("persistentVolume: { mountOptions: [bind], a: {} }", "persistentVolume.mountOptions[0]"),
+            ("controller: { size: lots }", "controller.size"),
+            ("controller: { parameter: {} }", "parameter"),
             ("expect: { writeable: true }", "writeable"),
             ("volume: [", "case file"),
         ] {

@@ -110,6 +110,35 @@ const OF_GROWTH: &[Mutant] = &[
     ("blames-the-volume-for-its-size", "expand/fault-then-repeat"),
 ];
 
+const OF_STORAGE: &[Mutant] = &[
+    ("answers-another-size", "create/is-found"),
+    ("lists-no-volume", "create/is-found"),
+    ("finds-no-snapshot", "create-snapshot/is-found"),
+    ("makes-another-volume-each-time", "create/idempotent"),
+    ("makes-another-snapshot-each-time", "create-snapshot/idempotent"),
+    ("gives-any-volume-of-the-name", "create/conflict"),
+    ("takes-a-name-of-another-volumes-snapshot", "create-snapshot/conflict"),
+    ("takes-any-parameter", "create/unknown-parameter"),
+    ("refuses-a-parameter-without-its-name", "create/unknown-parameter"),
+    ("passes-a-size-on", "create/out-of-range"),
+    ("takes-a-begun-volume-for-made", "create/crash-then-repeat"),
+    ("refuses-where-it-began-to-delete", "delete/crash-then-repeat"),
+    ("takes-a-begun-growth-for-done", "expand-volume/crash-then-repeat"),
+    ("takes-a-begun-snapshot-for-made", "create-snapshot/crash-then-repeat"),
+    ("blames-the-request", "create/fault-then-repeat"),
+    ("keeps-the-kernels-words-when-it-deletes", "delete/fault-then-repeat"),
+    ("deletes-nothing", "delete/gone"),
+    ("leaves-a-file-a-volume", "delete/gone"),
+    ("deletes-no-snapshot", "delete-snapshot/gone"),
+    ("deletes-a-volume-once", "delete/idempotent"),
+    ("deletes-a-snapshot-once", "delete-snapshot/idempotent"),
+    ("begins-each-page-anew", "list-volumes/pages"),
+    ("takes-any-token", "list-volumes/unknown-token"),
+    ("says-that-the-made-volume-grew", "expand-volume/grows"),
+    ("answers-the-size-that-was-asked", "expand-volume/large-enough"),
+    ("makes-a-volume-of-no-snapshot", "create/of-a-snapshot"),
+];
+
 /// Each mutant fails the case that is named for its rule.
 fn are_found(mutants: &[Mutant], case: &str) {
     let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
@@ -164,9 +193,14 @@ fn every_rule_that_is_broken_when_a_volume_grows_is_found() {
 }
 
 #[test]
+fn every_rule_that_is_broken_when_volumes_are_made_is_found() {
+    are_found(OF_STORAGE, "mutant-disk");
+}
+
+#[test]
 fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
     let found: Vec<&str> =
-        [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH].concat().into_iter().map(|(_, case)| case).collect();
+        [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE].concat().into_iter().map(|(_, case)| case).collect();
     let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
         .filter(|(case, _)| found.contains(case))
         .map(|(_, sentence)| sentence)

@@ -6,7 +6,8 @@ use std::time::Duration;
 use volhost_kernel::BlockDevice;
 use volhost_model::{Pod, VolumeSpec};
 use volhost_runtime::{
-    Attachment, CallContext, CallError, DevicePlaces, Identified, Measured, NodeFacts, PluginInfo, Progress,
+    Attachment, CallContext, CallError, DevicePlaces, Identified, KeyedObject, Measured, NodeFacts, PluginInfo,
+    Progress,
 };
 
 use super::Bench;
@@ -26,6 +27,7 @@ impl Bench {
             objects: self.objects.clone(),
             drivers: self.surroundings.drivers.clone(),
             programs: self.surroundings.programs.clone(),
+            helpers: Arc::new(self.helpers.clone()),
             sink: watch.clone(),
             deadline: PLUGIN_TIME,
             progress: Arc::new(Progress::default()),
@@ -34,7 +36,11 @@ impl Bench {
                 folder: self.plugin_folder("driverDevices").join(folder_name(&ladder.name)),
             }),
             attached_as: self.attached_as(),
+            attachment_metadata: Default::default(),
+            mount_group: None,
             host_calls: Some(watch.clone()),
+            secrets: KeyedObject::default(),
+            provisioning: None,
         }
     }
 

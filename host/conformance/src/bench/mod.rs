@@ -3,10 +3,12 @@
 mod calls;
 mod climbing;
 mod places;
+mod provisioning;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use volhost_helpers::Helpers;
 use volhost_kernel::{Directory, Kernel, LinuxKernel, MountId, Propagation};
 use volhost_model::spec::VolumeMode;
 use volhost_model::{Pod, VolumeSpec};
@@ -35,6 +37,7 @@ pub(crate) struct Bench {
     pub(crate) objects: Arc<CaseObjects>,
     root: Arc<Directory>,
     surroundings: Surroundings,
+    helpers: Helpers,
     /// What the volume is attached as, as the host's record has it.
     attached: Mutex<Option<String>>,
 }
@@ -52,12 +55,13 @@ impl Bench {
         storage::make_anew(&kernel, scratch, ROOT, &case.files)?;
         let objects = Arc::new(CaseObjects::new(case.objects.clone()));
         Ok(Self {
-            kernel,
+            kernel: kernel.clone(),
             scratch: scratch.to_owned(),
             plugin,
             case,
             objects,
             root: Arc::new(root),
+            helpers: Helpers::new(kernel, surroundings.launcher.clone(), None),
             surroundings,
             attached: Mutex::default(),
         })
@@ -113,7 +117,8 @@ impl Bench {
 
     /// What there is on the node beside the volume's content.
     pub(crate) fn node(&self) -> Verdict<Node> {
-        Node::look(&self.kernel, &self.scratch, ROOT)
+        self.helpers.settle_all();
+        Node::look(&self.kernel, &self.scratch, ROOT, self.helpers.running())
             .or_else(|error| fail("looked at the node", "an answer", error.to_string()))
     }
 

@@ -7,6 +7,8 @@ mod expand;
 mod faults;
 mod identify;
 mod limits;
+mod made_snapshots;
+mod made_volumes;
 mod options;
 mod rungs;
 mod standing;
@@ -123,6 +125,29 @@ const OF_THEIR_OWN: &[Case] = &[
     own("measure/truthful", "S1", stats::truthful),
     own("measure/changes-nothing", "S2", stats::changes_nothing),
     own("measure/answers-without-a-mount", "S3", stats::answers_without_a_mount),
+    own("create/is-found", "V1", made_volumes::is_found),
+    own("create/idempotent", "V2", made_volumes::idempotent),
+    own("create/conflict", "V3", made_volumes::conflict),
+    own("create/unknown-parameter", "V4", made_volumes::unknown_parameter),
+    own("create/out-of-range", "V5", made_volumes::out_of_range),
+    own("create/crash-then-repeat", "V6", made_volumes::create_crash_then_repeat),
+    own("create/fault-then-repeat", "V7", made_volumes::create_fault_then_repeat),
+    own("create/of-a-snapshot", "V12", made_snapshots::volume_of_a_snapshot),
+    own("delete/gone", "V8", made_volumes::deleted),
+    own("delete/idempotent", "V9", made_volumes::delete_idempotent),
+    own("delete/crash-then-repeat", "V6", made_volumes::delete_crash_then_repeat),
+    own("delete/fault-then-repeat", "V7", made_volumes::delete_fault_then_repeat),
+    own("list-volumes/pages", "V10", made_volumes::pages),
+    own("list-volumes/unknown-token", "V10", made_volumes::unknown_token),
+    own("expand-volume/grows", "V11", made_volumes::grows),
+    own("expand-volume/large-enough", "V11", made_volumes::large_enough),
+    own("expand-volume/crash-then-repeat", "V6", made_volumes::expand_crash_then_repeat),
+    own("create-snapshot/is-found", "V1", made_snapshots::is_found),
+    own("create-snapshot/idempotent", "V2", made_snapshots::idempotent),
+    own("create-snapshot/conflict", "V3", made_snapshots::conflict),
+    own("create-snapshot/crash-then-repeat", "V6", made_snapshots::crash_then_repeat),
+    own("delete-snapshot/gone", "V8", made_snapshots::deleted),
+    own("delete-snapshot/idempotent", "V9", made_snapshots::delete_idempotent),
     own("limits/host-calls", "L1", limits::host_calls),
     own("limits/lines", "L1", limits::lines),
     own("limits/memory-and-time", "L1", limits::memory_and_time),
