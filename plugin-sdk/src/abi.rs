@@ -1,6 +1,13 @@
 //! The stamp a component carries in its custom section `volhost:abi`.
 
 /// The contract's version, and the SDK's: `0.1.0;rust-sdk/0.1.0`.
+///
+/// ```
+/// use volhost_plugin_sdk::abi::{BYTES, STAMP};
+///
+/// assert!(STAMP.contains(";rust-sdk/"));
+/// assert_eq!(BYTES, STAMP.as_bytes());
+/// ```
 pub const STAMP: &str = concat!("0.1.0;rust-sdk/", env!("CARGO_PKG_VERSION"));
 
 /// [`STAMP`] as the bytes of a static.

@@ -1,6 +1,15 @@
 //! Block devices of the node, within what the operator granted.
 //!
 //! A plugin that calls this needs the grant `block-devices`; one that does not, does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.disk_device("/dev/sdb", 1 << 30).grant_devices("/dev/sdb");
+//! let device = block_devices::open("/dev/sdb")?;
+//! assert_eq!(device.size()?, 1 << 30);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::devices::BlockDevice;

@@ -2,6 +2,129 @@
 //! [`export_plugin!`](crate::export_plugin) names; the host reads them from the component.
 //!
 //! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume run at once.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! /// Disks that are images in a granted folder: `disks: {image: /srv/images/a.img}`
+//! struct Disks;
+//!
+//! impl VolumePlugin for Disks {
+//!     fn describe(about: &mut Description) {
+//!         about.name("example.com/disks").serves("disks");
+//!     }
+//!     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
+//!         id.name(&volume.absolute_path("image")?);
+//!         Ok(())
+//!     }
+//!     fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
+//!         match target.device_mount()? {
+//!             Some(mounted) if !target.is_mounted()? => target.attach(mounted.bind(false)?),
+//!             _ => Ok(()),
+//!         }
+//!     }
+//!     fn tear_down(target: &MountTarget) -> Result<()> {
+//!         target.detach()
+//!     }
+//! }
+//!
+//! impl Attacher for Disks {
+//!     fn attach(volume: &Volume) -> Result<String> {
+//!         let image = volume.absolute_path("image")?;
+//!         loop_devices::ensure_image(&image, volume.capacity().unwrap_or(64 << 20))?;
+//!         match loop_devices::find(&image)? {
+//!             Some(device) => Ok(device.path()),
+//!             None => Ok(loop_devices::create(&image, volume.read_only())?.path()),
+//!         }
+//!     }
+//!     fn detach(image: &str) -> Result<()> {
+//!         loop_devices::remove(image)
+//!     }
+//!     fn wait_for_attach(volume: &Volume, _: &Attachment) -> Result<Option<BlockDevice>> {
+//!         loop_devices::find(&volume.absolute_path("image")?)
+//!     }
+//!     fn are_attached(images: &[String]) -> Result<Vec<bool>> {
+//!         images.iter().map(|image| Ok(loop_devices::find(image)?.is_some())).collect()
+//!     }
+//! }
+//!
+//! impl DeviceMounter for Disks {
+//!     fn mount_device(_: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+//!         let Some(attached) = attached else { return Err(Error::precondition("it is not attached")) };
+//!         if target.is_mounted()? {
+//!             return Ok(());
+//!         }
+//!         let device = attached.open()?;
+//!         if filesystems::probe(&device)?.is_none() {
+//!             filesystems::format(&device, "ext4", &[])?;
+//!         }
+//!         target.attach(filesystems::mount(&device, "ext4", &[], false)?)
+//!     }
+//!     fn unmount_device(_: &str, target: &MountTarget) -> Result<()> {
+//!         target.detach()
+//!     }
+//! }
+//!
+//! impl BlockMapper for Disks {
+//!     fn set_up_device(_: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
+//!         attached.map_or_else(|| Err(Error::precondition("it is not attached")), Attachment::open)
+//!     }
+//!     // Without these three nothing is done beside: each pod has the node's own device.
+//!     fn map_pod_device(_: &Volume, _: &Pod, device: &LentDevice) -> Result<Option<BlockDevice>> {
+//!         log::debug(format_args!("the pod has {}", device.path()));
+//!         Ok(None)
+//!     }
+//!     fn unmap_pod_device(_: &str, _pod_uid: &str) -> Result<()> {
+//!         Ok(())
+//!     }
+//!     fn tear_down_device(_: &str) -> Result<()> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl Expander for Disks {
+//!     fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
+//!         let size = loop_devices::ensure_image(&volume.absolute_path("image")?, to)?;
+//!         match (attached, target) {
+//!             (Some(attached), Some(target)) => filesystems::grow(&attached.open()?, target),
+//!             _ => Ok(size),
+//!         }
+//!     }
+//! }
+//!
+//! impl Stats for Disks {
+//!     fn measure(image: &str, _: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
+//!         into.capacity(loop_devices::facts(image)?.0);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl OtherNodes for Disks {
+//!     fn attached_to(_: &str) -> Result<Option<String>> {
+//!         Ok(None)
+//!     }
+//!     fn detach_from(_: &str, _: &str) -> Result<()> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! export_plugin!(Disks, Attacher, OtherNodes, DeviceMounter, BlockMapper, Expander, Stats);
+//!
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! host.grant_images("/srv/images");
+//! let volume = Volume::builder("disks").field("image", "/srv/images/a.img").capacity(64 << 20);
+//! let attached = host.attach::<Disks>(&volume)?;
+//! let attached = host.wait_for_attach::<Disks>(&volume, &attached)?;
+//! assert!(host.is_attached::<Disks>("/srv/images/a.img")?);
+//! let device = host.set_up_device::<Disks>(&volume, Some(&attached))?;
+//! assert_eq!(host.map_pod_device::<Disks>(&volume, &Pod::builder(), &device)?, None);
+//! host.mount_device::<Disks>(&volume, Some(&attached))?;
+//! assert_eq!(host.node_target(volume.name()).mount().unwrap().fs_type, "ext4");
+//! assert_eq!(host.expand::<Disks>(&volume, Some(&attached), true, 128 << 20)?, 128 << 20);
+//! assert_eq!(host.measure::<Disks>("/srv/images/a.img", None)?.capacity, Some(128 << 20));
+//! host.unmount_device::<Disks>("/srv/images/a.img", volume.name())?;
+//! host.detach::<Disks>("/srv/images/a.img")?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::describe::Measurement;
 use crate::devices::{Attachment, BlockDevice, LentDevice};
@@ -9,10 +132,15 @@ use crate::error::Result;
 use crate::mounts::MountTarget;
 use crate::plugin::VolumePlugin;
 use crate::pod::Pod;
-use crate::provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+use crate::provisioning::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 use crate::volume::Volume;
 
 /// The volume must be attached to the node before it can be used: a network disk, a loop device.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not attach volumes: `export_plugin!` names the capability `Attacher`, and the trait is not implemented",
+    label = "there is no `impl Attacher for {Self}`",
+    note = "implement the trait, or take `Attacher` out of `export_plugin!`"
+)]
 pub trait Attacher: VolumePlugin {
     /// Attaches the volume to this node, and says as what: the word that [`wait_for_attach`](Self::wait_for_attach) finds the device by.
     /// Attached already: the same answer.
@@ -41,6 +169,11 @@ pub trait Attacher: VolumePlugin {
 }
 
 /// The storage knows which other node has a volume, and can take it away from there.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not tell which other node has a volume: `export_plugin!` names the capability `OtherNodes`, and the trait is not implemented",
+    label = "there is no `impl OtherNodes for {Self}`",
+    note = "implement the trait, or take `OtherNodes` out of `export_plugin!`"
+)]
 pub trait OtherNodes: Attacher {
     /// The other node that the volume is attached to, or may be, by the storage's name for it; none when there is none, this node left out
     /// of account. Asked when [`Attacher::attach`] has answered [`Conflict`](crate::Error::Conflict).
@@ -58,6 +191,11 @@ pub trait OtherNodes: Attacher {
 }
 
 /// The volume is mounted once for the node, then once for each pod: `set_up` binds [`MountTarget::device_mount`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not mount volumes once for the node: `export_plugin!` names the capability `DeviceMounter`, and the trait is not implemented",
+    label = "there is no `impl DeviceMounter for {Self}`",
+    note = "implement the trait, or take `DeviceMounter` out of `export_plugin!`"
+)]
 pub trait DeviceMounter: VolumePlugin {
     /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount stands there.
     ///
@@ -73,6 +211,11 @@ pub trait DeviceMounter: VolumePlugin {
 }
 
 /// The volume can be handed to containers as a raw device.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not hand volumes over as devices: `export_plugin!` names the capability `BlockMapper`, and the trait is not implemented",
+    label = "there is no `impl BlockMapper for {Self}`",
+    note = "implement the trait, or take `BlockMapper` out of `export_plugin!`"
+)]
 pub trait BlockMapper: VolumePlugin {
     /// Makes the device ready for the node.
     ///
@@ -109,6 +252,11 @@ pub trait BlockMapper: VolumePlugin {
 }
 
 /// The volume can grow on this node, while it is being mounted and while it is used.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not let volumes grow: `export_plugin!` names the capability `Expander`, and the trait is not implemented",
+    label = "there is no `impl Expander for {Self}`",
+    note = "implement the trait, or take `Expander` out of `export_plugin!`"
+)]
 pub trait Expander: VolumePlugin {
     /// Grows the volume to at least `to` bytes, and returns the size it has then. Large enough already: done. `target` is the node's
     /// mount if there is one, else the pod's; none for a device.
@@ -125,6 +273,11 @@ pub trait Expander: VolumePlugin {
 }
 
 /// The plugin knows of its volumes what their file systems cannot tell: a quota, a thin pool, a path that is lost.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not tell how full volumes are: `export_plugin!` names the capability `Stats`, and the trait is not implemented",
+    label = "there is no `impl Stats for {Self}`",
+    note = "implement the trait, or take `Stats` out of `export_plugin!`"
+)]
 pub trait Stats: VolumePlugin {
     /// Fills in what the plugin knows of a volume that stands; the host fills in the rest itself. Changes nothing, and may run beside any
     /// other call for the volume. `target` is the pod's mount of it; none for a device.
@@ -135,6 +288,11 @@ pub trait Stats: VolumePlugin {
 }
 
 /// The plugin makes volumes, deletes them, and knows which there are. Used where it is served as a CSI driver.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not make volumes: `export_plugin!` names the capability `Controller`, and the trait is not implemented",
+    label = "there is no `impl Controller for {Self}`",
+    note = "implement the trait, or take `Controller` out of `export_plugin!`"
+)]
 pub trait Controller: VolumePlugin {
     /// Makes the volume. One of that name that fits: the same answer.
     ///
@@ -179,6 +337,11 @@ pub trait Controller: VolumePlugin {
 }
 
 /// The plugin makes snapshots of its volumes, and volumes of snapshots.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not make snapshots: `export_plugin!` names the capability `Snapshotter`, and the trait is not implemented",
+    label = "there is no `impl Snapshotter for {Self}`",
+    note = "implement the trait, or take `Snapshotter` out of `export_plugin!`"
+)]
 pub trait Snapshotter: Controller {
     /// Makes the snapshot, whole, and puts it into the page. One of that name of that volume: the same answer.
     ///
@@ -204,4 +367,49 @@ pub trait Snapshotter: Controller {
     /// # Errors
     /// As there.
     fn list_snapshots(volume_id: Option<&str>, start: &str, most: u32, into: &mut SnapshotPage<'_>) -> Result<()>;
+}
+
+/// What a volume is like can be changed while it is there, by its mutable parameters (a VolumeAttributesClass's).
+/// [`Controller::create`] finds them in its request, too.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not change volumes: `export_plugin!` names the capability `Modifier`, and the trait is not implemented",
+    label = "there is no `impl Modifier for {Self}`",
+    note = "implement the trait, or take `Modifier` out of `export_plugin!`"
+)]
+pub trait Modifier: Controller {
+    /// Gives the volume the mutable parameters that the request names, and leaves all others as they are. As they are already: done.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key or value that this volume cannot have, when nothing was changed;
+    /// [`NotFound`](crate::Error::NotFound) when there is no such volume; any other.
+    fn modify(volume_id: &str, wanted: &VolumeRequest<'_>) -> Result<()>;
+}
+
+/// The plugin makes snapshots of several volumes that are of one moment, as a group. Each is a snapshot of [`Snapshotter`] too, but deleted
+/// with its group alone.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not make snapshots of several volumes at once: `export_plugin!` names the capability `GroupSnapshotter`, and the trait is not implemented",
+    label = "there is no `impl GroupSnapshotter for {Self}`",
+    note = "implement the trait, or take `GroupSnapshotter` out of `export_plugin!`"
+)]
+pub trait GroupSnapshotter: Snapshotter {
+    /// Makes the group, whole, and puts its snapshots into the page, one a volume, each [`SnapshotPage::of_group`]. A group of that name of
+    /// those volumes: the same answer.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::Error::Conflict) for one of that name of other volumes; [`NotFound`](crate::Error::NotFound) when one of the
+    /// volumes is not there; [`Precondition`](crate::Error::Precondition) when they cannot be taken at one moment as they are; any other.
+    fn create_group(wanted: &GroupRequest<'_>, into: &mut SnapshotPage<'_>) -> Result<()>;
+
+    /// Deletes the group with all of its snapshots, also one that was only begun. None there: done.
+    ///
+    /// # Errors
+    /// Any.
+    fn delete_group(group_id: &str) -> Result<()>;
+
+    /// Puts the snapshots of the group into the page.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none that is whole; any other.
+    fn find_group(group_id: &str, into: &mut SnapshotPage<'_>) -> Result<()>;
 }

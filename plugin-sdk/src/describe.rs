@@ -66,6 +66,40 @@ impl fmt::Debug for Description<'_> {
 }
 
 /// What a plugin says of one volume, in [`VolumePlugin::identify`](crate::VolumePlugin::identify).
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// struct Shares;
+///
+/// impl VolumePlugin for Shares {
+///     fn describe(about: &mut Description) {
+///         about.name("example.com/shares").serves("shares").accepts_mount_options().follows_its_source().read_only();
+///     }
+///
+///     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
+///         id.name(&volume.required("share")?);
+///         // This one lies on the node already, and is bound for each pod.
+///         id.attachable(false);
+///         id.device_mountable(false);
+///         id.attach_limit(16);
+///         // The storage counts the volumes of this server apart; and its content is looked at again from time to time.
+///         id.attach_limit_of("share", 4);
+///         id.refreshed();
+///         id.selinux_mount(true);
+///         if let Some(base) = volume.short("base")? {
+///             id.needs_volume(&base);
+///         }
+///         Ok(())
+///     }
+/// #   fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #   fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// }
+///
+/// let host = volhost_plugin_sdk::testing::TestHost::new();
+/// let identity = host.identity::<Shares>(&Volume::builder("shares").field("share", "a").field("base", "b"))?;
+/// assert_eq!((identity.name.as_deref(), identity.needs), (Some("a"), vec!["b".to_owned()]));
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Identity<'call>(&'call backend::Identity);
 
 impl<'call> Identity<'call> {
@@ -107,6 +141,17 @@ impl<'call> Identity<'call> {
     pub fn attach_limit(&mut self, limit: u32) {
         self.0.attach_limit(limit);
     }
+
+    /// As [`Identity::attach_limit`], of those volumes of this plugin alone whose names begin with these words, as this volume's does.
+    pub fn attach_limit_of(&mut self, names: &str, limit: u32) {
+        self.0.attach_limit_of(names, limit);
+    }
+
+    /// The mounted volume is set up again from time to time, besides when its source may have changed. Only for a plugin that
+    /// [follows its source](Description::follows_its_source).
+    pub fn refreshed(&mut self) {
+        self.0.refreshed();
+    }
 }
 
 impl fmt::Debug for Identity<'_> {
@@ -116,6 +161,21 @@ impl fmt::Debug for Identity<'_> {
 }
 
 /// How full a volume is and how well, in [`Stats::measure`](crate::Stats::measure). What is not said here the host finds out itself.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// fn measure(_volume_name: &str, _target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
+///     into.capacity(64 << 20);
+///     into.used(60 << 20);
+///     into.available(4 << 20);
+///     into.inodes(1000);
+///     into.inodes_used(10);
+///     into.inodes_free(990);
+///     into.abnormal("one of two paths is down");
+///     Ok(())
+/// }
+/// # let _ = measure;
+/// ```
 pub struct Measurement<'call>(&'call backend::Measurement);
 
 impl<'call> Measurement<'call> {

@@ -1,4 +1,30 @@
 //! Block devices, as handles, and what is known of an attached volume.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! /// What a plugin looks at before it formats a device.
+//! fn look(device: &BlockDevice) -> Result<()> {
+//!     if device.is_read_only()? || device.is_in_use()? {
+//!         return Err(Error::busy(format!("{} ({} bytes) is not ours alone", device.path(), device.size()?)));
+//!     }
+//!     Ok(())
+//! }
+//!
+//! /// The device of an attached volume, by what its driver said of it.
+//! fn device_of(attached: &Attachment) -> Result<BlockDevice> {
+//!     log::debug(format_args!("attached as {}, {:?}, at {:?}", attached.attached_as(), attached.metadata(), attached.device_path()));
+//!     attached.open()
+//! }
+//!
+//! /// A device that is lent for one call: its path is all there is to it.
+//! fn note(device: &LentDevice) {
+//!     log::debug(device.path());
+//! }
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.disk_device("/dev/sdb", 1 << 30).grant_devices("/dev/sdb");
+//! # look(&block_devices::open("/dev/sdb")?)?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use std::fmt;
 

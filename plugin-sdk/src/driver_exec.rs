@@ -2,6 +2,32 @@
 //!
 //! A plugin that calls one of these needs the grant `driver-exec`, with the names of drivers; one that calls none does not ask for it.
 //! Secrets go into a driver's arguments without ever entering the sandbox, and what the driver writes comes back without them.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use std::time::Duration;
+//! use volhost_plugin_sdk::driver_exec::{Arguments, Driver, Options, Outcome};
+//!
+//! /// `attach JSON NODE`, with the volume's options and the secret that it names.
+//! fn attach(volume: &Volume, pod: &Pod) -> Result<String> {
+//!     let driver = Driver::open("acme/lun")?;
+//!     if driver.init_field("capabilities.attach").as_deref() == Some("false") {
+//!         return Ok(String::new());
+//!     }
+//!     let options = Options::new();
+//!     options.set_from(volume, "options")?;
+//!     options.set("kubernetes.io/readwrite", if volume.read_only() { "ro" } else { "rw" });
+//!     options.set_secret(volume, pod, "kubernetes.io/secret/", "acme/lun")?;
+//!     let arguments = Arguments::new("attach").json(&options).text(&node::name())?;
+//!     let outcome: Outcome = driver.run(&arguments, Duration::from_secs(60))?;
+//!     match outcome.field("status").as_deref() {
+//!         Some("Success") => Ok(outcome.field("device").unwrap_or_default()),
+//!         _ if outcome.answered() => Err(Error::retryable(outcome.words())),
+//!         _ => Err(Error::uncertain(format!("exit code {:?}: {}", outcome.exit_code(), outcome.words()))),
+//!     }
+//! }
+//! # let _ = attach;
+//! ```
 
 use std::fmt;
 use std::time::Duration;

@@ -3,7 +3,49 @@
 //!
 //! A plugin that calls one of these needs the grant `driver-mounts`; one that calls none does not ask for it. What a driver leaves
 //! mounted, [`MountTarget::detach`] takes away.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::driver_mounts::{DevicePlace, DriverPlace, Found, Leaf};
+//!
+//! /// Has a driver mount a pod's volume.
+//! fn set_up(target: &MountTarget, ask_driver: impl Fn(&str, Option<String>) -> Result<()>) -> Result<()> {
+//!     // Whatever ends this call: the tear-down knows whose it is.
+//!     driver_mounts::keep_note(target, "acme volume-1")?;
+//!     let place: DriverPlace = driver_mounts::prepare(target, Leaf::Folder)?;
+//!     place.may_be_folder();
+//!     log::debug(format_args!("the controller said {:?}", driver_mounts::attachment_metadata()));
+//!     ask_driver(&place.path(), driver_mounts::node_path(target)?.or_else(driver_mounts::attached_as))?;
+//!     match place.take_over()? {
+//!         Found::NewMount => log::info("the driver has mounted it"),
+//!         Found::SameMount => log::debug("it stands already"),
+//!     }
+//!     Ok(())
+//! }
+//!
+//! /// Has a driver make the volume's device appear.
+//! fn device(ask_driver: impl Fn(&str) -> Result<()>) -> Result<BlockDevice> {
+//!     let place: DevicePlace = driver_mounts::prepare_device("dev", Leaf::Absent)?;
+//!     ask_driver(&place.path())?;
+//!     match place.device()? {
+//!         Some(device) => Ok(device),
+//!         None => {
+//!             place.clear()?;
+//!             Err(Error::retryable("the driver has made no device"))
+//!         }
+//!     }
+//! }
+//!
+//! # use volhost_plugin_sdk::testing::{TestDriver, TestHost, TestMount};
+//! # let host = TestHost::new();
+//! # let target = host.target("data");
+//! # set_up(&target.handle(), |path, _| { TestDriver::mount(path, TestMount::of_type("nfs4")); Ok(()) })?;
+//! assert_eq!(driver_mounts::note(&target.handle())?.as_deref(), Some("acme volume-1"));
+//! # let _ = || device(|_| Ok(()));
+//! # Ok::<(), Error>(())
+//! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::backend;
@@ -83,6 +125,12 @@ pub fn node_path(target: &MountTarget<'_>) -> Result<Option<String>> {
 #[must_use]
 pub fn attached_as() -> Option<String> {
     backend::driver_mounts::attached_as()
+}
+
+/// What the controller's report says of that attachment; empty when the volume is not attached.
+#[must_use]
+pub fn attachment_metadata() -> BTreeMap<String, String> {
+    backend::driver_mounts::attachment_metadata().into_iter().collect()
 }
 
 /// Keeps a few words with a pod's volume for its tear-down, in place of those kept before: which driver has it, and under what name. Never a

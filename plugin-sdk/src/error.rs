@@ -20,6 +20,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.to_string(), "hostPath: /srv/data does not exist");
 /// assert!(matches!(error, Error::NotFound(_)), "more words, the same case");
 /// ```
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// /// What the host does next, by the case.
+/// fn what_next(error: &Error) -> &'static str {
+///     match error {
+///         Error::InvalidArgument(_) | Error::Unsupported(_) => "nothing, until the volume is another one",
+///         Error::Uncertain(_) => "asks again, or takes back what may have been done",
+///         Error::PermissionDenied(_) => "asks again, later; the operator must grant it",
+///         Error::Corrupt(_) => "asks again, later; a person must look",
+///         Error::NotFound(_) | Error::Conflict(_) | Error::Busy(_) | Error::Precondition(_) | Error::Retryable(_) => "asks again, later",
+///         Error::Other(other) if other.code == "not-begun" => "asks again, later; what was uncertain still is",
+///         Error::Other(_) => "asks again, later",
+///     }
+/// }
+/// assert_eq!(what_next(&Error::busy("pod a has it")), "asks again, later");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A field of the volume's source is missing, of the wrong type, or out of range. Useless to retry without a change.
@@ -47,6 +64,18 @@ pub enum Error {
 }
 
 /// A failure without a case of its own.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::OtherError;
+///
+/// let failed = Error::other("EIO", "the disk does not answer").and(&Error::busy("and it is still mounted"));
+/// let Error::Other(OtherError { code, message }) = &failed else { unreachable!() };
+/// assert_eq!((code.as_str(), failed.message()), ("EIO", message.as_str()));
+/// assert_eq!(failed.case(), "other");
+/// // A call that did nothing, and nothing of what an earlier one may have left.
+/// assert!(matches!(Error::not_begun("no place is free"), Error::Other(OtherError { code, .. }) if code == "not-begun"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherError {
     /// An errno name such as `EIO` when it comes from the kernel, else one word of the plugin's choice.
@@ -173,6 +202,19 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Adds words to a failure in passing.
+///
+/// ```
+/// use volhost_plugin_sdk::{Context, Error, Result, Volume};
+/// fn read(volume: &Volume) -> Result<u64> {
+///     let size = volume.bytes("size").context("the limit")?;
+///     size.ok_or_else(|| Error::not_found("a size")).with_context(|| format!("of {}", volume.spec_name()))
+/// }
+///
+/// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+/// let error = read(&Volume::builder("scratch").named("data").handle()).unwrap_err();
+/// assert_eq!(error.to_string(), "of data: a size");
+/// assert!(matches!(error, Error::NotFound(_)), "words do not change what the host does");
+/// ```
 pub trait Context<T> {
     /// Puts `what: ` before the text of the error and keeps its case.
     ///

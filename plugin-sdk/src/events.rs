@@ -1,4 +1,12 @@
 //! Events on the pod, for the person who runs `volhost describe pod`.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! events::normal("Formatted", "the device had no file system");
+//! events::warning("SlowStorage", format_args!("the array answers after {} s", 12));
+//! assert!(host.events()[1].warning);
+//! ```
 
 use std::fmt::Display;
 

@@ -1,5 +1,25 @@
 //! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`, a folder or a tmpfs that the files
 //! stand in, folders for volumes that are mounted inside, and what is taken back when the first set-up fails.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::FileSet;
+//! use volhost_plugin_sdk::file_set::{self, DEFAULT_MODE};
+//!
+//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!     let files = FileSet::for_pod(pod);
+//!     files.add("hello.txt", b"hello", DEFAULT_MODE)?;
+//!     files.show_in_folder(volume, pod, target)
+//! }
+//!
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! let (volume, pod) = (Volume::builder("greeting"), Pod::builder());
+//! set_up(&volume.handle(), &pod.handle(), &host.target("greeting").handle())?;
+//! assert_eq!(host.target("greeting").payload().unwrap().files["hello.txt"].text(), "hello");
+//! file_set::tear_down(&host.target("greeting").handle())?;
+//! assert!(host.target("greeting").is_absent());
+//! # Ok::<(), Error>(())
+//! ```
 
 use std::fmt;
 

@@ -11,6 +11,22 @@ use crate::mounts::MountTarget;
 
 /// What a file is to hold, kept by the host: a plugin can put it into a file and cannot see it. So a secret never enters the sandbox, and
 /// nothing that a plugin says can hold it.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::files::{Content, Payload};
+///
+/// fn show(content: &Content, target: &MountTarget) -> Result<bool> {
+///     let payload = Payload::new();
+///     log::debug(format_args!("{} bytes that the plugin never sees", content.size()));
+///     payload.add_content("secret", content, 0o400)?;
+///     payload.file_owner("secret", 1000)?;
+///     payload.owned_by(None, Some(2000));
+///     payload.folder_mode(0o750);
+///     payload.publish(target)
+/// }
+/// # let _ = show;
+/// ```
 pub struct Content(backend::files::Content);
 
 impl Content {

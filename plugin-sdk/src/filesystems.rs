@@ -1,4 +1,22 @@
 //! File systems on block devices: `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.disk_device("/dev/sdb", 1 << 30).grant_devices("/dev/sdb");
+//! # let target = host.target("data");
+//! # let target = target.handle();
+//! let device = block_devices::open("/dev/sdb")?;
+//! // What has data is never formatted.
+//! if filesystems::probe(&device)?.is_none() {
+//!     filesystems::format(&device, "ext4", &[])?;
+//! }
+//! target.attach(filesystems::mount(&device, "ext4", &[("noatime", None)], false)?)?;
+//! // Later, when the device has grown:
+//! let bytes = filesystems::grow(&device, &target)?;
+//! # assert_eq!(bytes, 1 << 30);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend::{self, FsOption};
 use crate::devices::BlockDevice;

@@ -1,4 +1,18 @@
 //! How the files of a PersistentVolume are given to a pod's `fsGroup`, as the volume's owner says.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::fs_group::ANNOTATION;
+//!
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! let volume = Volume::builder("share").persistent_volume("pv").annotation(ANNOTATION, "map");
+//! let pod = Pod::builder().fs_group(2000);
+//! assert_eq!(FsGroup::of(&volume.handle())?, FsGroup::Map);
+//! let mount = Tmpfs::new().create()?;
+//! // `Map` shows the mount's files to the group; `Walk` does nothing here, and gives them after the mount is attached.
+//! FsGroup::Walk.map(&mount, &pod.handle())?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::error::{Context, Error, Result};
 use crate::id_maps;

@@ -2,6 +2,33 @@
 //!
 //! A plugin that calls one of these needs the grant `grpc`, which names the drivers; one that calls none does not ask for it. Messages are
 //! bytes here: encode and decode them with a protocol buffers crate such as prost.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use std::time::Duration;
+//! use volhost_plugin_sdk::grpc::{Failure, Part, Request};
+//!
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! host.driver("csi.example.com", |call| {
+//!     if call.method.ends_with("/NodeGetInfo") { Ok(b"answer".to_vec()) } else { Err(Failure::NotSent("no such call".to_owned())) }
+//! });
+//! // An empty message, with an entry in its field 4, a `map<string, string>`.
+//! let request = Request::new(b"");
+//! request.add_entry(4, "user", &[Part::Text("me".to_owned())])?;
+//! match request.send("csi.example.com", "/csi.v1.Node/NodeGetInfo", Duration::from_secs(10)) {
+//!     Ok(answer) => assert_eq!(answer, b"answer"),
+//!     Err(Failure::Status { code, message }) => return Err(Error::retryable(format!("{message} ({code})"))),
+//!     Err(Failure::Unanswered(why)) => return Err(Error::uncertain(why)),
+//!     Err(Failure::NotSent(why)) => return Err(Error::retryable(why)),
+//! }
+//! host.volume_limit("csi.example.com", 8);
+//! assert_eq!(grpc::volume_limit("csi.example.com"), Some(8));
+//! // It has just refused a volume for want of room: what it said of this node is old.
+//! grpc::node_may_have_changed("csi.example.com");
+//! assert_eq!(host.asked_again(), ["csi.example.com"]);
+//! log::debug(format_args!("here the driver's node is {:?}", grpc::node_id("csi.example.com")));
+//! # Ok::<(), Error>(())
+//! ```
 
 use std::fmt;
 use std::time::Duration;
@@ -89,4 +116,15 @@ impl fmt::Debug for Request {
 #[must_use]
 pub fn node_id(driver: &str) -> Option<String> {
     backend::grpc::node_id(driver)
+}
+
+/// How many volumes may be attached to this node, as far as this driver knows; none when it knows no limit or is not registered.
+#[must_use]
+pub fn volume_limit(driver: &str) -> Option<u32> {
+    backend::grpc::volume_limit(driver)
+}
+
+/// Has the host ask the driver again what it says of this node.
+pub fn node_may_have_changed(driver: &str) {
+    backend::grpc::node_may_have_changed(driver);
 }

@@ -1,6 +1,18 @@
 //! Paths of the host, within the folders that the operator granted to this plugin.
 //!
 //! A plugin that calls one of these needs the grant `host-paths`; one that calls none does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.grant("/srv").directory("/srv/data");
+//! let folder = host_paths::open("/srv/data")?;
+//! assert_eq!(folder.kind(), SourceKind::Directory);
+//! host_paths::create_directory("/srv/data/new/folder")?;
+//! let file = host_paths::create_file("/srv/data/new/file")?;
+//! assert_eq!(file.kind(), SourceKind::File);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::error::Result;

@@ -1,6 +1,14 @@
 //! File systems whose files are made of huge pages of the node's memory.
 //!
 //! A plugin that calls one of these needs the grant `huge-pages`; one that calls none does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! let mount = HugePages::of_size(2 << 20).size(64 << 20).mode(0o770).group(2000).create()?;
+//! # drop(mount);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend::{self, FsOption};
 use crate::error::Result;

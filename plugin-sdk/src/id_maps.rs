@@ -1,6 +1,16 @@
 //! Mounts that show their files under other owners, at once and without writing anything.
 //!
 //! A plugin that calls this needs the grant `id-maps`; one that does not, does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! let mount = Tmpfs::new().create()?;
+//! id_maps::map_group(&mount, 2000)?;
+//! # host.target("data").handle().attach(mount)?;
+//! # assert_eq!(host.target("data").mount().unwrap().mapped_group, Some(2000));
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::error::Result;

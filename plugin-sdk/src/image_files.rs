@@ -2,6 +2,16 @@
 //!
 //! A plugin that calls one of these needs the grant `image-files`; one that calls none does not ask for it. Every path is absolute,
 //! without `..`, and what it leads to must lie in a granted folder.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.grant_image_files("/srv/images").image_file("/srv/images/docs.squashfs", "squashfs");
+//! assert_eq!(image_files::folders(), ["/srv/images"]);
+//! let mount = image_files::mount("/srv/images/docs.squashfs", "squashfs", &[])?;
+//! # drop(mount);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend::{self, FsOption};
 use crate::error::Result;

@@ -1,5 +1,26 @@
 //! Which keys of a config map or secret become which files: `items`, `optional` and modes, as `configMap` and `secret` volumes and the
 //! sources of `projected` volumes have them.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::objects::ConfigMap;
+//! use volhost_plugin_sdk::{FileSet, KeySelection};
+//!
+//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!     let keys = KeySelection::read(volume, "", 0o644)?;
+//!     let files = FileSet::for_pod(pod);
+//!     keys.show(volume, ConfigMap::open(volume, pod, "app"), &files)?;
+//!     log::debug(if keys.is_optional() { "it may be missing" } else { "it must be there" });
+//!     files.show_in_folder(volume, pod, target)
+//! }
+//!
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.config_map("app", &[("a", b"1"), ("b", b"2")]);
+//! # let volume = Volume::builder("configMap").field("name", "app").field("items.0.key", "a").field("items.0.path", "x/a");
+//! # set_up(&volume.handle(), &Pod::builder().handle(), &host.target("c").handle())?;
+//! # assert_eq!(host.target("c").payload().unwrap().paths(), ["x/a"]);
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::error::{Error, Result};
 use crate::file_set::FileSet;

@@ -80,13 +80,30 @@
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
 //!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
-//!    [`driver_exec`], [`grpc`], [`files`] and those of [`objects`] need a grant.
+//!    [`driver_exec`], [`fuse_helpers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
 //! A volume that must be attached, mounted once for the node, handed over as a device, or can grow: each is a trait ([`Attacher`],
-//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
+//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
 //! The plugin `loop` has all of them.
+//!
+//! # Reading a volume
+//!
+//! [`Volume`]'s getters read one field each; with the feature `serde`, `Volume::parse` reads the whole source into a struct of yours (module `source`).
+//! Either way a mistake is told as the person who wrote the pod sees it: the field by its place, what is there, and what would be right.
+//!
+//! ```
+//! # use volhost_plugin_sdk::prelude::*;
+//! # let _host = volhost_plugin_sdk::testing::TestHost::new();
+//! let volume = Volume::builder("scratch").field("size", "64MB").field("sise", "1Gi");
+//! let told = volume.handle().known_fields(&["size"]).unwrap_err().to_string();
+//! assert_eq!(told, "scratch.sise: no such field; did you mean size? Known: size");
+//! let told = volume.handle().bytes("size").unwrap_err().to_string();
+//! assert!(told.starts_with("scratch.size: \"64MB\" is not a quantity: write a number with one of the suffixes Ki, Mi"));
+//! ```
+//!
+//! [`Bytes`] and [`Mode`] are the types of sizes and modes in such a struct; [`MountOptions`] sorts a PersistentVolume's mount options.
 //!
 //! # Rules
 //!
@@ -112,6 +129,7 @@ pub mod file_set;
 pub mod files;
 pub mod filesystems;
 pub mod fs_group;
+pub mod fuse_helpers;
 pub mod grpc;
 pub mod host_paths;
 pub mod huge_pages;
@@ -120,6 +138,7 @@ pub mod image_files;
 mod key_selection;
 pub mod log;
 pub mod loop_devices;
+mod mode;
 mod mount_options;
 mod mounts;
 pub mod node;
@@ -129,10 +148,13 @@ mod plugin;
 mod pod;
 mod pod_items;
 pub mod pod_volumes;
-mod provisioning;
+pub mod provisioning;
+pub mod provisioning_calls;
 pub mod quantity;
 pub mod quotas;
 mod quote;
+#[cfg(feature = "serde")]
+pub mod source;
 mod suggest;
 pub mod tmpfs;
 mod volume;
@@ -148,31 +170,38 @@ use testing::double as backend;
 #[cfg(target_family = "wasm")]
 use wasm as backend;
 
-pub use capabilities::{Attacher, BlockMapper, Controller, DeviceMounter, Expander, OtherNodes, Snapshotter, Stats};
+pub use capabilities::{
+    Attacher, BlockMapper, Controller, DeviceMounter, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter,
+    Stats,
+};
 pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
 pub use file_set::FileSet;
 pub use fs_group::FsGroup;
 pub use key_selection::KeySelection;
+pub use mode::{Mode, ModeError};
 pub use mount_options::MountOptions;
 pub use mounts::{DetachedMount, MountSource, MountTarget, PER_MOUNT_OPTIONS, SourceKind, TargetState};
 pub use plugin::VolumePlugin;
 pub use pod::Pod;
 pub use pod_items::PodItems;
-pub use provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+pub use provisioning::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+pub use quantity::Bytes;
 pub use quote::quoted;
 pub use volume::Volume;
 
 /// Everything a plugin's source usually names.
 pub mod prelude {
+    pub use crate::fuse_helpers::Helper;
     pub use crate::huge_pages::HugePages;
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
         Attacher, Attachment, BlockDevice, BlockMapper, Context, Controller, Description, DetachedMount, DeviceMounter,
-        Error, Expander, FsGroup, Identity, LentDevice, Measurement, MountSource, MountTarget, OtherNodes, Pod, Result,
-        SnapshotPage, SnapshotRequest, Snapshotter, SourceKind, Stats, TargetState, Volume, VolumeAnswer, VolumePage,
-        VolumePlugin, VolumeRequest, block_devices, driver_mounts, events, export_plugin, filesystems, grpc,
-        host_paths, id_maps, image_files, log, loop_devices, node, overlays, pod_volumes, quotas, quoted,
+        Error, Expander, FsGroup, GroupRequest, GroupSnapshotter, Identity, LentDevice, Measurement, Modifier,
+        MountSource, MountTarget, OtherNodes, Pod, Result, SnapshotPage, SnapshotRequest, Snapshotter, SourceKind,
+        Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest, block_devices,
+        driver_mounts, events, export_plugin, filesystems, grpc, host_paths, id_maps, image_files, log, loop_devices,
+        node, overlays, pod_volumes, provisioning, quotas, quoted,
     };
 }

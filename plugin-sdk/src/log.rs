@@ -13,6 +13,18 @@ use std::fmt::Display;
 use crate::backend;
 
 /// How much a line matters.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::log::Level;
+///
+/// let host = volhost_plugin_sdk::testing::TestHost::new();
+/// log::error("the share does not answer");
+/// log::warn("one of two paths is down");
+/// log::info("the other answers");
+/// let levels: Vec<Level> = host.lines().iter().map(|line| line.level).collect();
+/// assert_eq!(levels, [Level::Error, Level::Warn, Level::Info]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Something failed.

@@ -2,6 +2,32 @@
 //!
 //! A plugin that calls one of these needs the grant `loop-devices`; one that calls none does not ask for it. Every path is absolute,
 //! without `..`, and what it leads to must lie in a granted folder.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.grant_images("/srv/images");
+//! assert_eq!(loop_devices::folders(), ["/srv/images"]);
+//! let image = "/srv/images/a.img";
+//! let size = loop_devices::ensure_image(image, 64 << 20)?;
+//! let device = loop_devices::create(image, false)?;
+//! assert_eq!(device.size()?, size);
+//! assert!(loop_devices::find(image)?.is_some());
+//! loop_devices::remove(image)?;
+//!
+//! // What a plugin that makes volumes does besides:
+//! let (bytes, _made) = loop_devices::facts(image)?;
+//! assert_eq!(bytes, size);
+//! loop_devices::copy(image, "/srv/images/b.img")?;
+//! assert_eq!(loop_devices::names("/srv/images", "", 10)?, ["a.img", "b.img"]);
+//! assert_eq!(loop_devices::reserve("/srv/images/b.img", size)?, size);
+//! assert_eq!(loop_devices::taken("/srv/images/b.img")?, size);
+//! loop_devices::release("/srv/images/b.img")?;
+//! loop_devices::discard("/srv/images/b.img")?;
+//! let left = loop_devices::free_space("/srv/images")?;
+//! # let _ = left;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::devices::BlockDevice;
@@ -70,6 +96,32 @@ pub fn facts(path: &str) -> Result<(u64, u64)> {
 /// blocks cannot be shared; else as [`ensure_image`].
 pub fn copy(image: &str, to: &str) -> Result<u64> {
     backend::loop_devices::copy(image, to).map_err(backend::error_in)
+}
+
+/// Makes sure that the image has at least `size` bytes and that the disk holds room for every one of them, and returns its size. It may be
+/// in use; what it holds stays.
+///
+/// # Errors
+/// [`other`](crate::Error::other) with the code `ENOSPC` when there is not so much room; [`Unsupported`](crate::Error::Unsupported) where the
+/// file system cannot promise it; else as [`ensure_image`].
+pub fn reserve(path: &str, size: u64) -> Result<u64> {
+    backend::loop_devices::reserve(path, size).map_err(backend::error_in)
+}
+
+/// Gives back the room that the image has and does not need: where nothing was written.
+///
+/// # Errors
+/// [`Busy`](crate::Error::Busy) while it has a loop device; else as [`ensure_image`].
+pub fn release(path: &str) -> Result<()> {
+    backend::loop_devices::release(path).map_err(backend::error_in)
+}
+
+/// How many bytes of the disk the image takes: at least its size when all of it is reserved, less when it has holes.
+///
+/// # Errors
+/// As [`ensure_image`].
+pub fn taken(path: &str) -> Result<u64> {
+    backend::loop_devices::taken(path).map_err(backend::error_in)
 }
 
 /// Removes the image file, with what is in it. None there: done.

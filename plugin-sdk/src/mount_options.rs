@@ -1,4 +1,18 @@
 //! A PersistentVolume's mount options, told apart.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::MountOptions;
+//!
+//! let volume = Volume::builder("share").persistent_volume("pv").mount_option("noatime").mount_option("vers=4.2");
+//! # let _host = volhost_plugin_sdk::testing::TestHost::new();
+//! let options = MountOptions::read(&volume.handle());
+//! assert_eq!(options.of_mount, ["noatime"], "for `DetachedMount::set_options`");
+//! assert_eq!(options.borrowed(), [("vers", Some("4.2"))], "for `filesystems::mount`");
+//! assert_eq!(options.of_file_system.len(), 1);
+//! // A plugin that mounts no file system of its own has no use for the second.
+//! assert!(options.of_mount_alone().is_err());
+//! ```
 
 use crate::error::{Error, Result};
 use crate::mounts::PER_MOUNT_OPTIONS;

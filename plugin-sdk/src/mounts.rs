@@ -1,4 +1,39 @@
 //! Mounts, as handles. A plugin never names a path here, and holds nothing when its call ends.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.grant("/srv").directory("/srv/data");
+//! # let place = host.target("data");
+//! # let target = place.handle();
+//! /// Shows a folder of the host, read-only, unless it is there already.
+//! fn show(source: &MountSource, target: &MountTarget) -> Result<()> {
+//!     if source.kind() != SourceKind::Directory {
+//!         return Err(Error::invalid_argument(format!("it is {}, and must be a directory", source.kind())));
+//!     }
+//!     match target.state()? {
+//!         TargetState::Mounted => return Ok(()),
+//!         TargetState::Absent | TargetState::Plain => {}
+//!     }
+//!     let mount: DetachedMount = source.bind(true)?;
+//!     // Nobody has seen it yet; from the first moment on it is read-only.
+//!     mount.set_options(&["ro", "nosuid"], true)?;
+//!     target.attach(mount)
+//! }
+//!
+//! show(&host_paths::open("/srv/data")?, &target)?;
+//! assert!(target.is_mounted()?);
+//! log::info(format_args!("{} of pod {}: {:?} {:?}", target.spec_name(), target.pod_uid(), target.mounted_type()?, target.mounted_options()?));
+//! target.make_inner_folder("a/b", 0o755)?;
+//! target.detach()?;
+//!
+//! // A folder of the pod's own, in place of a mount:
+//! target.make_folder(0o2770, Some(2000))?;
+//! target.apply_fs_group(&Pod::builder().fs_group(2000).handle(), false)?;
+//! assert_eq!(target.group()?, 2000);
+//! target.delete_folder()?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use std::fmt;
 
@@ -40,6 +75,18 @@ impl fmt::Debug for MountSource {
 }
 
 /// What a [`MountSource`] is. `Display` gives words for a sentence: "a directory".
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// let bindable = |kind: SourceKind| match kind {
+///     SourceKind::Directory | SourceKind::File => true,
+///     SourceKind::Socket | SourceKind::Fifo | SourceKind::CharDevice | SourceKind::BlockDevice => false,
+///     // A later host may know others.
+///     SourceKind::Other(_) => false,
+///     _ => false,
+/// };
+/// assert!(bindable(SourceKind::File) && !bindable(SourceKind::Socket));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceKind {
@@ -114,6 +161,15 @@ impl DetachedMount {
     ///
     /// # Errors
     /// As the kernel says.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// // A tmpfs that nobody sees, as the top of an overlay.
+    /// let hidden = Tmpfs::new().create()?;
+    /// assert_eq!(hidden.source()?.kind(), SourceKind::Directory);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn source(&self) -> Result<MountSource> {
         self.0.source().map(MountSource::new).map_err(backend::error_in)
     }
@@ -126,6 +182,11 @@ impl fmt::Debug for DetachedMount {
 }
 
 /// The options [`DetachedMount::set_options`] knows.
+///
+/// ```
+/// use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
+/// assert!(PER_MOUNT_OPTIONS.contains(&"noexec"), "the rest are options of the file system");
+/// ```
 pub const PER_MOUNT_OPTIONS: &[&str] =
     &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "strictatime", "nosymfollow"];
 
@@ -198,6 +259,19 @@ impl<'call> MountTarget<'call> {
     ///
     /// # Errors
     /// As the kernel says.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// /// `set_up` of a volume that the node has mounted already.
+    /// fn set_up(pod: &Pod, target: &MountTarget) -> Result<()> {
+    ///     let Some(mounted) = target.device_mount()? else {
+    ///         return Err(Error::precondition("the volume is not mounted on this node"));
+    ///     };
+    ///     target.attach(mounted.bind(false)?)?;
+    ///     // The first pod gives the files to its group; another one's would take them from it.
+    ///     if target.other_pods()? == 0 { target.apply_fs_group(pod, false) } else { Ok(()) }
+    /// }
+    /// ```
     pub fn device_mount(&self) -> Result<Option<MountSource>> {
         Ok(self.0.device_mount().map_err(backend::error_in)?.map(MountSource::new))
     }

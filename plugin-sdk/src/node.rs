@@ -1,4 +1,13 @@
 //! Facts of the node.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! let host = volhost_plugin_sdk::testing::TestHost::new();
+//! host.node_name("worker-3").node_label("topology.kubernetes.io/zone", "b").allocatable_memory(16 << 30);
+//! assert_eq!(node::name(), "worker-3");
+//! assert_eq!(node::label("topology.kubernetes.io/zone").as_deref(), Some("b"));
+//! assert_eq!(node::allocatable_memory(), 16 << 30);
+//! ```
 
 use crate::backend;
 

@@ -5,6 +5,42 @@
 //!
 //! [`NotFound`](crate::Error::NotFound) means that the object is known not to exist, so that an optional one is left out. While the host
 //! does not know, the answer is [`Retryable`](crate::Error::Retryable): let it through, and what is mounted stays as it is.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::FileSet;
+//! use volhost_plugin_sdk::objects::{self, ConfigMap, Keyed, Secret};
+//!
+//! /// Shows every key of the config map that the volume names, and a token.
+//! fn show(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!     let files = FileSet::for_pod(pod);
+//!     let map = ConfigMap::open(volume, pod, &volume.required("name")?)?;
+//!     for key in map.keys() {
+//!         if let Some(content) = map.content(&key) {
+//!             files.add_content(&key, &content, 0o644)?;
+//!         }
+//!     }
+//!     log::debug(format_args!("{} is shown", map.what()));
+//!     let token = objects::service_account_token(pod, Some("vault"), 3600)?;
+//!     log::debug(format_args!("the token expires at {:?}", objects::token_expires(&token)));
+//!     files.add_private("token", &token, 0o400)?;
+//!     files.add_content("ca.crt", &objects::trust_bundle(volume, "ca")?, 0o444)?;
+//!     files.show_in_memory(volume, pod, target)
+//! }
+//!
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.config_map("app", &[("a.conf", b"x")]).issues_tokens().trust_bundle("ca", None, "PEM");
+//! # let pod = Pod::builder();
+//! # let volume = Volume::builder("mine").field("name", "app").field("ca", "ca");
+//! # let place = host.target("mine");
+//! # let shown = show(&volume.handle(), &pod.handle(), &place.handle());
+//! // Whoever asks for what the volume does not name is refused, and what a driver says of itself is there for all.
+//! assert!(Secret::open(&volume.handle(), &pod.handle(), "other").is_err());
+//! assert!(Secret::referenced(&volume.handle(), "secretRef").is_err());
+//! assert!(objects::trust_bundles(&volume.handle(), "example.com/signer", None).is_err());
+//! assert_eq!(objects::csi_driver_spec("csi.example.com")?, None);
+//! # Ok::<(), Error>(())
+//! ```
 
 use std::fmt;
 
@@ -87,6 +123,13 @@ impl Secret {
     pub fn referenced(volume: &Volume, field: &str) -> Result<Self> {
         let handle = backend::secrets::referenced(volume.handle(), field).map_err(backend::error_in)?;
         Ok(Self { name: field.to_owned(), handle })
+    }
+}
+
+impl Secret {
+    /// A secret that goes with a call; `whose` is for messages.
+    pub(crate) fn of_call(whose: &str, handle: backend::secrets::Secret) -> Self {
+        Self { name: whose.to_owned(), handle }
     }
 }
 

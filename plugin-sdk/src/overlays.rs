@@ -1,6 +1,18 @@
 //! Overlays: folders laid on one another, shown as one. Of the folders only the top is ever written.
 //!
 //! A plugin that calls this needs the grant `overlays`; one that does not call it does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.grant("/srv").directory("/srv/base").directory("/srv/more");
+//! # let target = host.target("data");
+//! # let target = target.handle();
+//! let lowers = [host_paths::open("/srv/more")?, host_paths::open("/srv/base")?];
+//! let top = target.private_folder()?;
+//! target.attach(overlays::mount(&[&lowers[0], &lowers[1]], Some(&top), &[("metacopy", Some("on"))])?)?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend::{self, FsOption};
 use crate::error::Result;

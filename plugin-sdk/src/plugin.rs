@@ -22,6 +22,11 @@ use crate::volume::Volume;
 /// # Panics
 /// A panic ends the sandbox and nothing else: its text goes to the host's log, and the volume counts as uncertain.
 /// Return an [`Error`](crate::Error) instead; it says more.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no volume plugin",
+    label = "there is no `impl VolumePlugin for {Self}`",
+    note = "a volume plugin has the functions `describe`, `identify`, `set_up` and `tear_down` of the trait `VolumePlugin`"
+)]
 pub trait VolumePlugin {
     /// Says what this plugin is. Always the same answer: the host calls it when it loads the plugin.
     ///
@@ -73,13 +78,64 @@ macro_rules! export_plugin {
         const _: fn() = || {
             fn is_a_volume_plugin<T: $crate::VolumePlugin>() {}
             is_a_volume_plugin::<$plugin>();
-            $({
-                fn has_the_capability<T: $crate::$capability>() {}
-                has_the_capability::<$plugin>();
-            })*
+            $($crate::__check_capability!($capability, $plugin);)*
         };
+        const _: () = {
+            #[allow(dead_code, reason = "there to have each name once")]
+            enum EachCapabilityIsNamedOnce { $($capability),* }
+        };
+        #[doc(hidden)]
+        #[allow(dead_code, reason = "there to be there once")]
+        const A_CRATE_EXPORTS_ONE_PLUGIN: () = ();
         $crate::__export_on_wasm!($plugin $(, $capability)*);
     };
+    () => {
+        ::core::compile_error!("export_plugin! wants the plugin's type: export_plugin!(MyPlugin), or export_plugin!(MyPlugin, Attacher)");
+    };
+    ($plugin:ty, $($capabilities:tt)*) => {
+        ::core::compile_error!(
+            "what follows the plugin's type in export_plugin! are names of capabilities, with commas between them: export_plugin!(MyPlugin, Attacher, Expander)"
+        );
+    };
+}
+
+/// Holds the plugin to the trait of one capability.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check_capability {
+    (Attacher, $plugin:ty) => { $crate::__has_capability!(Attacher, $plugin) };
+    (OtherNodes, $plugin:ty) => { $crate::__has_capability!(OtherNodes, $plugin) };
+    (DeviceMounter, $plugin:ty) => { $crate::__has_capability!(DeviceMounter, $plugin) };
+    (BlockMapper, $plugin:ty) => { $crate::__has_capability!(BlockMapper, $plugin) };
+    (Expander, $plugin:ty) => { $crate::__has_capability!(Expander, $plugin) };
+    (Stats, $plugin:ty) => { $crate::__has_capability!(Stats, $plugin) };
+    (Controller, $plugin:ty) => { $crate::__has_capability!(Controller, $plugin) };
+    (Snapshotter, $plugin:ty) => {
+        $crate::__has_capability!(Snapshotter, $plugin)
+    };
+    (Modifier, $plugin:ty) => {
+        $crate::__has_capability!(Modifier, $plugin)
+    };
+    (GroupSnapshotter, $plugin:ty) => {
+        $crate::__has_capability!(GroupSnapshotter, $plugin)
+    };
+    ($other:ident, $plugin:ty) => {
+        ::core::compile_error!(::core::concat!(
+            "`",
+            ::core::stringify!($other),
+            "` is no capability of a volume plugin; there are Attacher, OtherNodes, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter, Modifier, GroupSnapshotter"
+        ));
+    };
+}
+
+/// Compiles if the plugin has the trait.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __has_capability {
+    ($capability:ident, $plugin:ty) => {{
+        fn has_the_capability<T: $crate::$capability>() {}
+        has_the_capability::<$plugin>();
+    }};
 }
 
 /// The half of [`export_plugin!`](crate::export_plugin) that only a component has.
@@ -146,6 +202,18 @@ macro_rules! __export_capability {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
     $crate::wasm::snapshotter::export_snapshotter!(Exports with_types_in $crate::wasm::snapshotter);
+        };
+    };
+    (Modifier, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::modifier::export_modifier!(Exports with_types_in $crate::wasm::modifier);
+        };
+    };
+    (GroupSnapshotter, $plugin:ty) => {
+        const _: () = {
+            type Exports = $crate::wasm::entry::Exports<$plugin>;
+    $crate::wasm::group_snapshotter::export_group_snapshotter!(Exports with_types_in $crate::wasm::group_snapshotter);
         };
     };
     (Stats, $plugin:ty) => {

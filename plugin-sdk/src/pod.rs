@@ -6,6 +6,30 @@ use crate::backend;
 use crate::error::Result;
 
 /// The pod that wants the volume. Each getter asks the host; a call's handle can't be kept after the call.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// /// What a volume may be named, limited and labelled by.
+/// fn describe(pod: &Pod) -> String {
+///     format!(
+///         "{}/{} ({}) runs as {}; team {:?}, tier {:?}; memory {:?}, disk {:?}; group {:?}, user {:?}; inside: {:?}",
+///         pod.namespace(), pod.name(), pod.uid(), pod.service_account(),
+///         pod.label("team"), pod.annotation("example.com/tier"),
+///         pod.memory_limit(), pod.ephemeral_storage_limit(),
+///         pod.fs_group(), pod.fs_user(), pod.nested_mounts("data"),
+///     )
+/// }
+///
+/// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+/// let pod = Pod::builder().named("shop", "web-1").label("team", "a").memory_limit(1 << 30).huge_pages(2 << 20, 4 << 20);
+/// assert!(describe(&pod.handle()).starts_with("shop/web-1"));
+/// assert_eq!(pod.handle().field("metadata.name")?, "web-1");
+/// assert_eq!(pod.handle().huge_page_sizes(), [2 << 20]);
+/// assert_eq!(pod.handle().huge_page_limit(2 << 20), Some(4 << 20));
+/// let pod = Pod::builder().resource_value("main", "limits.cpu", "1m", "500");
+/// assert_eq!(pod.handle().resource_value("main", "limits.cpu", Some("1m"))?, "500");
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Pod<'call>(pub(crate) &'call backend::Pod);
 
 impl<'call> Pod<'call> {

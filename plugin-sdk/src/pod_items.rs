@@ -1,4 +1,17 @@
 //! Fields of the pod as files: `items` of `downwardAPI` volumes, and of that source of `projected` volumes.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::{FileSet, PodItems};
+//!
+//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!     let items = PodItems::read(volume, "", 0o644)?;
+//!     let files = FileSet::for_pod(pod);
+//!     items.show(volume, pod, &files)?;
+//!     files.show_in_folder(volume, pod, target)
+//! }
+//! # let _ = set_up;
+//! ```
 
 use crate::error::Result;
 use crate::file_set::FileSet;

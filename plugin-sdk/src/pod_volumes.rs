@@ -1,6 +1,18 @@
 //! The pod's other volumes, for a volume that is made of them.
 //!
 //! A plugin that calls this needs the grant `pod-volumes`; one that does not call it does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.pod_volume("base");
+//! /// In `set_up` of a volume whose `identify` has named it: `id.needs_volume("base")`.
+//! fn bind_base(target: &MountTarget) -> Result<()> {
+//!     target.attach(pod_volumes::open(target, "base")?.bind(true)?)
+//! }
+//! # bind_base(&host.target("data").handle())?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::error::Result;

@@ -6,6 +6,14 @@ use crate::error::Error;
 use crate::quote::quoted;
 
 /// Why a text is not a usable quantity. The text is in it, in quotes.
+///
+/// ```
+/// use volhost_plugin_sdk::quantity::{QuantityError, parse_bytes};
+///
+/// assert!(matches!(parse_bytes("64MB"), Err(QuantityError::Malformed(_))));
+/// assert!(matches!(parse_bytes("-1"), Err(QuantityError::Negative(_))));
+/// assert!(matches!(parse_bytes("16Ei"), Err(QuantityError::TooLarge(_))));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuantityError {
     /// Not a number with a known suffix.
@@ -37,6 +45,53 @@ impl std::error::Error for QuantityError {}
 impl From<QuantityError> for Error {
     fn from(error: QuantityError) -> Self {
         Self::InvalidArgument(error.to_string())
+    }
+}
+
+/// A size in whole bytes, read and shown as Kubernetes writes quantities.
+///
+/// ```
+/// use volhost_plugin_sdk::Bytes;
+///
+/// let size: Bytes = "1.5Gi".parse()?;
+/// assert_eq!(size.count(), 3 << 29);
+/// assert_eq!(size.to_string(), "1536Mi");
+/// assert_eq!(Bytes::new(1000).to_string(), "1000");
+/// # Ok::<(), volhost_plugin_sdk::quantity::QuantityError>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(u64);
+
+impl Bytes {
+    /// So many bytes.
+    #[must_use]
+    pub const fn new(count: u64) -> Self {
+        Self(count)
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn count(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SUFFIXES: [(u32, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+        let whole = |(shift, _): &&(u32, &str)| self.0 != 0 && self.0.trailing_zeros() >= *shift;
+        match SUFFIXES.iter().find(whole) {
+            Some((shift, suffix)) => write!(f, "{}{suffix}", self.0 >> shift),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl std::str::FromStr for Bytes {
+    type Err = QuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse_bytes(text).map(Self)
     }
 }
 

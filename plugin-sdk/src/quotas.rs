@@ -1,6 +1,25 @@
 //! How large a volume that is a folder of the host's own may become.
 //!
 //! A plugin that calls one of these needs the grant `quotas`; one that calls none does not ask for it.
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! # let host = volhost_plugin_sdk::testing::TestHost::new();
+//! # host.folder_quotas();
+//! /// A folder that cannot hold more than `limit` bytes, or is at least watched.
+//! fn limited(target: &MountTarget, limit: u64) -> Result<()> {
+//!     match quotas::make_limited_folder(target, 0o777, None, limit) {
+//!         Err(Error::Unsupported(_)) => {
+//!             target.make_folder(0o777, None)?;
+//!             quotas::watch_size(target, limit);
+//!             Ok(())
+//!         }
+//!         other => other,
+//!     }
+//! }
+//! # limited(&host.target("data").handle(), 1 << 20)?;
+//! # Ok::<(), Error>(())
+//! ```
 
 use crate::backend;
 use crate::error::Result;

@@ -33,6 +33,14 @@ impl Tmpfs {
     }
 
     /// The most files and folders it may hold.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// let mount = Tmpfs::new().inodes(1000).user(1000).group(2000).create()?;
+    /// # drop(mount);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn inodes(self, count: u64) -> Self {
         self.option("nr_inodes", Some(count.to_string()))
     }

@@ -99,9 +99,39 @@ impl<'call> Volume<'call> {
 
     /// The SELinux label that everything in the volume must have; none when it is mounted without. What the host mounts
     /// ([`crate::filesystems`], [`crate::image_files`]) has it already; a plugin that has others mount passes it on as `context="LABEL"`.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// let volume = Volume::builder("shares")
+    ///     .persistent_volume("pv-1")
+    ///     .claim("shop/data")
+    ///     .capacity(1 << 30)
+    ///     .access_mode("ReadWriteOnce")
+    ///     .mount_option("noatime")
+    ///     .annotation("volhost.io/tier", "gold")
+    ///     .selinux_label("system_u:object_r:container_file_t:s0")
+    ///     .mount_group(2000)
+    ///     .read_only();
+    /// let volume = volume.handle();
+    /// assert_eq!(volume.mount_group(), Some(2000));
+    /// assert_eq!((volume.source(), volume.spec_name()), ("shares".to_owned(), "pv-1".to_owned()));
+    /// assert_eq!(volume.persistent_volume().as_deref(), Some("pv-1"));
+    /// assert_eq!((volume.claim().as_deref(), volume.capacity()), (Some("shop/data"), Some(1 << 30)));
+    /// assert_eq!((volume.access_modes(), volume.mount_options()), (vec!["ReadWriteOnce".to_owned()], vec!["noatime".to_owned()]));
+    /// assert_eq!(volume.annotation("volhost.io/tier").as_deref(), Some("gold"));
+    /// assert!(volume.selinux_label().is_some() && volume.read_only() && !volume.is_device());
+    /// ```
     #[must_use]
     pub fn selinux_label(&self) -> Option<String> {
         self.0.selinux_label()
+    }
+
+    /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `set_up` the pod's, in `mount_device` that of the pod for
+    /// whose sake the node mounts it. None in any other function.
+    #[must_use]
+    pub fn mount_group(&self) -> Option<u32> {
+        self.0.mount_group()
     }
 
     /// The PersistentVolume's mount options, in the order given.
@@ -325,6 +355,36 @@ impl<'call> Volume<'call> {
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field; also when there is something else than a map.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// /// `shares: {server: s1, level: gold, items: [{path: a, mode: 0640}], limits: {files: 10}, at: /srv}`
+    /// fn read(volume: &Volume) -> Result<()> {
+    ///     volume.known_fields(&["server", "level", "items", "limits", "at"])?;
+    ///     volume.known_fields_at("limits", &["files"])?;
+    ///     let files: Option<i64> = volume.integer("limits.files")?;
+    ///     let level = volume.one_of("level", &[("gold", 1), ("silver", 2)])?;
+    ///     let at = volume.absolute_path("at")?;
+    ///     for entry in volume.list("items")? {
+    ///         let path = volume.file_path(&format!("{entry}.path"))?;
+    ///         let mode = volume.mode(&format!("{entry}.mode"))?.unwrap_or(0o644);
+    ///         log::debug(format_args!("{path} {mode:o}"));
+    ///     }
+    ///     if files == Some(0) {
+    ///         return Err(volume.invalid("limits.files", "0 is too few; leave it out for no limit"));
+    ///     }
+    ///     log::debug(format_args!("{level:?} {at} {:?} {:?} {}", volume.short("server")?, volume.string("level"), volume.place("at")));
+    ///     Ok(())
+    /// }
+    ///
+    /// let volume = Volume::builder("shares").field("at", "/srv").field("limits.files", 10).field("items.0.path", "a/b");
+    /// assert_eq!(volume.handle().kind("items").as_deref(), Some("list"));
+    /// assert_eq!(volume.handle().fields(), ["at", "items", "limits"]);
+    /// assert_eq!(volume.handle().fields_at("limits"), ["files"]);
+    /// read(&volume.handle())?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn known_fields_at(&self, path: &str, known: &[&str]) -> Result<()> {
         match self.kind(path).as_deref() {
             Some("map") => {}

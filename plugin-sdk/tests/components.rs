@@ -101,6 +101,8 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "grpc",
                 "log",
                 "mounts",
+                "provisioning",
+                "provisioning-calls",
                 "secrets",
                 "service-account-tokens",
                 "types",
@@ -149,6 +151,8 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
         "controller",
         "device-mounter",
         "expander",
+        "group-snapshotter",
+        "modifier",
         "mounter",
         "plugin",
         "snapshotter",
@@ -169,10 +173,13 @@ fn a_plugin_is_small() {
         assert!(size < LARGEST, "{name} has {size} bytes");
     }
     // Twice as many exports, half as much again.
-    for name in ["loop", "overlay", "image-file"] {
+    for name in ["overlay", "image-file"] {
         let size = plugin(name).size;
         assert!(size < LARGEST * 3 / 2, "{name} has {size} bytes");
     }
+    // Every export that there is but one.
+    let size = plugin("loop").size;
+    assert!(size < LARGEST * 2, "loop has {size} bytes");
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //!
 //! [`build_plugins`] does them all; the modules are public for tools that need one step.
 //!
+//! What a compiler of another language leaves becomes a component by [`foreign`].
+//!
 //! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the component
 //! imports what the volhost contract offers and nothing else.
 #![forbid(unsafe_code)]
@@ -17,6 +19,7 @@
 pub mod build;
 pub mod encode;
 mod environment;
+pub mod foreign;
 mod plugins;
 pub mod publish;
 pub mod toolchain;

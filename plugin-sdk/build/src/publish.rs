@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 /// Readable by all, like any program; a component holds no secret.
 const MODE: u32 = 0o644;
 
@@ -57,22 +59,50 @@ pub enum PublishError {
 /// # Errors
 /// When the folder can't be made, the content not written, or the name not taken.
 pub fn write(folder: &Path, name: &str, component: &[u8]) -> Result<(PathBuf, Written), PublishError> {
+    stage(folder, &format!("{name}.wasm"), component)?.put()
+}
+
+/// A file that is written and has not its name yet. Dropping it removes it.
+#[derive(Debug)]
+pub struct Staged {
+    path: PathBuf,
+    /// None when the name has this content already.
+    file: Option<NamedTempFile>,
+}
+
+/// Writes `content` beside its place, the file `name` of `folder`: what can fail for lack of room has happened when several files that belong
+/// together are [put](Staged::put) in place.
+///
+/// # Errors
+/// When the folder can't be made, or the content not written.
+pub fn stage(folder: &Path, name: &str, content: &[u8]) -> Result<Staged, PublishError> {
     fs::create_dir_all(folder).map_err(|source| PublishError::Folder { path: folder.to_owned(), source })?;
-    let path = folder.join(format!("{name}.wasm"));
-    if fs::read(&path).is_ok_and(|present| present == component) {
-        return Ok((path, Written::Unchanged));
+    let path = folder.join(name);
+    if fs::read(&path).is_ok_and(|present| present == content) {
+        return Ok(Staged { path, file: None });
     }
     // The dot and the ending keep the half-written file out of what a host takes for plugins.
-    tempfile::Builder::new()
+    let file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(".tmp")
         .permissions(Permissions::from_mode(MODE))
         .tempfile_in(folder)
-        .and_then(|mut file| file.write_all(component).map(|()| file))
-        .map_err(|source| PublishError::Write { path: folder.to_owned(), source })?
-        .persist(&path)
-        .map_err(|error| PublishError::Rename { path: path.clone(), source: error.error })?;
-    Ok((path, Written::Changed))
+        .and_then(|mut file| file.write_all(content).map(|()| file))
+        .map_err(|source| PublishError::Write { path: folder.to_owned(), source })?;
+    Ok(Staged { path, file: Some(file) })
+}
+
+impl Staged {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// When the name can't be taken.
+    pub fn put(self) -> Result<(PathBuf, Written), PublishError> {
+        let Self { path, file } = self;
+        let Some(file) = file else { return Ok((path, Written::Unchanged)) };
+        file.persist(&path).map_err(|error| PublishError::Rename { path: path.clone(), source: error.error })?;
+        Ok((path, Written::Changed))
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,23 @@ use super::world::Shared;
 use crate::error::{Error, Result};
 
 /// An image file, or a disk: what is behind a device.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestDisk, TestHost};
+///
+/// let host = TestHost::new();
+/// host.grant_images("/srv/images").image("/srv/images/a.img", 1 << 20).contents("/srv/images/a.img", "ext4");
+/// host.disk_device("/dev/sdb", 1 << 30).grant_devices("/dev/sdb").use_device("/dev/sdb", true).lock_device("/dev/sdb");
+/// let device = block_devices::open("/dev/sdb")?;
+/// assert!(device.is_in_use()? && device.is_read_only()?);
+///
+/// host.damage("/srv/images/a.img");
+/// let disk: TestDisk = host.disk("/srv/images/a.img").expect("it is there");
+/// assert_eq!((disk.contents.as_deref(), disk.fs_size, disk.damaged), (Some("ext4"), 1 << 20, true));
+/// assert_eq!(host.loop_over("/srv/images/a.img"), None);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestDisk {
@@ -18,6 +35,8 @@ pub struct TestDisk {
     pub fs_size: u64,
     /// The file system is beyond repair.
     pub damaged: bool,
+    /// The bytes of the host's disk that are reserved for it.
+    pub reserved: u64,
 }
 
 /// A device of the double, by its path.
@@ -93,6 +112,14 @@ impl BlockDevice {
 }
 
 /// What is known of an attached volume; [`TestAttachment::new`] begins one.
+///
+/// ```
+/// use volhost_plugin_sdk::testing::TestAttachment;
+///
+/// // What a controller said of a volume that it attached.
+/// let attached = TestAttachment::new("disk-7").said("lun", "3").at("/dev/sdb");
+/// # let _ = attached;
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestAttachment {
     attached_as: String,
@@ -272,8 +299,41 @@ pub(crate) mod loop_devices {
             return Err(Error::busy(format!("copying {image}: it has a loop device")));
         }
         let size = disk.size;
-        world.devices.disks.insert(to.to_owned(), disk);
+        world.devices.disks.insert(to.to_owned(), TestDisk { reserved: 0, ..disk });
         Ok(size)
+    }
+
+    pub(crate) fn reserve(path: &str, size: u64) -> Result<u64> {
+        let world = entered("loop-devices.reserve", path)?;
+        let mut world = world.borrow_mut();
+        let Some(disk) = world.devices.disks.get_mut(path) else {
+            return Err(Error::not_found(format!("open {path}: No such file or directory")));
+        };
+        if size > FREE_BYTES {
+            return Err(Error::other("ENOSPC", format!("reserving the room of {path}: No space left on device")));
+        }
+        disk.size = disk.size.max(size);
+        disk.reserved = disk.size;
+        Ok(disk.size)
+    }
+
+    pub(crate) fn release(path: &str) -> Result<()> {
+        let world = entered("loop-devices.release", path)?;
+        let mut world = world.borrow_mut();
+        if world.devices.loop_over(path).is_some() {
+            return Err(Error::busy(format!("giving back the room of {path}: it has a loop device")));
+        }
+        let Some(disk) = world.devices.disks.get_mut(path) else {
+            return Err(Error::not_found(format!("open {path}: No such file or directory")));
+        };
+        disk.reserved = 0;
+        Ok(())
+    }
+
+    pub(crate) fn taken(path: &str) -> Result<u64> {
+        let world = entered("loop-devices.taken", path)?;
+        let found = world.borrow().devices.disks.get(path).map(|disk| disk.reserved);
+        found.ok_or_else(|| Error::not_found(format!("open {path}: No such file or directory")))
     }
 
     pub(crate) fn discard(path: &str) -> Result<()> {

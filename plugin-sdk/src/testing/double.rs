@@ -6,6 +6,7 @@ pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
 pub(crate) use super::flex::{Arguments, Driver, Options, Outcome, driver_exec};
 pub(crate) use super::grpc::{self, Part};
+pub(crate) use super::helpers::{Helper, fuse_helpers};
 pub(crate) use super::identity::{Description, Identity, Measurement};
 pub(crate) use super::layers::{image_files, overlays, pod_volumes};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
@@ -13,7 +14,10 @@ pub(crate) use super::objects::{
     cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens,
 };
 pub(crate) use super::pod::Pod;
-pub(crate) use super::provisioning::{SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+pub(crate) use super::provisioning::{
+    self, GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
+};
+pub(crate) use super::provisioning_calls;
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;
 

@@ -35,6 +35,26 @@ impl TestFile {
 }
 
 /// The files that a volume shows.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::files::Payload;
+/// use volhost_plugin_sdk::testing::{TestFile, TestHost, TestPayload};
+///
+/// let host = TestHost::new();
+/// let target = host.target("data");
+/// target.handle().make_folder(0o755, None)?;
+/// let payload = Payload::new();
+/// payload.add("a/b", b"text", 0o640)?;
+/// payload.file_owner("a/b", 1000)?;
+/// payload.publish(&target.handle())?;
+///
+/// let shown: TestPayload = target.payload().expect("files are shown");
+/// let file: &TestFile = &shown.files["a/b"];
+/// assert_eq!((file.text(), file.mode, file.owner), ("text", 0o640, Some(1000)));
+/// assert_eq!(shown.paths(), ["a/b"]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestPayload {
     /// By path.

@@ -23,6 +23,30 @@ pub struct TestRun {
 }
 
 /// What a driver does with a call.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use std::time::Duration;
+/// use volhost_plugin_sdk::driver_exec::{Arguments, Driver};
+/// use volhost_plugin_sdk::testing::{TestHost, TestReply, TestRun};
+///
+/// let host = TestHost::new();
+/// host.flex_driver("acme/lun", &[("capabilities.attach", "true")]);
+/// host.flex_script(|run: &TestRun| match run.arguments.first().map(String::as_str) {
+///     Some("attach") => TestReply::status("Success").field("device", "/dev/sdb"),
+///     Some("mount") => TestReply::words("no such share").exit(1),
+///     _ => TestReply::error(Error::uncertain("it was killed")),
+/// });
+/// let driver = Driver::open("acme/lun")?;
+/// let outcome = driver.run(&Arguments::new("attach"), Duration::from_secs(1))?;
+/// assert_eq!(outcome.field("device").as_deref(), Some("/dev/sdb"));
+/// assert_eq!(driver.run(&Arguments::new("mount"), Duration::from_secs(1))?.exit_code(), Some(1));
+/// assert_eq!((host.flex_runs().len(), host.flex_runs()[0].driver.as_str()), (2, "acme/lun"));
+/// assert!(host.flex_runs()[0].options.is_empty());
+/// host.remove_flex_driver("acme/lun");
+/// assert!(Driver::open("acme/lun").is_err());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestReply {
     exit_code: Option<i32>,

@@ -12,6 +12,19 @@ use crate::error::{Error, Result};
 use crate::grpc::Failure;
 
 /// A call that a driver of the double was sent.
+///
+/// ```
+/// use std::time::Duration;
+/// use volhost_plugin_sdk::grpc::Request;
+/// use volhost_plugin_sdk::testing::{TestCall, TestHost};
+///
+/// let host = TestHost::new();
+/// host.driver("csi.example.com", |_: &TestCall| Ok(Vec::new()));
+/// Request::new(b"x").send("csi.example.com", "/csi.v1.Identity/Probe", Duration::from_secs(3)).expect("it answers");
+/// let call = &host.driver_calls()[0];
+/// assert_eq!((call.driver.as_str(), call.method.as_str()), ("csi.example.com", "/csi.v1.Identity/Probe"));
+/// assert_eq!((call.message.as_slice(), call.deadline > 0), (&b"x"[..], true));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestCall {
     /// Which driver.
@@ -31,6 +44,8 @@ type Answer = Rc<dyn Fn(&TestCall) -> Result<Vec<u8>, Failure>>;
 pub(crate) struct Drivers {
     answers: BTreeMap<String, Answer>,
     calls: Vec<TestCall>,
+    limits: BTreeMap<String, u32>,
+    asked_again: Vec<String>,
 }
 
 impl fmt::Debug for Drivers {
@@ -46,6 +61,19 @@ impl TestHost {
         self.change(|world| {
             world.drivers.answers.insert(name, Rc::new(answer));
         })
+    }
+
+    /// Has a driver say that so many volumes may be attached to this node.
+    pub fn volume_limit(&self, driver: &str, limit: u32) -> &Self {
+        self.change(|world| {
+            world.drivers.limits.insert(driver.to_owned(), limit);
+        })
+    }
+
+    /// The drivers that the host was asked to ask again what they say of this node, in order.
+    #[must_use]
+    pub fn asked_again(&self) -> Vec<String> {
+        self.world.borrow().drivers.asked_again.clone()
     }
 
     /// The calls that drivers were sent until now, in order.
@@ -102,6 +130,14 @@ impl Request {
 
 pub(crate) fn node_id(driver: &str) -> Option<String> {
     current().borrow().drivers.answers.contains_key(driver).then(|| "node-1".to_owned())
+}
+
+pub(crate) fn volume_limit(driver: &str) -> Option<u32> {
+    current().borrow().drivers.limits.get(driver).copied()
+}
+
+pub(crate) fn node_may_have_changed(driver: &str) {
+    current().borrow_mut().drivers.asked_again.push(driver.to_owned());
 }
 
 /// A field with a length, as protocol buffers write it.

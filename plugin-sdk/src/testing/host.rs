@@ -15,6 +15,43 @@ use crate::error::{Error, Result};
 use crate::plugin::VolumePlugin;
 
 /// A node in memory. It is this thread's host until it is dropped; one at a time.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestEvent, TestHost, TestLine};
+/// # struct Mine;
+/// # impl VolumePlugin for Mine {
+/// #     fn describe(about: &mut Description) { about.name("example.com/mine").serves("mine"); }
+/// #     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> { id.name(&volume.spec_name()); Ok(()) }
+/// #     fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> { log::info("set up"); events::normal("Made", "it"); target.attach(Tmpfs::new().create()?) }
+/// #     fn tear_down(target: &MountTarget) -> Result<()> { target.detach() }
+/// # }
+///
+/// // A node: its name, its memory, what it can do, its paths, and the objects that it knows.
+/// let host = TestHost::new();
+/// host.node_name("worker-3").node_label("zone", "b").allocatable_memory(16 << 30);
+/// host.huge_pages(&[2 << 20]).folder_quotas().without_tmpfs_option("noswap");
+/// host.grant("/srv").directory("/srv/data").file("/srv/f").socket("/srv/s").fifo("/srv/p").symlink("/srv/l", "/srv/data");
+/// host.char_device("/dev/zero").block_device("/dev/sda");
+/// host.config_map("app", &[("a.conf", b"x")]).secret("key", &[("password", b"x")]);
+/// host.trust_bundle("ca", None, "PEM").issues_tokens().csi_driver("csi.example.com", "{}");
+/// host.remove_config_map("app").remove_secret("key");
+/// assert!(host.has_path("/srv/data"));
+///
+/// // Calls of the plugin, as the real host makes them.
+/// let (volume, pod) = (Volume::builder("mine").named("data"), Pod::builder().with_uid("uid-1"));
+/// assert_eq!(host.describe::<Mine>().name, "example.com/mine");
+/// assert_eq!(host.identify::<Mine>(&volume)?.as_deref(), Some("data"));
+/// host.set_up::<Mine>(&volume, &pod)?;
+/// assert!(host.target_of(&pod, "data").mount().is_some());
+///
+/// // What it said.
+/// let lines: Vec<TestLine> = host.lines();
+/// assert_eq!(lines[0].message, "set up");
+/// let events: Vec<TestEvent> = host.events();
+/// assert_eq!((events[0].reason.as_str(), events[0].warning), ("Made", false));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TestHost {
     pub(super) world: Shared,
@@ -230,6 +267,7 @@ impl TestHost {
     /// The plugin's.
     pub fn set_up<P: VolumePlugin>(&self, volume: &TestVolume, pod: &TestPod) -> Result<()> {
         let target = MountTarget::new(&self.world, pod.uid(), volume.name());
+        let volume = volume.clone().for_group(pod.group());
         P::set_up(&volume.handle(), &pod.handle(), &crate::mounts::MountTarget::new(&target))
     }
 

@@ -3,6 +3,30 @@
 use std::cell::RefCell;
 
 /// What a plugin said of itself.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestDescription, TestHost, TestIdentity, TestMeasurement};
+/// # struct Mine;
+/// # impl VolumePlugin for Mine {
+/// #     fn describe(about: &mut Description) { about.name("example.com/mine").version("1.2.0").serves("mine"); }
+/// #     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> { id.name(&volume.spec_name()); Ok(()) }
+/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// # }
+/// # impl Stats for Mine {
+/// #     fn measure(_: &str, _: Option<&MountTarget>, into: &mut Measurement) -> Result<()> { into.capacity(7); Ok(()) }
+/// # }
+///
+/// let host = TestHost::new();
+/// let about: TestDescription = host.describe::<Mine>();
+/// assert_eq!((about.version.as_str(), about.serves), ("1.2.0", vec!["mine".to_owned()]));
+/// let identity: TestIdentity = host.identity::<Mine>(&Volume::builder("mine").named("data"))?;
+/// assert_eq!((identity.name.as_deref(), identity.attachable), (Some("data"), None));
+/// let measured: TestMeasurement = host.measure::<Mine>("data", None)?;
+/// assert_eq!((measured.capacity, measured.abnormal), (Some(7), None));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestDescription {
@@ -69,6 +93,10 @@ pub struct TestIdentity {
     pub selinux_mount: bool,
     /// How many volumes of the plugin may be attached at once, if that was said.
     pub attach_limit: Option<u32>,
+    /// How many of those whose names begin so may be, if that was said.
+    pub attach_limit_of: Option<(String, u32)>,
+    /// It is set up again from time to time.
+    pub refreshed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +125,14 @@ impl Identity {
 
     pub(crate) fn attach_limit(&self, limit: u32) {
         self.0.borrow_mut().attach_limit = Some(limit);
+    }
+
+    pub(crate) fn attach_limit_of(&self, names: &str, limit: u32) {
+        self.0.borrow_mut().attach_limit_of = Some((names.to_owned(), limit));
+    }
+
+    pub(crate) fn refreshed(&self) {
+        self.0.borrow_mut().refreshed = true;
     }
 
     pub(crate) fn into_inner(self) -> TestIdentity {

@@ -23,6 +23,23 @@
 //! ```
 //!
 //! The calls that can be made to fail, and that [`TestHost::calls`] lists, have the contract's names: see [`CALLS`].
+//!
+//! ```
+//! use volhost_plugin_sdk::prelude::*;
+//! use volhost_plugin_sdk::testing::{CALLS, TestHost};
+//!
+//! // Faults: the next call fails, or every one. What the plugin did is listed by the contract's names.
+//! let host = TestHost::new();
+//! assert!(CALLS.contains(&"tmpfs.create"));
+//! host.fail("tmpfs.create", Error::other("ENOMEM", "no memory"));
+//! assert!(Tmpfs::new().create().is_err());
+//! assert!(Tmpfs::new().create().is_ok());
+//! host.fail_always("attach", Error::busy("held"));
+//! assert!(host.target("data").handle().attach(Tmpfs::new().create()?).is_err());
+//! assert_eq!(host.calls(), ["tmpfs.create", "tmpfs.create", "tmpfs.create", "attach"]);
+//! assert!(host.target("data").is_absent() && host.detached_mounts() == 0);
+//! # Ok::<(), Error>(())
+//! ```
 
 mod clients;
 mod devices;
@@ -31,6 +48,7 @@ mod drivers;
 pub(crate) mod files;
 mod flex;
 pub(crate) mod grpc;
+mod helpers;
 mod host;
 mod host_devices;
 mod identity;
@@ -38,7 +56,8 @@ mod layers;
 mod mount;
 mod objects;
 mod pod;
-mod provisioning;
+pub(crate) mod provisioning;
+pub(crate) mod provisioning_calls;
 mod target;
 mod tree;
 mod volume;

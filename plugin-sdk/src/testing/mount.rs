@@ -10,6 +10,20 @@ use crate::error::{Error, Result};
 use crate::mounts::PER_MOUNT_OPTIONS;
 
 /// A mount of the double: what a user of it could find out.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestHost, TestMount};
+///
+/// let host = TestHost::new();
+/// let mount = Tmpfs::new().noswap().create()?;
+/// mount.set_options(&["ro"], false)?;
+/// host.target("data").handle().attach(mount)?;
+/// let mount: TestMount = host.target("data").mount().expect("attached");
+/// assert!(mount.is_read_only() && mount.has_option("noswap") && mount.root_is_folder && !mount.recursive);
+/// assert!(mount.flags.contains("ro") && mount.recursive_flags.is_empty() && mount.inner_folders.is_empty());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestMount {

@@ -42,7 +42,7 @@ macro_rules! keyed {
             use super::*;
 
             #[derive(Debug)]
-            pub(crate) struct $type(pub(super) Data);
+            pub(crate) struct $type(pub(in crate::testing) Data);
 
             pub(crate) fn open(volume: &Volume, pod: &Pod, name: &str) -> Result<$type> {
                 let world = current();

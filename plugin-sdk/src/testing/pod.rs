@@ -5,6 +5,17 @@ use std::collections::BTreeMap;
 use crate::error::{Error, Result};
 
 /// A pod made up for a test; [`crate::Pod::builder`] begins one.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::TestPod;
+///
+/// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+/// let pod = TestPod::new().with_uid("uid-1").service_account("builder").annotation("a", "b").fs_user(1000)
+///     .ephemeral_storage_limit(1 << 30).nested_mount("data", "a/b");
+/// assert_eq!(pod.uid(), "uid-1");
+/// assert_eq!(pod.handle().nested_mounts("data"), ["a/b"]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct TestPod(Pod);
 
@@ -97,6 +108,10 @@ impl TestPod {
     pub fn fs_group(mut self, group: u32) -> Self {
         self.0.fs_group = Some(group);
         self
+    }
+
+    pub(crate) fn group(&self) -> Option<u32> {
+        self.0.fs_group
     }
 
     /// Sets the `runAsUser` that all its containers share.

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::host::TestHost;
-use crate::capabilities::{Controller, Snapshotter};
+use super::world::current;
+use crate::capabilities::{Controller, GroupSnapshotter, Modifier, Snapshotter};
 use crate::error::Result;
 use crate::provisioning;
 
@@ -54,6 +55,13 @@ impl TestVolumeRequest {
         self
     }
 
+    /// One of the parameters that can be changed later.
+    #[must_use]
+    pub fn mutable_parameter(mut self, key: &str, value: &str) -> Self {
+        self.0.mutable_parameters.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
     /// The snapshot whose content it begins with.
     #[must_use]
     pub fn source_snapshot(mut self, snapshot_id: &str) -> Self {
@@ -71,6 +79,16 @@ pub(crate) struct VolumeRequest {
     fs_type: Option<String>,
     source_volume: Option<String>,
     source_snapshot: Option<String>,
+    mutable_parameters: BTreeMap<String, String>,
+}
+
+/// One of the secrets that [`TestHost::call_secret`] has handed out.
+pub(crate) fn call_secret(key: &str) -> Option<String> {
+    current().borrow().call_secrets.get(key).cloned()
+}
+
+pub(crate) fn call_secrets() -> Vec<String> {
+    current().borrow().call_secrets.keys().cloned().collect()
 }
 
 impl VolumeRequest {
@@ -113,9 +131,58 @@ impl VolumeRequest {
     pub(crate) fn source_snapshot(&self) -> Option<String> {
         self.source_snapshot.clone()
     }
+
+    pub(crate) fn mutable_parameter(&self, key: &str) -> Option<String> {
+        self.mutable_parameters.get(key).cloned()
+    }
+
+    pub(crate) fn mutable_parameters(&self) -> Vec<String> {
+        self.mutable_parameters.keys().cloned().collect()
+    }
+
+    pub(crate) fn secret(&self, key: &str) -> Option<String> {
+        call_secret(key)
+    }
+
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        call_secrets()
+    }
 }
 
 /// What a plugin said of a volume.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestHost, TestMadeVolume, TestPage, TestSnapshot, TestVolumeRequest};
+///
+/// /// A volume's whole life, with any plugin that makes some.
+/// fn life<P: Snapshotter>(host: &TestHost) -> Result<()> {
+///     let made: TestMadeVolume = host.create_volume::<P>(&TestVolumeRequest::new("a").required(1 << 20).limit(1 << 30))?;
+///     assert_eq!(host.find_volume::<P>(&made.id)?.attributes, made.attributes);
+///     assert!(host.expand_volume::<P>(&made.id, 2 << 20, None)? >= 2 << 20);
+///     let (snapshots, _): TestPage<TestSnapshot> = host.create_snapshot::<P>("s", &made.id)?;
+///     assert_eq!(snapshots[0].volume_id, made.id);
+///     assert!(snapshots[0].bytes > 0);
+///     host.create_volume::<P>(&TestVolumeRequest::new("b").source_snapshot(&snapshots[0].id))?;
+///     host.delete_snapshot::<P>(&snapshots[0].id)?;
+///     host.delete_volume::<P>(&made.id)
+/// }
+/// # let _ = |host: &TestHost| host.list_volumes::<NoPlugin>("", 1);
+/// # struct NoPlugin;
+/// # impl VolumePlugin for NoPlugin {
+/// #     fn describe(_: &mut Description) {}
+/// #     fn identify(_: &Volume, _: &mut Identity) -> Result<()> { Ok(()) }
+/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// # }
+/// # impl Controller for NoPlugin {
+/// #     fn create(_: &VolumeRequest, _: &mut VolumeAnswer) -> Result<()> { Ok(()) }
+/// #     fn delete(_: &str) -> Result<()> { Ok(()) }
+/// #     fn find(_: &str, _: &mut VolumeAnswer) -> Result<()> { Ok(()) }
+/// #     fn expand(_: &str, to: u64, _: Option<u64>) -> Result<u64> { Ok(to) }
+/// #     fn list_volumes(_: &str, _: u32, _: &mut VolumePage) -> Result<()> { Ok(()) }
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestMadeVolume {
@@ -182,6 +249,46 @@ impl SnapshotRequest {
     pub(crate) fn parameters(&self) -> Vec<String> {
         Vec::new()
     }
+
+    pub(crate) fn secret(&self, key: &str) -> Option<String> {
+        call_secret(key)
+    }
+
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        call_secrets()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct GroupRequest {
+    name: String,
+    volume_ids: Vec<String>,
+}
+
+impl GroupRequest {
+    pub(crate) fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    pub(crate) fn volume_ids(&self) -> Vec<String> {
+        self.volume_ids.clone()
+    }
+
+    pub(crate) fn parameter(&self, _key: &str) -> Option<String> {
+        None
+    }
+
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    pub(crate) fn secret(&self, key: &str) -> Option<String> {
+        call_secret(key)
+    }
+
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        call_secrets()
+    }
 }
 
 /// What a plugin said of a snapshot.
@@ -194,6 +301,8 @@ pub struct TestSnapshot {
     pub volume_id: String,
     /// What a volume made of it needs.
     pub bytes: u64,
+    /// The group that it is one of, if it is.
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -201,8 +310,14 @@ pub(crate) struct SnapshotPage(RefCell<TestPage<TestSnapshot>>);
 
 impl SnapshotPage {
     pub(crate) fn add(&self, id: &str, volume_id: &str, bytes: u64, _made: u64) {
-        let snapshot = TestSnapshot { id: id.to_owned(), volume_id: volume_id.to_owned(), bytes };
+        let snapshot = TestSnapshot { id: id.to_owned(), volume_id: volume_id.to_owned(), bytes, group: None };
         self.0.borrow_mut().0.push(snapshot);
+    }
+
+    pub(crate) fn of_group(&self, group_id: &str) {
+        if let Some(last) = self.0.borrow_mut().0.last_mut() {
+            last.group = Some(group_id.to_owned());
+        }
     }
 
     pub(crate) fn next(&self, token: &str) {
@@ -297,5 +412,50 @@ impl TestHost {
         let form = SnapshotPage::default();
         P::list_snapshots(volume_id, start, most, &mut provisioning::SnapshotPage::new(&form))?;
         Ok(form.0.into_inner())
+    }
+
+    /// A secret that every later call is handed.
+    pub fn call_secret(&self, key: &str, value: &str) -> &Self {
+        self.world.borrow_mut().call_secrets.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// [`Modifier::modify`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn modify_volume<P: Modifier>(&self, volume_id: &str, wanted: &TestVolumeRequest) -> Result<()> {
+        P::modify(volume_id, &provisioning::VolumeRequest::new(&wanted.0))
+    }
+
+    /// [`GroupSnapshotter::create_group`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn create_group<P: GroupSnapshotter>(&self, name: &str, volume_ids: &[&str]) -> Result<Vec<TestSnapshot>> {
+        let form = SnapshotPage::default();
+        let mut volume_ids: Vec<String> = volume_ids.iter().map(|id| (*id).to_owned()).collect();
+        volume_ids.sort();
+        let wanted = GroupRequest { name: name.to_owned(), volume_ids };
+        P::create_group(&provisioning::GroupRequest::new(&wanted), &mut provisioning::SnapshotPage::new(&form))?;
+        Ok(form.0.into_inner().0)
+    }
+
+    /// [`GroupSnapshotter::delete_group`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn delete_group<P: GroupSnapshotter>(&self, group_id: &str) -> Result<()> {
+        P::delete_group(group_id)
+    }
+
+    /// [`GroupSnapshotter::find_group`].
+    ///
+    /// # Errors
+    /// The plugin's.
+    pub fn find_group<P: GroupSnapshotter>(&self, group_id: &str) -> Result<Vec<TestSnapshot>> {
+        let form = SnapshotPage::default();
+        P::find_group(group_id, &mut provisioning::SnapshotPage::new(&form))?;
+        Ok(form.0.into_inner().0)
     }
 }

@@ -294,6 +294,33 @@ impl MountTarget {
 }
 
 /// A target from the test's side: what stands there, and a way to put something there first.
+///
+/// ```
+/// use volhost_plugin_sdk::prelude::*;
+/// use volhost_plugin_sdk::testing::{TestFolder, TestHost, TestMount, TestTarget};
+///
+/// let host = TestHost::new();
+/// host.folder_quotas();
+/// let target: TestTarget = host.target("data");
+/// // What the plugin may find there: nothing, a folder of an older life, a file, somebody's mount.
+/// target.put_file();
+/// target.put_mount(TestMount::tmpfs());
+/// target.put_folder(TestFolder { mode: 0o700, ..TestFolder::default() });
+/// target.write("left", b"behind");
+/// assert!(target.handle().detach().is_err(), "data is never removed");
+/// target.handle().delete_folder()?;
+///
+/// // What it made.
+/// quotas::make_limited_folder(&target.handle(), 0o777, Some(2000), 1 << 20)?;
+/// quotas::watch_size(&target.handle(), 1 << 20);
+/// target.handle().make_inner_folder("a", 0o755)?;
+/// let folder: TestFolder = target.folder().expect("a plain folder");
+/// assert_eq!((folder.mode, folder.group, folder.limit), (0o777, Some(2000), Some(1 << 20)));
+/// assert!(folder.inner_folders.contains_key("a"));
+/// assert_eq!(target.watched_size(), Some(1 << 20));
+/// assert!(!target.has_private_folder());
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TestTarget(MountTarget);
 

@@ -27,6 +27,7 @@ pub(crate) struct Volume {
     access_modes: Vec<String>,
     mount_options: Vec<String>,
     selinux_label: Option<String>,
+    mount_group: Option<u32>,
     annotations: BTreeMap<String, String>,
 }
 
@@ -53,6 +54,14 @@ impl TestVolume {
     }
 
     /// Takes a field out again, with all below it.
+    ///
+    /// ```
+    /// use volhost_plugin_sdk::prelude::*;
+    /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
+    /// let whole = Volume::builder("share").field("server", "s1").field("path", "/a");
+    /// let lacking = whole.without("path");
+    /// assert_eq!(lacking.handle().fields(), ["server"]);
+    /// ```
     #[must_use]
     pub fn without(mut self, path: &str) -> Self {
         let below = format!("{path}.");
@@ -113,6 +122,18 @@ impl TestVolume {
     #[must_use]
     pub fn selinux_label(mut self, label: &str) -> Self {
         self.0.selinux_label = Some(label.to_owned());
+        self
+    }
+
+    /// The volume is mounted for a pod with this group.
+    #[must_use]
+    pub fn mount_group(mut self, group: u32) -> Self {
+        self.0.mount_group = Some(group);
+        self
+    }
+
+    pub(crate) fn for_group(mut self, group: Option<u32>) -> Self {
+        self.0.mount_group = group.or(self.0.mount_group);
         self
     }
 
@@ -187,6 +208,10 @@ impl Volume {
 
     pub(crate) fn selinux_label(&self) -> Option<String> {
         self.selinux_label.clone()
+    }
+
+    pub(crate) fn mount_group(&self) -> Option<u32> {
+        self.mount_group
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<String> {

@@ -10,6 +10,7 @@ use super::drivers::Driven;
 use super::flex::FlexDrivers;
 use super::grpc::Drivers;
 use super::objects::Objects;
+use super::provisioning_calls::ProvisioningCall;
 use super::target::Standing;
 use super::tree::Tree;
 use crate::error::{Error, Result};
@@ -42,6 +43,8 @@ pub const CALLS: &[&str] = &[
     "driver.run",
     "filesystems.mount",
     "format",
+    "fuse-helpers.open",
+    "fuse-helpers.serve",
     "group",
     "grow",
     "grpc.send",
@@ -56,7 +59,10 @@ pub const CALLS: &[&str] = &[
     "loop-devices.find",
     "loop-devices.free-space",
     "loop-devices.names",
+    "loop-devices.release",
     "loop-devices.remove",
+    "loop-devices.reserve",
+    "loop-devices.taken",
     "make-folder",
     "make-inner-folder",
     "make-limited-folder",
@@ -68,6 +74,7 @@ pub const CALLS: &[&str] = &[
     "pod-volumes.open",
     "private-folder",
     "probe",
+    "provisioning-calls.class-secret",
     "publish",
     "secrets.open",
     "secrets.referenced",
@@ -84,6 +91,8 @@ pub(crate) type Shared = Rc<RefCell<World>>;
 /// Everything there is.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// The secrets that every call is handed.
+    pub(crate) call_secrets: BTreeMap<String, String>,
     pub(crate) node_name: String,
     pub(crate) allocatable_memory: u64,
     pub(crate) node_labels: BTreeMap<String, String>,
@@ -91,6 +100,8 @@ pub(crate) struct World {
     pub(crate) grants: Vec<String>,
     /// Folders of images to mount.
     pub(crate) image_folders: Vec<String>,
+    /// Helpers, and their slots.
+    pub(crate) helpers: BTreeMap<String, BTreeSet<String>>,
     /// Images by their paths, and what they hold.
     pub(crate) images: BTreeMap<String, String>,
     /// The private folders that were made, by pod uid and name in the pod's folder.
@@ -106,6 +117,8 @@ pub(crate) struct World {
     pub(crate) watched_sizes: BTreeMap<(String, String), u64>,
     /// What stands at the targets, by pod uid and name in the pod's folder.
     pub(crate) targets: BTreeMap<(String, String), Standing>,
+    /// What goes with calls that make volumes.
+    pub(crate) provisioning: ProvisioningCall,
     /// The config maps and their like.
     pub(crate) objects: Objects,
     pub(crate) devices: Devices,
@@ -135,12 +148,14 @@ pub(crate) struct Fault {
 impl World {
     pub(crate) fn new() -> Self {
         Self {
+            call_secrets: BTreeMap::new(),
             node_name: "node-1".to_owned(),
             allocatable_memory: 8 << 30,
             node_labels: BTreeMap::new(),
             tree: Tree::default(),
             grants: Vec::new(),
             image_folders: Vec::new(),
+            helpers: BTreeMap::new(),
             images: BTreeMap::new(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),
@@ -149,6 +164,7 @@ impl World {
             folder_quotas: false,
             watched_sizes: BTreeMap::new(),
             targets: BTreeMap::new(),
+            provisioning: ProvisioningCall::default(),
             objects: Objects::default(),
             devices: Devices::default(),
             drivers: Drivers::default(),

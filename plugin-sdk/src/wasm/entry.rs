@@ -5,11 +5,17 @@ use std::marker::PhantomData;
 use super::bindings::exports::volhost::plugin::{mounter, plugin};
 use super::bindings::volhost::plugin::types;
 use super::{
-    Attachment, BlockDevice, Description, Identity, Measurement, MountTarget, Pod, SnapshotPage, SnapshotRequest,
-    Volume, VolumeAnswer, VolumePage, VolumeRequest, error_out, write_log,
+    Attachment, BlockDevice, Description, GroupRequest, Identity, Measurement, MountTarget, Pod, SnapshotPage,
+    SnapshotRequest, Volume, VolumeAnswer, VolumePage, VolumeRequest, error_out, write_log,
 };
-use super::{attacher, block_mapper, controller, device_mounter, expander, other_nodes, snapshotter, stats};
-use crate::capabilities::{Attacher, BlockMapper, Controller, DeviceMounter, Expander, OtherNodes, Snapshotter, Stats};
+use super::{
+    attacher, block_mapper, controller, device_mounter, expander, group_snapshotter, modifier, other_nodes,
+    snapshotter, stats,
+};
+use crate::capabilities::{
+    Attacher, BlockMapper, Controller, DeviceMounter, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter,
+    Stats,
+};
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
@@ -236,5 +242,33 @@ impl<T: Snapshotter> snapshotter::exports::volhost::plugin::snapshotter::Guest f
         report_panics();
         T::list_snapshots(volume_id.as_deref(), &start, most, &mut crate::provisioning::SnapshotPage::new(into))
             .map_err(error_out)
+    }
+}
+
+impl<T: Modifier> modifier::exports::volhost::plugin::modifier::Guest for Exports<T> {
+    fn modify(volume_id: String, wanted: &VolumeRequest) -> Result<(), types::Error> {
+        report_panics();
+        T::modify(&volume_id, &crate::provisioning::VolumeRequest::new(wanted)).map_err(error_out)
+    }
+}
+
+impl<T: GroupSnapshotter> group_snapshotter::exports::volhost::plugin::group_snapshotter::Guest for Exports<T> {
+    fn create_group(wanted: &GroupRequest, into: &SnapshotPage) -> Result<(), types::Error> {
+        report_panics();
+        T::create_group(
+            &crate::provisioning::GroupRequest::new(wanted),
+            &mut crate::provisioning::SnapshotPage::new(into),
+        )
+        .map_err(error_out)
+    }
+
+    fn delete_group(group_id: String) -> Result<(), types::Error> {
+        report_panics();
+        T::delete_group(&group_id).map_err(error_out)
+    }
+
+    fn find_group(group_id: String, into: &SnapshotPage) -> Result<(), types::Error> {
+        report_panics();
+        T::find_group(&group_id, &mut crate::provisioning::SnapshotPage::new(into)).map_err(error_out)
     }
 }

@@ -53,6 +53,7 @@ macro_rules! capability {
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
                     "volhost:plugin/quotas@0.1.0": crate::wasm::bindings::volhost::plugin::quotas,
                     "volhost:plugin/driver-exec@0.1.0": crate::wasm::bindings::volhost::plugin::driver_exec,
+                    "volhost:plugin/fuse-helpers@0.1.0": crate::wasm::bindings::volhost::plugin::fuse_helpers,
                     "volhost:plugin/driver-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::driver_mounts,
                 },
             });
@@ -95,19 +96,29 @@ capability!(
     snapshotter, "snapshotter-capability", "export_snapshotter", "snapshotter"
 );
 
+capability!(
+    /// The exports of a plugin that changes volumes.
+    modifier, "modifier-capability", "export_modifier", "modifier"
+);
+capability!(
+    /// The exports of a plugin that makes groups of snapshots.
+    group_snapshotter, "group-snapshotter-capability", "export_group_snapshotter", "group-snapshotter"
+);
+
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Outcome};
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
+pub use bindings::volhost::plugin::fuse_helpers::Helper;
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::provisioning::{
-    SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
+    GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
 };
 pub use bindings::volhost::plugin::tmpfs::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
-    filesystems, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays, pod_volumes, quotas,
-    secrets, service_account_tokens, tmpfs,
+    filesystems, fuse_helpers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays,
+    pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, tmpfs,
 };
 
 use bindings::volhost::plugin::{log as host_log, mounts, types};

@@ -1,0 +1,31 @@
+// says: `Stats` must be defined only once
+// says: `Stats` redefined here
+
+use volhost_plugin_sdk::prelude::*;
+
+struct MyPlugin;
+
+impl VolumePlugin for MyPlugin {
+    fn describe(about: &mut Description) {
+        about.name("example.com/mine").serves("mine");
+    }
+    fn identify(_: &Volume, _: &mut Identity) -> Result<()> {
+        Ok(())
+    }
+    fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
+        target.make_folder(0o755, None)
+    }
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        target.delete_folder()
+    }
+}
+
+impl Stats for MyPlugin {
+    fn measure(_: &str, _: Option<&MountTarget>, _: &mut Measurement) -> Result<()> {
+        Ok(())
+    }
+}
+
+export_plugin!(MyPlugin, Stats, Stats);
+
+fn main() {}

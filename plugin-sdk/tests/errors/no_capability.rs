@@ -1,0 +1,26 @@
+// says: `MyPlugin` does not attach volumes
+// says: there is no `impl Attacher for MyPlugin`
+// says: or take `Attacher` out of `export_plugin!`
+
+use volhost_plugin_sdk::prelude::*;
+
+struct MyPlugin;
+
+impl VolumePlugin for MyPlugin {
+    fn describe(about: &mut Description) {
+        about.name("example.com/mine").serves("mine");
+    }
+    fn identify(_: &Volume, _: &mut Identity) -> Result<()> {
+        Ok(())
+    }
+    fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
+        target.make_folder(0o755, None)
+    }
+    fn tear_down(target: &MountTarget) -> Result<()> {
+        target.delete_folder()
+    }
+}
+
+export_plugin!(MyPlugin, Attacher);
+
+fn main() {}
