@@ -22,9 +22,18 @@ fn the_contract_and_the_plan_for_the_rest_of_it_are_valid_wit() {
     assert_eq!(exports, ["volhost:plugin/plugin@0.1.0", "volhost:plugin/mounter@0.1.0"]);
 
     let (plan, _) = resolve.push_dir(workspace().join("wit/planned")).unwrap();
-    for capability in
-        ["attacher", "other-nodes", "device-mounter", "block-mapper", "expander", "stats", "controller", "snapshotter"]
-    {
+    for capability in [
+        "attacher",
+        "other-nodes",
+        "device-mounter",
+        "block-mapper",
+        "expander",
+        "stats",
+        "controller",
+        "snapshotter",
+        "modifier",
+        "group-snapshotter",
+    ] {
         let world = format!("{capability}-capability");
         let world = resolve.select_world(&[contract], Some(&world)).unwrap();
         let exports: Vec<String> =

@@ -1,0 +1,25 @@
+//! What the operator writes to grant an interface.
+
+/// Interfaces whose grant names what is granted: the key of the configuration, with an example.
+const NAMED: [(&str, &str); 7] = [
+    ("host-paths", "host-paths = [\"/srv\"]"),
+    ("loop-devices", "loop-files = [\"/srv/images\"]"),
+    ("image-files", "image-files = [\"/srv/images\"]"),
+    ("block-devices", "block-devices = [\"/dev/disk/by-id/archive\"]"),
+    ("grpc", "csi-drivers = [\"csi.example.com\"]"),
+    ("driver-exec", "flex-drivers = [\"acme/lun\"]"),
+    ("fuse-helpers", "fuse-helpers.sshfs = { program = \"/usr/bin/sshfs\", arguments = [\"{mount}\"] }"),
+];
+
+/// Interfaces that every plugin may import.
+const OPEN: [&str; 10] =
+    ["types", "volumes", "provisioning", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
+
+/// The line of the configuration that grants an imported interface; none if every plugin may import it.
+pub fn line(interface: &str) -> Option<String> {
+    if OPEN.contains(&interface) {
+        return None;
+    }
+    let named = NAMED.iter().find(|(name, _)| *name == interface).map(|(_, line)| (*line).to_owned());
+    Some(named.unwrap_or_else(|| format!("interfaces = [\"{interface}\"]")))
+}
