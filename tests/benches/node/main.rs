@@ -8,7 +8,9 @@
 //! | `VOLHOST_BENCH_PAYLOAD_PODS` | 1000 | pods under one config map that is updated |
 //! | `VOLHOST_BENCH_RECOVERED` | 10000 | volumes that are mounted when the daemon is killed |
 //! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
-//! | `VOLHOST_BENCH_CSI_CALLS` | 500 | publications by a plugin that is served as a CSI driver |
+//! | `VOLHOST_BENCH_CSI_CALLS` | 500 | publications by a plugin that is served as a CSI driver, and as many through the plugin `csi` |
+//! | `VOLHOST_BENCH_CSI_AGAINST` | | the command of another driver that does the same in turn: FOLDER in it is a folder, and it listens at FOLDER/csi.sock |
+//! | `VOLHOST_BENCH_CSI_ALONE` | | set: nothing else is measured |
 //! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
 #![allow(
     clippy::unwrap_used,
@@ -22,8 +24,11 @@
     reason = "a benchmark may panic, and rounds its figures"
 )]
 
+mod csi_adapter;
+mod csi_client;
 mod csi_serve;
 mod daemon;
+mod hostile;
 mod latency;
 mod payload;
 mod plugin_calls;
@@ -58,9 +63,17 @@ fn main() {
     assert!(mounted.success(), "no tmpfs can be mounted");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut report = Report::new();
-    plugin_calls::measure(&mut report, scratch.path());
+    let alone = std::env::var_os("VOLHOST_BENCH_CSI_ALONE").is_some();
+    if !alone {
+        plugin_calls::measure(&mut report, scratch.path());
+    }
     runtime.block_on(async {
         csi_serve::measure(&mut report, scratch.path()).await;
+        csi_client::measure(&mut report, scratch.path()).await;
+        if alone {
+            return;
+        }
+        hostile::measure(&mut report, scratch.path()).await;
         latency::measure(&mut report, scratch.path()).await;
         payload::measure(&mut report, scratch.path()).await;
         recovery::measure(&mut report, scratch.path()).await;

@@ -8,8 +8,8 @@ use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, Limits, LogLevel, NoDrivers, NoObjects, NoPrograms, NodeFacts,
-    Plugin, Progress, Runtime, RuntimeConfig,
+    CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LogLevel, NoDrivers, NoHelpers, NoObjects,
+    NoPrograms, NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
 };
 use volhost_tests::artifacts;
 
@@ -55,12 +55,17 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
         objects: Arc::new(NoObjects),
         drivers: Arc::new(NoDrivers),
         programs: Arc::new(NoPrograms),
+        helpers: Arc::new(NoHelpers),
         sink: Arc::new(Silent),
         deadline: Duration::from_secs(10),
         progress: Arc::new(Progress::default()),
         device_places: None,
         attached_as: None,
+        attachment_metadata: Default::default(),
+        mount_group: None,
         host_calls: None,
+        secrets: KeyedObject::default(),
+        provisioning: None,
     };
     let one = |_| {
         let begun = Instant::now();
