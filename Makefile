@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs clean
+.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs reference clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -63,6 +63,9 @@ fmt: ## format the code
 
 deny: ## check dependencies: licences, sources, duplicates (needs cargo-deny)
 	cargo deny check bans licenses sources
+
+reference: ## write docs/wit.md anew from wit/
+	cargo run --quiet --package volhost-wit -- reference
 
 docs: ## build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -43,9 +43,17 @@ if [ $TESTS = yes ]; then
     needs_command mkfs.erofs erofs-utils
     needs_command mksquashfs squashfs-tools
     needs_command bindfs bindfs
+    needs_command docker-registry docker-registry
+    needs_command openssl openssl
+    needs_command fuse-overlayfs fuse-overlayfs
+    needs_command sshfs sshfs
+    needs_file /usr/sbin/sshd openssh-server
+    needs_file /usr/lib/openssh/sftp-server openssh-sftp-server
     # Tools of other languages live in environments of their own.
     needs_command python3 python3-venv
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
+    needs_command node nodejs
+    needs_command npm npm
 fi
 needs_file /usr/include/stdlib.h libc6-dev
 needs_file /etc/ssl/certs/ca-certificates.crt ca-certificates
@@ -85,10 +93,6 @@ if [ $TESTS = yes ] && ! [ -x "$CSI_SANITY_TOOL" ]; then
     rm -rf "$work"
 fi
 
-# --- what builds plugins in other languages ---
-
-[ $TESTS = no ] || examples/plugins/build.sh --fetch
-
 # --- Rust ---
 
 have cargo && have rustc || fail "there is no cargo: install stable Rust with rustup (https://rustup.rs), then run this again"
@@ -96,6 +100,10 @@ needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 present=$(rustc -V | cut -d' ' -f2)
 [ "$(printf '%s\n' "$needed" "$present" | sort -V | head -n1)" = "$needed" ] ||
     fail "rustc is $present, volhost needs $needed or newer: rustup update stable"
+
+# --- what builds plugins in other languages ---
+
+[ $TESTS = no ] || examples/plugins/build.sh --fetch
 
 # --- the compilation target of the plugins, by the first way that works ---
 

@@ -13,6 +13,7 @@ pub mod loop_devices;
 pub mod manifests;
 pub mod namespace;
 pub mod node;
+pub mod registry;
 pub mod wait;
 
 pub use node::{Node, NodeBuilder};

@@ -118,6 +118,32 @@ fn a_plugin_from_the_block_template_attaches_formats_mounts_and_takes_it_away() 
 }
 
 #[test]
+fn a_plugin_from_the_fuse_template_serves_what_can_be_written() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/copies", "--template", "fuse"]);
+    let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
+    let script = "findmnt -n -o FSTYPE -T . && echo written > new && cat new";
+    let told = desk.volhost(&folder, &["plugin", "run", component.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert!(told.contains("fuse.cow\nwritten\n"), "{told}");
+    assert!(told.contains("no volume is left on this node"), "{told}");
+}
+
+#[test]
+fn a_plugin_from_the_network_template_holds_the_contract_over_a_real_ssh() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/files", "--template", "network"]);
+    let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
+    let inspected =
+        desk.volhost(&folder, &["plugin", "inspect", component.to_str().unwrap(), "--config", "volhost.toml"]);
+    for word in ["fuse-helpers", "secrets", "device-mounter"] {
+        assert!(inspected.contains(word), "{word}: {inspected}");
+    }
+    assert!(!inspected.contains("Not granted: f"), "{inspected}");
+}
+
+#[test]
 fn the_whole_of_an_authors_test_is_one_command() {
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/tested"]);

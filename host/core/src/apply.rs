@@ -32,6 +32,7 @@ impl Core {
                 self.require_remount(&uid, turn);
                 self.try_again(&uid, turn);
             }
+            Event::Refresh => self.refresh(turn),
             Event::Vanished { pod, volume } => self.vanished(&pod, &volume, turn),
             Event::DeviceVanished { volume } => self.device_vanished(&volume, turn),
             Event::ReportedInUse(volumes) => {
@@ -126,6 +127,15 @@ impl Core {
         for name in names {
             // Whether it follows its source is asked when it is wanted: now it may be unresolved.
             if let Some(mount) = self.actual.mount_mut(&name, uid) {
+                mount.remount_required = true;
+                turn.dirty.insert(name);
+            }
+        }
+    }
+
+    fn refresh(&mut self, turn: &mut Turn) {
+        for (uid, name) in self.desired.refreshed() {
+            if let Some(mount) = self.actual.mount_mut(&name, &uid) {
                 mount.remount_required = true;
                 turn.dirty.insert(name);
             }

@@ -112,6 +112,15 @@ impl Desired {
         self.users.iter()
     }
 
+    /// The volumes that are to be set up again from time to time, by pod.
+    pub(crate) fn refreshed(&self) -> Vec<(PodUid, UniqueVolumeName)> {
+        let of_pod = |(uid, entry): (&PodUid, &PodEntry)| {
+            let refreshed = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.refreshed);
+            refreshed.map(|(name, _)| (uid.clone(), name.clone())).collect::<Vec<_>>()
+        };
+        self.pods.iter().flat_map(of_pod).collect()
+    }
+
     /// Makes sure there is an entry for a pod whose folder was found.
     pub(crate) fn note_found(&mut self, now: Time, uid: &PodUid, pod: Option<Arc<Pod>>) {
         let entry = self.pods.entry(uid.clone()).or_insert_with(|| PodEntry {

@@ -88,6 +88,8 @@ pub enum Event {
         /// The pod.
         uid: PodUid,
     },
+    /// It is time to set up again what is mounted and is to be from time to time. What has failed just now waits all the same.
+    Refresh,
     /// The node's status now reports exactly these volumes as in use.
     ReportedInUse(Vec<UniqueVolumeName>),
     /// The controller's report: exactly these volumes are attached to this node, at these device paths.
@@ -140,10 +142,23 @@ pub struct DesiredVolume {
     pub expandable: bool,
     /// How many volumes of its plugin may be attached to this node at once; none for no limit. Counts where the host attaches.
     pub attach_limit: Option<u32>,
+    /// How many of those volumes of its plugin may be whose names begin like its own; none for no limit.
+    pub attach_limit_of: Option<NamedLimit>,
+    /// It is set up again whenever [`Event::Refresh`] comes, if it follows its source.
+    pub refreshed: bool,
     /// How the pod's containers use it. It is ready when every part of it that they name is.
     pub container_mounts: Arc<[ContainerMount]>,
     /// The other volumes of the pod that it is made of, which need none themselves.
     pub needs: Arc<[NeededVolume]>,
+}
+
+/// A limit of those volumes of a plugin whose names begin alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedLimit {
+    /// How the plugin's own names of them begin.
+    pub names: String,
+    /// How many of them may be attached to this node at once.
+    pub limit: u32,
 }
 
 /// A volume that could not be resolved.

@@ -62,7 +62,7 @@
 //! | `core` | the machine's parts and one step |
 //! | `apply` | what each event changes |
 //! | `attaching` | who attaches volumes |
-//! | `attach_limit` | how many volumes of a plugin may be attached at once |
+//! | `attach_limit` | how many volumes of a plugin, or of those named alike, may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what stands, or may |
 //! | `transitions` | the tables of states and outcomes |
@@ -116,7 +116,7 @@ pub use census::{Census, ClaimedVolume, PluginCensus};
 pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
 pub use event::{
-    DesiredPod, DesiredVolume, DeviceReport, Event, OperationId, OperationReport, RecoveredDevice, RecoveredVolume,
-    Time, UnresolvedVolume, WaiterId,
+    DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,
+    RecoveredVolume, Time, UnresolvedVolume, WaiterId,
 };
 pub use pending::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};

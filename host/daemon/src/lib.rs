@@ -31,6 +31,7 @@ pub mod node;
 pub mod objects;
 pub mod plugins;
 pub mod populate;
+pub mod provision;
 pub mod run;
 pub mod stats;
 pub mod telemetry;

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_core::{Attaching, Config, Core};
+use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
@@ -30,19 +31,21 @@ use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
 use crate::engine::controller_reports::AttachmentMetadata;
 use crate::engine::executor::{Bounds, Executor, FromOperation};
-use crate::engine::layout;
 use crate::engine::operation::Workshop;
+use crate::engine::provisioning::Provisioning;
 use crate::engine::records::Records;
 use crate::engine::serve::{Engine, Inputs};
 use crate::engine::sizes::{self, SizeWatch};
 use crate::engine::sources::Sources;
 use crate::engine::standing::StandingMounts;
 use crate::engine::world::World;
+use crate::engine::{helpers, layout};
 use crate::manifest::{self, ManifestFolder};
 use crate::metrics::Exposition;
 use crate::objects::{Issuer, SharedObjects, renewals};
 use crate::plugins::{self, PluginRegistry};
 use crate::populate::NodeIdentity;
+use crate::provision::{ProvisionRecords, Runner};
 use crate::stats::VolumeMeter;
 
 /// Requests that may wait for the engine; more callers wait before they have asked.
@@ -82,6 +85,8 @@ pub struct NodeOptions {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
+    /// How often volumes are set up again that want it from time to time.
+    pub refresh_period: Duration,
     /// The folder of FlexVolume drivers, if they are looked for.
     pub flex_driver_dir: Option<PathBuf>,
     /// What bounds FlexVolume drivers.
@@ -94,12 +99,16 @@ pub struct NodeOptions {
     pub cache: PathBuf,
     /// How plugins are compiled.
     pub compiler: volhost_runtime::Compiler,
+    /// How helpers are started.
+    pub helper_launcher: Launcher,
     /// Whether mounts appear in the mount namespaces of containers that were started before.
     pub propagation: Propagation,
     /// What bounds operations.
     pub bounds: Bounds,
     /// Who issues tokens of service accounts, if anybody does.
     pub tokens: Option<Issuer>,
+    /// Volumes are made for claims.
+    pub provision: bool,
     /// The primitives.
     pub kernel: Arc<dyn Kernel>,
 }
@@ -123,6 +132,9 @@ pub enum StartError {
         /// Why, and who has it.
         source: KernelError,
     },
+    /// The folder for the records of helpers cannot be made.
+    #[error("the folder for helpers' records cannot be made: {0}")]
+    Helpers(#[source] KernelError),
     /// The tmpfs for records cannot be made.
     #[error("the tmpfs for records at {} cannot be mounted: {source}", path.display())]
     State {
@@ -153,6 +165,9 @@ pub enum StartError {
         /// Why.
         source: KernelError,
     },
+    /// What is known of the volumes that were made for claims cannot be read.
+    #[error("{0}; volumes are made for claims only when it is known which there are")]
+    Provisioned(String),
     /// A task ended before it had begun.
     #[error("a task of volhost ended early; its log says why")]
     Ended,
@@ -185,12 +200,14 @@ impl Node {
         let (changes, _) = broadcast::channel(CHANGE_QUEUE);
         let table = Arc::new(DriverTable::new(changes.clone(), clock));
         let (registered, mut ready) = mpsc::unbounded_channel();
-        let drivers = Arc::new(CsiDrivers::new(options.plugin_registry.clone(), Arc::clone(&table), registered));
+        let drivers = CsiDrivers::new(options.plugin_registry.clone(), table.clone(), objects.clone(), registered);
+        let drivers = Arc::new(drivers.on_node(options.identity.labels.clone()));
         let known = (objects.clone(), drivers.clone());
-        let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known), options))
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))
             .await
             .map_err(|_| StartError::Ended)?;
-        let Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex } = begun?;
+        let Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex, helpers } = begun?;
         options.identity = options.identity.with_selinux(label);
 
         let stop = CancellationToken::new();
@@ -239,6 +256,7 @@ impl Node {
             labels: options.identity.labels.clone(),
         };
         let renewed = outcomes.clone();
+        let provisioned = outcomes.clone();
         tokio::spawn(renewals(due, stop.clone(), move |pod| {
             // Nobody listens any more only when the process ends.
             let _ = renewed.send(FromOperation::SourceChanged(pod));
@@ -246,14 +264,21 @@ impl Node {
         if let Some(folder) = &options.plugin_registry {
             tokio::spawn(csi::watch(folder.clone(), drivers.clone(), stop.clone()));
         }
-        let told = outcomes.clone();
+        let (told, conditions) = (outcomes.clone(), outcomes.clone());
         tokio::spawn(async move {
-            while let Some(driver) = ready.recv().await {
+            while let Some(note) = ready.recv().await {
                 // Nobody listens any more only when the process ends.
-                let _ = told.send(FromOperation::DriverReady(driver));
+                let _ = told.send(FromOperation::Driver(note));
             }
         });
         tokio::spawn(sizes::measure(Arc::downgrade(&workshop), outcomes.clone(), stop.clone()));
+        let told = outcomes.clone();
+        tokio::spawn(async move {
+            while let Some(ending) = endings.recv().await {
+                // Nobody listens any more only when the process ends.
+                let _ = told.send(ending);
+            }
+        });
         let mut executor =
             Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), drivers, clock, options.bounds, outcomes);
         let attaching =
@@ -261,6 +286,20 @@ impl Node {
         if let Some(flex) = flex.clone() {
             executor = executor.driving(flex);
         }
+        let provisioning = match options.provision {
+            false => None,
+            true => {
+                let (workshop, outcomes, time) = (workshop.clone(), provisioned, options.bounds.plugin_time);
+                let restoring = move || {
+                    let records = ProvisionRecords::open(workshop.kernel.clone(), &workshop.root);
+                    let records = records.map_err(|error| error.to_string())?;
+                    Provisioning::restore(Runner::new(records, workshop.plugins.clone(), time), outcomes)
+                };
+                let restored = tokio::task::spawn_blocking(restoring).await.map_err(|_| StartError::Ended)?;
+                Some(restored.map_err(StartError::Provisioned)?)
+            }
+        };
+        executor = executor.serving(Arc::new(helpers));
         let world = World::new(
             Core::new(Config::default().with_host_attaches(!options.controller_attaches))
                 .with_controllers_for(options.controller_attaches_for),
@@ -275,11 +314,16 @@ impl Node {
             reload.push(asked.clone());
             tokio::spawn(flex::watch(flex.clone(), table.clone(), driver_news.clone(), asked, stop.clone()));
         }
-        let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time);
+        let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time, conditions);
         let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&table));
-        let sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
+        let mut sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
+        if provisioning.is_some() {
+            sources = sources.provisioning();
+        }
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
-            .with_drivers(table);
+            .with_drivers(table)
+            .refreshing(options.refresh_period)
+            .provisioning(provisioning);
         reload.push(engine.sweeping());
         engine.take_over(recovery);
         engine.begin(first_plugins, first_manifests);
@@ -348,12 +392,14 @@ struct Begun {
     /// The SELinux label of containers' files, if the node has SELinux.
     label: Option<String>,
     flex: Option<Arc<FlexDrivers>>,
+    helpers: Helpers,
 }
 
 /// All that blocks, up to the recovery.
 fn begin(
     options: &NodeOptions,
     (objects, drivers): (Arc<SharedObjects>, Arc<CsiDrivers>),
+    ended: mpsc::UnboundedSender<FromOperation>,
 ) -> Result<Begun, StartError> {
     let kernel = &options.kernel;
     let root_error = |source| StartError::Root { root: options.root.clone(), source };
@@ -386,6 +432,9 @@ fn begin(
     }
     let registry = Arc::new(registry);
     let inside = kernel.try_clone(&root).map_err(root_error)?;
+    let records = Path::new(layout::STATE).join(layout::HELPERS);
+    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::Helpers)?;
+    let helpers = Helpers::new(kernel.clone(), options.helper_launcher.clone(), Some(records));
     let workshop = Arc::new(Workshop {
         kernel: kernel.clone(),
         root: Arc::new(root),
@@ -393,12 +442,16 @@ fn begin(
         plugins: registry.clone(),
         standing: StandingMounts::default(),
         sizes: SizeWatch::default(),
+        helpers: helpers.clone(),
         attachment_metadata: AttachmentMetadata::default(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),
     });
+    // Before it is looked what stands: a dead mount stands for nothing.
+    helpers::hear(&helpers, kernel.clone(), Arc::clone(&workshop.root), ended);
+    helpers.resume();
     let recovery = workshop.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex })
+    Ok(Begun { lock, inside, workshop, registry, recovery, memory, disk, label, flex, helpers })
 }
 
 /// The processors that this process may use, which are the node's.

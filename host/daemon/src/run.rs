@@ -9,6 +9,7 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use volhost_helpers::Launcher;
 use volhost_kernel::{LinuxKernel, Propagation};
 use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
@@ -86,6 +87,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         nodes_out_of_service: config.nodes_out_of_service,
         attach_limits: config.attach_limits,
         verify_attached: config.verify_attached,
+        refresh_period: config.refresh_period,
         flex_driver_dir: config.flex_driver_dir,
         flex_drivers: config.flex_drivers,
         cache: config.cache_dir,
@@ -94,6 +96,10 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
             program: PathBuf::from("/proc/self/exe"),
             args: vec!["internal".into(), "compile-plugin".into()],
         },
+        helper_launcher: Launcher {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["internal".into(), "run-helper".into()],
+        },
         propagation: Propagation::Shared,
         bounds: Bounds {
             patience: config.operation_deadline,
@@ -101,6 +107,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
             lane_width: config.max_operations.get(),
         },
         tokens,
+        provision: config.provision,
         kernel: Arc::new(LinuxKernel::new()),
     })
     .await?;

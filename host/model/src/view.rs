@@ -2,6 +2,8 @@
 //!
 //! Times are microseconds since the Unix epoch, sizes are bytes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -301,6 +303,56 @@ pub struct DriverView {
     pub capabilities: Vec<String>,
     /// Where it is: the executable, or the socket.
     pub location: String,
+    /// How many volumes it says may be attached to this node at once; none when it says none.
+    pub volume_limit: Option<u32>,
+    /// Where it says this node is.
+    pub topology: BTreeMap<String, String>,
+}
+
+/// A PersistentVolumeClaim, and which PersistentVolume it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `Pending`, `Bound`, or `Lost` when the PersistentVolume that it names is not there.
+    pub phase: String,
+    /// The PersistentVolume; empty when it has none.
+    pub volume: String,
+    /// The PersistentVolume's size in bytes; 0 when it has none.
+    pub capacity: u64,
+    /// What it asks for, in bytes.
+    pub requested: u64,
+    /// How it is to be used.
+    pub access_modes: Vec<String>,
+    /// The class that it names; empty when it names none.
+    pub storage_class: String,
+    /// Why it has no PersistentVolume, or not one of the size that it asks for.
+    pub reason: String,
+}
+
+/// A PersistentVolume, and which claim has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersistentVolumeView {
+    /// Its name.
+    pub name: String,
+    /// `Available`, `Bound`, or `Released` when its claim is gone.
+    pub phase: String,
+    /// The claim that has it or had it, `namespace/name`; empty when none does.
+    pub claim: String,
+    /// Its size in bytes; 0 when it is not said.
+    pub capacity: u64,
+    /// How it may be used.
+    pub access_modes: Vec<String>,
+    /// Its class; empty when it has none.
+    pub storage_class: String,
+    /// What becomes of it without its claim: `Delete` or `Retain`.
+    pub reclaim_policy: String,
+    /// Who made it for its claim; empty when somebody else gave it.
+    pub provisioner: String,
+    /// Why the last thing that was tried with it failed.
+    pub reason: String,
 }
 
 /// Whether an event calls for action.

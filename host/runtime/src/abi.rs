@@ -29,9 +29,11 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "service-account-tokens",
     "cluster-trust-bundles",
     "csi-driver-objects",
+    "provisioning-calls",
     "grpc",
     "driver-mounts",
     "driver-exec",
+    "fuse-helpers",
 ];
 /// Interfaces that every plugin must export.
 pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "mounter"];
@@ -94,6 +96,20 @@ mod tests {
         assert!(ContractName::parse("wasi:cli/stdin@0.2.6").is_none());
         assert!(ContractName::parse("volhost:plugin-x/types@0.1.0").is_none());
         assert_eq!(ContractName::parse("volhost:plugin/types@0.1.0-draft").unwrap().version, None);
+    }
+
+    #[test]
+    fn the_reference_page_tells_the_grant_of_each_interface() {
+        use crate::grants::GrantPolicy;
+        for open in OPEN_INTERFACES {
+            assert_eq!(volhost_wit::grants::line(open), None);
+        }
+        let name = volhost_model::PluginName::new("acme.org/a").unwrap();
+        for interface in GRANTABLE_INTERFACES {
+            let line = volhost_wit::grants::line(interface).unwrap();
+            let policy: GrantPolicy = toml::from_str(&format!("[\"acme.org/a\"]\n{line}\n")).unwrap();
+            assert_eq!(policy.granted_to(&name), [*interface], "{line}");
+        }
     }
 
     #[test]

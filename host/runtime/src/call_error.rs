@@ -69,6 +69,14 @@ pub enum Function {
     FindSnapshot,
     /// `snapshotter.list-snapshots`.
     ListSnapshots,
+    /// `modifier.modify`.
+    ModifyVolume,
+    /// `group-snapshotter.create-group`.
+    CreateGroup,
+    /// `group-snapshotter.delete-group`.
+    DeleteGroup,
+    /// `group-snapshotter.find-group`.
+    FindGroup,
 }
 
 impl Function {
@@ -104,6 +112,10 @@ impl Function {
             Self::DeleteSnapshot => "delete-snapshot",
             Self::FindSnapshot => "find-snapshot",
             Self::ListSnapshots => "list-snapshots",
+            Self::ModifyVolume => "modify",
+            Self::CreateGroup => "create-group",
+            Self::DeleteGroup => "delete-group",
+            Self::FindGroup => "find-group",
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::wasi::is_served;
 /// Most names that a message lists.
 const LISTED: usize = 8;
 
+/// The call that gives a volume's files to a pod's group, as components import it.
+const APPLY_FS_GROUP: &str = "[method]mount-target.apply-fs-group";
+
 /// What a component asks for and offers, by interface, without package and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Surface {
@@ -20,6 +23,8 @@ pub(crate) struct Surface {
     pub(crate) exports: Vec<String>,
     /// It imports interfaces of WASI.
     pub(crate) wants_wasi: bool,
+    /// It imports the call that gives a volume's files to a pod's group.
+    pub(crate) gives_to_group: bool,
     /// The newest version of the contract that it names.
     pub(crate) abi: Option<Version>,
 }
@@ -32,8 +37,13 @@ pub(crate) fn check(component: &Component, engine: &Engine, sdk: Option<&str>) -
     check_names(&imports, &exports, sdk)?;
     check_shapes(&ty, engine, sdk)?;
     let abi = contract(&imports).chain(contract(&exports)).filter_map(|name| name.version).max();
+    let gives_to_group = ty.imports(engine).any(|(name, item)| {
+        let mounts = ContractName::parse(name).is_some_and(|name| name.interface == "mounts");
+        matches!(&item.ty, types::ComponentItem::ComponentInstance(imported)
+            if mounts && imported.get_export(engine, APPLY_FS_GROUP).is_some())
+    });
     let wants_wasi = imports.iter().any(|import| is_served(import));
-    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), wants_wasi, abi })
+    Ok(Surface { imports: interfaces(&imports), exports: interfaces(&exports), wants_wasi, gives_to_group, abi })
 }
 
 fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Result<(), LoadProblem> {
@@ -95,6 +105,10 @@ const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("snapshotter", "delete-snapshot", &["snapshot-id"]),
     ("snapshotter", "find-snapshot", &["snapshot-id", "into"]),
     ("snapshotter", "list-snapshots", &["volume-id", "start", "most", "into"]),
+    ("modifier", "modify", &["volume-id", "wanted"]),
+    ("group-snapshotter", "create-group", &["wanted", "into"]),
+    ("group-snapshotter", "delete-group", &["group-id"]),
+    ("group-snapshotter", "find-group", &["group-id", "into"]),
 ];
 
 /// Every interface of the contract is an instance, and the required ones have the contract's functions. wasmtime would say so too, but

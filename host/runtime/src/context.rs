@@ -14,8 +14,9 @@ use volhost_model::{PodUid, SpecName};
 
 use crate::driver_programs::{DriverPrograms, NoPrograms};
 use crate::drivers::{Drivers, NoDrivers};
+use crate::fuse_helpers::{FuseHelpers, NoHelpers};
 use crate::host_calls::HostCalls;
-use crate::objects::{NoObjects, Objects};
+use crate::objects::{KeyedObject, NoObjects, Objects};
 use crate::private::PrivateFolder;
 use crate::progress::Progress;
 
@@ -78,6 +79,8 @@ pub struct CallContext {
     pub drivers: Arc<dyn Drivers>,
     /// The drivers outside.
     pub programs: Arc<dyn DriverPrograms>,
+    /// The programs that serve file systems.
+    pub helpers: Arc<dyn FuseHelpers>,
     /// Where log lines and events go.
     pub sink: Arc<dyn CallSink>,
     /// How long the plugin's own code may run. Time inside host calls is not counted: a slow disk is not the plugin's fault.
@@ -88,8 +91,29 @@ pub struct CallContext {
     pub device_places: Option<DevicePlaces>,
     /// What the call's volume is attached as, if it is.
     pub attached_as: Option<String>,
+    /// What the controller's report says of that attachment.
+    pub attachment_metadata: BTreeMap<String, String>,
+    /// The group of the pod for whose sake the node mounts the volume, if it does.
+    pub mount_group: Option<u32>,
     /// Who watches the call's host calls, if somebody does.
     pub host_calls: Option<Arc<dyn HostCalls>>,
+    /// The secrets that whoever asked for the call sent with it (`provisioning.call-secret`); texts.
+    pub secrets: KeyedObject,
+    /// What the StorageClass says of a call that makes, grows or deletes a volume, if one does.
+    pub provisioning: Option<Arc<ProvisioningCall>>,
+}
+
+/// What a StorageClass says of a call that makes, grows or deletes a volume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProvisioningCall {
+    /// The driver that is meant.
+    pub provisioner: String,
+    /// Namespace and name of the secret for the call.
+    pub secret: Option<(String, String)>,
+    /// Where the volume may be: in one of these places, which have for each key one of its values. None: anywhere.
+    pub allowed_places: Vec<BTreeMap<String, Vec<String>>>,
+    /// What the volume is to be mounted with.
+    pub mount_options: Vec<String>,
 }
 
 /// The folder of a volume in which a driver outside stages devices and makes them appear.
@@ -110,12 +134,17 @@ impl CallContext {
             objects: Arc::new(NoObjects),
             drivers: Arc::new(NoDrivers),
             programs: Arc::new(NoPrograms),
+            helpers: Arc::new(NoHelpers),
             sink: Arc::new(HostLog),
             deadline,
             progress: Arc::new(Progress::default()),
             device_places: None,
             attached_as: None,
+            attachment_metadata: BTreeMap::new(),
+            mount_group: None,
             host_calls: None,
+            secrets: KeyedObject::default(),
+            provisioning: None,
         }
     }
 }

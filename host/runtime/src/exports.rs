@@ -20,6 +20,8 @@ pub(crate) struct Exports {
     pub(crate) stats: Option<contract::stats::GuestIndices>,
     pub(crate) controller: Option<contract::controller::GuestIndices>,
     pub(crate) snapshotter: Option<contract::snapshotter::GuestIndices>,
+    pub(crate) modifier: Option<contract::modifier::GuestIndices>,
+    pub(crate) group_snapshotter: Option<contract::group_snapshotter::GuestIndices>,
 }
 
 impl Exports {
@@ -34,6 +36,9 @@ impl Exports {
         let stats = has("stats").then(|| contract::stats::GuestIndices::new(&pre)).transpose()?;
         let controller = has("controller").then(|| contract::controller::GuestIndices::new(&pre)).transpose()?;
         let snapshotter = has("snapshotter").then(|| contract::snapshotter::GuestIndices::new(&pre)).transpose()?;
+        let modifier = has("modifier").then(|| contract::modifier::GuestIndices::new(&pre)).transpose()?;
+        let group_snapshotter =
+            has("group-snapshotter").then(|| contract::group_snapshotter::GuestIndices::new(&pre)).transpose()?;
         Ok(Self {
             plugin: contract::plugin::GuestIndices::new(&pre)?,
             mounter: contract::mounter::GuestIndices::new(&pre)?,
@@ -45,6 +50,8 @@ impl Exports {
             stats,
             controller,
             snapshotter,
+            modifier,
+            group_snapshotter,
             pre,
         })
     }
@@ -76,6 +83,12 @@ impl Exports {
         }
         if let Some(snapshotter) = &self.snapshotter {
             snapshotter.load(&mut *store, instance)?;
+        }
+        if let Some(modifier) = &self.modifier {
+            modifier.load(&mut *store, instance)?;
+        }
+        if let Some(group_snapshotter) = &self.group_snapshotter {
+            group_snapshotter.load(&mut *store, instance)?;
         }
         Ok(())
     }

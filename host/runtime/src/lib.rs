@@ -33,6 +33,7 @@
 //! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
 //! | `host_calls` | watching the host calls of a call, and making them fail |
 //! | `driver_programs` | drivers outside that a call may run |
+//! | `fuse_helpers` | programs that serve file systems for a call |
 //! | `objects` | what a call may ask of the objects that its volume names |
 //! | `drivers` | what a call may ask of drivers outside |
 //! | `token_expiry` | when a token ends |
@@ -55,6 +56,7 @@ mod engine;
 mod error;
 mod exports;
 mod file;
+mod fuse_helpers;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
@@ -66,6 +68,7 @@ mod plugin;
 mod private;
 mod progress;
 mod provision;
+mod redaction;
 mod runtime;
 mod sandbox;
 mod signatures;
@@ -79,11 +82,16 @@ pub use abi::{PACKAGE, VERSION, Version};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use compile::{Compiler, compile_stdin_to_stdout};
 pub use context::{
-    Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, Sharers, Target,
+    Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, ProvisioningCall,
+    Sharers, Target,
 };
 pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use error::{CacheError, CompileError, LoadError, LoadProblem, NotGranted, RuntimeError};
+pub use fuse_helpers::{
+    FuseHelpers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
+    NoHelpers, Served,
+};
 pub use grants::{Grant, GrantPolicy};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
@@ -92,6 +100,6 @@ pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequ
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};
-pub use provision::{MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
+pub use provision::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};

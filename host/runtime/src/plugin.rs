@@ -39,6 +39,10 @@ pub enum Capability {
     Controller,
     /// Makes snapshots.
     Snapshotter,
+    /// Changes what volumes are like.
+    Modifier,
+    /// Makes snapshots of several volumes at one moment.
+    GroupSnapshotter,
     /// Finds volumes again after a restart.
     Recovery,
 }
@@ -58,6 +62,8 @@ impl Capability {
             Self::Stats => "stats",
             Self::Controller => "controller",
             Self::Snapshotter => "snapshotter",
+            Self::Modifier => "modifier",
+            Self::GroupSnapshotter => "group-snapshotter",
             Self::Recovery => "recovery",
         }
     }
@@ -78,6 +84,8 @@ pub struct PluginInfo {
     pub follows_its_source: bool,
     /// Pods can only read its volumes' content.
     pub read_only: bool,
+    /// It can give a volume's files to a pod's group: it imports `mount-target.apply-fs-group`.
+    pub gives_to_group: bool,
     /// SHA-256 of the file, in hex.
     pub digest: String,
     /// The version of the contract that it was built for.
@@ -107,6 +115,10 @@ pub struct Identified {
     pub selinux_mount: bool,
     /// How many volumes of the plugin may be attached to the node at once, if the plugin says so.
     pub attach_limit: Option<u32>,
+    /// How many of those whose names begin so, if the plugin says so.
+    pub attach_limit_of: Option<(String, u32)>,
+    /// It is set up again from time to time.
+    pub refreshed: bool,
 }
 
 /// What came of setting a volume up, besides that it stands.
@@ -184,12 +196,33 @@ impl Plugin {
             plugin.call_identify(store, Resource::new_borrow(volume.rep()), Resource::new_borrow(form.rep()))
         })?;
         answer.map_err(PluginError::from)?;
-        let Identity { name, attachable, device_mountable, selinux_mount, attach_limit, needs } =
-            state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
+        let said = state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
+        let Identity {
+            name,
+            attachable,
+            device_mountable,
+            selinux_mount,
+            attach_limit,
+            attach_limit_of,
+            refreshed,
+            needs,
+        } = said;
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
-        Ok(Identified { name, attachable, device_mountable, selinux_mount, attach_limit, needs })
+        if let Some((names, _)) = &attach_limit_of {
+            check_limited_names(names, name.as_deref())?;
+        }
+        Ok(Identified {
+            name,
+            attachable,
+            device_mountable,
+            selinux_mount,
+            attach_limit,
+            attach_limit_of,
+            refreshed,
+            needs,
+        })
     }
 
     /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.
@@ -207,6 +240,7 @@ impl Plugin {
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
+        sandbox.state().context.mount_group = pod.fs_group;
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
@@ -297,6 +331,15 @@ pub(crate) fn put<T: Send + 'static>(
         what: abort.to_string(),
         changed: false,
     })
+}
+
+/// The limit is one of the volume itself too.
+fn check_limited_names(names: &str, name: Option<&str>) -> Result<(), CallError> {
+    if !names.is_empty() && name.is_some_and(|name| name.starts_with(names)) {
+        return Ok(());
+    }
+    let what = "it limited volumes whose names begin with words that the volume's own does not begin with".to_owned();
+    Err(CallError::BrokeContract { function: Function::Identify, what, changed: false })
 }
 
 fn check_volume_name(name: &str) -> Result<(), CallError> {

@@ -268,6 +268,9 @@ fn lines_of_grant(missing: &[String]) -> String {
             "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
             "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
             "block-devices" => "\nblock-devices = [\"/dev/of-its-own\"]",
+            "fuse-helpers" => {
+                "\nfuse-helpers.NAME = { program = \"/usr/bin/PROGRAM\", arguments = [\"-f\", \"{mount}\"] }"
+            }
             "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",
             _ => return None,
         })
@@ -292,6 +295,7 @@ fn info(name: PluginName, description: Description, surface: Surface, digest: &s
         follows_its_source: description.follows_its_source,
         read_only: description.read_only,
         digest: digest.to_owned(),
+        gives_to_group: surface.gives_to_group,
         abi: surface.abi.unwrap_or(abi::VERSION).to_string(),
         sdk: note.sdk,
         exports: surface.exports,

@@ -16,6 +16,7 @@ use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::host::State;
 use crate::limits::Limits;
+use crate::redaction::Answer;
 use crate::ticker::{TICK, Ticker};
 use crate::trace;
 
@@ -129,8 +130,9 @@ impl Sandbox<'_> {
         load(&mut self.store, &self.instance).map_err(|error| CallError::Sandbox { reason: format!("{error:#}") })
     }
 
-    /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is returned.
-    pub(crate) fn call<T>(
+    /// Makes the call. The sandbox is used up; its state, with what the plugin filled in, is returned. What an error says is free of the secrets
+    /// that the call has used.
+    pub(crate) fn call<T: Answer>(
         mut self,
         call: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<(T, State), CallError> {
@@ -141,7 +143,10 @@ impl Sandbox<'_> {
         drop(running);
         self.store.data_mut().end();
         match result {
-            Ok(value) => Ok((value, self.store.into_data())),
+            Ok(value) => {
+                let state = self.store.into_data();
+                Ok((value.without(&state.secrets), state))
+            }
             Err(error) => Err(self.shared.judge(self.function, &self.store, &error)),
         }
     }

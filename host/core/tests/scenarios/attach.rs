@@ -1,6 +1,6 @@
 //! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may use.
 
-use volhost_core::{Config, Core, DesiredVolume, Event, OperationReport};
+use volhost_core::{Config, Core, DesiredVolume, Event, NamedLimit, OperationReport};
 use volhost_model::view::VolumeState;
 use volhost_model::{FailureClass, PluginName};
 
@@ -198,6 +198,28 @@ fn no_more_volumes_are_attached_than_may_be_and_the_next_waits_for_a_place() {
     world.settle();
     assert_eq!(world.state("b", "three"), VolumeState::Mounted);
     assert_eq!(world.core.volumes_in_use().len(), 1);
+}
+
+#[test]
+fn a_limit_of_volumes_named_alike_leaves_the_others_of_the_plugin_alone() {
+    let of = |name: &str, limit| {
+        let names = name.split('-').next().unwrap().to_owned() + "-";
+        DesiredVolume { attach_limit_of: Some(NamedLimit { names, limit }), ..shared(name) }
+    };
+    let mut world = World::new();
+    assert_eq!(world.desire("a", vec![of("fast-1", 1), of("slow-1", 2)]).len(), 2);
+    assert_eq!(world.desire("b", vec![of("fast-2", 1), of("slow-2", 2)]), ["volume_attach slow-2"]);
+    let said = world.notices[0].message.clone();
+    assert!(said.contains("whose names begin with \"fast-\" attached to this node and has 1"), "{said}");
+    assert!(said.contains("fast-1") && !said.contains("slow"), "{said}");
+    world.settle();
+    assert_eq!(world.state("b", "fast-2"), VolumeState::Attaching);
+    // The driver has found room for another.
+    assert_eq!(world.desire("b", vec![of("fast-2", 2), of("slow-2", 2)]), ["volume_attach fast-2"]);
+    world.settle();
+    // The plugin's own limit holds beside it.
+    let both = DesiredVolume { attach_limit: Some(4), ..of("other-1", 9) };
+    assert!(world.desire("c", vec![both]).is_empty(), "four are attached");
 }
 
 #[test]

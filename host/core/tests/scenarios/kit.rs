@@ -211,6 +211,8 @@ pub fn plain(pod: &str, name: &str) -> DesiredVolume {
         follows_source: false,
         expandable: false,
         attach_limit: None,
+        attach_limit_of: None,
+        refreshed: false,
         container_mounts: Arc::default(),
         needs: Arc::default(),
     }
@@ -228,6 +230,8 @@ pub fn shared(name: &str) -> DesiredVolume {
         follows_source: false,
         expandable: true,
         attach_limit: None,
+        attach_limit_of: None,
+        refreshed: false,
         container_mounts: Arc::default(),
         needs: Arc::default(),
     }

@@ -1,10 +1,24 @@
 //! Pods come, change and go.
 
-use volhost_core::Event;
+use volhost_core::{DesiredVolume, Event};
 use volhost_model::FailureClass;
 use volhost_model::view::{PodPhase, VolumeState};
 
 use crate::kit::*;
+
+#[test]
+fn what_is_to_be_refreshed_is_set_up_again_when_it_is_time_and_a_failure_waits() {
+    let refreshed = DesiredVolume { refreshed: true, follows_source: true, ..plain("a", "fresh") };
+    let follows = DesiredVolume { follows_source: true, ..plain("a", "config") };
+    let mut world = World::new();
+    world.desire("a", vec![refreshed, follows, plain("a", "plain")]);
+    world.settle();
+    assert_eq!(world.step(Event::Refresh), ["revolume_mount fresh a"]);
+    assert!(world.step(Event::Refresh).is_empty(), "it is being done");
+    world.fails("revolume_mount fresh a", FailureClass::Transient);
+    assert!(world.step(Event::Refresh).is_empty(), "its back-off runs");
+    assert_eq!(world.state("a", "fresh"), VolumeState::Mounted);
+}
 
 #[test]
 fn nothing_desired_starts_nothing() {
@@ -100,7 +114,7 @@ fn a_volume_that_follows_its_source_is_refreshed_in_place() {
 #[test]
 fn an_unresolved_volume_whose_source_changed_is_refreshed_once_it_is_resolved() {
     let mut world = World::new();
-    let volume = volhost_core::DesiredVolume { follows_source: true, ..plain("a", "config") };
+    let volume = DesiredVolume { follows_source: true, ..plain("a", "config") };
     world.desire("a", vec![volume.clone()]);
     world.settle();
     world.desire_with("a", vec![], vec!["config"]);

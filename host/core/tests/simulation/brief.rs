@@ -56,6 +56,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         }
         Event::WaitCancelled { waiter: 0 } => "nothing".to_owned(),
         Event::WaitCancelled { waiter } => format!("waiter {waiter} leaves"),
+        Event::Refresh => "volumes are due to be set up again".to_owned(),
         Event::Timer => "the timer goes off".to_owned(),
         Event::SourcesSynced => "every source has spoken".to_owned(),
         Event::SourceChanged { uid } => format!("the source of {uid} has changed"),

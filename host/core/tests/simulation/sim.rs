@@ -159,6 +159,8 @@ impl<'a> Sim<'a> {
                         follows_source: kind.follows_source,
                         expandable: kind.expandable,
                         attach_limit: kind.attach_limit,
+                        attach_limit_of: None,
+                        refreshed: false,
                         container_mounts: self.catalog.parts(if kind.parts { size } else { 0 }).clone(),
                         needs: self.catalog.needs(volume).clone(),
                     });

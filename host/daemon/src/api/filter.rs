@@ -1,6 +1,8 @@
 //! Which objects a list request means.
 
-use volhost_model::view::{DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{
+    ClaimView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView, VolumeView,
+};
 
 use super::pb;
 use crate::engine::requests::Snapshot;
@@ -75,6 +77,25 @@ impl Filter {
     /// The selected drivers.
     pub(super) fn drivers(&self, snapshot: Snapshot) -> impl Iterator<Item = DriverView> {
         snapshot.drivers.into_iter().filter(|driver| self.name.is_empty() || self.name == driver.name)
+    }
+
+    /// The selected claims.
+    pub(super) fn claims(&self, claims: Vec<ClaimView>) -> impl Iterator<Item = ClaimView> {
+        claims.into_iter().filter(|claim| {
+            let named = || match self.name.split_once('/') {
+                Some((namespace, name)) => claim.namespace == namespace && claim.name == name,
+                None => claim.name == self.name,
+            };
+            self.selects_namespace(&claim.namespace) && (self.name.is_empty() || named())
+        })
+    }
+
+    /// The selected PersistentVolumes.
+    pub(super) fn persistent_volumes(
+        &self,
+        volumes: Vec<PersistentVolumeView>,
+    ) -> impl Iterator<Item = PersistentVolumeView> {
+        volumes.into_iter().filter(|volume| self.name.is_empty() || self.name == volume.name)
     }
 
     /// The selected plugins.

@@ -67,6 +67,23 @@ impl Inspect for InspectService {
         Ok(Response::new(pb::ListDriversResponse { drivers }))
     }
 
+    async fn list_claims(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListClaimsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let claims = filter.claims(listed.claims).map(Into::into).collect();
+        Ok(Response::new(pb::ListClaimsResponse { claims }))
+    }
+
+    async fn list_persistent_volumes(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListPersistentVolumesResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let volumes = filter.persistent_volumes(listed.volumes).map(Into::into).collect();
+        Ok(Response::new(pb::ListPersistentVolumesResponse { volumes }))
+    }
+
     async fn list_operations(
         &self,
         request: Request<pb::ListRequest>,

@@ -15,6 +15,7 @@ use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, pb, watch};
 use crate::engine::EngineHandle;
 use crate::engine::forced::ForceTarget;
 use crate::engine::requests::{PodSelector, RequestError};
+use crate::manifest::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 
 /// How a wait ends: the engine's answer, and in it how the pod stands.
 type WaitEnd = Result<Result<(), WaitFailure>, RequestError>;
@@ -108,6 +109,24 @@ impl VolumeManager for ManagerService {
         let pod = selector(request.into_inner().pod)?;
         self.engine.remove_pod(pod).await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::RemovePodResponse {}))
+    }
+
+    async fn remove_object(
+        &self,
+        request: Request<pb::RemoveObjectRequest>,
+    ) -> Result<Response<pb::RemoveObjectResponse>, Status> {
+        let pb::RemoveObjectRequest { kind, namespace, name } = request.into_inner();
+        let known = Kind::from_name(&kind)
+            .filter(|kind| matches!(kind, Kind::PersistentVolumeClaim | Kind::PersistentVolume | Kind::StorageClass));
+        let kind = known.ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "kind: {kind:?} cannot be removed by request; PersistentVolumeClaim, PersistentVolume and StorageClass can"
+            ))
+        })?;
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
+        let removed = self.engine.remove_object(ObjectKey::new(kind, namespace, name)).await;
+        let outcome = removed.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::RemoveObjectResponse { outcome }))
     }
 
     async fn wait_for_attach_and_mount(

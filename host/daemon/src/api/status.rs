@@ -9,7 +9,7 @@ pub(super) fn refused(error: &RequestError) -> Status {
     let text = error.to_string();
     match error {
         RequestError::Invalid(_) => Status::invalid_argument(text),
-        RequestError::UnknownPod(_) => Status::not_found(text),
+        RequestError::UnknownPod(_) | RequestError::UnknownObject(_) => Status::not_found(text),
         RequestError::Conflict(_) => Status::already_exists(text),
         RequestError::Failed(_) => Status::failed_precondition(text),
         RequestError::Precondition(_) => Status::failed_precondition(text),

@@ -199,6 +199,8 @@ pub(super) enum Command {
 pub(super) enum InternalCommand {
     /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
     CompilePlugin,
+    /// Read what helper to become, give up what it is not granted, and become it.
+    RunHelper,
     /// Give up what the operator takes from a driver, and become the driver.
     RunConfined {
         /// What is given up, the program, and its arguments.
@@ -236,6 +238,12 @@ pub(super) enum ListKind {
     /// Operations that run or wait for their next try
     #[value(aliases = ["operation", "op", "ops"])]
     Operations,
+    /// PersistentVolumeClaims, and which volume each has
+    #[value(name = "pvc", aliases = ["pvcs", "claim", "claims", "persistentvolumeclaims", "persistentvolumeclaim"])]
+    Claims,
+    /// PersistentVolumes, and which claim has each
+    #[value(name = "pv", aliases = ["pvs", "persistentvolumes", "persistentvolume"])]
+    PersistentVolumes,
 }
 
 /// How to print.
@@ -253,7 +261,7 @@ pub(super) enum Format {
 #[derive(Debug, Args)]
 pub(super) struct GetArguments {
     /// What to list
-    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations")]
+    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations|pvc|pv")]
     pub(super) kind: ListKind,
     /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
     pub(super) name: Option<String>,
@@ -306,6 +314,23 @@ pub(super) enum PodKind {
     Pod,
 }
 
+/// What can be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RemovedKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+    /// A PersistentVolumeClaim
+    #[value(name = "pvc", aliases = ["claim", "persistentvolumeclaim"])]
+    Claim,
+    /// A PersistentVolume: one that was added, or a released one that was made for a claim
+    #[value(name = "pv", aliases = ["persistentvolume"])]
+    PersistentVolume,
+    /// A StorageClass
+    #[value(name = "sc", aliases = ["storageclass"])]
+    StorageClass,
+}
+
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Goal {
@@ -337,7 +362,7 @@ pub(super) struct EventsArguments {
     /// Go on and print new events
     #[arg(short, long)]
     pub(super) watch: bool,
-    /// Only events about this: pod/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
+    /// Only events about this: pod/NS/NAME, claim/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
     #[arg(long = "for", value_name = "OBJECT")]
     pub(super) object: Option<String>,
     /// How to print
@@ -408,10 +433,10 @@ pub(super) struct ApplyArguments {
 /// `delete`.
 #[derive(Debug, Args)]
 pub(super) struct DeleteArguments {
-    /// What to remove: a pod
-    #[arg(hide_possible_values = true, value_name = "pod")]
-    pub(super) kind: PodKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`
+    /// What to remove: a pod, a claim, a PersistentVolume or a StorageClass
+    #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc")]
+    pub(super) kind: RemovedKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume and a StorageClass have none
     pub(super) name: String,
 }
 
@@ -454,7 +479,7 @@ pub(super) enum AttachmentsCommand {
 pub(super) enum PluginCommand {
     /// Write the crate of a new plugin, or one that takes the place of a FlexVolume driver
     #[command(
-        after_help = "Examples:\n  volhost plugin new scratch\n  volhost plugin new acme.org/disks --template block\n  volhost plugin new --from-flex acme.org/lun"
+        after_help = "Examples:\n  volhost plugin new scratch\n  volhost plugin new acme.org/disks --template block\n  volhost plugin new acme.org/files --template network\n  volhost plugin new --from-flex acme.org/lun"
     )]
     New(Box<NewArguments>),
     /// Build plugin crates: Rust to WebAssembly components
@@ -462,6 +487,11 @@ pub(super) enum PluginCommand {
         after_help = "Looks for a compiler for wasm32-unknown-unknown: the rustc in use, Debian's, and `rustup target add` (for at most 20 seconds).\n\nExamples:\n  volhost plugin build\n  volhost plugin build --out /var/lib/volhost/plugins"
     )]
     Build(BuildArguments),
+    /// Make a component of what another language's compiler left: a core module, with or without WASI preview 1
+    #[command(
+        after_help = "Examples:\n  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o scratch.core.wasm .\n  volhost plugin encode scratch.core.wasm --wit wit --world scratch --out scratch.wasm"
+    )]
+    Encode(EncodeArguments),
     /// Run the tests of the crate in the current folder, build it, and hold it to the contract
     #[command(
         after_help = "Runs `cargo test`, then what `volhost plugin build` and `volhost conformance` run. The contract is held on the real kernel, which needs root."
@@ -488,6 +518,16 @@ pub(super) enum PluginCommand {
         after_help = "Examples:\n  volhost plugin grant example.com/archive --host-path /srv/archive --memory 128Mi\n  volhost plugin grant example.com/archive --remove --host-path /srv/archive"
     )]
     Grant(Box<GrantArguments>),
+    /// Put a plugin into an OCI registry, with the signature that stands beside it
+    #[command(
+        after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints what pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
+    )]
+    Publish(PublishArguments),
+    /// Get a plugin from an OCI registry, with its signature; a running daemon takes it up from its plugin folder
+    #[command(
+        after_help = "Nothing of the plugin is run or interpreted: signatures and grants hold when the daemon loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
+    )]
+    Pull(PullArguments),
 }
 
 /// `plugin grant`.
@@ -565,4 +605,7 @@ mod plugin;
 #[cfg(test)]
 mod tests;
 
-pub(super) use plugin::{BuildArguments, NewArguments, TemplateChoice, TestArguments, TryArguments};
+pub(super) use plugin::{
+    BuildArguments, EncodeArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments, TemplateChoice,
+    TestArguments, TryArguments,
+};

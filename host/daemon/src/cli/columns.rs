@@ -1,8 +1,8 @@
 //! The columns of each kind of object. The first are always shown, the others with `-o wide`.
 
 use volhost_model::view::{
-    DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase, PodView, VolumeState,
-    VolumeView,
+    ClaimView, DriverState, DriverView, EventKind, EventView, OperationView, PersistentVolumeView, PluginView,
+    PodPhase, PodView, VolumeState, VolumeView,
 };
 
 use super::format::{age, size, took, until};
@@ -37,12 +37,21 @@ pub(super) const fn names(kind: Kind) -> (&'static [&'static str], &'static [&'s
             &["NAME", "VERSION", "STATE", "SOURCES", "VOLUMES", "WAITS FOR"],
             &["DIGEST", "FILE", "ABI", "EXPORTS", "IMPORTS", "ERROR"],
         ),
-        Kind::Drivers => {
-            (&["NAME", "KIND", "PLUGIN", "VERSION", "STATE", "AGE"], &["CAPABILITIES", "LOCATION", "ERROR"])
-        }
+        Kind::Drivers => (
+            &["NAME", "KIND", "PLUGIN", "VERSION", "STATE", "AGE"],
+            &["LIMIT", "TOPOLOGY", "CAPABILITIES", "LOCATION", "ERROR"],
+        ),
         Kind::Operations => (
             &["OPERATION", "VOLUME", "POD", "STATE", "SINCE", "FAILURES", "RETRY IN", "MESSAGE"],
             &["PLUGIN", "STEP", "ID"],
+        ),
+        Kind::Claims => (
+            &["NAMESPACE", "NAME", "STATUS", "VOLUME", "CAPACITY", "STORAGECLASS", "MESSAGE"],
+            &["REQUESTED", "ACCESS MODES"],
+        ),
+        Kind::PersistentVolumes => (
+            &["NAME", "CAPACITY", "RECLAIM POLICY", "STATUS", "CLAIM", "STORAGECLASS", "MESSAGE"],
+            &["PROVISIONER", "ACCESS MODES"],
         ),
         Kind::Events => (&["LAST SEEN", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"], &["SEQUENCE"]),
         Kind::Unspecified => (&[], &[]),
@@ -57,6 +66,8 @@ pub(super) fn cells(view: &View, gone: bool, now_us: u64) -> Vec<Cell> {
         View::Plugin(plugin) => plugin_cells(plugin, gone),
         View::Driver(driver) => driver_cells(driver, gone, now_us),
         View::Operation(operation) => operation_cells(operation, gone, now_us),
+        View::Claim(claim) => claim_cells(claim, gone),
+        View::PersistentVolume(volume) => persistent_volume_cells(volume, gone),
         View::Event(event) => event_cells(event, now_us),
     }
 }
@@ -127,6 +138,51 @@ fn volume_cells(volume: &VolumeView, gone: bool, now_us: u64) -> Vec<Cell> {
     ]
 }
 
+/// The phase of a claim or of a PersistentVolume.
+fn claim_phase(phase: &str, gone: bool) -> Cell {
+    if gone {
+        return gone_cell();
+    }
+    let colour = match phase {
+        "Bound" | "Available" => Some(Colour::Green),
+        "Lost" => Some(Colour::Red),
+        _ => Some(Colour::Yellow),
+    };
+    Cell::coloured(phase, colour)
+}
+
+fn bytes(bytes: u64) -> Cell {
+    Cell::new(if bytes == 0 { String::new() } else { size(bytes) })
+}
+
+fn claim_cells(claim: &ClaimView, gone: bool) -> Vec<Cell> {
+    vec![
+        Cell::new(&claim.namespace),
+        Cell::new(&claim.name),
+        claim_phase(&claim.phase, gone),
+        Cell::new(&claim.volume),
+        bytes(claim.capacity),
+        Cell::new(&claim.storage_class),
+        Cell::new(&claim.reason),
+        bytes(claim.requested),
+        Cell::new(claim.access_modes.join(",")),
+    ]
+}
+
+fn persistent_volume_cells(volume: &PersistentVolumeView, gone: bool) -> Vec<Cell> {
+    vec![
+        Cell::new(&volume.name),
+        bytes(volume.capacity),
+        Cell::new(&volume.reclaim_policy),
+        claim_phase(&volume.phase, gone),
+        Cell::new(&volume.claim),
+        Cell::new(&volume.storage_class),
+        Cell::new(&volume.reason),
+        Cell::new(&volume.provisioner),
+        Cell::new(volume.access_modes.join(",")),
+    ]
+}
+
 fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
     let colour = match plugin.state.as_str() {
         "Ready" => Some(Colour::Green),
@@ -149,6 +205,12 @@ fn plugin_cells(plugin: &PluginView, gone: bool) -> Vec<Cell> {
     ]
 }
 
+/// Where a driver says that this node is: `zone=a,rack=7`.
+pub(super) fn topology(driver: &DriverView, between: &str) -> String {
+    let segments: Vec<String> = driver.topology.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    segments.join(between)
+}
+
 fn driver_cells(driver: &DriverView, gone: bool, now_us: u64) -> Vec<Cell> {
     let colour = match driver.state {
         DriverState::Ready => Colour::Green,
@@ -162,6 +224,8 @@ fn driver_cells(driver: &DriverView, gone: bool, now_us: u64) -> Vec<Cell> {
         Cell::new(&driver.version),
         if gone { gone_cell() } else { Cell::coloured(driver.state.as_str(), Some(colour)) },
         Cell::new(age(driver.since, now_us)),
+        Cell::new(driver.volume_limit.map(|limit| limit.to_string()).unwrap_or_default()),
+        Cell::new(topology(driver, ",")),
         Cell::new(driver.capabilities.join(",")),
         Cell::new(&driver.location),
         Cell::new(&driver.error),

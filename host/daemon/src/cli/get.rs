@@ -24,6 +24,8 @@ pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Ou
         ListKind::Plugins => (Kind::Plugins, "plugins"),
         ListKind::Drivers => (Kind::Drivers, "drivers"),
         ListKind::Operations => (Kind::Operations, "operations"),
+        ListKind::Claims => (Kind::Claims, "claims"),
+        ListKind::PersistentVolumes => (Kind::PersistentVolumes, "persistentvolumes"),
     };
     let namespace = arguments.namespace.as_deref();
     let query = Query::new(kind, namespace, arguments.name.as_deref());

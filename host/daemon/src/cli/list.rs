@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use tonic::Streaming;
-use volhost_model::view::{DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{
+    ClaimView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView, VolumeView,
+};
 
 use super::client::{ANSWER_TIME, Client};
 use super::error::CliError;
@@ -26,6 +28,10 @@ pub(super) enum View {
     Driver(DriverView),
     /// An operation.
     Operation(OperationView),
+    /// A claim.
+    Claim(ClaimView),
+    /// A PersistentVolume.
+    PersistentVolume(PersistentVolumeView),
     /// An event.
     Event(EventView),
 }
@@ -36,7 +42,12 @@ impl View {
         match self {
             Self::Pod(pod) => &mut pod.volumes,
             Self::Volume(volume) => std::slice::from_mut(volume.as_mut()),
-            Self::Plugin(_) | Self::Driver(_) | Self::Operation(_) | Self::Event(_) => &mut [],
+            Self::Plugin(_)
+            | Self::Driver(_)
+            | Self::Operation(_)
+            | Self::Claim(_)
+            | Self::PersistentVolume(_)
+            | Self::Event(_) => &mut [],
         }
     }
 }
@@ -50,6 +61,8 @@ impl TryFrom<Object> for View {
             Object::Plugin(plugin) => Self::Plugin(plugin.try_into()?),
             Object::Driver(driver) => Self::Driver(driver.try_into()?),
             Object::Operation(operation) => Self::Operation(operation.try_into()?),
+            Object::Claim(claim) => Self::Claim(claim.into()),
+            Object::PersistentVolume(volume) => Self::PersistentVolume(volume.into()),
             Object::Event(event) => Self::Event(event.try_into()?),
         })
     }

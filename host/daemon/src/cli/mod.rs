@@ -61,6 +61,7 @@ pub(super) fn main() -> ExitCode {
             InternalCommand::CompilePlugin => {
                 volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default())
             }
+            InternalCommand::RunHelper => volhost_helpers::launch::become_helper(),
             InternalCommand::RunConfined { words } => volhost::drivers::flex::become_confined(words.clone()),
         };
     }

@@ -44,11 +44,15 @@ pub(super) fn event_object(text: &str) -> Result<String, CliError> {
         Some(("pod" | "pods" | "po", name)) if name.split('/').filter(|part| !part.is_empty()).count() == 2 => {
             Ok(format!("pod {name}"))
         }
+        Some(("claim" | "pvc", name)) if !name.is_empty() => {
+            let full = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+            Ok(format!("claim {full}"))
+        }
         Some((kind @ ("volume" | "plugin" | "driver" | "file"), name)) if !name.is_empty() => {
             Ok(format!("{kind} {name}"))
         }
         _ => Err(CliError::Usage(format!(
-            "{text:?} names nothing that events are about; write pod/NAMESPACE/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME"
+            "{text:?} names nothing that events are about; write pod/NAMESPACE/NAME, claim/NAMESPACE/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME"
         ))),
     }
 }
@@ -72,6 +76,8 @@ mod tests {
     fn events_are_selected_by_kind_and_name() {
         assert_eq!(event_object("pod/shop/web").unwrap(), "pod shop/web");
         assert_eq!(event_object("pod/web").unwrap(), "pod default/web");
+        assert_eq!(event_object("claim/shop/data").unwrap(), "claim shop/data");
+        assert_eq!(event_object("pvc/data").unwrap(), "claim default/data");
         assert_eq!(event_object("plugin/a.b/c").unwrap(), "plugin a.b/c");
         for bad in ["web", "pod/", "pod/a/b/c", "node/a", ""] {
             assert!(event_object(bad).is_err(), "{bad}");

@@ -31,6 +31,8 @@ const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
 const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
 /// Storage that vanishes is told by the kernel too, to who uses it: this is for what nobody uses at the moment.
 const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
+/// As the kubelet, which looks at each pod about once a minute.
+const DEFAULT_REFRESH_PERIOD: Duration = Duration::from_secs(60);
 /// One thread each. More than any disk does well at once; enough that a few hung ones leave room.
 const DEFAULT_MAX_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
@@ -100,6 +102,8 @@ pub struct RunConfig {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
+    /// How often volumes are set up again that want it from time to time.
+    pub refresh_period: Duration,
     /// Nodes that are out of service, by the storage's names for them.
     pub nodes_out_of_service: BTreeSet<String>,
     /// How many volumes of a plugin may be attached at once.
@@ -118,6 +122,8 @@ pub struct RunConfig {
     pub trusted_keys: Option<PathBuf>,
     /// Only plugins that a trusted key has signed, or whose content a grant names, are loaded.
     pub require_signature: bool,
+    /// Volumes are made for claims that name a StorageClass.
+    pub provision: bool,
     /// The file that was read; its grants are read again when it changes.
     pub file: Option<PathBuf>,
 }
@@ -163,6 +169,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         controller_attaches: given.controller_attaches.unwrap_or_default(),
         controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
+        refresh_period: positive("refresh-period", given.refresh_period, DEFAULT_REFRESH_PERIOD)?,
         nodes_out_of_service: given.nodes_out_of_service.unwrap_or_default(),
         attach_limits: given.attach_limits.unwrap_or_default(),
         flex_driver_dir: given.flex_driver_dir.map(|folder| absolute("flex-driver-dir", &folder)).transpose()?,
@@ -172,6 +179,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
         trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
         require_signature: given.require_signature.unwrap_or_default(),
+        provision: given.provision.unwrap_or_default(),
         file: file.map(|file| absolute("config", &file)).transpose()?,
     })
 }

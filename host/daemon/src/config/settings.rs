@@ -86,6 +86,9 @@ pub struct Settings {
     /// How often plugins are asked whether the volumes they attached still are, as 1m or 10s [default: 1m]
     #[arg(long, value_name = "DURATION")]
     pub verify_attached: Option<HumanDuration>,
+    /// How often volumes are set up again whose driver wants that from time to time (requiresRepublish), as 1m or 10s [default: 1m]
+    #[arg(long, value_name = "DURATION")]
+    pub refresh_period: Option<HumanDuration>,
     /// Plugins whose volumes a controller attaches, whoever attaches the others'; in the file only.
     #[arg(skip)]
     pub controller_attaches_for: Option<BTreeSet<PluginName>>,
@@ -105,6 +108,10 @@ pub struct Settings {
     /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a grant names (sha256); goes with --trusted-keys
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub require_signature: Option<bool>,
+    /// Make volumes for claims whose StorageClass names a registered CSI driver or a plugin that makes volumes, and delete them by its
+    /// reclaim policy. Only where no cluster does it
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub provision: Option<bool>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -141,11 +148,13 @@ impl Settings {
             controller_attaches: self.controller_attaches.or(below.controller_attaches),
             controller_attaches_for: self.controller_attaches_for.or(below.controller_attaches_for),
             verify_attached: self.verify_attached.or(below.verify_attached),
+            refresh_period: self.refresh_period.or(below.refresh_period),
             flex_driver_dir: self.flex_driver_dir.or(below.flex_driver_dir),
             flex_drivers: self.flex_drivers.or(below.flex_drivers),
             nodes_out_of_service: self.nodes_out_of_service.or(below.nodes_out_of_service),
             trusted_keys: self.trusted_keys.or(below.trusted_keys),
             require_signature: self.require_signature.or(below.require_signature),
+            provision: self.provision.or(below.provision),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }

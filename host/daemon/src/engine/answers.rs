@@ -29,6 +29,10 @@ impl Engine {
                 let outcome = self.find(&pod).and_then(|uid| self.sources.remove_pod(&uid));
                 reply(answer, outcome.map(|effects| self.carry_out(effects)));
             }
+            Request::RemoveObject { key, answer } => {
+                let outcome = self.remove_object(&key);
+                reply(answer, outcome);
+            }
             Request::WaitMounted { pod, timeout, answer } => match self.named(&pod) {
                 Ok(uid) => {
                     self.world.wait(timeout, answer, |waiter, deadline| Event::WaitMounted { waiter, uid, deadline })
@@ -45,6 +49,7 @@ impl Engine {
                 Err(RequestError::UnknownPod(_)) => reply(answer, Ok(Ok(()))),
                 Err(error) => reply(answer, Err(error)),
             },
+            Request::Claims(answer) => reply(answer, self.claims()),
             Request::Snapshot(answer) => reply(answer, self.snapshot()),
             Request::Census(answer) => reply(answer, (self.world.core.census(), self.sources.selinux_census())),
             Request::Events { after, answer } => reply(answer, self.world.events.after(after)),

@@ -2,7 +2,7 @@
 //!
 //! A plugin's operations share a [`Lane`] of bounded width: storage that hangs holds its own plugin's threads, never all of them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,17 @@ use volhost_core::{Operation, OperationId, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, DriverPrograms, Drivers, NoPrograms, NodeFacts, Objects, Progress};
+use volhost_provisioner::Outcome;
+use volhost_runtime::{
+    CallContext, DriverPrograms, Drivers, FuseHelpers, KeyedObject, NoHelpers, NoPrograms, NodeFacts, Objects, Progress,
+};
 
 use super::clock::{Clock, micros};
 use super::lane::Lane;
 use super::operation::Workshop;
 use super::running::Running;
 use super::sink::OperationSink;
+use crate::csi::DriverNote;
 
 /// What comes back from the threads.
 #[derive(Debug)]
@@ -36,10 +40,17 @@ pub enum FromOperation {
         /// What happened.
         message: String,
     },
-    /// A driver outside can be called now: what waited for it need not wait longer.
-    DriverReady(String),
+    /// A CSI driver can be called now, or says something else of this node: what waited for it need not wait longer.
+    Driver(DriverNote),
     /// What the pod's volumes show has come to its end: they are to be set up again.
     SourceChanged(PodUid),
+    /// A job for the volume of a claim has ended.
+    Provisioned {
+        /// The volume.
+        name: String,
+        /// How.
+        outcome: Outcome,
+    },
     /// A plugin was asked which of its volumes are attached.
     Verified {
         /// Which plugin.
@@ -68,6 +79,7 @@ pub struct Executor {
     objects: Arc<dyn Objects>,
     drivers: Arc<dyn Drivers>,
     programs: Arc<dyn DriverPrograms>,
+    helpers: Arc<dyn FuseHelpers>,
     clock: Clock,
     /// When a running operation is called overdue.
     patience: Duration,
@@ -128,6 +140,7 @@ impl Executor {
             objects,
             drivers,
             programs: Arc::new(NoPrograms),
+            helpers: Arc::new(NoHelpers),
             clock,
             patience: bounds.patience,
             plugin_time: bounds.plugin_time,
@@ -144,6 +157,13 @@ impl Executor {
     #[must_use]
     pub fn driving(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
         self.programs = programs;
+        self
+    }
+
+    /// The same, for whose plugins these serve file systems.
+    #[must_use]
+    pub fn serving(mut self, helpers: Arc<dyn FuseHelpers>) -> Self {
+        self.helpers = helpers;
         self
     }
 
@@ -170,12 +190,17 @@ impl Executor {
             objects: self.objects.clone(),
             drivers: self.drivers.clone(),
             programs: self.programs.clone(),
+            helpers: self.helpers.clone(),
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,
             device_places: None,
             attached_as: None,
+            attachment_metadata: BTreeMap::new(),
+            mount_group: None,
             host_calls: None,
+            secrets: KeyedObject::default(),
+            provisioning: None,
         };
         let (id, width) = (operation.id, self.width_for(&operation.plugin));
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));

@@ -9,7 +9,10 @@ use volhost_model::view::{EventView, UsageView};
 
 use super::forced::{ForceTarget, Forced};
 use super::manifest_text::Manifest;
-use super::requests::{AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
+use super::requests::{
+    AddedPod, Change, Claims, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
+};
+use crate::manifest::ObjectKey;
 use crate::metrics::Exposition;
 use crate::stats::StandingVolume;
 
@@ -68,6 +71,15 @@ impl EngineHandle {
         self.ask(|answer| Request::RemovePod { pod, answer }).await?
     }
 
+    /// Forgets a claim, a PersistentVolume or a StorageClass that [`EngineHandle::add_objects`] added, or a released volume. Answers what
+    /// happens now, in words.
+    ///
+    /// # Errors
+    /// [`RequestError::UnknownObject`]; [`RequestError::Conflict`] when it comes from a manifest file, or is still kept for somebody.
+    pub async fn remove_object(&self, key: ObjectKey) -> Result<String, RequestError> {
+        self.ask(|answer| Request::RemoveObject { key, answer }).await?
+    }
+
     /// Waits until every volume the pod uses is mounted. A pod that nobody has named yet is waited for too.
     ///
     /// # Errors
@@ -98,6 +110,14 @@ impl EngineHandle {
     /// [`RequestError::Stopping`].
     pub async fn snapshot(&self) -> Result<Snapshot, RequestError> {
         self.ask(Request::Snapshot).await
+    }
+
+    /// The claims and the PersistentVolumes, at one moment.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn claims(&self) -> Result<Claims, RequestError> {
+        self.ask(Request::Claims).await
     }
 
     /// The figures, in the OpenMetrics text format. Volumes that hang are left out and do not delay the others' for long.

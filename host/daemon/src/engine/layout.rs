@@ -8,6 +8,7 @@
 //! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
 //! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
+//! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/lock                                          held by the running volhost
 //! ```
@@ -39,6 +40,8 @@ pub const MOUNTS: &str = "mounts";
 pub const GLOBAL_MOUNT: &str = "globalmount";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
+/// The records of helpers, in it.
+pub const HELPERS: &str = "helpers";
 /// The lock file.
 pub const LOCK: &str = "lock";
 /// The mode of the folders between the root and a volume, as the kubelet's.

@@ -17,6 +17,7 @@
 //! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion`, `sharers` | what each operation does |
 //! | [`records`], [`device_records`], [`recovery`], [`layout`] | what stands on disk, and what is known of it after a restart |
 //! | [`orphans`], `sweep` | folders of pods that nobody knows |
+//! | [`helpers`] | programs that serve file systems, and have ended |
 //! | [`standing`], `vanished`, [`forced`] | mounts that go without an operation |
 //! | [`sizes`] | volumes that are measured, for nothing limits them |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
@@ -24,6 +25,7 @@
 mod answers;
 mod attaching;
 mod block;
+mod claims;
 pub mod clock;
 pub mod controller_reports;
 pub mod device_records;
@@ -34,12 +36,15 @@ pub mod executor;
 mod expansion;
 pub mod forced;
 pub mod handle;
+pub mod helpers;
 pub mod lane;
 pub mod layout;
 pub mod manifest_text;
 mod mounting;
 pub mod operation;
 pub mod orphans;
+mod periodic;
+pub mod provisioning;
 mod record_sweep;
 pub mod records;
 pub mod recovery;

@@ -23,13 +23,15 @@ impl Workshop {
         };
         let plugin = self.plugin_for_set_up(operation, "MountVolume")?;
         let attached = self.attachment(operation, call, &plugin, "MountVolume.WaitForAttach")?;
+        let call = &CallContext {
+            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
+            attachment_metadata: attached.as_ref().map(|attached| attached.metadata.clone()).unwrap_or_default(),
+            mount_group: pod.fs_group,
+            ..call.clone()
+        };
         if operation.device_mountable {
             self.stage(operation, call, &plugin, attached.as_ref(), found)?;
         }
-        let call = &CallContext {
-            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
-            ..call.clone()
-        };
         let path = layout::plugin_folder(&pod.uid, &operation.plugin);
         let set_up = || {
             let parent = self

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
+use volhost_helpers::Helpers;
 use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
@@ -38,6 +39,8 @@ pub struct Workshop {
     pub plugins: Arc<PluginRegistry>,
     /// The mounts that stand in pods' folders.
     pub standing: StandingMounts,
+    /// The programs that serve volumes.
+    pub helpers: Helpers,
     /// The volumes whose size is watched.
     pub sizes: SizeWatch,
     /// What controllers said of attached volumes.

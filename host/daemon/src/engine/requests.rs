@@ -6,10 +6,14 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use volhost_core::{Census, WaitFailure};
 use volhost_model::names::PodUid;
-use volhost_model::view::{ContainerMountView, DriverView, EventView, OperationView, PluginView, PodView, VolumeView};
+use volhost_model::view::{
+    ClaimView, ContainerMountView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView,
+    VolumeView,
+};
 
 use super::forced::{ForceTarget, Forced};
 use super::manifest_text::Manifest;
+use crate::manifest::ObjectKey;
 use crate::populate::SelinuxCensus;
 
 /// A pod as callers name it.
@@ -44,6 +48,9 @@ pub enum RequestError {
     /// No pod of that name or uid is known.
     #[error("no pod {0} is known on this node; `volhost get pods` lists them")]
     UnknownPod(String),
+    /// There is no such object.
+    #[error("no {0} is known on this node")]
+    UnknownObject(String),
     /// The object belongs to another source.
     #[error("{0}")]
     Conflict(String),
@@ -105,6 +112,15 @@ pub struct Snapshot {
     pub drivers: Vec<DriverView>,
 }
 
+/// The claims and the PersistentVolumes, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Claims {
+    /// Claims, by namespace and name.
+    pub claims: Vec<ClaimView>,
+    /// PersistentVolumes, by name.
+    pub volumes: Vec<PersistentVolumeView>,
+}
+
 /// A kind of thing that has changed; watchers list again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
@@ -135,6 +151,13 @@ pub enum Request {
         /// Done.
         answer: oneshot::Sender<Result<(), RequestError>>,
     },
+    /// Forget a claim, a PersistentVolume or a StorageClass.
+    RemoveObject {
+        /// Which.
+        key: ObjectKey,
+        /// What happens now, in words.
+        answer: oneshot::Sender<Result<String, RequestError>>,
+    },
     /// Wait until the pod's volumes are mounted.
     WaitMounted {
         /// Which; one that nobody has named yet is waited for too.
@@ -155,6 +178,8 @@ pub enum Request {
     },
     /// Everything that can be listed.
     Snapshot(oneshot::Sender<Snapshot>),
+    /// The claims and the PersistentVolumes.
+    Claims(oneshot::Sender<Claims>),
     /// How many volumes and operations there are.
     Census(oneshot::Sender<(Census, SelinuxCensus)>),
     /// Events after this sequence number, oldest first.

@@ -13,6 +13,8 @@ use volhost_model::view::EventKind;
 
 use super::controller_reports::ControllerReports;
 use super::executor::FromOperation;
+use super::periodic::{Period, REFRESH_EVERY};
+use super::provisioning::Provisioning;
 use super::recovery::Recovery;
 use super::requests::{PodSelector, Request};
 use super::sources::{Effects, Sources};
@@ -55,10 +57,13 @@ pub struct Engine {
     pub(super) sweep: Sweep,
     pub(super) drivers: Option<Arc<DriverTable>>,
     pub(super) reports: ControllerReports,
+    /// What makes volumes for claims, if anybody does.
+    pub(super) provisioning: Option<Provisioning>,
     synced: bool,
-    /// How often plugins are asked which volumes are attached, and when next.
-    verify_every: Duration,
-    verify_at: Instant,
+    /// Plugins are asked which volumes are attached.
+    pub(super) verify: Period,
+    /// Volumes are set up again that want it from time to time.
+    pub(super) refresh: Period,
 }
 
 /// A caller that waits for the end of a drain.
@@ -98,9 +103,10 @@ impl Engine {
             sweep: Sweep::default(),
             drivers: None,
             reports: ControllerReports::default(),
+            provisioning: None,
             synced: false,
-            verify_every,
-            verify_at: Instant::now() + verify_every,
+            verify: Period::new(verify_every),
+            refresh: Period::new(REFRESH_EVERY),
         }
     }
 
@@ -108,6 +114,13 @@ impl Engine {
     #[must_use]
     pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
         self.drivers = Some(drivers);
+        self
+    }
+
+    /// The same, making volumes for claims.
+    #[must_use]
+    pub fn provisioning(mut self, provisioning: Option<Provisioning>) -> Self {
+        self.provisioning = provisioning;
         self
     }
 
@@ -137,6 +150,7 @@ impl Engine {
     /// Takes the first reading of plugins and of every source, before anything is served.
     pub fn begin(&mut self, plugins: PluginChanges, manifests: Option<Changes>) {
         self.plugins_changed(plugins);
+        self.begin_provisioning();
         let stored = self.sources.restore();
         self.carry_out(stored);
         match manifests {
@@ -164,6 +178,14 @@ impl Engine {
                 () = shutdown.cancelled() => break,
                 _ = inputs.operations.recv_many(&mut reports, BATCH) => {
                     for report in reports.drain(..) {
+                        if let FromOperation::Provisioned { name, outcome } = report {
+                            self.provisioned(&name, outcome);
+                            continue;
+                        }
+                        if matches!(report, FromOperation::Driver(_)) {
+                            self.csi_driver_changed();
+                            self.hurry_provisioning();
+                        }
                         if let Some(pod) = self.world.from_operation(report) {
                             self.unmounted_from(pod);
                         }
@@ -213,8 +235,9 @@ impl Engine {
                 Ok(Some(FromOperation::Done(id, _))) => drop(self.world.executor.ended(id)),
                 Ok(Some(
                     FromOperation::Event { .. }
-                    | FromOperation::DriverReady(_)
+                    | FromOperation::Driver(_)
                     | FromOperation::SourceChanged(_)
+                    | FromOperation::Provisioned { .. }
                     | FromOperation::Verified { .. },
                 )) => {}
                 Ok(None) => break,
@@ -232,12 +255,13 @@ impl Engine {
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        let world = self.world.next_wake().map(|at| Instant::from_std(self.world.clock.instant(at)));
+        let wakes = self.world.next_wake().into_iter().chain(self.next_provisioning());
+        let world = wakes.map(|at| Instant::from_std(self.world.clock.instant(at)));
         let draining = self.draining.iter().map(|draining| draining.deadline);
         let expected = self.expected.iter().map(|expected| expected.deadline);
         let relief = self.world.executor.next_relief().map(Instant::from_std);
-        let sweep = self.sweep.due.into_iter().chain([self.verify_at]);
-        world.into_iter().chain(draining).chain(expected).chain(relief).chain(sweep).min()
+        let sweep = self.sweep.due.into_iter().chain([self.verify.next(), self.refresh.next()]);
+        world.chain(draining).chain(expected).chain(relief).chain(sweep).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {
@@ -264,6 +288,8 @@ impl Engine {
     }
 
     pub(super) fn carry_out(&mut self, effects: Effects) {
+        self.provisioning_is_due();
+        self.world.touch();
         for (kind, reason, object, message) in effects.notices {
             self.world.tell(kind, reason, &object, &message);
         }
@@ -303,6 +329,7 @@ impl Engine {
             self.world.feed(Event::PluginChanged { plugin });
         }
         self.forget_unused_plugins();
+        self.hurry_provisioning();
         self.world.announce_plugins();
     }
 
@@ -341,23 +368,22 @@ impl Engine {
     /// What is due after every turn.
     fn tidy(&mut self) {
         self.sweep_when_due();
-        self.verify_attachments();
+        self.do_periodic();
         self.answer_drains();
         self.give_up_expected();
         self.world.forget_gone_waiters();
+        self.provision();
         self.world.announce();
     }
 
-    /// Asks each plugin, when it is time, which of its volumes are attached to the node.
-    fn verify_attachments(&mut self) {
-        let now = Instant::now();
-        if now < self.verify_at {
-            return;
+    /// What a CSI driver says of this node is part of what its volumes are, and of which the node may use.
+    fn csi_driver_changed(&mut self) {
+        self.plugins.forget_identified();
+        if let Some(drivers) = &self.drivers {
+            self.sources.node_is_in(drivers.topology());
         }
-        self.verify_at = now + self.verify_every;
-        for (plugin, volumes) in self.world.core.attached_volumes() {
-            self.world.executor.verify(plugin, volumes);
-        }
+        let effects = self.sources.resolve_all();
+        self.carry_out(effects);
     }
 
     /// A volume of the pod is gone: if it was the last, so are its folders, and perhaps a plugin that was only kept for it.

@@ -45,6 +45,9 @@ pub(super) async fn watch(
             () = answers.closed() => return Ok(()),
         }
         let Some(workshop) = workshop.upgrade() else { return Ok(()) };
+        // What was unmounted without an operation leaves its helper to nobody else. On a thread of its own: one may take its time.
+        let helpers = workshop.helpers.clone();
+        tokio::task::spawn_blocking(move || helpers.settle_all());
         match tokio::task::spawn_blocking(move || workshop.vanished()).await {
             Ok(Ok(gone)) if gone.is_empty() => {}
             Ok(Ok(gone)) => drop(answers.send(Found::Vanished(gone))),

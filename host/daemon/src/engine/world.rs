@@ -16,6 +16,7 @@ use super::executor::{Executor, FromOperation};
 use super::operation::Workshop;
 use super::requests::{Change, RequestError};
 use super::running::Running;
+use crate::csi::DriverNote;
 use crate::metrics::Operations;
 
 /// Where the answer to a waiting caller goes.
@@ -134,14 +135,15 @@ impl World {
                 }
                 None
             }
-            FromOperation::DriverReady(driver) => {
-                let message = "it is registered: its volumes can be used";
-                self.tell(EventKind::Normal, "DriverRegistered", &format!("driver {driver}"), message);
+            FromOperation::Driver(DriverNote { driver, reason, message }) => {
+                self.tell(EventKind::Normal, reason, &format!("driver {driver}"), &message);
                 for plugin in self.workshop.plugins.importers("grpc") {
                     self.feed(Event::PluginChanged { plugin });
                 }
                 None
             }
+            // The engine's, which makes volumes for claims.
+            FromOperation::Provisioned { .. } => None,
             FromOperation::SourceChanged(uid) => {
                 self.feed(Event::SourceChanged { uid });
                 None
@@ -174,6 +176,16 @@ impl World {
             self.timer = None;
             self.feed(Event::Timer);
         }
+    }
+
+    /// Takes note that something which is listed has changed.
+    pub fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether something has changed since watchers were told.
+    pub fn has_changed(&self) -> bool {
+        self.changed
     }
 
     /// Tells watchers what has changed since the last call.

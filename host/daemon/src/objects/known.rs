@@ -50,8 +50,15 @@ impl Known {
                 self.drivers.insert(key.name.clone(), spec);
                 self.revision += 1;
             }
-            Some(Content::Pod(_) | Content::PersistentVolume(_) | Content::Claim(_) | Content::VolumeAttachment(_)) => {
-            }
+            Some(
+                Content::Pod(_)
+                | Content::PersistentVolume(_)
+                | Content::Claim(_)
+                | Content::VolumeAttachment(_)
+                | Content::StorageClass(_)
+                | Content::VolumeSnapshot(_)
+                | Content::VolumeSnapshotContent(_),
+            ) => {}
             None => {
                 self.keyed.remove(key);
                 self.secret_types.remove(key);

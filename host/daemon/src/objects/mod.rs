@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use volhost_model::{Pod, PodUid};
 use volhost_runtime::{Bytes, KeyedObject, ObjectError, Objects, TokenRequest};
 
@@ -35,6 +35,8 @@ use tokens::Tokens;
 pub struct SharedObjects {
     known: RwLock<Known>,
     tokens: Option<Tokens>,
+    /// Counts the changes of CSIDriver objects.
+    csi_drivers: watch::Sender<u64>,
 }
 
 impl fmt::Debug for SharedObjects {
@@ -47,7 +49,8 @@ impl fmt::Debug for SharedObjects {
 impl SharedObjects {
     /// None are known yet. With an issuer, tokens are issued, and `renewals` is told when a pod's come to their end.
     pub fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
-        Self { known: RwLock::default(), tokens: issuer.map(|issuer| Tokens::new(issuer, renewals)) }
+        let tokens = issuer.map(|issuer| Tokens::new(issuer, renewals));
+        Self { known: RwLock::default(), tokens, csi_drivers: watch::Sender::new(0) }
     }
 
     /// Takes note of what an object says now, none when it is gone. Kinds that no volume shows are passed over.
@@ -58,6 +61,14 @@ impl SharedObjects {
         ) {
             self.known.write().unwrap_or_else(PoisonError::into_inner).keep(key, object);
         }
+        if key.kind == Kind::CsiDriver {
+            self.csi_drivers.send_modify(|changes| *changes = changes.wrapping_add(1));
+        }
+    }
+
+    /// Tells when a CSIDriver object may have changed.
+    pub fn csi_driver_changes(&self) -> watch::Receiver<u64> {
+        self.csi_drivers.subscribe()
     }
 
     /// Whether an object that is not known is known not to exist: every source has been read completely (rule R2). Returns

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use volhost_core::NamedLimit;
 use volhost_model::VolumeSpec;
 
 use volhost_runtime::{Capability, Plugin};
@@ -43,6 +44,8 @@ impl PluginCatalog for PluginRegistry {
             expandable: plugin.exports(Capability::Expander),
             selinux_mount: on_node.selinux_mount,
             attach_limit: self.attach_limits.get(&info.name).copied().into_iter().chain(on_node.attach_limit).min(),
+            attach_limit_of: on_node.attach_limit_of,
+            refreshed: on_node.refreshed,
             accepts_mount_options: info.accepts_mount_options,
             needs: on_node.needs,
         })
@@ -58,6 +61,8 @@ struct OnNode {
     device_mountable: bool,
     selinux_mount: bool,
     attach_limit: Option<u32>,
+    attach_limit_of: Option<NamedLimit>,
+    refreshed: bool,
     /// The pod's other volumes that it is made of.
     needs: Vec<String>,
 }
@@ -72,7 +77,7 @@ impl PluginRegistry {
             return Ok(OnNode::default());
         }
         let said = self.identified(plugin, spec)?;
-        let needs = said.needs;
+        let (needs, refreshed) = (said.needs, said.refreshed);
         if !needs.is_empty() && !uses_others {
             let name = &plugin.info().name;
             return Err(format!(
@@ -84,14 +89,25 @@ impl PluginRegistry {
         // A device is always made ready for the node first.
         let device_mountable = stages && (spec.is_block() || said.device_mountable.unwrap_or(true));
         if !attachable && !device_mountable {
-            return Ok(OnNode { needs, ..OnNode::default() });
+            return Ok(OnNode { needs, refreshed, ..OnNode::default() });
         }
         let plugin = &plugin.info().name;
         let name = said.name.ok_or_else(|| {
             format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
         })?;
         let (selinux_mount, attach_limit) = (said.selinux_mount, said.attach_limit);
-        Ok(OnNode { name: Some(name), attachable, device_mountable, selinux_mount, attach_limit, needs })
+        let attach_limit_of = said.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
+        let name = Some(name);
+        Ok(OnNode {
+            name,
+            attachable,
+            device_mountable,
+            selinux_mount,
+            attach_limit,
+            attach_limit_of,
+            refreshed,
+            needs,
+        })
     }
 }
 

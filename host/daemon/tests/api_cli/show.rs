@@ -73,6 +73,8 @@ fn driver(name: &str, kind: DriverKind, state: DriverState) -> DriverView {
         since: a_while_ago(),
         capabilities: vec!["attach".into(), "fsGroup".into()],
         location: format!("/drivers/{name}"),
+        volume_limit: (kind == DriverKind::Csi).then_some(8),
+        topology: Default::default(),
     }
 }
 

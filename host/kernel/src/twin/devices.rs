@@ -70,6 +70,8 @@ pub(super) struct Devices {
     pub(super) media: HashMap<Backing, Medium>,
     /// Sizes of files with holes, in bytes; others have their content's.
     pub(super) sizes: HashMap<NodeId, u64>,
+    /// What of a file is reserved on the disk, in bytes.
+    pub(super) reserved: HashMap<NodeId, u64>,
     /// Devices that programs have open.
     pub(super) opened: Vec<(u64, DeviceNumber)>,
     /// The device of a file system.

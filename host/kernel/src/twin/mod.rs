@@ -35,6 +35,7 @@ mod driver_mounts;
 mod faults;
 mod filesystems;
 mod folders;
+mod fuse;
 mod host_path;
 mod huge_pages;
 mod image_files;

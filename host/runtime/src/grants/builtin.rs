@@ -47,7 +47,14 @@ impl GrantPolicy {
             ..Grant::default()
         };
         let csi = Grant {
-            interfaces: named(&["files", "secrets", "service-account-tokens", "csi-driver-objects", "driver-mounts"]),
+            interfaces: named(&[
+                "files",
+                "secrets",
+                "service-account-tokens",
+                "csi-driver-objects",
+                "driver-mounts",
+                "provisioning-calls",
+            ]),
             csi_drivers: vec![DriverName(EVERY_DRIVER.to_owned())],
             ..Grant::default()
         };

@@ -1,6 +1,7 @@
 //! What the operator allows each plugin. A plugin's right is what it imports *and* what it is granted.
 
 mod builtin;
+mod fuse;
 mod reach;
 mod words;
 
@@ -12,6 +13,8 @@ use volhost_model::PluginName;
 
 use crate::abi::GRANTABLE_INTERFACES;
 
+use fuse::FuseHelpersTable;
+pub(crate) use fuse::{FuseHelper, MOUNT_SLOT, WordPart};
 pub(crate) use reach::Reach;
 use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root};
 
@@ -36,6 +39,8 @@ const EVERY_DRIVER: &str = "*";
 /// csi-drivers = ["csi.example.com"]
 /// # Drivers outside that it may run, by name, or `*` for all; imply the interface `driver-exec`.
 /// flex-drivers = ["acme/lun"]
+/// # Programs that may serve FUSE file systems for it, by name, each in a table of its own; imply the interface `fuse-helpers`.
+/// fuse-helpers.cow = { program = "/usr/bin/fuse-overlayfs", arguments = ["-f", "{mount}"] }
 /// # Optional: the only types of file systems it may make and mount, and the only options it may mount with.
 /// filesystems = ["ext4"]
 /// mount-options = ["noatime", "nosuid", "nodev"]
@@ -65,6 +70,7 @@ pub struct Grant {
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
     flex_drivers: Vec<FlexDriverName>,
+    fuse_helpers: FuseHelpersTable,
     filesystems: Option<BTreeSet<MountWord>>,
     mount_options: Option<BTreeSet<MountWord>>,
     loop_devices: Option<usize>,
@@ -131,6 +137,7 @@ impl Grant {
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
             || (interface == "driver-exec" && !self.flex_drivers.is_empty())
+            || (interface == "fuse-helpers" && !self.fuse_helpers.0.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
@@ -146,6 +153,7 @@ impl Grant {
             block_devices: paths(&self.block_devices),
             csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
             flex_drivers: self.flex_drivers.iter().map(|driver| driver.0.clone()).collect(),
+            fuse_helpers: self.fuse_helpers.0.clone(),
             filesystems: words(&self.filesystems),
             mount_options: words(&self.mount_options),
             loop_devices: self.loop_devices,

@@ -1,11 +1,11 @@
 //! What a plugin that was let in may reach, and how much it may use: its grant, as the host functions ask for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::EVERY_DRIVER;
+use super::{EVERY_DRIVER, FuseHelper};
 
 /// The bounds of one plugin.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ pub(crate) struct Reach {
     pub(crate) csi_drivers: Vec<String>,
     /// Drivers outside that it may run; `*` for all.
     pub(crate) flex_drivers: Vec<String>,
+    /// Programs that may serve file systems for it, by name.
+    pub(crate) fuse_helpers: BTreeMap<String, FuseHelper>,
     /// The only types of file systems that it may make and mount, if that is bounded.
     pub(crate) filesystems: Option<BTreeSet<String>>,
     /// The only options that it may mount with, if that is bounded.

@@ -4,7 +4,7 @@ use volhost_model::view::EventKind;
 
 use super::State;
 use crate::bindings::volhost::plugin::events::Host;
-use crate::text::{reason, tame};
+use crate::text::reason;
 
 /// The longest message, in bytes: Kubernetes' limit for an event.
 const MESSAGE_BYTES: usize = 1024;
@@ -13,7 +13,7 @@ impl State {
     fn tell(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
         self.count()?;
         if self.may_tell() {
-            self.context.sink.event(kind, &reason(word), &tame(message, MESSAGE_BYTES));
+            self.context.sink.event(kind, &reason(word), &self.shown(message, MESSAGE_BYTES));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 use super::State;
 use crate::bindings::volhost::plugin::log::{Host, Level};
 use crate::context::LogLevel;
-use crate::text::tame;
 
 /// The longest line, in bytes; the rest of it is cut off.
 const LINE_BYTES: usize = 4096;
@@ -12,7 +11,7 @@ impl Host for State {
     fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.count()?;
         if level == Level::Error {
-            self.last_words = Some(tame(&message, LINE_BYTES));
+            self.last_words = Some(self.shown(&message, LINE_BYTES));
         }
         if self.may_log(message.len().min(LINE_BYTES)) {
             let level = match level {
@@ -21,7 +20,7 @@ impl Host for State {
                 Level::Info => LogLevel::Info,
                 Level::Debug => LogLevel::Debug,
             };
-            self.context.sink.log(level, &tame(&message, LINE_BYTES));
+            self.context.sink.log(level, &self.shown(&message, LINE_BYTES));
         }
         Ok(())
     }

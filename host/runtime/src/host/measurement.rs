@@ -5,7 +5,6 @@ use wasmtime::component::Resource;
 use super::{Measurement, State};
 use crate::bindings::volhost::plugin::volumes::HostMeasurement;
 use crate::measure::Measured;
-use crate::text::tame;
 
 /// The longest reason taken from a plugin, in bytes.
 const REASON_BYTES: usize = 1024;
@@ -49,7 +48,8 @@ impl HostMeasurement for State {
     }
 
     fn abnormal(&mut self, form: Resource<Measurement>, reason: String) -> wasmtime::Result<()> {
-        self.measured(&form)?.abnormal = Some(tame(&reason, REASON_BYTES));
+        let reason = self.shown(&reason, REASON_BYTES);
+        self.measured(&form)?.abnormal = Some(reason);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod files;
 mod filesystems;
+mod fuse_helpers;
 mod grpc;
 mod host_paths;
 mod huge_pages;
@@ -26,6 +27,7 @@ mod objects;
 mod overlays;
 mod pod_volumes;
 mod provisioning;
+mod provisioning_calls;
 mod quotas;
 mod slow_walk;
 mod state;
@@ -34,6 +36,7 @@ mod volumes;
 
 pub use driver_exec::{Arguments, Driver, Options, Outcome};
 pub use error::HostError;
+pub use fuse_helpers::Helper;
 pub(crate) use state::State;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +48,7 @@ use volhost_model::{Pod, VolumeSpec};
 use crate::context::{Attachment, Place, Target};
 use crate::measure::Measured;
 use crate::objects::KeyedObject;
-use crate::provision::{MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
+use crate::provision::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 
 /// What a plugin says of itself, as `describe` fills it in.
 #[derive(Debug, Default)]
@@ -67,6 +70,8 @@ pub struct Identity {
     pub(crate) needs: Vec<String>,
     pub(crate) selinux_mount: bool,
     pub(crate) attach_limit: Option<u32>,
+    pub(crate) attach_limit_of: Option<(String, u32)>,
+    pub(crate) refreshed: bool,
 }
 
 /// How full a volume is and how well, as `measure` fills it in.
@@ -88,6 +93,10 @@ pub struct VolumePage(pub(crate) Page<MadeVolume>);
 /// A snapshot that is to be made.
 #[derive(Debug)]
 pub struct SnapshotRequest(pub(crate) WantedSnapshot);
+
+/// Snapshots of several volumes that are to be made.
+#[derive(Debug)]
+pub struct GroupRequest(pub(crate) WantedGroup);
 
 /// A page of snapshots, as a plugin fills it in.
 #[derive(Debug, Default)]

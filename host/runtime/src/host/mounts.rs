@@ -24,6 +24,9 @@ pub(super) fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> was
     Ok(())
 }
 
+/// What the types of file systems that helpers serve begin with.
+const FUSE: &str = "fuse.";
+
 impl Host for State {}
 
 impl HostMountSource for State {
@@ -136,7 +139,13 @@ impl HostMountTarget for State {
             // Taken first: whatever follows, the handle is used up, as the contract says.
             let mount = state.table.delete(mount)?.0;
             let target = &state.table.get(&target)?.0;
-            Ok(state.kernel.attach(mount, &target.parent, &target.name)?)
+            state.kernel.attach(mount, &target.parent, &target.name)?;
+            // One that ended before it was seen is not found by whoever looks for what it served.
+            if let Err(ended) = state.helpers.still_serve() {
+                state.kernel.detach(&target.parent, &target.name, Detach::Lazy)?;
+                return Err(ended.into());
+            }
+            Ok(())
         })
     }
 
@@ -195,7 +204,12 @@ impl HostMountTarget for State {
     fn detach(&mut self, target: Resource<MountTarget>) -> Result<(), HostError> {
         self.change("mount-target.detach", |state| {
             let target = &state.table.get(&target)?.0;
-            Ok(state.kernel.detach(&target.parent, &target.name, Detach::Normal)?)
+            let mounted = state.kernel.mount_at(&target.parent, &target.name)?;
+            state.kernel.detach(&target.parent, &target.name, Detach::Normal)?;
+            if let Some(mount) = mounted.filter(|mount| mount.fs_type.starts_with(FUSE)) {
+                state.context.helpers.settle(&mount.source.to_string_lossy());
+            }
+            Ok(())
         })
     }
 

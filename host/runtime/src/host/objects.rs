@@ -132,8 +132,9 @@ impl secrets::HostSecret for State {
     fn content(&mut self, secret: Resource<Secret>, key: String) -> wasmtime::Result<Option<Resource<Content>>> {
         let secret = self.table.get(&secret)?;
         let (name, bytes) = (secret.name.clone(), secret.object.get(&key).cloned());
-        if bytes.is_some() {
+        if let Some(bytes) = &bytes {
             *self.secrets_used.entry(name).or_default() += 1;
+            self.secrets.use_value(bytes);
         }
         State::content(self, bytes)
     }
@@ -154,6 +155,7 @@ impl service_account_tokens::Host for State {
         self.step("service-account-tokens.request", |state| {
             let pod = Arc::clone(&state.table.get(&pod)?.0);
             let token = state.context.objects.token(&pod, &TokenRequest { audience, expiration_seconds })?;
+            state.secrets.use_value(&token);
             Ok(state.push(Content(token))?)
         })
     }

@@ -12,9 +12,11 @@ use wasmtime::component::ResourceTable;
 use super::error::handle_error;
 use crate::abort::Abort;
 use crate::context::{CallContext, LogLevel};
+use crate::fuse_helpers::Started;
 use crate::grants::Reach;
 use crate::host_calls::HostCallVerdict;
 use crate::limits::{Limits, MemoryMeter};
+use crate::redaction::Secrets;
 use crate::text::tame;
 use crate::trace;
 use crate::wasi::{Source, Wasi};
@@ -42,6 +44,8 @@ pub(crate) struct State {
     pub(crate) payload_files: usize,
     /// Of which secret how many keys were used, for the log.
     pub(crate) secrets_used: BTreeMap<String, usize>,
+    /// The values that were used, so that no text shows them.
+    pub(crate) secrets: Secrets,
     /// The path of the device whose file system was mounted.
     pub(crate) mounted_device: Option<PathBuf>,
     /// The SELinux label that what the call mounts is to have.
@@ -50,6 +54,8 @@ pub(crate) struct State {
     pub(crate) watched_size: Option<u64>,
     /// A folder at the node's place counts as the volume.
     pub(crate) folder_is_enough: bool,
+    /// The labels of the places from which the volume that is made can be reached.
+    pub(crate) reachable_from: Vec<BTreeMap<String, String>>,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
@@ -64,12 +70,15 @@ pub(crate) struct State {
     events_left: u32,
     lines_dropped: u32,
     events_dropped: u32,
+    /// The helpers that the call has started: last, so that the handles go before it.
+    pub(crate) helpers: Started,
 }
 
 impl State {
     pub(crate) fn new(kernel: Arc<dyn Kernel>, limits: &Limits, context: CallContext, reach: Arc<Reach>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
+        let helpers = Started::new(Arc::clone(&context.helpers));
         Self {
             kernel,
             table,
@@ -79,10 +88,12 @@ impl State {
             payload_bytes: limits.payload_bytes,
             payload_files: limits.payload_files,
             secrets_used: BTreeMap::new(),
+            secrets: Secrets::default(),
             mounted_device: None,
             selinux_label: None,
             watched_size: None,
             folder_is_enough: false,
+            reachable_from: Vec::new(),
             changed: false,
             last_words: None,
             wasi: Wasi::default(),
@@ -94,6 +105,7 @@ impl State {
             events_left: limits.events,
             lines_dropped: 0,
             events_dropped: 0,
+            helpers,
         }
     }
 
@@ -170,6 +182,11 @@ impl State {
         self.table.push(object).map_err(|error| handle_error(&error))
     }
 
+    /// A text of a plugin or a driver for people: without the secrets that the call has used, on one line, cut to `limit` bytes.
+    pub(crate) fn shown(&self, text: &str, limit: usize) -> String {
+        tame(&self.secrets.redact(text), limit)
+    }
+
     /// Takes `bytes` of log line from the allowance; false when it is used up.
     pub(crate) fn may_log(&mut self, bytes: usize) -> bool {
         match (self.log_lines_left.checked_sub(1), self.log_bytes_left.checked_sub(bytes)) {
@@ -211,7 +228,7 @@ impl State {
             Source::Output => LogLevel::Info,
             Source::Errors => LogLevel::Warn,
         };
-        let line = tame(line, LINE_BYTES);
+        let line = self.shown(line, LINE_BYTES);
         if source == Source::Errors {
             // The first lines say what happened; what follows says how to be told more.
             match &mut self.last_words {

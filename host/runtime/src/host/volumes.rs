@@ -126,6 +126,18 @@ impl HostIdentity for State {
         Ok(())
     }
 
+    fn attach_limit_of(&mut self, form: Resource<Identity>, names: String, limit: u32) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.attach_limit_of = Some((names, limit));
+        Ok(())
+    }
+
+    fn refreshed(&mut self, form: Resource<Identity>) -> wasmtime::Result<()> {
+        self.count()?;
+        self.table.get_mut(&form)?.refreshed = true;
+        Ok(())
+    }
+
     fn drop(&mut self, form: Resource<Identity>) -> wasmtime::Result<()> {
         self.table.delete(form)?;
         Ok(())
@@ -208,6 +220,11 @@ impl HostVolume for State {
 
     fn selinux_label(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<String>> {
         Ok(self.volume(&volume)?.selinux_label.clone())
+    }
+
+    fn mount_group(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<u32>> {
+        self.volume(&volume)?;
+        Ok(self.context.mount_group)
     }
 
     fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {

@@ -12,8 +12,8 @@ use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoDrivers,
-    NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig, Target,
-    TokenRequest,
+    NoHelpers, NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig,
+    Target, TokenRequest,
 };
 
 use super::guest::Guest;
@@ -148,12 +148,17 @@ impl Host {
             objects: Arc::clone(&self.objects) as Arc<dyn Objects>,
             drivers: Arc::new(NoDrivers),
             programs: Arc::new(NoPrograms),
+            helpers: Arc::new(NoHelpers),
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),
             device_places: None,
             attached_as: None,
+            attachment_metadata: Default::default(),
+            mount_group: None,
             host_calls: None,
+            secrets: KeyedObject::default(),
+            provisioning: None,
         }
     }
 

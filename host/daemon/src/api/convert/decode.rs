@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 use volhost_model::view::{
-    ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase,
-    PodView, UsageView, VolumeState, VolumeView,
+    ClaimView, ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView,
+    PersistentVolumeView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
@@ -17,6 +17,38 @@ use crate::api::pb;
 pub struct DecodeError {
     what: &'static str,
     value: i32,
+}
+
+impl From<pb::Claim> for ClaimView {
+    fn from(claim: pb::Claim) -> Self {
+        Self {
+            namespace: claim.namespace,
+            name: claim.name,
+            phase: claim.phase,
+            volume: claim.volume,
+            capacity: claim.capacity_bytes,
+            requested: claim.requested_bytes,
+            access_modes: claim.access_modes,
+            storage_class: claim.storage_class,
+            reason: claim.reason,
+        }
+    }
+}
+
+impl From<pb::PersistentVolume> for PersistentVolumeView {
+    fn from(volume: pb::PersistentVolume) -> Self {
+        Self {
+            name: volume.name,
+            phase: volume.phase,
+            claim: volume.claim,
+            capacity: volume.capacity_bytes,
+            access_modes: volume.access_modes,
+            storage_class: volume.storage_class,
+            reclaim_policy: volume.reclaim_policy,
+            provisioner: volume.provisioner,
+            reason: volume.reason,
+        }
+    }
 }
 
 impl TryFrom<pb::PodPhase> for PodPhase {
@@ -236,6 +268,8 @@ impl TryFrom<pb::Driver> for DriverView {
             since: driver.since_us,
             capabilities: driver.capabilities,
             location: driver.location,
+            volume_limit: driver.volume_limit,
+            topology: driver.topology.into_iter().collect(),
         })
     }
 }

@@ -1,14 +1,46 @@
 //! Views to messages, in the daemon.
 
 use volhost_model::view::{
-    ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView, PluginView, PodPhase,
-    PodView, UsageView, VolumeState, VolumeView,
+    ClaimView, ContainerMountView, DriverKind, DriverState, DriverView, EventKind, EventView, OperationView,
+    PersistentVolumeView, PluginView, PodPhase, PodView, UsageView, VolumeState, VolumeView,
 };
 use volhost_model::{Failure, FailureClass};
 
 use crate::api::pb;
 use crate::engine::requests::{AddedPod, MountView, MountedVolume};
 use crate::stats::StandingVolume;
+
+impl From<ClaimView> for pb::Claim {
+    fn from(claim: ClaimView) -> Self {
+        Self {
+            namespace: claim.namespace,
+            name: claim.name,
+            phase: claim.phase,
+            volume: claim.volume,
+            capacity_bytes: claim.capacity,
+            requested_bytes: claim.requested,
+            access_modes: claim.access_modes,
+            storage_class: claim.storage_class,
+            reason: claim.reason,
+        }
+    }
+}
+
+impl From<PersistentVolumeView> for pb::PersistentVolume {
+    fn from(volume: PersistentVolumeView) -> Self {
+        Self {
+            name: volume.name,
+            phase: volume.phase,
+            claim: volume.claim,
+            capacity_bytes: volume.capacity,
+            access_modes: volume.access_modes,
+            storage_class: volume.storage_class,
+            reclaim_policy: volume.reclaim_policy,
+            provisioner: volume.provisioner,
+            reason: volume.reason,
+        }
+    }
+}
 
 impl From<PodPhase> for pb::PodPhase {
     fn from(phase: PodPhase) -> Self {
@@ -213,6 +245,8 @@ impl From<DriverView> for pb::Driver {
             since_us: driver.since,
             capabilities: driver.capabilities,
             location: driver.location,
+            volume_limit: driver.volume_limit,
+            topology: driver.topology.into_iter().collect(),
         }
     }
 }

@@ -46,6 +46,8 @@ fn key(object: &Object) -> String {
         Object::Plugin(plugin) => format!("{}\0{}", plugin.name, plugin.file),
         Object::Driver(driver) => format!("{}\0{}", driver.kind, driver.name),
         Object::Operation(operation) => format!("{}\0{}\0{}", operation.pod, operation.volume, operation.name),
+        Object::Claim(claim) => format!("{}\0{}", claim.namespace, claim.name),
+        Object::PersistentVolume(volume) => volume.name.clone(),
         Object::Event(event) => event.sequence.to_string(),
     }
 }

@@ -111,7 +111,13 @@ pub(super) fn watch(
             )));
         }
         pb::Kind::Events => drop(tokio::spawn(events::run(engine, request.events.unwrap_or_default(), watcher))),
-        pb::Kind::Pods | pb::Kind::Volumes | pb::Kind::Plugins | pb::Kind::Drivers | pb::Kind::Operations => {
+        pb::Kind::Pods
+        | pb::Kind::Volumes
+        | pb::Kind::Plugins
+        | pb::Kind::Drivers
+        | pb::Kind::Operations
+        | pb::Kind::Claims
+        | pb::Kind::PersistentVolumes => {
             drop(tokio::spawn(objects::run(engine, kind, filter, watcher)));
         }
     }

@@ -9,7 +9,7 @@ use crate::api::pb::watch_update::{Object, Type};
 use crate::api::pb::{Kind, WatchUpdate};
 use crate::api::status::refused;
 use crate::engine::EngineHandle;
-use crate::engine::requests::{Change, Snapshot};
+use crate::engine::requests::{Change, Claims, RequestError, Snapshot};
 
 /// Sends what there is, then what changes, until the watcher goes or volhost ends.
 pub(super) async fn run(engine: EngineHandle, kind: Kind, filter: Filter, watcher: Watcher<WatchUpdate>) {
@@ -35,11 +35,11 @@ async fn follow(
     let mut synced = false;
     loop {
         let began = Instant::now();
-        let snapshot = match watcher.or_over(engine.snapshot()).await? {
-            Ok(snapshot) => snapshot,
+        let listed = match watcher.or_over(list(engine, kind, filter)).await? {
+            Ok(listed) => listed,
             Err(error) => return Err(watcher.fail(refused(&error)).await),
         };
-        for (change, object) in seen.replace(list(kind, filter, snapshot)) {
+        for (change, object) in seen.replace(listed) {
             watcher.send(WatchUpdate { r#type: change.into(), object: Some(object) }).await?;
         }
         if !synced {
@@ -51,13 +51,24 @@ async fn follow(
     }
 }
 
-fn list(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
+async fn list(engine: &EngineHandle, kind: Kind, filter: &Filter) -> Result<Vec<Object>, RequestError> {
+    if matches!(kind, Kind::Claims | Kind::PersistentVolumes) {
+        let Claims { claims, volumes } = engine.claims().await?;
+        return Ok(match kind {
+            Kind::Claims => filter.claims(claims).map(|claim| Object::Claim(claim.into())).collect(),
+            _ => filter.persistent_volumes(volumes).map(|volume| Object::PersistentVolume(volume.into())).collect(),
+        });
+    }
+    Ok(of_snapshot(kind, filter, engine.snapshot().await?))
+}
+
+fn of_snapshot(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
     match kind {
         Kind::Pods => filter.pods(snapshot).map(|pod| Object::Pod(pod.into())).collect(),
         Kind::Volumes => filter.volumes(snapshot).map(|volume| Object::Volume(volume.into())).collect(),
         Kind::Plugins => filter.plugins(snapshot).map(|plugin| Object::Plugin(plugin.into())).collect(),
         Kind::Drivers => filter.drivers(snapshot).map(|driver| Object::Driver(driver.into())).collect(),
         Kind::Operations => filter.operations(snapshot).map(|operation| Object::Operation(operation.into())).collect(),
-        Kind::Events | Kind::Unspecified => Vec::new(),
+        Kind::Claims | Kind::PersistentVolumes | Kind::Events | Kind::Unspecified => Vec::new(),
     }
 }

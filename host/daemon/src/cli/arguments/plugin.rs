@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use volhost::config::HumanDuration;
+use volhost_registry::Reference;
 
 /// `plugin new`.
 #[derive(Debug, Args)]
@@ -42,6 +43,10 @@ pub(in crate::cli) enum TemplateChoice {
     Minimal,
     /// A block device of the node: attached, formatted, mounted, handed over, grown
     Block,
+    /// A FUSE file system, served by a program without privilege
+    Fuse,
+    /// A folder of a server, with keys from a secret
+    Network,
 }
 
 /// `plugin build`.
@@ -56,6 +61,23 @@ pub(in crate::cli) struct BuildArguments {
     /// Cargo.toml of the workspace or crate [default: the one around the current folder]
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) manifest_path: Option<PathBuf>,
+}
+
+/// `plugin encode`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct EncodeArguments {
+    /// The core module
+    #[arg(value_name = "MODULE")]
+    pub(in crate::cli) module: PathBuf,
+    /// The WIT that it was written for: a file, or a folder with what it needs in `deps`
+    #[arg(long, value_name = "PATH")]
+    pub(in crate::cli) wit: PathBuf,
+    /// The world [default: the only one in the WIT]
+    #[arg(long, value_name = "WORLD")]
+    pub(in crate::cli) world: Option<String>,
+    /// The component to write
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) out: PathBuf,
 }
 
 /// `plugin test`.
@@ -84,4 +106,49 @@ pub(in crate::cli) struct TryArguments {
     /// What to run in the volume [default: your shell]
     #[arg(last = true, value_name = "COMMAND")]
     pub(in crate::cli) command: Vec<OsString>,
+}
+
+/// `plugin publish`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PublishArguments {
+    /// Where to: HOST[:PORT]/NAME:TAG
+    #[arg(value_name = "REF")]
+    pub(in crate::cli) reference: Reference,
+    /// The plugin's .wasm file; FILE.minisig beside it is published as its signature
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) file: PathBuf,
+    /// Replace what the tag has, if that is another plugin
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(in crate::cli) registry: RegistryArguments,
+}
+
+/// `plugin pull`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PullArguments {
+    /// Which: HOST[:PORT]/NAME:TAG, or HOST[:PORT]/NAME@sha256:DIGEST
+    #[arg(value_name = "REF")]
+    pub(in crate::cli) reference: Reference,
+    /// The folder to put it into, such as the daemon's plugin folder
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(in crate::cli) out: PathBuf,
+    /// What to call it: NAME.wasm [default: the last part of the reference's name]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) name: Option<String>,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(in crate::cli) registry: RegistryArguments,
+}
+
+/// How a registry is reached.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RegistryArguments {
+    /// Speak HTTP without TLS; to a registry on this machine only
+    #[arg(long)]
+    pub(in crate::cli) plain_http: bool,
+    /// How long the whole may take
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(in crate::cli) timeout: HumanDuration,
 }

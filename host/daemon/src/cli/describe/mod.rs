@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: &DescribeArguments, socket: &Path, output: &m
             View::Volume(volume) => describe_volume(&mut text, volume, &mut client, socket).await?,
             View::Plugin(plugin) => describe_plugin(&mut text, plugin, &mut client, socket).await?,
             View::Driver(driver) => describe_driver(&mut text, driver, &mut client, socket).await?,
-            View::Operation(_) | View::Event(_) => {}
+            View::Operation(_) | View::Claim(_) | View::PersistentVolume(_) | View::Event(_) => {}
         }
         output.write(&text.finish())?;
     }
@@ -151,6 +151,12 @@ async fn describe_driver(
     text.field("Since", &super::format::age(driver.since, text.now_us));
     text.field("Plugin", if driver.plugin.is_empty() { "none is loaded that drives it" } else { &driver.plugin });
     text.field("Location", &driver.location);
+    if let Some(limit) = driver.volume_limit {
+        text.field("Volume limit", &limit.to_string());
+    }
+    if !driver.topology.is_empty() {
+        text.field("Topology", &super::columns::topology(driver, ", "));
+    }
     text.field("Can do", &driver.capabilities.join(", "));
     let events = list::all(client, socket, Query::events(format!("driver {}", driver.name))).await?;
     text.table("Events", Kind::Events, &events);

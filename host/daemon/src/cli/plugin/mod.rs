@@ -2,9 +2,13 @@
 
 mod build;
 mod difference;
+mod encode;
 mod grant;
 mod identity;
 mod new;
+mod publish;
+mod pull;
+mod registry;
 mod run;
 mod surface;
 mod test;
@@ -58,12 +62,15 @@ pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), Cl
     match command {
         PluginCommand::New(arguments) => new::run(arguments, output),
         PluginCommand::Build(arguments) => build::run(arguments, output),
+        PluginCommand::Encode(arguments) => encode::run(arguments, output),
         PluginCommand::Test(arguments) => test::run(arguments, output),
         PluginCommand::Run(arguments) => run::run(arguments, output),
         PluginCommand::Inspect { file, config, output: format } => {
             show(&inspect(file, config.as_deref())?, *format, output)
         }
         PluginCommand::Grant(arguments) => grant::run(arguments, output),
+        PluginCommand::Publish(arguments) => publish::run(arguments, output),
+        PluginCommand::Pull(arguments) => pull::run(arguments, output),
     }
 }
 
@@ -83,17 +90,7 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
 
 fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
     let grants = volhost::config::grants(config)?;
-    let failed = |source| CliError::File { path: file.to_path_buf(), source };
-    let limit = volhost_runtime::Limits::default().file_bytes;
-    let mut wasm = Vec::new();
-    File::open(file).map_err(failed)?.take(limit + 1).read_to_end(&mut wasm).map_err(failed)?;
-    if wasm.len() as u64 > limit {
-        return Err(CliError::Failed(format!(
-            "{}: it has more than {} MiB, too much for a plugin",
-            file.display(),
-            limit >> 20
-        )));
-    }
+    let wasm = read_plugin(file)?;
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
     let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants);
     Ok(Inspection {
@@ -111,6 +108,22 @@ fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
         missing,
         problem,
     })
+}
+
+/// A plugin's file, if it is not too large for one.
+fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::File { path: file.to_path_buf(), source };
+    let limit = volhost_runtime::Limits::default().file_bytes;
+    let mut wasm = Vec::new();
+    File::open(file).map_err(failed)?.take(limit + 1).read_to_end(&mut wasm).map_err(failed)?;
+    if wasm.len() as u64 > limit {
+        return Err(CliError::Failed(format!(
+            "{}: it has more than {} MiB, too much for a plugin",
+            file.display(),
+            limit >> 20
+        )));
+    }
+    Ok(wasm)
 }
 
 fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {

@@ -141,10 +141,23 @@ impl Scratch {
         lines.get(lines.len().saturating_sub(LOG_LINES)..).unwrap_or_default().join("\n")
     }
 
+    /// The file with the objects; a copy where it names the folder that is made for it.
+    fn objects(&self, given: &Path) -> Result<PathBuf, CliError> {
+        // One that cannot be read is told of by who applies it.
+        let text = fs::read_to_string(given).unwrap_or_default();
+        if !text.contains(SCRATCH) {
+            return Ok(given.to_owned());
+        }
+        let copy = self.path("volume.yaml");
+        let written = fs::write(&copy, text.replace(SCRATCH, &self.path("files").display().to_string()));
+        written.map_err(|source| CliError::File { path: copy.clone(), source })?;
+        Ok(copy)
+    }
+
     /// Applies the objects, waits for the volumes, and says where the first stands.
     async fn mount(&self, arguments: &TryArguments, output: &mut Output) -> Result<PathBuf, CliError> {
         let apply = ApplyArguments {
-            files: vec![arguments.volume.clone()],
+            files: vec![self.objects(&arguments.volume)?],
             wait: true,
             timeout: HumanDuration(arguments.timeout.0),
         };

@@ -11,6 +11,10 @@ pub(super) struct Surface {
     pub(super) exports: Vec<String>,
     /// The interfaces it imports, likewise.
     pub(super) imports: Vec<String>,
+    /// The interfaces it exports by their full names, as other tools know them.
+    pub(super) full_exports: Vec<String>,
+    /// The interfaces it imports, likewise.
+    pub(super) full_imports: Vec<String>,
 }
 
 /// Reads the outside of a component.
@@ -42,7 +46,10 @@ pub(super) fn read(wasm: &[u8]) -> Result<Surface, String> {
     let mut contract = None;
     let exports = names(&resolve, world.exports.iter(), &mut contract);
     let imports = names(&resolve, world.imports.iter(), &mut contract);
-    Ok(Surface { contract, exports, imports })
+    let full = |items: &mut dyn Iterator<Item = &WorldKey>| items.map(|key| resolve.name_world_key(key)).collect();
+    let full_exports = full(&mut world.exports.keys());
+    let full_imports = full(&mut world.imports.keys());
+    Ok(Surface { contract, exports, imports, full_exports, full_imports })
 }
 
 fn names<'a>(
