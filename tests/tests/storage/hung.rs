@@ -15,8 +15,8 @@ const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const LOCAL: &str = "kubernetes.io~local-volume";
 /// Each look is a run of the command line: minutes in all.
 const LOOKS: usize = 2000;
-/// Shows the connections of FUSE servers, where the machine does not.
-const CONNECTIONS: &str = "mountpoint -q /sys/fs/fuse/connections || mount -t fusectl none /sys/fs/fuse/connections";
+/// Not every machine shows the connections of FUSE servers, so none may.
+const NO_CONNECTIONS: &str = "! mountpoint -q /sys/fs/fuse/connections || umount /sys/fs/fuse/connections";
 
 fn claimed(name: &str) -> String {
     format!("name: {name}, persistentVolumeClaim: {{ claimName: {name}-claim }}")
@@ -25,7 +25,7 @@ fn claimed(name: &str) -> String {
 /// A node with local volumes `good` and `bad`, and the server of `bad`.
 fn node_with_a_server() -> (Node, FuseServer) {
     let node = Node::builder()
-        .prepare(&format!("mkdir $NODE/disk/good $NODE/disk/bad; {CONNECTIONS}"))
+        .prepare(&format!("mkdir $NODE/disk/good $NODE/disk/bad; {NO_CONNECTIONS}"))
         .arguments(&["--operation-deadline", "1s"])
         .start();
     let server = FuseServer::mount(&node, &disk(&node, "bad"));

@@ -70,7 +70,8 @@ impl FuseMounts for LinuxKernel {
     }
 
     fn end_connection(&self, connection: FuseConnection) -> Result<bool> {
-        let failed = |errno| KernelError::failed(Step::EndServer, connection.0.to_string(), errno);
+        let failed =
+            |errno| KernelError::failed(Step::EndServer, format!("the FUSE connection {}", connection.0), errno);
         let all = connections().map_err(failed)?;
         let abort = format!("{}/abort", connection.0);
         match rustix::fs::openat(&all, abort, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {

@@ -9,6 +9,7 @@ use super::LinuxKernel;
 use super::stat::look;
 use super::walk::folder_fd;
 use crate::error::KernelError;
+use crate::fuse::{FuseConnection, FuseMounts};
 use crate::handle::Directory;
 use crate::kernel::{Kernel, Result};
 use crate::last_resorts::LastResorts;
@@ -33,12 +34,7 @@ impl LastResorts for LinuxKernel {
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&shown), errno))?;
         let (major, minor) = seen.device();
         // The kernel names a connection by the number of its file system's device.
-        let connection = format!("/sys/fs/fuse/connections/{}/abort", (major << MINOR_BITS) | minor);
-        let failed = |errno| KernelError::failed(Step::EndServer, connection.as_str(), errno);
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let abort = rustix::fs::openat(CWD, connection.as_str(), flags, Mode::empty()).map_err(failed)?;
-        rustix::io::write(&abort, b"1").map_err(failed)?;
-        Ok(true)
+        self.end_connection(FuseConnection((major << MINOR_BITS) | minor))
     }
 }
 
