@@ -12,6 +12,8 @@ pub struct Want {
     pub terms: Terms,
     /// What it asks for.
     pub wanted: Wanted,
+    /// It stands in a manifest, and was not added by request.
+    pub in_manifest: bool,
 }
 
 /// How the claim of a volume stands.

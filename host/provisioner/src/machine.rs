@@ -144,7 +144,7 @@ impl Provisioner {
             return;
         }
         let name = self.name_for(&want.claim);
-        let record = Record::new(name.clone(), want.claim, want.terms, want.wanted);
+        let record = Record::new(name.clone(), want);
         self.volumes.insert(name, Volume::new(record));
     }
 

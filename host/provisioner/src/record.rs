@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::command::Want;
 use crate::terms::Terms;
 
 /// Bumped when a field changes its meaning.
@@ -99,6 +100,9 @@ pub struct Record {
     pub terms: Terms,
     /// What was asked for.
     pub wanted: Wanted,
+    /// The claim stood in a manifest: where no manifest is seen at all, it isn't known to be gone.
+    #[serde(default)]
+    pub in_manifest: bool,
     /// How far it is.
     pub phase: Phase,
 }
@@ -123,8 +127,9 @@ pub enum RecordError {
 impl Record {
     /// Of a volume that the storage was not asked for yet.
     #[must_use]
-    pub fn new(name: String, claim: ClaimName, terms: Terms, wanted: Wanted) -> Self {
-        Self { version: VERSION, name, claim, terms, wanted, phase: Phase::Asked }
+    pub fn new(name: String, want: Want) -> Self {
+        let Want { claim, terms, wanted, in_manifest } = want;
+        Self { version: VERSION, name, claim, terms, wanted, in_manifest, phase: Phase::Asked }
     }
 
     /// What the storage says of it, if it is known to be there.

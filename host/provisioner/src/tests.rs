@@ -34,6 +34,7 @@ fn want(name: &str, bytes: u64, reclaim: Reclaim) -> Want {
             access_modes: vec!["ReadWriteOnce".to_owned()],
             source: None,
         },
+        in_manifest: false,
     }
 }
 
@@ -123,12 +124,7 @@ fn a_call_that_was_never_begun_leaves_nothing_to_look_for() {
     machine.ended(0, NAME, Outcome::NotBegun("no driver".to_owned()));
     assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Forget)]);
     // After a restart nobody knows whether it was begun.
-    let record = Record::new(
-        NAME.to_owned(),
-        claim("data"),
-        want("data", MIB, Reclaim::Delete).terms,
-        want("data", MIB, Reclaim::Delete).wanted,
-    );
+    let record = Record::new(NAME.to_owned(), want("data", MIB, Reclaim::Delete));
     let (mut machine, _) = Provisioner::restored(vec![record]);
     assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Create)]);
 }

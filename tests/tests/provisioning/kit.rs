@@ -26,7 +26,13 @@ pub(crate) struct Host {
 impl Host {
     /// The plugin `loop` makes the volumes.
     pub(crate) fn native() -> Self {
-        let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).arguments(&["--provision"]).start();
+        Self::prepared("")
+    }
+
+    /// The same, on a node that this script prepares.
+    pub(crate) fn prepared(script: &str) -> Self {
+        let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).arguments(&["--provision"]);
+        let node = node.prepare(script).start();
         let devices = LoopDevices::below(&node.folder().join("disk"));
         Self { node, served: None, driver: OWN, devices }
     }

@@ -14,3 +14,4 @@ mod crash;
 mod faults;
 mod kit;
 mod life;
+mod manifests_gone;

@@ -28,6 +28,8 @@ pub struct Provisioning {
     due: bool,
     /// Why claims get no volume for now, as users were told.
     told: BTreeMap<ObjectKey, NotAsked>,
+    /// Users were told that volumes are held.
+    told_held: bool,
     restored: Vec<Command>,
     problems: Vec<String>,
 }
@@ -42,7 +44,7 @@ impl Provisioning {
         let (machine, restored) = Provisioner::restored(records);
         let problems = problems.iter().map(ToString::to_string).collect();
         let (runner, told) = (Arc::new(runner), BTreeMap::new());
-        Ok(Self { machine, runner, outcomes, due: true, told, restored, problems })
+        Ok(Self { machine, runner, outcomes, due: true, told, told_held: false, restored, problems })
     }
 
     fn run(&self, job: Job) {
@@ -114,8 +116,10 @@ impl Engine {
                 provision::wants(self.sources.store(), self.sources.node(), |claim| machine.name_for(claim));
             let situation = Situation { world: &self.world, sources: &self.sources, on_node: OnceCell::new() };
             let commands = provisioning.machine.look(now, wants, |record| situation.standing(record));
+            let held = provisioning.machine.records().find(|record| situation.is_held(record)).cloned();
             self.carry_out_provisioning(&provisioning, commands);
             self.tell_not_asked(&mut provisioning, not_asked);
+            self.tell_held(&mut provisioning, held);
         }
         self.provisioning = Some(provisioning);
     }
@@ -148,6 +152,16 @@ impl Engine {
             let effects = self.sources.provide(shown, hidden);
             self.carry_out(effects);
         }
+    }
+
+    /// Tells, once, that volumes stay although their claims aren't there.
+    fn tell_held(&mut self, provisioning: &mut Provisioning, held: Option<Record>) {
+        let Some(record) = held.filter(|_| !std::mem::replace(&mut provisioning.told_held, true)) else { return };
+        let message = format!(
+            "no manifest was there since the start, so claim {} and others of manifests are not known to be gone: their volumes stay. Mount the manifest folder, or put any manifest into it, and their reclaim policies decide",
+            record.claim.full_name()
+        );
+        self.world.tell(EventKind::Warning, "VolumesHeld", &format!("volume {}", record.name), &message);
     }
 
     /// Tells, once, why claims get no volume for now; pods that wait for them show it, too.
@@ -220,7 +234,7 @@ impl Situation<'_> {
         let claim = &record.claim;
         let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
         let Some(object) = store.get(&key) else {
-            if self.sources.misses_objects() {
+            if self.sources.misses_objects() || self.is_held(record) {
                 return Standing::Unknown;
             }
             let wanted = store.users_of(&key).filter_map(|pod| store.pod(pod));
@@ -239,6 +253,11 @@ impl Situation<'_> {
         }
         let may_grow = store.storage_classes().any(|class| class.name == record.terms.class && class.may_grow);
         Standing::Wants { bytes: found.request, may_grow }
+    }
+
+    /// Whether the claim stood in a manifest, and none at all was seen since.
+    fn is_held(&self, record: &Record) -> bool {
+        record.in_manifest && !self.sources.has_seen_manifests()
     }
 
     /// Whether the volume is mounted, staged or attached here, or may be, or is to be.

@@ -66,6 +66,8 @@ pub struct Sources {
     provisions: bool,
     /// Objects that were added by request could not be read: what is not known may be among them.
     misses_objects: bool,
+    /// A manifest was there, since the start.
+    has_seen_manifests: bool,
 }
 
 impl Sources {
@@ -90,12 +92,19 @@ impl Sources {
             elsewhere,
             provisions: false,
             misses_objects: false,
+            has_seen_manifests: false,
         }
     }
 
     /// Whether an object that is not known may be one that was added by request and cannot be read (rule R2).
     pub fn misses_objects(&self) -> bool {
         self.misses_objects
+    }
+
+    /// Whether any manifest was there since the start. Without one, nothing tells that what stood in one is gone: the folder's mount may be
+    /// missing (rule R2).
+    pub fn has_seen_manifests(&self) -> bool {
+        self.has_seen_manifests
     }
 
     /// The same, where volumes are made for claims.
@@ -142,6 +151,7 @@ impl Sources {
         let removed: Vec<ObjectKey> = changes.removed.iter().map(|object| object.key.clone()).collect();
         let mut touched = removed.clone();
         touched.extend(changes.upserted.iter().map(|object| object.key.clone()));
+        self.has_seen_manifests |= !changes.upserted.is_empty();
         let mut applied = self.store.apply(Source::Manifest, changes.upserted, removed);
         for key in &touched {
             self.shared.keep(key, self.store.get(key).map(Arc::as_ref));

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
 use super::changes::{Changes, Problem};
 use super::error::ManifestError;
 use super::grace::Grace;
@@ -30,6 +32,8 @@ pub struct ManifestFolder {
     /// Why changes are not noticed, if they are not.
     unwatched: Option<String>,
     listed_once: bool,
+    /// The mount that was listed last and believed.
+    mount: Option<u64>,
     grace: Grace,
 }
 
@@ -46,6 +50,8 @@ struct FileState {
 /// One look at the folder, not yet believed.
 pub(super) struct Scan {
     listing: io::Result<BTreeMap<String, Option<Stamp>>>,
+    /// The mount that was listed.
+    mount: Option<u64>,
     /// Files are gone that another listing did not confirm.
     unsettled: bool,
     readings: BTreeMap<String, Reading>,
@@ -66,6 +72,7 @@ impl ManifestFolder {
             problems: BTreeMap::new(),
             unwatched: None,
             listed_once: false,
+            mount: None,
             grace: Grace::default(),
         }
     }
@@ -101,7 +108,8 @@ impl ManifestFolder {
     ///
     /// # Guarantees
     /// - A file that cannot be read or parsed keeps the objects it had; one that was emptied too.
-    /// - A folder that cannot be listed removes nothing.
+    /// - A folder that cannot be listed removes nothing. One that is on another mount than before, and lacks files that had objects,
+    ///   removes nothing either: the mount that held them has gone, or another has come over it.
     /// - An object that moves from one file to another between two readings stays.
     /// - Of two files with one object, the one that had it first counts; at the first reading, the first by name.
     pub fn reread(&mut self) -> Changes {
@@ -135,10 +143,14 @@ impl ManifestFolder {
     }
 
     fn scan_once(&self, writing: &BTreeSet<String>) -> Scan {
+        let mount = mount_of(&self.path);
         let (listing, mut unsettled) = match self.list() {
             Ok(listed) => listed,
-            Err(error) => return Scan { listing: Err(error), unsettled: false, readings: BTreeMap::new() },
+            Err(error) => {
+                return Scan { listing: Err(error), mount, unsettled: false, readings: BTreeMap::new() };
+            }
         };
+        unsettled |= mount_of(&self.path) != mount;
         let mut readings = BTreeMap::new();
         for (name, stamp) in &listing {
             let known = self.files.get(name);
@@ -164,7 +176,7 @@ impl ManifestFolder {
             let stamp = stamp.filter(|stamp| result.is_ok() && stamp.is_older_than(STAMP_AGE, SystemTime::now()));
             readings.insert(name.clone(), Reading { stamp, result });
         }
-        Scan { listing: Ok(listing), unsettled, readings }
+        Scan { listing: Ok(listing), mount, unsettled, readings }
     }
 
     /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone only when two listings
@@ -196,8 +208,15 @@ impl ManifestFolder {
                     self.path.display()
                 ));
             }
+            Ok(listing) if !scan.unsettled && self.is_other_mount(scan.mount, &listing) => {
+                folder_problem = Some(format!(
+                    "{}: the mount whose manifests were read is not there any more; its pods stay as they were until it is back. To go by what is there now, restart volhost",
+                    self.path.display()
+                ));
+            }
             Ok(listing) => {
                 if !scan.unsettled {
+                    self.mount = scan.mount;
                     let known = self.files.iter().filter(|(_, file)| !file.objects.is_empty()).map(|(name, _)| name);
                     self.grace.take(known, &listing, Instant::now());
                     self.files.retain(|name, _| listing.contains_key(name) || self.grace.holds(name));
@@ -237,6 +256,12 @@ impl ManifestFolder {
         self.replace(objects, problems, &mut changes);
         changes.complete = self.is_complete();
         changes
+    }
+
+    /// Whether what was listed is another mount than before, on which files are missing that had objects.
+    fn is_other_mount(&self, mount: Option<u64>, listing: &BTreeMap<String, Option<Stamp>>) -> bool {
+        let lacks = |(name, file): (&String, &FileState)| !file.objects.is_empty() && !listing.contains_key(name);
+        self.mount.is_some() && self.mount != mount && self.files.iter().any(lacks)
     }
 
     /// Which object of each key counts, and what is wrong with the files.
@@ -312,4 +337,10 @@ impl ManifestFolder {
         self.objects = objects;
         self.problems = problems;
     }
+}
+
+/// The mount that a folder is on, by its id; none where the kernel does not tell.
+fn mount_of(folder: &Path) -> Option<u64> {
+    let seen = rustix::fs::statx(CWD, folder, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    (seen.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(seen.stx_mnt_id)
 }

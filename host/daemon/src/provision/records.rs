@@ -131,7 +131,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use volhost_kernel::TwinKernel;
-    use volhost_provisioner::{ClaimName, Reclaim, Secrets, Terms, Wanted};
+    use volhost_provisioner::{ClaimName, Reclaim, Secrets, Terms, Want, Wanted};
 
     use super::*;
 
@@ -149,7 +149,7 @@ mod tests {
         };
         let modes = vec!["ReadWriteOnce".to_owned()];
         let wanted = Wanted { bytes: 1, limit: None, as_device: false, access_modes: modes, source: None };
-        Record::new(name.to_owned(), claim, terms, wanted)
+        Record::new(name.to_owned(), Want { claim, terms, wanted, in_manifest: true })
     }
 
     #[test]

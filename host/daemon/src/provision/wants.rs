@@ -8,7 +8,7 @@ use volhost_provisioner::{ClaimName, Source, Terms, Want, Wanted};
 use crate::manifest::binding::Unbound;
 use crate::manifest::claim::{ClaimObject, DataSource};
 use crate::manifest::snapshot::SNAPSHOT_GROUP;
-use crate::manifest::{Content, Kind, ObjectKey, ObjectStore, StorageClassObject};
+use crate::manifest::{Content, Kind, ObjectKey, ObjectStore, Source as Told, StorageClassObject};
 use crate::populate::{NodeIdentity, PodStanding, standing};
 
 /// Why no volume is made for a claim, for now.
@@ -141,6 +141,7 @@ fn want(
             access_modes: claim.access_modes.clone(),
             source,
         },
+        in_manifest: store.source(key) == Some(Told::Manifest),
     })
 }
 
