@@ -37,7 +37,11 @@ impl CsiServe {
             "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"{disk}\"]\n\
              [grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{disk}\"]\n\
              [grants.\"fixture.volhost/array\"]\nloop-files = [\"{disk}\"]\n\
-             [grants.\"fixture.volhost/keeper\"]\ninterfaces = [\"files\", \"secrets\"]\n"
+             [grants.\"fixture.volhost/keeper\"]\ninterfaces = [\"files\", \"secrets\"]\n\
+             [grants.\"fixture.volhost/helped\"]\nhost-paths = [\"{disk}\"]\n\
+             [grants.\"fixture.volhost/helped\".fuse-helpers.cow]\nprogram = \"/usr/bin/fuse-overlayfs\"\n\
+             arguments = [\"-f\", \"-o\", \"lowerdir={{lower}},upperdir={{upper}},workdir={{work}}\", \"{{mount}}\"]\n\
+             user = 0\ncapabilities = [\"chown\", \"dac-override\", \"fowner\", \"fsetid\"]\n"
         );
         std::fs::write(&config, grants).expect("the grants are written");
         let mut own: Vec<String> = [

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tracing::warn;
+use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
 use volhost_model::names::check_dns_subdomain;
-use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, NodeFacts, Plugin};
+use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, FuseHelpers, NodeFacts, Plugin};
 
 use crate::in_flight::{InFlight, Running};
 use crate::ledger::Entry;
@@ -26,6 +28,10 @@ const LOCK: &str = "lock";
 /// Below the folder of records: what drivers outside make appear, and the private folders of volumes.
 const DEVICES: &str = "devices";
 pub(crate) const PRIVATE: &str = "private";
+/// Below the folder of records: those of programs that serve FUSE file systems.
+const HELPERS: &str = "helpers";
+/// The folder's mode: what is in it is nobody's but the driver's.
+const HELPERS_MODE: u32 = 0o700;
 
 /// What a driver is made of.
 #[derive(Debug)]
@@ -52,6 +58,8 @@ pub struct Options {
     pub max_volumes: Option<u32>,
     /// How long the plugin's own code may run in one call.
     pub plugin_time: Duration,
+    /// How programs that serve FUSE file systems are started.
+    pub helper_launcher: Launcher,
 }
 
 /// Why there is no driver.
@@ -95,6 +103,7 @@ pub struct Driver {
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
     facts: Arc<NodeFacts>,
+    pub(crate) helpers: Arc<dyn FuseHelpers>,
     plugin_time: Duration,
     _lock: RootLock,
 }
@@ -132,6 +141,13 @@ impl Driver {
         // What a controller has promised outlives the machine.
         let ledger = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
         let publications = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
+        let helpers = kernel.make_dirs(&state, Path::new(HELPERS), HELPERS_MODE).map_err(failed)?;
+        let helpers = Helpers::new(Arc::clone(&kernel), options.helper_launcher, Some(helpers));
+        // The mount stays, and fails every access: only the CO can publish the volume again.
+        helpers.on_end(|ended| warn!(helper = ended.id, "{}", ended.why));
+        helpers.resume();
+        // What the CO unmounted itself meanwhile.
+        helpers.settle_all();
         let facts = NodeFacts {
             name: node_id.clone(),
             allocatable_memory: kernel.total_memory().unwrap_or_default(),
@@ -157,6 +173,7 @@ impl Driver {
             state_path: folder.clone(),
             facts: Arc::new(facts),
             plugin_time: options.plugin_time,
+            helpers: Arc::new(helpers),
             _lock: lock,
             kernel,
         })
@@ -196,6 +213,7 @@ impl Driver {
     pub(crate) fn call(&self, volume_id: &str) -> CallContext {
         CallContext {
             node: Arc::clone(&self.facts),
+            helpers: Arc::clone(&self.helpers),
             device_places: Some(DevicePlaces {
                 root: Arc::clone(&self.state),
                 folder: Path::new(DEVICES).join(name_of(volume_id)),

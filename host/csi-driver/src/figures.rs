@@ -58,6 +58,13 @@ impl Driver {
             }
         };
         let block = record.spec.is_block();
+        if !block
+            && self.can(Capability::Stats)
+            && let Some(why) = self.dead(&place.parent, &place.name)?
+        {
+            let condition = VolumeCondition { abnormal: true, message: why };
+            return Ok(NodeGetVolumeStatsResponse { usage: Vec::new(), volume_condition: Some(condition) });
+        }
         if self.kernel.entry(&place.parent, &place.name).map_err(failed)? == Entry::Absent && !block {
             return Err(absent());
         }

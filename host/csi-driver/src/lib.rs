@@ -29,6 +29,7 @@
 
 mod check;
 mod controller;
+mod dead;
 mod driver;
 mod figures;
 mod group_controller;

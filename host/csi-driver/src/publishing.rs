@@ -1,5 +1,6 @@
 //! Publishing: a volume is shown at a target of the CO's, whose last name is made and removed here; and taken away.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::records::{OnNode, Published};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::{self, Asked, name_of};
+use crate::staging::{MOUNT, STAGING_PATH};
 use crate::usage::Usage;
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
@@ -153,6 +155,13 @@ impl Driver {
         if !staged.done || staged.path != staging {
             return Err(Refusal::Precondition(format!("{} is not staged at {}", volume(id), shown(staging))));
         }
+        if !usage.block
+            && let Some(folder) = self.co.open(&*self.kernel, STAGING_PATH, staging)?
+            && let Some(why) = self.dead(&folder, OsStr::new(MOUNT))?
+        {
+            let way_out = "unpublish it everywhere, and unstage and stage it again";
+            return Err(Refusal::Precondition(format!("{} is staged, but {why}; {way_out}", volume(id))));
+        }
         if staged.usage.block != usage.block {
             return Err(Refusal::Conflict(format!("{} is staged with another access type", volume(id))));
         }
@@ -162,6 +171,9 @@ impl Driver {
     /// Whether the target shows something already; for a volume that is a plain folder, a folder is enough.
     fn is_shown(&self, record: &OnNode, place: &Place, block: bool) -> Result<bool> {
         let failed = |source| Refusal::kernel("looking at", shown(&record.volume_id), source);
+        if !block && self.take_dead_away(&place.parent, &place.name)? {
+            return Ok(false);
+        }
         let entry = self.kernel.entry(&place.parent, &place.name).map_err(failed)?;
         Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.device_mountable && entry == Entry::Folder))
     }

@@ -169,7 +169,7 @@ impl Driver {
             return Ok(true);
         }
         let found = self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(|source| failed(record, source))?;
-        Ok(matches!(found, Entry::Mount(_)))
+        Ok(matches!(found, Entry::Mount(_)) && !self.take_dead_away(folder, OsStr::new(MOUNT))?)
     }
 
     fn set_up_on_node(

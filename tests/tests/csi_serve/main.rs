@@ -14,6 +14,7 @@ mod bad_input;
 mod content;
 mod crash;
 mod groups;
+mod helpers;
 mod kit;
 mod life;
 mod manifests;

@@ -11,6 +11,7 @@ use tracing::info;
 use volhost::config::{self, HumanDuration, Label, LogFilter, LogFormat};
 use volhost::telemetry::Telemetry;
 use volhost_csi_driver::{Driver, Endpoint, Options, Sockets, serve};
+use volhost_helpers::Launcher;
 use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig};
 
@@ -113,6 +114,10 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         any_node: arguments.any_node,
         max_volumes: arguments.max_volumes_per_node,
         plugin_time: plugin_time.max(SHORTEST),
+        helper_launcher: Launcher {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["internal".into(), "run-helper".into()],
+        },
     })
     .map_err(ended)?;
     let sockets = Sockets {
