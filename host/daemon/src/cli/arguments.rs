@@ -530,64 +530,6 @@ pub(super) enum PluginCommand {
     Pull(PullArguments),
 }
 
-/// `plugin grant`.
-#[derive(Debug, Args)]
-pub(super) struct GrantArguments {
-    /// The plugin, VENDOR/NAME
-    pub(super) plugin: String,
-    /// The configuration file; made if it is missing
-    #[arg(long, value_name = "FILE", env = "VOLHOST_CONFIG", default_value = "/etc/volhost/config.toml")]
-    pub(super) config: PathBuf,
-    /// Take away what is named, in place of adding it
-    #[arg(long)]
-    pub(super) remove: bool,
-    /// Show what would change, and change nothing
-    #[arg(long)]
-    pub(super) dry_run: bool,
-    /// An interface of the contract that it may import
-    #[arg(long, value_name = "NAME")]
-    pub(super) interface: Vec<String>,
-    /// A folder of the host within which it may open paths
-    #[arg(long, value_name = "DIR")]
-    pub(super) host_path: Vec<String>,
-    /// A folder for its image files and loop devices over them
-    #[arg(long, value_name = "DIR")]
-    pub(super) loop_files: Vec<String>,
-    /// A folder of images that it may mount read-only
-    #[arg(long, value_name = "DIR")]
-    pub(super) image_files: Vec<String>,
-    /// A block device, or a folder of them, that it may open
-    #[arg(long, value_name = "PATH")]
-    pub(super) block_device: Vec<String>,
-    /// A CSI driver that it may call
-    #[arg(long, value_name = "NAME")]
-    pub(super) csi_driver: Vec<String>,
-    /// A FlexVolume driver that it may run
-    #[arg(long, value_name = "NAME")]
-    pub(super) flex_driver: Vec<String>,
-    /// A type of file system that it may make and mount; with one named, no other
-    #[arg(long, value_name = "TYPE")]
-    pub(super) filesystem: Vec<String>,
-    /// An option that it may mount with; with one named, no other but ro
-    #[arg(long, value_name = "OPTION")]
-    pub(super) mount_option: Vec<String>,
-    /// The only content of the plugin that may use the grant
-    #[arg(long, value_name = "DIGEST")]
-    pub(super) sha256: Vec<String>,
-    /// How many loop devices it may have at once
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) loop_devices: Option<i64>,
-    /// Memory of one call, as 128Mi
-    #[arg(long, value_name = "SIZE")]
-    pub(super) memory: Option<String>,
-    /// How long its own code may run in one call, as 10s
-    #[arg(long, value_name = "DURATION")]
-    pub(super) call_time: Option<String>,
-    /// How many of its operations may run at once
-    #[arg(long, value_name = "NUMBER")]
-    pub(super) concurrency: Option<i64>,
-}
-
 /// The whole command, with the environment's variables named in the help of `run`.
 pub(super) fn command() -> clap::Command {
     Cli::command().mut_subcommand("run", |run| {
@@ -606,6 +548,6 @@ mod plugin;
 mod tests;
 
 pub(super) use plugin::{
-    BuildArguments, EncodeArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments, TemplateChoice,
-    TestArguments, TryArguments,
+    BuildArguments, EncodeArguments, GrantArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments,
+    TemplateChoice, TestArguments, TryArguments,
 };

@@ -152,3 +152,68 @@ pub(in crate::cli) struct RegistryArguments {
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(in crate::cli) timeout: HumanDuration,
 }
+
+/// `plugin grant`.
+#[derive(Debug, Args)]
+pub(crate) struct GrantArguments {
+    /// The plugin, VENDOR/NAME
+    pub(crate) plugin: String,
+    /// The configuration file; made if it is missing
+    #[arg(long, value_name = "FILE", env = "VOLHOST_CONFIG", default_value = "/etc/volhost/config.toml")]
+    pub(crate) config: PathBuf,
+    /// Take away what is named, in place of adding it
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Add what this file grants the plugin: one that a plugin comes with, say, written as the configuration file is. Read it first: programs
+    /// that it names are run
+    #[arg(long, value_name = "FILE", conflicts_with = "remove")]
+    pub(crate) from: Option<PathBuf>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// An interface of the contract that it may import
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Vec<String>,
+    /// A folder of the host within which it may open paths
+    #[arg(long, value_name = "DIR")]
+    pub(crate) host_path: Vec<String>,
+    /// A folder for its image files and loop devices over them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) loop_files: Vec<String>,
+    /// A folder of images that it may mount read-only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) image_files: Vec<String>,
+    /// A block device, or a folder of them, that it may open
+    #[arg(long, value_name = "PATH")]
+    pub(crate) block_device: Vec<String>,
+    /// A CSI driver that it may call
+    #[arg(long, value_name = "NAME")]
+    pub(crate) csi_driver: Vec<String>,
+    /// A FlexVolume driver that it may run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) flex_driver: Vec<String>,
+    /// A type of file system that it may make and mount; with one named, no other
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) filesystem: Vec<String>,
+    /// An option that it may mount with; with one named, no other but ro
+    #[arg(long, value_name = "OPTION")]
+    pub(crate) mount_option: Vec<String>,
+    /// The only content of the plugin that may use the grant
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) sha256: Vec<String>,
+    /// A program that may serve file systems for it, by its name, to be taken away; --from adds one
+    #[arg(long, value_name = "NAME", requires = "remove")]
+    pub(crate) fuse_helper: Vec<String>,
+    /// How many loop devices it may have at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) loop_devices: Option<i64>,
+    /// Memory of one call, as 128Mi
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// How long its own code may run in one call, as 10s
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) call_time: Option<String>,
+    /// How many of its operations may run at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) concurrency: Option<i64>,
+}

@@ -16,6 +16,8 @@ use crate::cli::output::Output;
 
 /// Where grants stand in the file.
 const GRANTS: &str = "grants";
+/// Where helpers stand in a grant.
+const HELPERS: &str = "fuse-helpers";
 /// The mode of a file that is made.
 const MODE: u32 = 0o644;
 
@@ -34,7 +36,8 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
         // What is wrong already is not this command's doing, and is told as the daemon would.
         volhost::config::check(file, &old)?;
     }
-    let (new, fresh) = edit(&old, &name, arguments).map_err(CliError::Usage)?;
+    let given = arguments.from.as_deref().map(|from| given(from, &name)).transpose()?;
+    let (new, fresh) = edit(&old, &name, arguments, given.as_ref()).map_err(CliError::Usage)?;
     volhost::config::check(file, &new)?;
     let lines = difference(&old, &new);
     if lines.is_empty() {
@@ -56,8 +59,43 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
     replace(file, &new).map_err(failed)
 }
 
+/// What another file grants the plugin.
+fn given(file: &Path, plugin: &PluginName) -> Result<Table, CliError> {
+    let text = fs::read_to_string(file).map_err(|source| CliError::File { path: file.to_owned(), source })?;
+    volhost::config::check(file, &text)?;
+    let wrong = |why: String| CliError::Usage(format!("{}: {why}", file.display()));
+    let document: DocumentMut = text.parse().map_err(|error| wrong(format!("it is no TOML: {error}")))?;
+    let grant = document.get(GRANTS).and_then(|grants| grants.get(plugin.as_str())).cloned();
+    grant.and_then(|grant| grant.into_table().ok()).ok_or_else(|| wrong(format!("it grants {plugin} nothing")))
+}
+
+/// Adds what is given: what stands in both as a list or a table has all of both then, and anything else is as given.
+fn add(grant: &mut dyn TableLike, given: &dyn TableLike) {
+    for (key, item) in given.iter() {
+        match (grant.get_mut(key), item) {
+            (Some(Item::Value(Value::Array(list))), Item::Value(Value::Array(more))) => {
+                for word in more {
+                    if !list.iter().any(|item| item.as_str() == word.as_str()) {
+                        list.push_formatted(word.clone());
+                    }
+                }
+            }
+            (Some(Item::Table(table)), Item::Table(more)) => {
+                // A helper is a command line and its bounds: half of one and half of another is neither.
+                more.iter().for_each(|(name, one)| drop(table.insert(name, one.clone())));
+            }
+            _ => drop(grant.insert(key, item.clone())),
+        }
+    }
+}
+
 /// The file's text with the grant edited, and whether the plugin had none in it.
-fn edit(text: &str, plugin: &PluginName, arguments: &GrantArguments) -> Result<(String, bool), String> {
+fn edit(
+    text: &str,
+    plugin: &PluginName,
+    arguments: &GrantArguments,
+    given: Option<&Table>,
+) -> Result<(String, bool), String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("it is no TOML: {error}"))?;
     let mut first = Table::new();
     if document.is_empty() {
@@ -83,6 +121,15 @@ fn edit(text: &str, plugin: &PluginName, arguments: &GrantArguments) -> Result<(
         .get_mut(plugin.as_str())
         .and_then(Item::as_table_like_mut)
         .ok_or_else(|| format!("the grant of {plugin} is no table"))?;
+    if let Some(given) = given {
+        add(grant, given);
+    }
+    if let Some(helpers) = grant.get_mut(HELPERS).and_then(Item::as_table_like_mut) {
+        arguments.fuse_helper.iter().for_each(|name| drop(helpers.remove(name)));
+        if helpers.is_empty() {
+            grant.remove(HELPERS);
+        }
+    }
     let lists = [
         ("interfaces", &arguments.interface),
         ("host-paths", &arguments.host_path),
@@ -172,7 +219,41 @@ mod tests {
 
     fn edited(text: &str, typed: &[&str]) -> String {
         let arguments = Typed::parse_from(["grant"].iter().chain(typed)).arguments;
-        edit(text, &PluginName::new(&arguments.plugin).unwrap(), &arguments).unwrap().0
+        edit(text, &PluginName::new(&arguments.plugin).unwrap(), &arguments, None).unwrap().0
+    }
+
+    #[test]
+    fn what_a_plugin_comes_with_is_added_and_helpers_are_taken_away_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("volhost.toml");
+        let helper = |name: &str, program: &str| {
+            format!("[grants.\"a/b\".fuse-helpers.{name}]\nprogram = \"{program}\"\narguments = [\"{{mount}}\"]\n")
+        };
+        let comes = format!("[grants.\"a/b\"]\nhost-paths = [\"/srv\", \"/data\"]\n{}", helper("cow", "/usr/bin/cow"));
+        fs::write(&file, &comes).unwrap();
+        let name = PluginName::new("a/b").unwrap();
+        let from = given(&file, &name).unwrap();
+        let typed = Typed::parse_from(["grant", "a/b"]).arguments;
+        let old = format!(
+            "[grants.\"a/b\"]\n# mine\nhost-paths = [\"/srv\"]\n\n{}\n{}",
+            helper("cow", "/bin/old"),
+            helper("sheep", "/bin/sheep")
+        );
+        for old in ["", &old, &comes] {
+            let new = edit(old, &name, &typed, Some(&from)).unwrap().0;
+            volhost::config::check(Path::new("config.toml"), &new).unwrap();
+            assert!(new.contains("\"/srv\"") && new.contains("\"/data\"") && new.contains("/usr/bin/cow"), "{new}");
+            assert_eq!(new.matches("/srv").count(), 1, "{new}");
+            for kept in ["# mine", "/bin/sheep"] {
+                assert_eq!(new.contains(kept), old.contains(kept), "{new}");
+            }
+            assert!(!new.contains("/bin/old"), "{new}");
+            let typed = ["a/b", "--remove", "--fuse-helper", "cow", "--fuse-helper", "none"];
+            let without = edited(&new, &typed);
+            assert!(!without.contains("cow"), "{without}");
+            assert_eq!(without.contains("fuse-helpers"), old.contains("sheep"), "{without}");
+        }
+        assert!(given(&file, &PluginName::new("c/d").unwrap()).is_err());
     }
 
     #[test]
