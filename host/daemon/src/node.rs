@@ -299,7 +299,7 @@ impl Node {
                 Some(restored.map_err(StartError::Provisioned)?)
             }
         };
-        executor = executor.serving(Arc::new(helpers));
+        executor = executor.serving(Arc::new(helpers.clone()));
         let world = World::new(
             Core::new(Config::default().with_host_attaches(!options.controller_attaches))
                 .with_controllers_for(options.controller_attaches_for),
@@ -315,7 +315,9 @@ impl Node {
             tokio::spawn(flex::watch(flex.clone(), table.clone(), driver_news.clone(), asked, stop.clone()));
         }
         let meter = VolumeMeter::new(&workshop, options.bounds.plugin_time, conditions);
-        let exposition = Exposition::new(world.operations.clone(), Some(meter)).with_drivers(Arc::clone(&table));
+        let exposition = Exposition::new(world.operations.clone(), Some(meter))
+            .with_drivers(Arc::clone(&table))
+            .with_helpers(helpers);
         let mut sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
         if provisioning.is_some() {
             sources = sources.provisioning();

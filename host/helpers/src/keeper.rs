@@ -129,6 +129,16 @@ impl Helpers {
     pub fn running(&self) -> usize {
         self.0.known().running.len()
     }
+
+    /// How many run, by their names in grants.
+    #[must_use]
+    pub fn census(&self) -> BTreeMap<String, u64> {
+        let mut census = BTreeMap::new();
+        for running in self.0.known().running.values() {
+            *census.entry(running.name.clone()).or_default() += 1;
+        }
+        census
+    }
 }
 
 impl FuseHelpers for Helpers {

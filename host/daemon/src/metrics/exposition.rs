@@ -7,11 +7,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_core::Census;
+use volhost_helpers::Helpers;
 use volhost_model::view::UsageView;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::{census, drivers, process, selinux, volumes};
+use super::{census, drivers, helpers, process, selinux, volumes};
 use crate::drivers::DriverTable;
 use crate::populate::SelinuxCensus;
 use crate::stats::{StandingVolume, VolumeMeter};
@@ -25,18 +26,26 @@ pub struct Exposition {
     operations: Arc<Operations>,
     volumes: Option<VolumeMeter>,
     drivers: Option<Arc<DriverTable>>,
+    helpers: Option<Helpers>,
 }
 
 impl Exposition {
     /// Shows these operations, and how full volumes are if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
-        Self { operations, volumes, drivers: None }
+        Self { operations, volumes, drivers: None, helpers: None }
     }
 
     /// The same, with the drivers outside.
     #[must_use]
     pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
         self.drivers = Some(drivers);
+        self
+    }
+
+    /// The same, with the programs that serve file systems.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Helpers) -> Self {
+        self.helpers = Some(helpers);
         self
     }
 
@@ -55,6 +64,9 @@ impl Exposition {
         selinux::register(&mut now, labels);
         if let Some(drivers) = &self.drivers {
             drivers::register(&mut now, &drivers.census());
+        }
+        if let Some(helpers) = &self.helpers {
+            helpers::register(&mut now, helpers.census());
         }
         if let Some(meter) = &self.volumes {
             volumes::register(&mut now, meter, &census.claims);

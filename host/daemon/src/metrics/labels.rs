@@ -60,6 +60,13 @@ pub struct Driver {
     pub state: &'static str,
 }
 
+/// A program that serves file systems.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Helper {
+    /// Its name in a grant.
+    pub helper: String,
+}
+
 /// A claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Claim {
