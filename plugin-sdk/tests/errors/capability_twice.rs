@@ -1,6 +1,3 @@
-// says: `Stats` must be defined only once
-// says: `Stats` redefined here
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;

@@ -1,5 +1,3 @@
-// says: `Atacher` is no capability of a volume plugin; there are Attacher, OtherNodes
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;

@@ -1,7 +1,3 @@
-// says: `MyPlugin` does not attach volumes
-// says: there is no `impl Attacher for MyPlugin`
-// says: or take `Attacher` out of `export_plugin!`
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;

@@ -1,5 +1,3 @@
-// says: missing `describe`
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;

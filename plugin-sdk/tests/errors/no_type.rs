@@ -1,5 +1,3 @@
-// says: export_plugin! wants the plugin's type
-
 use volhost_plugin_sdk::prelude::*;
 
 export_plugin!();

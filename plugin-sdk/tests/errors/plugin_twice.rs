@@ -1,5 +1,3 @@
-// says: A_CRATE_EXPORTS_ONE_PLUGIN
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;

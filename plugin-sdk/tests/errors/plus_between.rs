@@ -1,5 +1,3 @@
-// says: with commas between them
-
 use volhost_plugin_sdk::prelude::*;
 
 struct MyPlugin;
