@@ -85,10 +85,10 @@ impl TestMount {
         self.options.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_deref())
     }
 
-    /// Whether one of the file system's options is set, with or without a value.
+    /// Whether an option is set: one of the file system's, with or without a value, or one of this mount's own, as `ro` or `nosuid`.
     #[must_use]
     pub fn has_option(&self, key: &str) -> bool {
-        self.options.iter().any(|(name, _)| name == key)
+        self.flags.contains(key) || self.options.iter().any(|(name, _)| name == key)
     }
 
     /// Whether it can't be written through, here and in the mounts that came with it.
