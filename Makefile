@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs reference clean
+.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs reference semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -63,6 +63,15 @@ fmt: ## format the code
 
 deny: ## check dependencies: licences, sources, duplicates (needs cargo-deny)
 	cargo deny check bans licenses sources
+
+# The commit in which the SDK's API was recorded last.
+SEMVER_BASELINE := $(shell sed -n '/^[0-9a-f]/p' plugin-sdk/baseline)
+
+semver: ## hold the SDK's API to what was recorded last (needs cargo-semver-checks)
+	cargo semver-checks --manifest-path plugin-sdk/Cargo.toml --baseline-rev $(SEMVER_BASELINE) --all-features
+
+semver-baseline:
+	@echo $(SEMVER_BASELINE)
 
 reference: ## write docs/wit.md anew from wit/
 	cargo run --quiet --package volhost-wit -- reference
