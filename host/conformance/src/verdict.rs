@@ -46,7 +46,7 @@ pub(crate) struct Called<T = ()> {
 
 impl<T> Called<T> {
     /// The result, which has to be ok.
-    pub(crate) fn expect(self, did: &str) -> Verdict<T> {
+    pub(crate) fn or_fail(self, did: &str) -> Verdict<T> {
         self.result.or_else(|error| fail(did, "ok", error.message()))
     }
 }

@@ -34,7 +34,7 @@ impl Bench {
                 self.watched(plan, Some(ladder), |call| self.plugin.set_up_device(call, spec, attached).map(|_| ()))
             }
             Rung::PodDevice => {
-                let device = self.device(ladder)?.expect("set-up-device of a device that is ready")?;
+                let device = self.device(ladder)?.or_fail("set-up-device of a device that is ready")?;
                 self.watched(plan, Some(ladder), |call| {
                     self.plugin.map_pod_device(call, spec, pod, &device).map(|_| ())
                 })
@@ -81,7 +81,7 @@ impl Bench {
     /// Takes the volume up to the rung below this one.
     pub(crate) fn climb_below(&self, ladder: &Ladder, rung: Rung, pod: &Arc<Pod>) -> Verdict {
         for lower in ladder.below(rung) {
-            self.up(ladder, lower, pod, Plan::Watch)?.expect(lower.up())?;
+            self.up(ladder, lower, pod, Plan::Watch)?.or_fail(lower.up())?;
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Bench {
     /// Takes the volume all the way up.
     pub(crate) fn climb(&self, ladder: &Ladder, pod: &Arc<Pod>) -> Verdict {
         for rung in &ladder.rungs {
-            self.up(ladder, *rung, pod, Plan::Watch)?.expect(rung.up())?;
+            self.up(ladder, *rung, pod, Plan::Watch)?.or_fail(rung.up())?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Bench {
     /// Takes the volume all the way down. What is down already is taken down once more, which the contract allows.
     pub(crate) fn descend(&self, ladder: &Ladder, pod: &Arc<Pod>) -> Verdict {
         for rung in ladder.rungs.iter().rev() {
-            self.down(ladder, *rung, pod, Plan::Watch)?.expect(rung.down())?;
+            self.down(ladder, *rung, pod, Plan::Watch)?.or_fail(rung.down())?;
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Bench {
     /// The way up of a volume.
     pub(crate) fn ladder_of(&self, spec: VolumeSpec) -> Verdict<Ladder> {
         let spec = Arc::new(spec);
-        let identified = self.identify(&spec).expect("identify of the volume")?;
+        let identified = self.identify(&spec).or_fail("identify of the volume")?;
         Ok(Ladder::new(&self.plugin, spec, &identified))
     }
 

@@ -16,7 +16,7 @@ pub(super) fn is_found(bench: &Bench) -> Verdict {
             true => bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?,
             false => bench.down(&ladder, Rung::Attach, &pod, Plan::Watch)?,
         };
-        called.expect(did)?;
+        called.or_fail(did)?;
         match bench.is_up(&ladder, Rung::Attach, &pod)? {
             None => return not_applicable("the plugin cannot say what is attached"),
             Some(found) if found == wanted => {}
@@ -34,17 +34,17 @@ pub(super) fn in_order(bench: &Bench) -> Verdict {
     let other = bench.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why))?;
     let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
     let other = bench.ladder_of(other)?.name;
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.expect("attach")?;
+    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
     if bench.is_up(&ladder, Rung::Attach, &pod)?.is_none() {
         return not_applicable("the plugin cannot say what is attached");
     }
     let names = [other.clone(), ladder.name.clone(), other];
     let did = "are-attached of three names, of which only the second is attached";
-    let found = bench.are_attached(&names).expect(did)?;
+    let found = bench.are_attached(&names).or_fail(did)?;
     if found != [false, true, false] {
         return fail(did, "[false, true, false]", format!("{found:?}"));
     }
-    match bench.are_attached(&[]).expect("are-attached of no names")?.as_slice() {
+    match bench.are_attached(&[]).or_fail("are-attached of no names")?.as_slice() {
         [] => bench.descend(&ladder, &pod),
         some => fail("are-attached of no names", "no answers", format!("{some:?}")),
     }
@@ -53,7 +53,7 @@ pub(super) fn in_order(bench: &Bench) -> Verdict {
 /// N3: the device of what is attached is found, the same one each time, and the rest of the way up can use it.
 pub(super) fn finds_the_device(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.expect("attach")?;
+    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
     let did = "wait-for-attach of a volume that is attached";
     let ask = || match bench.attachment(&ladder) {
         Ok(attached) => Ok(attached.and_then(|attached| attached.device)),
@@ -82,9 +82,9 @@ pub(super) fn finds_the_device(bench: &Bench) -> Verdict {
 /// N4: what is not there yet is waited for.
 pub(super) fn not_there(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.expect("attach")?;
+    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
     let Some(attached_as) = bench.attached_as() else { return fail("attach", "a word for it", "none") };
-    bench.down(&ladder, Rung::Attach, &pod, Plan::Watch)?.expect("detach")?;
+    bench.down(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("detach")?;
     let attached = Attachment { attached_as, metadata: Default::default(), device: None };
     let did = "wait-for-attach of a volume whose device is not there";
     match bench.wait_for_attach(&ladder, &attached).result {
@@ -106,13 +106,13 @@ pub(super) fn same_for_every_pod(bench: &Bench) -> Verdict {
         return not_applicable("pods cannot write to the volume");
     }
     bench.climb(&ladder, &first)?;
-    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.expect("set-up for a second pod")?;
+    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("set-up for a second pod")?;
     super::data::write(bench, &ladder, &first)
         .or_else(|error| fail("writing a file into the first pod's volume", "ok", error.to_string()))?;
     if !super::data::is_there(bench, &ladder, &second) {
         return fail("reading it in the second pod's volume", "what the first wrote", "it is not there");
     }
-    bench.down(&ladder, Rung::Pod, &second, Plan::Watch)?.expect("tear-down for the second pod")?;
+    bench.down(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("tear-down for the second pod")?;
     bench.descend(&ladder, &first)
 }
 
@@ -122,7 +122,7 @@ pub(super) fn hands_over_a_device(bench: &Bench) -> Verdict {
     bench.climb_below(&ladder, Rung::Device, &pod)?;
     let mut paths = Vec::new();
     for _ in 0..2 {
-        let device = bench.device(&ladder)?.expect("set-up-device")?;
+        let device = bench.device(&ladder)?.or_fail("set-up-device")?;
         match bench.kernel.device_size(&device) {
             Ok(bytes) if bytes > 0 => paths.push(device.path().to_owned()),
             Ok(_) => return fail("set-up-device", "a device", format!("{} is empty", device.path().display())),

@@ -50,7 +50,7 @@ pub(super) fn kept_when_repeated(bench: &Bench) -> Verdict {
     let (ladder, pod) = written(bench)?;
     for rung in ladder.rungs.clone() {
         let did = format!("{} again, after the pod has written", rung.up());
-        bench.up(&ladder, rung, &pod, Plan::Watch)?.expect(&did)?;
+        bench.up(&ladder, rung, &pod, Plan::Watch)?.or_fail(&did)?;
         if !is_there(bench, &ladder, &pod) {
             return fail(did, "what the pod wrote is there", "it is not");
         }

@@ -10,7 +10,7 @@ pub(super) fn stable(bench: &Bench) -> Verdict {
     let loaded = bench.plugin.info().clone();
     for node in [bench.case.node(), NodeFacts::default(), bench.case.node()] {
         let did = format!("describe on a node that is called {:?}", node.name);
-        let said = bench.describe(node).expect(&did)?;
+        let said = bench.describe(node).or_fail(&did)?;
         if said != loaded {
             let word = |info: &volhost_runtime::PluginInfo| {
                 let flags = (info.accepts_mount_options, info.follows_its_source, info.read_only);
@@ -27,6 +27,6 @@ pub(super) fn changes_nothing(bench: &Bench) -> Verdict {
     let called = bench.describe(bench.case.node());
     match called.calls.iter().find(|call| call.changes) {
         Some(call) => fail("describe", "no host call that may change something", call.name.clone()),
-        None => called.expect("describe").map(|_| ()),
+        None => called.or_fail("describe").map(|_| ()),
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn large_enough(bench: &Bench) -> Verdict {
     let before = volume.real(bench)?;
     for to in [volume.to, volume.from, 1] {
         let did = format!("expand to {to} bytes of a volume that has {grown}");
-        let said = volume.expand(bench, to, Plan::Watch)?.expect(&did)?;
+        let said = volume.expand(bench, to, Plan::Watch)?.or_fail(&did)?;
         if said != grown {
             return fail(did, format!("{grown}"), format!("{said}"));
         }
@@ -132,7 +132,7 @@ pub(super) fn crash_then_repeat(bench: &Bench) -> Verdict {
         let (before, _) = volume.real(bench)?;
         let _ = volume.expand(bench, volume.to, Plan::EndAt(at))?;
         let did = format!("expand, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let said = volume.expand(bench, volume.to, Plan::Watch)?.expect(&did)?;
+        let said = volume.expand(bench, volume.to, Plan::Watch)?.or_fail(&did)?;
         volume.check(bench, &did, said, before)
     })
 }
@@ -153,7 +153,7 @@ pub(super) fn fault_then_repeat(bench: &Bench) -> Verdict {
             Err(error) => return fail(did, "an error that the plugin answers", error.message()),
         }
         let did = format!("{did}; then repeated");
-        let said = volume.expand(bench, volume.to, Plan::Watch)?.expect(&did)?;
+        let said = volume.expand(bench, volume.to, Plan::Watch)?.or_fail(&did)?;
         volume.check(bench, &did, said, before)
     })
 }
@@ -181,7 +181,7 @@ pub(super) fn grows_as_a_device(bench: &Bench) -> Verdict {
     let to = capacity(&ladder).saturating_mul(2);
     let did = format!("expand of a device to {to} bytes");
     let said = grown(&did, bench.expand(&ladder, &pod, to, Plan::Watch)?)?;
-    let device = bench.device(&ladder)?.expect("set-up-device")?;
+    let device = bench.device(&ladder)?.or_fail("set-up-device")?;
     match bench.kernel.device_size(&device) {
         Ok(real) if real >= said && real >= to => {}
         Ok(real) => return fail(did, format!("a device of {said} bytes"), format!("{real}")),

@@ -68,7 +68,7 @@ fn each_down(
     let reference = Reference::take(bench, rung)?;
     for fault in faults(rung.down(), &reference.down) {
         reference.begin(bench)?;
-        reference.go_up(bench, Plan::Watch)?.expect(rung.up())?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(rung.up())?;
         let called = reference.go_down(bench, fault.plan)?;
         check(&reference, &fault, &called.result)?;
     }
@@ -145,9 +145,9 @@ pub(super) fn up_changes_nothing_or_says_so(bench: &Bench, rung: Rung) -> Verdic
 pub(super) fn up_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
     each_up(bench, rung, |reference, fault, _| {
         let did = format!("{}; then repeated", fault.did);
-        reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_up(bench, &did)?;
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)
     })
 }
@@ -156,7 +156,7 @@ pub(super) fn up_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
 pub(super) fn up_then_undo(bench: &Bench, rung: Rung) -> Verdict {
     each_up(bench, rung, |reference, fault, _| {
         let did = format!("{}; then {}", fault.did, rung.down());
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)
     })
 }
@@ -165,7 +165,7 @@ pub(super) fn up_then_undo(bench: &Bench, rung: Rung) -> Verdict {
 pub(super) fn down_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
     each_down(bench, rung, |reference, fault, _| {
         let did = format!("{}; then repeated", fault.did);
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)
     })
 }

@@ -18,14 +18,14 @@ pub(super) fn changes_nothing(bench: &Bench) -> Verdict {
     let called = bench.identify(&Arc::new(bench.spec()?));
     match called.calls.iter().find(|call| call.changes) {
         Some(call) => fail("identify", "no host call that may change something", call.name.clone()),
-        None => called.expect("identify").map(|_| ()),
+        None => called.or_fail("identify").map(|_| ()),
     }
 }
 
 /// P3: the same answer before the volume is up, while it is, and after.
 pub(super) fn stable(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);
-    let ask = || bench.identify(&ladder.spec).expect("identify");
+    let ask = || bench.identify(&ladder.spec).or_fail("identify");
     let first = ask()?;
     same("identify again", &first, &ask()?)?;
     bench.climb(&ladder, &pod)?;
@@ -37,10 +37,10 @@ pub(super) fn stable(bench: &Bench) -> Verdict {
 /// P3: the name is the storage's, whatever the pod calls the volume.
 pub(super) fn whatever_the_pod_calls_it(bench: &Bench) -> Verdict {
     let spec = bench.spec()?;
-    let first = bench.identify(&Arc::new(spec.clone())).expect("identify")?;
+    let first = bench.identify(&Arc::new(spec.clone())).or_fail("identify")?;
     let name = SpecName::new("another-name").or_else(|error| fail("made a name", "a name", error.to_string()))?;
     let renamed = VolumeSpec { name, ..spec };
-    let second = bench.identify(&Arc::new(renamed)).expect("identify under another name in the pod")?;
+    let second = bench.identify(&Arc::new(renamed)).or_fail("identify under another name in the pod")?;
     same("identify of the same source under another name in the pod", &first, &second)
 }
 
@@ -52,8 +52,8 @@ fn same(did: &str, first: &Identified, second: &Identified) -> Verdict {
 pub(super) fn unique(bench: &Bench) -> Verdict {
     let other = bench.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why))?;
     let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
-    let first = bench.identify(&Arc::new(bench.spec()?)).expect("identify")?;
-    let second = bench.identify(&Arc::new(other)).expect("identify of the case file's `other` volume")?;
+    let first = bench.identify(&Arc::new(bench.spec()?)).or_fail("identify")?;
+    let second = bench.identify(&Arc::new(other)).or_fail("identify of the case file's `other` volume")?;
     match (&first.name, &second.name) {
         (None, None) => not_applicable("volumes of this plugin are named by their pods"),
         (one, other) if one == other => {
@@ -65,7 +65,7 @@ pub(super) fn unique(bench: &Bench) -> Verdict {
 
 /// P5: a volume that the node has is named.
 pub(super) fn named(bench: &Bench) -> Verdict {
-    let identified = bench.identify(&Arc::new(bench.spec()?)).expect("identify")?;
+    let identified = bench.identify(&Arc::new(bench.spec()?)).or_fail("identify")?;
     let on_node = bench.plugin.exports(Capability::Attacher) && identified.attachable != Some(false)
         || bench.plugin.exports(Capability::DeviceMounter) && identified.device_mountable != Some(false);
     match identified.name {
@@ -146,7 +146,7 @@ pub(super) fn edge_values(bench: &Bench) -> Verdict {
             }
             let did = format!("{} after {did}, then {}", first.down(), first.up());
             if called.result.is_ok() {
-                bench.down(&ladder, *first, &pod, Plan::Watch)?.expect(&did)?;
+                bench.down(&ladder, *first, &pod, Plan::Watch)?.or_fail(&did)?;
             }
         }
     }

@@ -22,7 +22,7 @@ fn of(volume: &MadeVolume, name: &str) -> WantedSnapshot {
 
 fn check_found(bench: &Bench, did: &str, made: &MadeSnapshot) -> Verdict {
     let did = format!("{did}; then find-snapshot");
-    let found = bench.find_snapshot(&made.id).expect(&did)?;
+    let found = bench.find_snapshot(&made.id).or_fail(&did)?;
     if found == *made { Ok(()) } else { fail(did, format!("{made:?}"), format!("{found:?}")) }
 }
 
@@ -37,7 +37,7 @@ fn check_gone(bench: &Bench, did: &str, id: &str) -> Verdict {
 /// V1: of the volume that was named, and found as it was answered.
 pub(super) fn is_found(bench: &Bench) -> Verdict {
     let volume = volume(bench, "shown")?;
-    let made = bench.create_snapshot(&of(&volume, "shown"), Plan::Watch).expect("create-snapshot")?;
+    let made = bench.create_snapshot(&of(&volume, "shown"), Plan::Watch).or_fail("create-snapshot")?;
     if made.volume_id != volume.id {
         return fail("create-snapshot", format!("a snapshot of {}", volume.id), format!("{made:?}"));
     }
@@ -48,8 +48,8 @@ pub(super) fn is_found(bench: &Bench) -> Verdict {
 pub(super) fn idempotent(bench: &Bench) -> Verdict {
     let volume = volume(bench, "again")?;
     let wanted = of(&volume, "again");
-    let first = bench.create_snapshot(&wanted, Plan::Watch).expect("create-snapshot")?;
-    let second = bench.create_snapshot(&wanted, Plan::Watch).expect("create-snapshot, twice")?;
+    let first = bench.create_snapshot(&wanted, Plan::Watch).or_fail("create-snapshot")?;
+    let second = bench.create_snapshot(&wanted, Plan::Watch).or_fail("create-snapshot, twice")?;
     if first == second {
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub(super) fn idempotent(bench: &Bench) -> Verdict {
 /// V3: a name that another volume's snapshot has.
 pub(super) fn conflict(bench: &Bench) -> Verdict {
     let (one, other) = (volume(bench, "one")?, volume(bench, "other")?);
-    let made = bench.create_snapshot(&of(&one, "taken"), Plan::Watch).expect("create-snapshot")?;
+    let made = bench.create_snapshot(&of(&one, "taken"), Plan::Watch).or_fail("create-snapshot")?;
     let did = "create-snapshot under a name that a snapshot of another volume has";
     refused(did, &ErrorCase::Conflict, bench.create_snapshot(&of(&other, "taken"), Plan::Watch))?;
     check_found(bench, did, &made)
@@ -70,12 +70,12 @@ pub(super) fn crash_then_repeat(bench: &Bench) -> Verdict {
     let volume = volume(bench, "crash")?;
     let called = bench.create_snapshot(&of(&volume, "reference"), Plan::Watch);
     let calls: Vec<String> = called.calls.iter().map(|call| call.name.clone()).collect();
-    let usual = called.expect("create-snapshot")?;
+    let usual = called.or_fail("create-snapshot")?;
     for (at, name) in calls.iter().enumerate() {
         let wanted = of(&volume, &format!("crash-{at}"));
         let _ = bench.create_snapshot(&wanted, Plan::EndAt(at));
         let did = format!("create-snapshot, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let made = bench.create_snapshot(&wanted, Plan::Watch).expect(&did)?;
+        let made = bench.create_snapshot(&wanted, Plan::Watch).or_fail(&did)?;
         check_found(bench, &did, &made)?;
         if made.bytes != usual.bytes {
             return fail(did, format!("{} bytes", usual.bytes), format!("{}", made.bytes));
@@ -88,8 +88,8 @@ pub(super) fn crash_then_repeat(bench: &Bench) -> Verdict {
 pub(super) fn deleted(bench: &Bench) -> Verdict {
     let volume = volume(bench, "kept")?;
     let before = bench.node()?;
-    let made = bench.create_snapshot(&of(&volume, "gone"), Plan::Watch).expect("create-snapshot")?;
-    bench.delete_snapshot(&made.id, Plan::Watch).expect("delete-snapshot")?;
+    let made = bench.create_snapshot(&of(&volume, "gone"), Plan::Watch).or_fail("create-snapshot")?;
+    bench.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
     check_gone(bench, "delete-snapshot", &made.id)?;
     match before.left_over(&bench.node()?, &before) {
         Some(what) => fail("create-snapshot; then delete-snapshot", "nothing more on the node than before", what),
@@ -100,15 +100,15 @@ pub(super) fn deleted(bench: &Bench) -> Verdict {
 /// V9: what is not there is deleted.
 pub(super) fn delete_idempotent(bench: &Bench) -> Verdict {
     let volume = volume(bench, "twice")?;
-    let made = bench.create_snapshot(&of(&volume, "twice"), Plan::Watch).expect("create-snapshot")?;
-    bench.delete_snapshot(&made.id, Plan::Watch).expect("delete-snapshot")?;
-    bench.delete_snapshot(&made.id, Plan::Watch).expect("delete-snapshot, twice")
+    let made = bench.create_snapshot(&of(&volume, "twice"), Plan::Watch).or_fail("create-snapshot")?;
+    bench.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
+    bench.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot, twice")
 }
 
 /// V12: a volume of a snapshot is as large as it at least, and of one that is not there, none is made.
 pub(super) fn volume_of_a_snapshot(bench: &Bench) -> Verdict {
     let volume = volume(bench, "source")?;
-    let made = bench.create_snapshot(&of(&volume, "source"), Plan::Watch).expect("create-snapshot")?;
+    let made = bench.create_snapshot(&of(&volume, "source"), Plan::Watch).or_fail("create-snapshot")?;
     let of_it = |name: &str| {
         let source_snapshot = Some(made.id.clone());
         wanted(bench, name).map(|wanted| WantedVolume { required_bytes: None, source_snapshot, ..wanted })
@@ -117,8 +117,8 @@ pub(super) fn volume_of_a_snapshot(bench: &Bench) -> Verdict {
     if restored.capacity != 0 && restored.capacity < made.bytes {
         return fail("create of a snapshot", format!("{} bytes at least", made.bytes), format!("{restored:?}"));
     }
-    bench.delete_snapshot(&made.id, Plan::Watch).expect("delete-snapshot")?;
+    bench.delete_snapshot(&made.id, Plan::Watch).or_fail("delete-snapshot")?;
     let did = "create of a snapshot that is not there any more";
     refused(did, &ErrorCase::NotFound, bench.create_volume(&of_it("late")?, Plan::Watch))?;
-    bench.find_volume(&restored.id).expect("find of a volume whose snapshot was deleted").map(|_| ())
+    bench.find_volume(&restored.id).or_fail("find of a volume whose snapshot was deleted").map(|_| ())
 }

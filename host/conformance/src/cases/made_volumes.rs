@@ -39,7 +39,7 @@ pub(super) fn wanted(bench: &Bench, name: &str) -> Verdict<WantedVolume> {
 }
 
 pub(super) fn create(bench: &Bench, wanted: &WantedVolume) -> Verdict<MadeVolume> {
-    bench.create_volume(wanted, Plan::Watch).expect("create")
+    bench.create_volume(wanted, Plan::Watch).or_fail("create")
 }
 
 /// The size that is asked for.
@@ -53,7 +53,7 @@ fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
     let mut start = String::new();
     for _ in 0..PAGES {
         let did = format!("list-volumes from {start:?}, at most {most}");
-        let page = bench.list_volumes(&start, most).expect(&did)?;
+        let page = bench.list_volumes(&start, most).or_fail(&did)?;
         ids.extend(page.entries.into_iter().map(|volume| volume.id));
         match page.next {
             Some(next) => start = next,
@@ -66,7 +66,7 @@ fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
 /// The volume is found as it was answered.
 fn check_found(bench: &Bench, did: &str, made: &MadeVolume) -> Verdict {
     let did = format!("{did}; then find");
-    let found = bench.find_volume(&made.id).expect(&did)?;
+    let found = bench.find_volume(&made.id).or_fail(&did)?;
     if found == *made { Ok(()) } else { fail(did, format!("{made:?}"), format!("{found:?}")) }
 }
 
@@ -178,7 +178,7 @@ pub(super) fn create_crash_then_repeat(bench: &Bench) -> Verdict {
         let before = listed(bench, 100)?.len();
         let _ = bench.create_volume(&wanted, Plan::EndAt(at));
         let did = format!("create, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let made = bench.create_volume(&wanted, Plan::Watch).expect(&did)?;
+        let made = bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
         check_found(bench, &did, &made)?;
         let more = listed(bench, 100)?.len().saturating_sub(before);
         if more != 1 {
@@ -198,7 +198,7 @@ pub(super) fn create_fault_then_repeat(bench: &Bench) -> Verdict {
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        let made = bench.create_volume(&wanted, Plan::Watch).expect(&did)?;
+        let made = bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
         check_found(bench, &did, &made)?;
     }
     Ok(())
@@ -208,7 +208,7 @@ pub(super) fn create_fault_then_repeat(bench: &Bench) -> Verdict {
 fn host_calls_of_create(bench: &Bench) -> Verdict<Vec<String>> {
     let called = bench.create_volume(&wanted(bench, "reference")?, Plan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
-    called.expect("create").map(|_| names)
+    called.or_fail("create").map(|_| names)
 }
 
 /// The host calls of an undisturbed `delete`.
@@ -216,7 +216,7 @@ fn host_calls_of_delete(bench: &Bench) -> Verdict<Vec<String>> {
     let made = create(bench, &wanted(bench, "reference")?)?;
     let called = bench.delete_volume(&made.id, Plan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
-    called.expect("delete").map(|()| names)
+    called.or_fail("delete").map(|()| names)
 }
 
 /// V8: nothing is left of it.
@@ -224,10 +224,10 @@ pub(super) fn deleted(bench: &Bench) -> Verdict {
     let wanted = wanted(bench, "gone")?;
     // What a plugin makes for all of its volumes may stay.
     let first = create(bench, &WantedVolume { name: "conformance-first".to_owned(), ..wanted.clone() })?;
-    bench.delete_volume(&first.id, Plan::Watch).expect("delete")?;
+    bench.delete_volume(&first.id, Plan::Watch).or_fail("delete")?;
     let before = bench.node()?;
     let made = create(bench, &wanted)?;
-    bench.delete_volume(&made.id, Plan::Watch).expect("delete")?;
+    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
     check_gone(bench, "delete", &made.id)?;
     let ids = listed(bench, 100)?;
     if ids.contains(&made.id) {
@@ -242,10 +242,10 @@ pub(super) fn deleted(bench: &Bench) -> Verdict {
 /// V9: what is not there is deleted.
 pub(super) fn delete_idempotent(bench: &Bench) -> Verdict {
     let made = create(bench, &wanted(bench, "twice")?)?;
-    bench.delete_volume(&made.id, Plan::Watch).expect("delete")?;
-    bench.delete_volume(&made.id, Plan::Watch).expect("delete, twice")?;
+    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
+    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete, twice")?;
     let never = format!("{}-never", made.id);
-    bench.delete_volume(&never, Plan::Watch).expect("delete of a volume that never was")
+    bench.delete_volume(&never, Plan::Watch).or_fail("delete of a volume that never was")
 }
 
 /// V6, of `delete`.
@@ -254,7 +254,7 @@ pub(super) fn delete_crash_then_repeat(bench: &Bench) -> Verdict {
         let made = create(bench, &wanted(bench, &format!("crash-{at}"))?)?;
         let _ = bench.delete_volume(&made.id, Plan::EndAt(at));
         let did = format!("delete, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        bench.delete_volume(&made.id, Plan::Watch).expect(&did)?;
+        bench.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
         check_gone(bench, &did, &made.id)?;
     }
     Ok(())
@@ -270,7 +270,7 @@ pub(super) fn delete_fault_then_repeat(bench: &Bench) -> Verdict {
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        bench.delete_volume(&made.id, Plan::Watch).expect(&did)?;
+        bench.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
         check_gone(bench, &did, &made.id)?;
     }
     Ok(())
@@ -311,8 +311,8 @@ pub(super) fn grows(bench: &Bench) -> Verdict {
     let made = create(bench, &wanted)?;
     let to = size(&wanted).saturating_mul(2);
     let did = format!("expand of a made volume to {to} bytes");
-    let said = bench.expand_volume(&made.id, to, Plan::Watch).expect(&did)?;
-    let found = bench.find_volume(&made.id).expect("find")?;
+    let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+    let found = bench.find_volume(&made.id).or_fail("find")?;
     if found.capacity != 0 && found.capacity != said {
         return fail(format!("{did}; then find"), format!("{said} bytes"), format!("{} bytes", found.capacity));
     }
@@ -323,11 +323,11 @@ pub(super) fn grows(bench: &Bench) -> Verdict {
 pub(super) fn large_enough(bench: &Bench) -> Verdict {
     let wanted = wanted(bench, "enough")?;
     let made = create(bench, &wanted)?;
-    let large = bench.expand_volume(&made.id, size(&wanted).saturating_mul(2), Plan::Watch).expect("expand")?;
+    let large = bench.expand_volume(&made.id, size(&wanted).saturating_mul(2), Plan::Watch).or_fail("expand")?;
     for to in [large, size(&wanted), 1] {
         let did = format!("expand to {to} bytes of a made volume that has {large}");
-        let said = bench.expand_volume(&made.id, to, Plan::Watch).expect(&did)?;
-        let found = bench.find_volume(&made.id).expect("find")?.capacity;
+        let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let found = bench.find_volume(&made.id).or_fail("find")?.capacity;
         if said != large || (found != 0 && found != large) {
             return fail(did, format!("{large} bytes, as before"), format!("{said} answered, {found} found"));
         }
@@ -341,13 +341,13 @@ pub(super) fn expand_crash_then_repeat(bench: &Bench) -> Verdict {
     let made = create(bench, &wanted(bench, "reference")?)?;
     let called = bench.expand_volume(&made.id, to, Plan::Watch);
     let calls: Vec<String> = called.calls.iter().map(|call| call.name.clone()).collect();
-    let usual = called.expect("expand")?;
+    let usual = called.or_fail("expand")?;
     for (at, name) in calls.iter().enumerate() {
         let made = create(bench, &wanted(bench, &format!("crash-{at}"))?)?;
         let _ = bench.expand_volume(&made.id, to, Plan::EndAt(at));
         let did = format!("expand, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let said = bench.expand_volume(&made.id, to, Plan::Watch).expect(&did)?;
-        let found = bench.find_volume(&made.id).expect(&did)?.capacity;
+        let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let found = bench.find_volume(&made.id).or_fail(&did)?.capacity;
         if said != usual || (found != 0 && found != usual) {
             return fail(did, format!("{usual} bytes"), format!("{said} answered, {found} found"));
         }

@@ -33,7 +33,7 @@ pub(super) fn read_only(bench: &Bench) -> Verdict {
     bench.climb(&ladder, &pod)?;
     for again in [false, true] {
         if again {
-            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect("set-up again of the volume, read-only")?;
+            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("set-up again of the volume, read-only")?;
         }
         if data::write(bench, &ladder, &pod).is_ok() {
             return fail(did, "writing into it is refused", "it is not");
@@ -74,7 +74,7 @@ pub(super) fn fs_group(bench: &Bench) -> Verdict {
     let did = format!("set-up for a pod with the fsGroup {GROUP}");
     for again in [false, true] {
         if again {
-            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect(&format!("{did}, again"))?;
+            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(&format!("{did}, again"))?;
         }
         let found = fs::metadata(&path).or_else(|error| fail(&*did, "the volume stands", error.to_string()))?;
         let (mode, group) = (found.permissions().mode() & 0o7777, found.gid());

@@ -36,11 +36,11 @@ impl Reference {
         let before = bench.node()?;
         let called = bench.up(&ladder, rung, &pod, Plan::Watch)?;
         let up = called.calls.clone();
-        called.expect(rung.up())?;
+        called.or_fail(rung.up())?;
         let standing = bench.standing(&ladder, rung, &pod)?.map(|(standing, _)| standing);
         let called = bench.down(&ladder, rung, &pod, Plan::Watch)?;
         let down = called.calls.clone();
-        called.expect(rung.down())?;
+        called.or_fail(rung.down())?;
         if bench.is_up(&ladder, rung, &pod)? == Some(true) {
             return fail(rung.down(), "the volume is not up any more", "it is");
         }
@@ -53,7 +53,7 @@ impl Reference {
         match self.rung {
             Rung::Attach | Rung::Node => bench.fresh(&self.ladder, self.rung, &self.pod),
             Rung::Pod | Rung::Device | Rung::PodDevice => {
-                self.go_down(bench, Plan::Watch)?.expect(&format!("{} after what was tried before", self.rung.down()))
+                self.go_down(bench, Plan::Watch)?.or_fail(&format!("{} after what was tried before", self.rung.down()))
             }
         }
     }
@@ -102,12 +102,12 @@ fn ended(function: &str, calls: &[HostCall], at: usize) -> String {
 /// M2: a second call succeeds and changes nothing.
 pub(super) fn up_twice(bench: &Bench, rung: Rung) -> Verdict {
     let reference = Reference::take(bench, rung)?;
-    reference.go_up(bench, Plan::Watch)?.expect(rung.up())?;
+    reference.go_up(bench, Plan::Watch)?.or_fail(rung.up())?;
     let first = reference.check_up(bench, rung.up())?;
     let attached_as = bench.attached_as();
     let did = format!("{} on a volume that is up", rung.up());
     for _ in 0..2 {
-        reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
         let again = reference.check_up(bench, &did)?;
         if again != first {
             return fail(did, "the mount that stood there before", "another mount in its place");
@@ -116,7 +116,7 @@ pub(super) fn up_twice(bench: &Bench, rung: Rung) -> Verdict {
             return fail(did, format!("{attached_as:?} again"), format!("{:?}", bench.attached_as()));
         }
     }
-    reference.go_down(bench, Plan::Watch)?.expect(rung.down())?;
+    reference.go_down(bench, Plan::Watch)?.or_fail(rung.down())?;
     reference.check_down(bench, rung.down())
 }
 
@@ -125,7 +125,7 @@ pub(super) fn down_twice(bench: &Bench, rung: Rung) -> Verdict {
     let reference = Reference::take(bench, rung)?;
     let did = format!("{} on a volume that is down", rung.down());
     for _ in 0..2 {
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)?;
     }
     Ok(())
@@ -137,7 +137,7 @@ pub(super) fn down_never_up(bench: &Bench, rung: Rung) -> Verdict {
     bench.make_storage_anew()?;
     let before = bench.node()?;
     let did = format!("{} on a volume that was never up", rung.down());
-    bench.down(&ladder, rung, &pod, Plan::Watch)?.expect(&did)?;
+    bench.down(&ladder, rung, &pod, Plan::Watch)?.or_fail(&did)?;
     match before.left_over(&bench.node()?, &before) {
         Some(what) => fail(did, "nothing on the node changes", what),
         None => Ok(()),
@@ -148,9 +148,9 @@ pub(super) fn down_never_up(bench: &Bench, rung: Rung) -> Verdict {
 pub(super) fn up_after_down(bench: &Bench, rung: Rung) -> Verdict {
     let reference = Reference::take(bench, rung)?;
     let did = format!("{} after {}", rung.up(), rung.down());
-    reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+    reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
     reference.check_up(bench, &did)?;
-    reference.go_down(bench, Plan::Watch)?.expect(rung.down())?;
+    reference.go_down(bench, Plan::Watch)?.or_fail(rung.down())?;
     reference.check_down(bench, rung.down())
 }
 
@@ -163,7 +163,7 @@ pub(super) fn same_calls(bench: &Bench, rung: Rung) -> Verdict {
         bench.fresh(&ladder, rung, &pod)?;
         let called = bench.up(&ladder, rung, &pod, Plan::Watch)?;
         let calls = called.calls.clone();
-        called.expect(rung.up())?;
+        called.or_fail(rung.up())?;
         bench.descend(&ladder, &pod)?;
         let before = seen.get_or_insert_with(|| calls.clone());
         if *before != calls {
@@ -199,10 +199,10 @@ pub(super) fn up_crash_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
         reference.begin(bench)?;
         let _ = reference.go_up(bench, Plan::EndAt(at))?;
         let did = format!("{}; then repeated", ended(rung.up(), &reference.up, at));
-        reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_up(bench, &did)?;
         let did = format!("{did}; then {}", rung.down());
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)?;
     }
     Ok(())
@@ -215,7 +215,7 @@ pub(super) fn up_crash_then_undo(bench: &Bench, rung: Rung) -> Verdict {
         reference.begin(bench)?;
         let _ = reference.go_up(bench, Plan::EndAt(at))?;
         let did = format!("{}; then {}", ended(rung.up(), &reference.up, at), rung.down());
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)?;
     }
     Ok(())
@@ -226,10 +226,10 @@ pub(super) fn down_crash_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
     let reference = Reference::take(bench, rung)?;
     for at in 0..reference.down.len() {
         reference.begin(bench)?;
-        reference.go_up(bench, Plan::Watch)?.expect(rung.up())?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(rung.up())?;
         let _ = reference.go_down(bench, Plan::EndAt(at))?;
         let did = format!("{}; then repeated", ended(rung.down(), &reference.down, at));
-        reference.go_down(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_down(bench, &did)?;
     }
     Ok(())
@@ -240,12 +240,12 @@ pub(super) fn down_crash_then_redo(bench: &Bench, rung: Rung) -> Verdict {
     let reference = Reference::take(bench, rung)?;
     for at in 0..reference.down.len() {
         reference.begin(bench)?;
-        reference.go_up(bench, Plan::Watch)?.expect(rung.up())?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(rung.up())?;
         let _ = reference.go_down(bench, Plan::EndAt(at))?;
         let did = format!("{}; then {}", ended(rung.down(), &reference.down, at), rung.up());
-        reference.go_up(bench, Plan::Watch)?.expect(&did)?;
+        reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
         reference.check_up(bench, &did)?;
-        reference.go_down(bench, Plan::Watch)?.expect(rung.down())?;
+        reference.go_down(bench, Plan::Watch)?.or_fail(rung.down())?;
         reference.check_down(bench, rung.down())?;
     }
     Ok(())

@@ -58,14 +58,14 @@ pub(super) fn over_an_empty_folder(bench: &Bench) -> Verdict {
     if !bench.volume_path(&ladder, &pod).is_dir() {
         return not_applicable("the volume is no folder");
     }
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect("tear-down")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down")?;
     let place = bench.volume_place(&ladder, &pod)?;
     bench
         .kernel
         .make_folder(&place.parent, &place.name, LEFT_FOLDER_MODE, None)
         .or_else(|error| fail("made a folder at the target", "ok", error.to_string()))?;
     let did = "set-up where an empty folder was left at the target";
-    bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect(did)?;
+    bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(did)?;
     match (usual, bench.standing(&ladder, Rung::Pod, &pod)?) {
         (Some(usual), Some((now, _))) => match usual.difference(&now) {
             Some(difference) => fail(did, "the volume as always", difference),
@@ -92,7 +92,7 @@ pub(super) fn heals(bench: &Bench) -> Verdict {
     };
     unmount()?;
     let did = "set-up after somebody unmounted the volume";
-    bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect(did)?;
+    bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(did)?;
     match bench.standing(&ladder, Rung::Pod, &pod)? {
         Some((now, _)) => {
             if let Some(difference) = usual.difference(&now) {
@@ -102,7 +102,7 @@ pub(super) fn heals(bench: &Bench) -> Verdict {
         None => return fail(did, "the volume stands", "it does not"),
     }
     unmount()?;
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect("tear-down after somebody unmounted the volume")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down after somebody unmounted the volume")?;
     bench.descend(&ladder, &pod)
 }
 
@@ -128,8 +128,8 @@ pub(super) fn two_pods_at_once(bench: &Bench) -> Verdict {
             (call(&first), other.join())
         });
         let did = if down { "tear-down for two pods at once" } else { "set-up for two pods at once" };
-        one?.expect(did)?;
-        other.unwrap_or_else(|_| fail(did, "an answer", "the thread ended early"))?.expect(did)
+        one?.or_fail(did)?;
+        other.unwrap_or_else(|_| fail(did, "an answer", "the thread ended early"))?.or_fail(did)
     };
     both(false)?;
     for pod in [&first, &second] {

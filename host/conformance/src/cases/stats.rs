@@ -24,7 +24,7 @@ pub(super) fn truthful(bench: &Bench) -> Verdict {
     let place = bench.volume_place(&ladder, &pod)?;
     let real = bench.kernel.usage(&place.parent, &place.name);
     let real = real.or_else(|error| fail("asked for the volume's size", "an answer", error.to_string()))?;
-    let said = bench.measure(&ladder, Some(&pod))?.expect("measure")?;
+    let said = bench.measure(&ladder, Some(&pod))?.or_fail("measure")?;
     check(&said, &real)?;
     if let Some(why) = &said.abnormal {
         return fail("measure of a volume that is well", "nothing abnormal", why.clone());
@@ -72,6 +72,6 @@ pub(super) fn answers_without_a_mount(bench: &Bench) -> Verdict {
     }
     let Ok(device) = bench.ladder_to(Rung::Device) else { return Ok(()) };
     bench.climb(&device, &pod)?;
-    bench.measure(&device, None)?.expect("measure of a volume that is a device")?;
+    bench.measure(&device, None)?.or_fail("measure of a volume that is a device")?;
     bench.descend(&device, &pod)
 }

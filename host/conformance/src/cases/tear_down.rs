@@ -19,7 +19,7 @@ pub(super) fn gone(bench: &Bench) -> Verdict {
         let left = fs::create_dir_all(path.join("some/folders")).and_then(|()| fs::write(path.join("some/file"), "x"));
         left.or_else(|error| fail("writing into the volume", "ok", error.to_string()))?;
     }
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect("tear-down")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down")?;
     if fs::symlink_metadata(&path).is_ok() {
         return fail("tear-down", "nothing at the target", "something is there");
     }
@@ -33,12 +33,12 @@ pub(super) fn leaves_the_other_pod(bench: &Bench) -> Verdict {
     }
     let (ladder, first, second) = (bench.ladder()?, bench.pod("a")?, bench.pod("b")?);
     bench.climb(&ladder, &first)?;
-    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.expect("set-up for a second pod")?;
+    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("set-up for a second pod")?;
     let Some(before) = bench.standing(&ladder, Rung::Pod, &second)? else {
         return fail("set-up for a second pod", "its volume stands", "it does not");
     };
     let did = "tear-down for the first of two pods";
-    bench.down(&ladder, Rung::Pod, &first, Plan::Watch)?.expect(did)?;
+    bench.down(&ladder, Rung::Pod, &first, Plan::Watch)?.or_fail(did)?;
     match bench.standing(&ladder, Rung::Pod, &second)? {
         Some(after) if after == before => {}
         Some((after, _)) => {
@@ -56,7 +56,7 @@ pub(super) fn without_the_source(bench: &Bench) -> Verdict {
     bench.climb(&ladder, &pod)?;
     bench.objects.set_gone(true);
     let did = "the whole way down, when every object that the volume names is gone";
-    let called = bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect(did);
+    let called = bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(did);
     bench.objects.set_gone(false);
     called?;
     bench.descend(&ladder, &pod)
@@ -87,6 +87,6 @@ pub(super) fn busy(bench: &Bench) -> Verdict {
         None => return fail(did, "the volume stands", "it does not"),
     }
     drop(user);
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.expect("tear-down once nobody has the volume open")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down once nobody has the volume open")?;
     bench.descend(&ladder, &pod)
 }
