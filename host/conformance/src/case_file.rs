@@ -10,12 +10,15 @@ use volhost_model::{
     ContainerResources, FsGroupChangePolicy, NameError, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
     quantity,
 };
-use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo};
+use volhost_runtime::{Bytes, GrantPolicy, KeyedObject, NodeFacts, PluginInfo};
 
 /// The size of a volume that a case file does not describe, in bytes: any file system fits, and making one takes no time.
 const DEFAULT_CAPACITY: &str = "64Mi";
 /// Memory that the scratch node gives to pods unless the case file says otherwise.
 const DEFAULT_MEMORY: u64 = 4 << 30;
+
+/// What stands for a made volume's handle in `controller.modify.shows`.
+pub(crate) const VOLUME: &str = "${volume}";
 
 /// A case file, read for one scratch file system.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -101,9 +104,47 @@ pub(crate) struct ControllerSection {
     /// As in a StorageClass.
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) fs_type: Option<String>,
+    /// What comes with each call that is about them.
+    secrets: BTreeMap<String, String>,
+    /// How they are changed, if the plugin can.
+    pub(crate) modify: Option<ModifySection>,
+}
+
+/// How the volumes are changed that a plugin with `modifier` has made.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct ModifySection {
+    /// Mutable parameters that they can have, and have not at first.
+    pub(crate) to: BTreeMap<String, String>,
+    /// Values that they cannot have.
+    pub(crate) refused: BTreeMap<String, String>,
+    /// A program and its arguments that tells what of a volume can be changed. It stands there by [`VOLUME`].
+    pub(crate) shows: Vec<String>,
+}
+
+impl ModifySection {
+    /// Whether it makes sense by itself.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.to.is_empty() {
+            return Err(("to", "names no parameter".into()));
+        }
+        if !self.shows.is_empty() && !self.shows.iter().any(|word| word.contains(VOLUME)) {
+            return Err(("shows", format!("names no volume; its handle stands for {VOLUME}")));
+        }
+        match self.refused.iter().find(|(key, value)| self.to.get(*key) == Some(value)) {
+            Some((key, _)) => Err(("refused", format!("{key} is to have that value by `to`"))),
+            None => Ok(()),
+        }
+    }
 }
 
 impl ControllerSection {
+    /// What comes with each call that is about them.
+    pub(crate) fn secrets(&self) -> KeyedObject {
+        let entries = self.secrets.iter().map(|(key, text)| (key.clone(), Bytes::from(text.as_bytes())));
+        KeyedObject::new(entries.collect())
+    }
+
     /// Their size in bytes.
     ///
     /// # Errors
@@ -168,6 +209,9 @@ impl CaseFile {
         }
         if let Some(of) = &self.controller {
             of.bytes().map_err(|reason| ("controller.size".to_owned(), reason))?;
+            if let Some(modify) = &of.modify {
+                modify.check().map_err(|(field, reason)| (format!("controller.modify.{field}"), reason))?;
+            }
         }
         let Some(of) = &self.persistent_volume else { return Ok(()) };
         volume("persistentVolume", &of.source)?;

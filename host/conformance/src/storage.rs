@@ -35,7 +35,7 @@ pub(crate) fn make_anew(kernel: &LinuxKernel, scratch: &Path, root: &str, files:
 fn make(scratch: &Path, file: &SetUpFile) -> Result<(), String> {
     let said = |path: &Path, error: std::io::Error| format!("making {} of the case file: {error}", path.display());
     if let Some(words) = &file.run {
-        return run(scratch, words);
+        return run(scratch, words).map(drop);
     }
     if let Some(path) = &file.folder {
         fs::create_dir_all(path).map_err(|error| said(path, error))?;
@@ -58,8 +58,8 @@ fn set_mode(path: &Path, mode: Option<u32>) -> std::io::Result<()> {
     mode.map_or(Ok(()), |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
 }
 
-/// Runs a program of the case file to its end.
-fn run(scratch: &Path, words: &[String]) -> Result<(), String> {
+/// Runs a program of the case file to its end; what it said.
+pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, String> {
     let Some((name, arguments)) = words.split_first() else { return Err("`run` of the case file is empty".into()) };
     let mut paths = PROGRAM_FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name));
     let path = paths.find(|path| path.exists()).ok_or_else(|| format!("there is no {name} on this machine"))?;
@@ -76,5 +76,5 @@ fn run(scratch: &Path, words: &[String]) -> Result<(), String> {
         let _ = complaints.read_to_string(&mut said);
     }
     let ended = child.wait().map_err(|error| failed(error.to_string()))?;
-    if ended.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
+    if ended.success() { Ok(said) } else { Err(failed(said.trim().to_owned())) }
 }

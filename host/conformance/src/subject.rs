@@ -160,6 +160,9 @@ mod tests {
             ("persistentVolume: { mountOptions: [bind], a: {} }", "persistentVolume.mountOptions[0]"),
             ("controller: { size: lots }", "controller.size"),
             ("controller: { parameter: {} }", "parameter"),
+            ("controller: { modify: {} }", "controller.modify.to: names no parameter"),
+            ("controller: { modify: { to: { a: b }, shows: [stat, a] } }", "controller.modify.shows"),
+            ("controller: { modify: { to: { a: b }, refused: { a: b } } }", "controller.modify.refused: a"),
             ("expect: { writeable: true }", "writeable"),
             ("volume: [", "case file"),
         ] {

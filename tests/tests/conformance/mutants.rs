@@ -139,6 +139,24 @@ const OF_STORAGE: &[Mutant] = &[
     ("makes-a-volume-of-no-snapshot", "create/of-a-snapshot"),
 ];
 
+const OF_CHANGES: &[Mutant] = &[
+    ("changes-nothing", "modify/holds"),
+    ("forgets-changes-when-the-volume-is-asked-for", "modify/holds"),
+    ("changes-a-volume-once", "modify/idempotent"),
+    ("resets-the-other-parameters", "modify/leaves-the-others"),
+    ("takes-any-mutable-parameter", "modify/unknown-parameter"),
+    ("changes-what-it-can-before-it-refuses", "modify/unknown-parameter"),
+    ("takes-any-value", "modify/wrong-value"),
+    ("changes-what-it-can-before-it-refuses", "modify/wrong-value"),
+    ("refuses-a-change-without-its-name", "modify/wrong-value"),
+    ("changes-a-volume-that-is-not-there", "modify/no-volume"),
+    ("takes-a-begun-change-for-made", "modify/crash-then-repeat"),
+    ("blames-the-change", "modify/fault-then-repeat"),
+    ("keeps-the-kernels-words-when-it-changes", "modify/fault-then-repeat"),
+    ("drops-mutable-parameters-when-it-makes", "create/mutable-parameters"),
+    ("makes-a-volume-with-any-mutable-parameter", "create/unknown-mutable-parameter"),
+];
+
 /// Each mutant fails the case that is named for its rule.
 fn are_found(mutants: &[Mutant], case: &str) {
     let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
@@ -198,9 +216,14 @@ fn every_rule_that_is_broken_when_volumes_are_made_is_found() {
 }
 
 #[test]
+fn every_rule_that_is_broken_when_made_volumes_are_changed_is_found() {
+    are_found(OF_CHANGES, "mutant-disk");
+}
+
+#[test]
 fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
-    let found: Vec<&str> =
-        [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE].concat().into_iter().map(|(_, case)| case).collect();
+    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES].concat();
+    let found: Vec<&str> = mutants.into_iter().map(|(_, case)| case).collect();
     let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
         .filter(|(case, _)| found.contains(case))
         .map(|(_, sentence)| sentence)

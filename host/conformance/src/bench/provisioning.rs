@@ -1,49 +1,72 @@
 //! Making volumes and snapshots, called as csi-serve and the daemon's provisioner call it.
 
-use volhost_runtime::{MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
+use std::collections::BTreeMap;
+
+use volhost_runtime::{CallContext, CallError, MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
 
 use super::Bench;
-use crate::verdict::Called;
+use crate::case_file::{ControllerSection, VOLUME};
+use crate::storage;
+use crate::verdict::{Called, Verdict, fail};
 use crate::watch::Plan;
 
 impl Bench {
+    /// A call about made volumes, with the secrets that the case file has for them.
+    fn about_made<T>(&self, plan: Plan, ask: impl FnOnce(&CallContext) -> Result<T, CallError>) -> Called<T> {
+        let secrets = self.case.controller.as_ref().map(ControllerSection::secrets).unwrap_or_default();
+        self.watched(plan, None, |call| ask(&CallContext { secrets, ..call.clone() }))
+    }
+
     /// `controller.create`.
     pub(crate) fn create_volume(&self, wanted: &WantedVolume, plan: Plan) -> Called<MadeVolume> {
-        self.watched(plan, None, |call| self.plugin.create_volume(call, wanted))
+        self.about_made(plan, |call| self.plugin.create_volume(call, wanted))
     }
 
     /// `controller.delete`.
     pub(crate) fn delete_volume(&self, id: &str, plan: Plan) -> Called {
-        self.watched(plan, None, |call| self.plugin.delete_volume(call, id))
+        self.about_made(plan, |call| self.plugin.delete_volume(call, id))
     }
 
     /// `controller.find`.
     pub(crate) fn find_volume(&self, id: &str) -> Called<MadeVolume> {
-        self.watched(Plan::Watch, None, |call| self.plugin.find_volume(call, id))
+        self.about_made(Plan::Watch, |call| self.plugin.find_volume(call, id))
     }
 
     /// `controller.expand`.
     pub(crate) fn expand_volume(&self, id: &str, to: u64, plan: Plan) -> Called<u64> {
-        self.watched(plan, None, |call| self.plugin.expand_volume(call, id, to, None))
+        self.about_made(plan, |call| self.plugin.expand_volume(call, id, to, None))
     }
 
     /// `controller.list-volumes`.
     pub(crate) fn list_volumes(&self, start: &str, most: u32) -> Called<Page<MadeVolume>> {
-        self.watched(Plan::Watch, None, |call| self.plugin.list_volumes(call, start, most))
+        self.about_made(Plan::Watch, |call| self.plugin.list_volumes(call, start, most))
     }
 
     /// `snapshotter.create-snapshot`.
     pub(crate) fn create_snapshot(&self, wanted: &WantedSnapshot, plan: Plan) -> Called<MadeSnapshot> {
-        self.watched(plan, None, |call| self.plugin.create_snapshot(call, wanted))
+        self.about_made(plan, |call| self.plugin.create_snapshot(call, wanted))
     }
 
     /// `snapshotter.delete-snapshot`.
     pub(crate) fn delete_snapshot(&self, id: &str, plan: Plan) -> Called {
-        self.watched(plan, None, |call| self.plugin.delete_snapshot(call, id))
+        self.about_made(plan, |call| self.plugin.delete_snapshot(call, id))
     }
 
     /// `snapshotter.find-snapshot`.
     pub(crate) fn find_snapshot(&self, id: &str) -> Called<MadeSnapshot> {
-        self.watched(Plan::Watch, None, |call| self.plugin.find_snapshot(call, id))
+        self.about_made(Plan::Watch, |call| self.plugin.find_snapshot(call, id))
+    }
+
+    /// `modifier.modify`.
+    pub(crate) fn modify_volume(&self, id: &str, to: &BTreeMap<String, String>, plan: Plan) -> Called {
+        self.about_made(plan, |call| self.plugin.modify_volume(call, id, to))
+    }
+
+    /// What the case file's program shows of a volume, with the volume's handle left out of it: two volumes can be compared.
+    pub(crate) fn shown(&self, shows: &[String], id: &str) -> Verdict<String> {
+        let words: Vec<String> = shows.iter().map(|word| word.replace(VOLUME, id)).collect();
+        let said = storage::run(&self.scratch, &words);
+        said.map(|said| said.replace(id, VOLUME).trim().to_owned())
+            .or_else(|why| fail("ran the case file's `controller.modify.shows`", "ok", why))
     }
 }

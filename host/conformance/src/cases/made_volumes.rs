@@ -10,7 +10,7 @@ use crate::verdict::{Called, Verdict, fail, not_applicable};
 use crate::watch::Plan;
 
 /// The word of the fault that is injected.
-const FAULT: (Errno, &str) = (Errno::IO, "EIO");
+pub(super) const FAULT: (Errno, &str) = (Errno::IO, "EIO");
 /// What no volume can have, in bytes.
 const TOO_LARGE: u64 = 1 << 62;
 /// More pages than the volumes of a case take: a list that never ends is a failure, not a hang.
@@ -48,7 +48,7 @@ fn size(wanted: &WantedVolume) -> u64 {
 }
 
 /// The ids of all volumes that are listed, this many a page.
-fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
+pub(super) fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
     let mut ids = Vec::new();
     let mut start = String::new();
     for _ in 0..PAGES {
@@ -71,7 +71,7 @@ fn check_found(bench: &Bench, did: &str, made: &MadeVolume) -> Verdict {
 }
 
 /// There is no such volume.
-fn check_gone(bench: &Bench, did: &str, id: &str) -> Verdict {
+pub(super) fn check_gone(bench: &Bench, did: &str, id: &str) -> Verdict {
     match bench.find_volume(id).result {
         Err(CallError::Plugin(said)) if said.case == ErrorCase::NotFound => Ok(()),
         Err(error) => fail(format!("{did}; then find"), "not-found", error.message()),
@@ -87,12 +87,14 @@ pub(super) fn refused<T: std::fmt::Debug>(did: &str, expected: &ErrorCase, calle
             fail(did, format!("{expected:?}"), format!("{:?}: {}", said.case, said.message))
         }
         Err(error) => fail(did, format!("{expected:?}"), error.message()),
+        // Where there is no answer, `()` would say nothing.
+        Ok(_) if size_of::<T>() == 0 => fail(did, format!("{expected:?}"), "ok"),
         Ok(answer) => fail(did, format!("{expected:?}"), format!("{answer:?}")),
     }
 }
 
 /// The error of a failed host call: the kernel's word, and not the request's fault.
-fn is_told(did: &str, error: &CallError) -> Verdict {
+pub(super) fn is_told(did: &str, error: &CallError) -> Verdict {
     match error {
         CallError::Plugin(said) if said.case != ErrorCase::InvalidArgument && said.message.contains(FAULT.1) => Ok(()),
         CallError::Plugin(said) => {

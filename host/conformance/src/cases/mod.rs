@@ -1,6 +1,7 @@
 //! The cases, by name. Each holds one sentence of the contract.
 
 mod attach;
+mod changes;
 mod data;
 mod describe;
 mod expand;
@@ -148,6 +149,16 @@ const OF_THEIR_OWN: &[Case] = &[
     own("create-snapshot/crash-then-repeat", "V6", made_snapshots::crash_then_repeat),
     own("delete-snapshot/gone", "V8", made_snapshots::deleted),
     own("delete-snapshot/idempotent", "V9", made_snapshots::delete_idempotent),
+    own("modify/holds", "C1", changes::holds),
+    own("modify/idempotent", "C2", changes::idempotent),
+    own("modify/leaves-the-others", "C3", changes::leaves_the_others),
+    own("modify/unknown-parameter", "C4", changes::unknown_parameter),
+    own("modify/wrong-value", "C4", changes::wrong_value),
+    own("modify/no-volume", "C5", changes::no_volume),
+    own("modify/crash-then-repeat", "C6", changes::crash_then_repeat),
+    own("modify/fault-then-repeat", "C7", changes::fault_then_repeat),
+    own("create/mutable-parameters", "C8", changes::made_so),
+    own("create/unknown-mutable-parameter", "C8", changes::made_with_an_unknown_one),
     own("limits/host-calls", "L1", limits::host_calls),
     own("limits/lines", "L1", limits::lines),
     own("limits/memory-and-time", "L1", limits::memory_and_time),
