@@ -157,6 +157,28 @@ const OF_CHANGES: &[Mutant] = &[
     ("makes-a-volume-with-any-mutable-parameter", "create/unknown-mutable-parameter"),
 ];
 
+const OF_GROUPS: &[Mutant] = &[
+    ("finds-no-group", "create-group/is-found"),
+    ("makes-another-group-each-time", "create-group/idempotent"),
+    ("gives-any-group-of-the-name", "create-group/conflict"),
+    ("copies-before-it-looks-for-all", "create-group/no-volume"),
+    ("forgets-the-group-of-a-snapshot", "create-group/snapshots-are-listed"),
+    ("lists-no-snapshot-of-a-group", "create-group/snapshots-are-listed"),
+    ("lists-snapshots-of-any-volume", "create-group/snapshots-are-listed"),
+    ("deletes-one-snapshot-of-a-group", "delete-snapshot/of-a-group"),
+    ("makes-no-volume-of-a-groups-snapshot", "create/of-a-group"),
+    ("deletes-the-volumes-that-are-not-of-the-group", "create/of-a-group"),
+    ("deletes-no-group", "delete-group/gone"),
+    ("deletes-the-group-without-its-snapshots", "delete-group/gone"),
+    ("deletes-a-group-once", "delete-group/idempotent"),
+    ("takes-a-begun-group-for-whole", "create-group/crash-then-repeat"),
+    ("finds-what-is-no-group-yet", "create-group/crash-then-repeat"),
+    ("leaves-a-begun-group", "create-group/crash-then-delete"),
+    ("refuses-where-it-began-to-delete-a-group", "delete-group/crash-then-repeat"),
+    ("blames-the-group", "create-group/fault-then-repeat"),
+    ("keeps-the-kernels-words-when-it-deletes-a-group", "delete-group/fault-then-repeat"),
+];
+
 /// Each mutant fails the case that is named for its rule.
 fn are_found(mutants: &[Mutant], case: &str) {
     let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
@@ -221,8 +243,13 @@ fn every_rule_that_is_broken_when_made_volumes_are_changed_is_found() {
 }
 
 #[test]
+fn every_rule_that_is_broken_when_groups_of_snapshots_are_made_is_found() {
+    are_found(OF_GROUPS, "mutant-disk");
+}
+
+#[test]
 fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
-    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES].concat();
+    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES, OF_GROUPS].concat();
     let found: Vec<&str> = mutants.into_iter().map(|(_, case)| case).collect();
     let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
         .filter(|(case, _)| found.contains(case))

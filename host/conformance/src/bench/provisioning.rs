@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use volhost_runtime::{CallContext, CallError, MadeSnapshot, MadeVolume, Page, WantedSnapshot, WantedVolume};
+use volhost_runtime::{
+    CallContext, CallError, MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume,
+};
 
 use super::Bench;
 use crate::case_file::{ControllerSection, VOLUME};
@@ -57,6 +59,11 @@ impl Bench {
         self.about_made(Plan::Watch, |call| self.plugin.find_snapshot(call, id))
     }
 
+    /// `snapshotter.list-snapshots`.
+    pub(crate) fn list_snapshots(&self, volume: Option<&str>, start: &str, most: u32) -> Called<Page<MadeSnapshot>> {
+        self.about_made(Plan::Watch, |call| self.plugin.list_snapshots(call, volume, start, most))
+    }
+
     /// `modifier.modify`.
     pub(crate) fn modify_volume(&self, id: &str, to: &BTreeMap<String, String>, plan: Plan) -> Called {
         self.about_made(plan, |call| self.plugin.modify_volume(call, id, to))
@@ -68,5 +75,20 @@ impl Bench {
         let said = storage::run(&self.scratch, &words);
         said.map(|said| said.replace(id, VOLUME).trim().to_owned())
             .or_else(|why| fail("ran the case file's `controller.modify.shows`", "ok", why))
+    }
+
+    /// `group-snapshotter.create-group`.
+    pub(crate) fn create_group(&self, wanted: &WantedGroup, plan: Plan) -> Called<MadeGroup> {
+        self.about_made(plan, |call| self.plugin.create_group(call, wanted))
+    }
+
+    /// `group-snapshotter.delete-group`.
+    pub(crate) fn delete_group(&self, id: &str, plan: Plan) -> Called {
+        self.about_made(plan, |call| self.plugin.delete_group(call, id))
+    }
+
+    /// `group-snapshotter.find-group`.
+    pub(crate) fn find_group(&self, id: &str) -> Called<MadeGroup> {
+        self.about_made(Plan::Watch, |call| self.plugin.find_group(call, id))
     }
 }

@@ -6,6 +6,7 @@ mod data;
 mod describe;
 mod expand;
 mod faults;
+mod groups;
 mod identify;
 mod limits;
 mod made_snapshots;
@@ -159,6 +160,20 @@ const OF_THEIR_OWN: &[Case] = &[
     own("modify/fault-then-repeat", "C7", changes::fault_then_repeat),
     own("create/mutable-parameters", "C8", changes::made_so),
     own("create/unknown-mutable-parameter", "C8", changes::made_with_an_unknown_one),
+    own("create-group/is-found", "G1", groups::is_found),
+    own("create-group/idempotent", "G2", groups::idempotent),
+    own("create-group/conflict", "G3", groups::conflict),
+    own("create-group/no-volume", "G4", groups::no_volume),
+    own("create-group/snapshots-are-listed", "G5", groups::snapshots_are_listed),
+    own("delete-snapshot/of-a-group", "G5", groups::not_one_alone),
+    own("create/of-a-group", "G6", groups::volume_of_a_group),
+    own("delete-group/gone", "G7", groups::deleted),
+    own("delete-group/idempotent", "G8", groups::delete_idempotent),
+    own("create-group/crash-then-repeat", "G9", groups::create_crash_then_repeat),
+    own("create-group/crash-then-delete", "G9", groups::create_crash_then_delete),
+    own("delete-group/crash-then-repeat", "G9", groups::delete_crash_then_repeat),
+    own("create-group/fault-then-repeat", "G10", groups::create_fault_then_repeat),
+    own("delete-group/fault-then-repeat", "G10", groups::delete_fault_then_repeat),
     own("limits/host-calls", "L1", limits::host_calls),
     own("limits/lines", "L1", limits::lines),
     own("limits/memory-and-time", "L1", limits::memory_and_time),
