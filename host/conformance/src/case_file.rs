@@ -1,6 +1,6 @@
 //! A case file, read: the volume and what it needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -32,6 +32,8 @@ pub(crate) struct CaseFile {
     pub(crate) volume: Option<Map<String, Value>>,
     persistent_volume: Option<PersistentVolumeSection>,
     other: Option<Map<String, Value>>,
+    /// Names of nodes beside `node` that the storage knows.
+    pub(crate) other_nodes: Vec<String>,
     /// What volumes the plugin makes, if it does.
     pub(crate) controller: Option<ControllerSection>,
     pub(crate) expect: Expectations,
@@ -212,6 +214,10 @@ impl CaseFile {
             if let Some(modify) = &of.modify {
                 modify.check().map_err(|(field, reason)| (format!("controller.modify.{field}"), reason))?;
             }
+        }
+        let mut names = BTreeSet::from([self.node().name]);
+        if let Some(at) = self.other_nodes.iter().position(|name| name.is_empty() || !names.insert(name.clone())) {
+            return Err((format!("otherNodes[{at}]"), "is no other node's name".into()));
         }
         let Some(of) = &self.persistent_volume else { return Ok(()) };
         volume("persistentVolume", &of.source)?;

@@ -163,6 +163,8 @@ mod tests {
             ("controller: { modify: {} }", "controller.modify.to: names no parameter"),
             ("controller: { modify: { to: { a: b }, shows: [stat, a] } }", "controller.modify.shows"),
             ("controller: { modify: { to: { a: b }, refused: { a: b } } }", "controller.modify.refused: a"),
+            ("otherNodes: [a, a]", "otherNodes[1]"),
+            ("node: { name: a }\notherNodes: [a]", "otherNodes[0]"),
             ("expect: { writeable: true }", "writeable"),
             ("volume: [", "case file"),
         ] {

@@ -179,6 +179,23 @@ const OF_GROUPS: &[Mutant] = &[
     ("keeps-the-kernels-words-when-it-deletes-a-group", "delete-group/fault-then-repeat"),
 ];
 
+const OF_NODES: &[Mutant] = &[
+    ("names-no-other-node", "attached-to/names-the-node"),
+    ("names-one-node-for-all", "attached-to/names-the-node"),
+    ("names-this-node-too", "attached-to/none-but-this-one"),
+    ("looks-for-the-node-by-changing", "attached-to/changes-nothing"),
+    ("takes-what-another-node-has-for-its-own", "attach/for-the-node-that-is-named"),
+    ("detaches-from-every-node", "attach/for-the-node-that-is-named"),
+    ("attaches-what-another-node-has", "attach/conflict"),
+    ("refuses-without-the-nodes-name", "attach/conflict"),
+    ("leaves-it-with-the-other-node", "detach-from/gone"),
+    ("takes-it-away-once", "detach-from/idempotent"),
+    ("takes-it-away-from-this-node-too", "detach-from/idempotent"),
+    ("takes-all-away-from-the-node", "detach-from/leaves-other-volumes"),
+    ("refuses-where-it-began-to-take-away", "detach-from/crash-then-repeat"),
+    ("blames-the-volume-for-its-node", "detach-from/fault-then-repeat"),
+];
+
 /// Each mutant fails the case that is named for its rule.
 fn are_found(mutants: &[Mutant], case: &str) {
     let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
@@ -248,8 +265,13 @@ fn every_rule_that_is_broken_when_groups_of_snapshots_are_made_is_found() {
 }
 
 #[test]
+fn every_rule_that_is_broken_when_other_nodes_have_the_volume_is_found() {
+    are_found(OF_NODES, "mutant-disk");
+}
+
+#[test]
 fn there_are_mutants_for_every_sentence_that_a_plugin_alone_can_break() {
-    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES, OF_GROUPS].concat();
+    let mutants = [OF_MEMORY, OF_FOLDERS, OF_DISKS, OF_GROWTH, OF_STORAGE, OF_CHANGES, OF_GROUPS, OF_NODES].concat();
     let found: Vec<&str> = mutants.into_iter().map(|(_, case)| case).collect();
     let sentences: Vec<&str> = volhost_conformance::suite::held_sentences()
         .filter(|(case, _)| found.contains(case))

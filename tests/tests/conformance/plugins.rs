@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use volhost_conformance::Surroundings;
 use volhost_kernel::LinuxKernel;
-use volhost_tests::artifacts::{plugin, workspace};
+use volhost_tests::artifacts::{fixture, plugin, workspace};
 
 use crate::csi::FolderDriver;
 use crate::flex::Scripts;
-use crate::run::{passes_among, passes_only};
+use crate::run::{passes, passes_among, passes_only};
 
 /// A test for each case file: the plugin, the file, and the group of cases that it is for.
 macro_rules! each_passes {
@@ -65,6 +65,14 @@ fn csi_passes_with_a_driver_of_folders() {
     });
 }
 
+/// The fixture whose storage knows nodes by their names.
+const OF_NODES: &str = "array";
+
+#[test]
+fn a_storage_that_knows_other_nodes_passes() {
+    passes(&fixture("fixture-array"), OF_NODES);
+}
+
 #[test]
 fn every_plugin_and_every_case_file_is_run() {
     let names = |folder: &str| -> BTreeSet<String> {
@@ -76,6 +84,6 @@ fn every_plugin_and_every_case_file_is_run() {
     let plugins = [run, WITH_DRIVER.to_vec(), WITHOUT_CASE.to_vec()].concat();
     assert_eq!(names("plugins"), set(&plugins));
     let of_mutants = names("tests/conformance").into_iter().filter(|name| name.starts_with("mutant-"));
-    let files = set(&[files, WITH_DRIVER.to_vec()].concat());
+    let files = set(&[files, WITH_DRIVER.to_vec(), vec![OF_NODES]].concat());
     assert_eq!(names("tests/conformance"), files.into_iter().chain(of_mutants).collect());
 }

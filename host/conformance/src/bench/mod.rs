@@ -2,6 +2,7 @@
 
 mod calls;
 mod climbing;
+mod other_nodes;
 mod places;
 mod provisioning;
 

@@ -12,6 +12,7 @@ mod limits;
 mod made_snapshots;
 mod made_volumes;
 mod options;
+mod other_nodes;
 mod rungs;
 mod standing;
 mod stats;
@@ -174,6 +175,16 @@ const OF_THEIR_OWN: &[Case] = &[
     own("delete-group/crash-then-repeat", "G9", groups::delete_crash_then_repeat),
     own("create-group/fault-then-repeat", "G10", groups::create_fault_then_repeat),
     own("delete-group/fault-then-repeat", "G10", groups::delete_fault_then_repeat),
+    own("attached-to/names-the-node", "O1", other_nodes::names_the_node),
+    own("attached-to/none-but-this-one", "O2", other_nodes::none_but_this_one),
+    own("attached-to/changes-nothing", "O3", other_nodes::asking_changes_nothing),
+    own("attach/for-the-node-that-is-named", "O4", other_nodes::for_the_node_that_is_named),
+    own("attach/conflict", "O5", other_nodes::conflict),
+    own("detach-from/gone", "O6", other_nodes::taken_away),
+    own("detach-from/idempotent", "O7", other_nodes::taken_away_twice),
+    own("detach-from/leaves-other-volumes", "O8", other_nodes::others_stay),
+    own("detach-from/crash-then-repeat", "O9", other_nodes::crash_then_repeat),
+    own("detach-from/fault-then-repeat", "O10", other_nodes::fault_then_repeat),
     own("limits/host-calls", "L1", limits::host_calls),
     own("limits/lines", "L1", limits::lines),
     own("limits/memory-and-time", "L1", limits::memory_and_time),

@@ -1,0 +1,46 @@
+//! Calls for other nodes, as a controller makes them, and calls that ask of those.
+
+use std::sync::Arc;
+
+use volhost_runtime::{CallContext, CallError, NodeFacts};
+
+use super::Bench;
+use crate::ladder::Ladder;
+use crate::verdict::Called;
+use crate::watch::Plan;
+
+impl Bench {
+    /// A call for the node of this name, of which nothing else is known.
+    fn for_node<T>(&self, node: &str, ask: impl FnOnce(&CallContext) -> Result<T, CallError>) -> Called<T> {
+        let node = Arc::new(NodeFacts { name: node.to_owned(), ..NodeFacts::default() });
+        self.watched(Plan::Watch, None, |call| ask(&CallContext { node, ..call.clone() }))
+    }
+
+    /// `attach`, for this node. What it is attached as is that node's affair.
+    pub(crate) fn attach_for(&self, node: &str, ladder: &Ladder) -> Called<String> {
+        self.for_node(node, |call| self.plugin.attach(call, &ladder.spec))
+    }
+
+    /// `detach`, for this node.
+    pub(crate) fn detach_for(&self, node: &str, ladder: &Ladder) -> Called {
+        self.for_node(node, |call| self.plugin.detach(call, &ladder.name))
+    }
+
+    /// `are-attached` of one volume, for this node.
+    pub(crate) fn is_attached_for(&self, node: &str, ladder: &Ladder) -> Called<bool> {
+        self.for_node(node, |call| {
+            let found = self.plugin.are_attached(call, std::slice::from_ref(&ladder.name))?;
+            Ok(found.first().copied().unwrap_or_default())
+        })
+    }
+
+    /// `other-nodes.attached-to`.
+    pub(crate) fn attached_to(&self, ladder: &Ladder) -> Called<Option<String>> {
+        self.watched(Plan::Watch, None, |call| self.plugin.attached_to(call, &ladder.name))
+    }
+
+    /// `other-nodes.detach-from`.
+    pub(crate) fn detach_from(&self, ladder: &Ladder, node: &str, plan: Plan) -> Called {
+        self.watched(plan, None, |call| self.plugin.detach_from(call, &ladder.name, node))
+    }
+}
