@@ -235,27 +235,24 @@ fn a_removal_gives_up_on_writers_that_fill_folder_after_folder() {
         let (stop, made) = (AtomicBool::new(false), AtomicU64::new(0));
         let top = house.at("busy");
         std::thread::scope(|scope| {
-            for _ in 0..3 {
+            for _ in 0..2 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let at = made.fetch_add(1, Ordering::Relaxed);
                         if at >= ENOUGH {
                             break;
                         }
-                        let _ = std::fs::create_dir_all(top.join(format!("{}/{at}", at % 1_000)));
+                        let _ = std::fs::create_dir_all(top.join(format!("{}/{at}", at % 100)));
                     }
                 });
             }
-            while made.load(Ordering::Relaxed) < 5_000 {
+            while made.load(Ordering::Relaxed) < 2_000 {
                 std::thread::yield_now();
             }
-            let given_up = (0..20).all(|_| match house.kernel.delete_folder(&house.root, name("busy")) {
-                Ok(()) | Err(KernelError::StillWritten { .. }) => true,
-                Err(_) => false,
-            });
+            let removed = house.kernel.delete_folder(&house.root, name("busy"));
             let at_the_end = made.load(Ordering::Relaxed);
             stop.store(true, Ordering::Relaxed);
-            assert!(given_up, "neither gone nor still written");
+            assert!(matches!(removed, Ok(()) | Err(KernelError::StillWritten { .. })), "{removed:?}");
             assert!(at_the_end < ENOUGH, "the removal followed the writers to their end");
         });
         house.kernel.delete_folder(&house.root, name("busy")).unwrap();

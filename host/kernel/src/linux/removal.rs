@@ -41,9 +41,9 @@ const LIST_BUFFER: usize = 32 * 1024;
 const PENDING_ABOVE: usize = 256;
 const PENDING_BELOW: usize = 1;
 const UPPER_LEVELS: usize = 32;
-/// How often a removal may find something where it had removed everything, before whoever writes there is given right.
-/// A few are no writer: some file systems leave entries out of a listing while others of the folder are removed.
-const MAX_SURPRISES: u32 = 100;
+/// How much more a removal may find where it had removed everything than it found at first, in entries, before whoever writes there is given
+/// right. Up to as much is no writer: some file systems leave entries out of a listing while others of the folder are removed.
+const MORE_THAN_AT_FIRST: u64 = 1024;
 /// Messages show a path in full up to this many levels.
 const SHOWN_LEVELS: usize = 16;
 
@@ -53,9 +53,11 @@ struct Level {
     identity: Identity,
     /// Folders in it that are known not to be empty.
     pending: Vec<OsString>,
-    /// How many that are not empty its last whole reading found; none before the first.
-    found: Option<usize>,
-    /// How many of those are still to be emptied.
+    /// All of it was read, and what was found is gone or being removed.
+    read: bool,
+    /// It was read before, or a folder around it was.
+    again: bool,
+    /// How many folders that the last whole reading found are still to be emptied.
     left: usize,
 }
 
@@ -79,7 +81,7 @@ impl LinuxKernel {
             Err(errno) => return Err(KernelError::failed(Step::Remove, text(&shown), errno)),
         }
         self.refuse_mounts(parent, name, &shown)?;
-        Removal { kernel: self, base: parent, shown, levels: Vec::new(), surprises: 0 }.run(name)
+        Removal { kernel: self, base: parent, shown, levels: Vec::new(), at_first: 0, again: 0 }.run(name)
     }
 
     /// Refuses a tree in which a mount stands.
@@ -160,18 +162,21 @@ struct Removal<'a> {
     base: BorrowedFd<'a>,
     shown: PathBuf,
     levels: Vec<Level>,
-    /// How often something was there again.
-    surprises: u32,
+    /// How many entries were found by first readings.
+    at_first: u64,
+    /// And how many where everything had been removed.
+    again: u64,
 }
 
 impl Removal<'_> {
     fn run(mut self, name: &OsStr) -> Result<()> {
-        let Some(mut current) = self.enter(self.base, name, None)? else {
+        let Some(mut current) = self.enter(self.base, name, false)? else {
             return Ok(());
         };
         loop {
             if let Some(inner) = self.next_folder(&current)? {
-                if let Some(entered) = self.enter(current.as_fd(), &inner, None)? {
+                let again = self.levels.last().is_some_and(|level| level.again);
+                if let Some(entered) = self.enter(current.as_fd(), &inner, again)? {
                     current = entered;
                 }
                 continue;
@@ -191,28 +196,25 @@ impl Removal<'_> {
                     current = outer;
                 }
                 // Filled again meanwhile, or the file system left entries out while others were being removed.
-                Err(Errno::NOTEMPTY | Errno::EXIST) => {
-                    self.surprised(Some(&left.name))?;
-                    match (self.enter(parent, &left.name, left.found)?, outer) {
-                        (Some(entered), _) => current = entered,
-                        (None, Some(outer)) => current = outer,
-                        (None, None) => return Ok(()),
-                    }
-                }
+                Err(Errno::NOTEMPTY | Errno::EXIST) => match (self.enter(parent, &left.name, true)?, outer) {
+                    (Some(entered), _) => current = entered,
+                    (None, Some(outer)) => current = outer,
+                    (None, None) => return Ok(()),
+                },
                 Err(errno) => return Err(self.error(Some(&left.name), errno)),
             }
         }
     }
 
-    /// Opens a folder to be emptied; none if it is gone by now. `found`: what an earlier reading of it found.
-    fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, found: Option<usize>) -> Result<Option<OwnedFd>> {
+    /// Opens a folder to be emptied; none if it is gone by now. `again`: everything was removed there before.
+    fn enter(&mut self, parent: BorrowedFd<'_>, name: &OsStr, again: bool) -> Result<Option<OwnedFd>> {
         let opened = match open_on_same_mount(parent, name, FOLDER) {
             Err(Errno::NOENT) => return Ok(None),
             opened => opened.map_err(|errno| self.error(Some(name), errno))?,
         };
         let seen = look_closer(&opened, "", self.kernel.ids()).map_err(|errno| self.error(Some(name), errno))?;
         let identity = seen.identity();
-        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), found, left: 0 });
+        self.levels.push(Level { name: name.to_owned(), identity, pending: Vec::new(), read: false, again, left: 0 });
         Ok(Some(opened))
     }
 
@@ -244,7 +246,7 @@ impl Removal<'_> {
         let whole = level.left == 0;
         rustix::fs::seek(current, SeekFrom::Start(0)).map_err(|errno| self.error(None, errno))?;
         let mut pending = Vec::new();
-        let mut found = 0;
+        let (mut seen, mut found) = (0_u64, 0_usize);
         let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
         let mut entries = RawDir::new(current, &mut buffer);
         while (whole || found < remembered)
@@ -255,6 +257,7 @@ impl Removal<'_> {
             if name == "." || name == ".." {
                 continue;
             }
+            seen += 1;
             if self.remove_entry(current, name, entry.file_type() == FileType::Directory)? {
                 continue;
             }
@@ -263,14 +266,13 @@ impl Removal<'_> {
                 pending.push(name.to_owned());
             }
         }
-        if whole && found > 0 {
-            self.found_again(found)?;
+        if whole {
+            self.count(seen)?;
         }
         let next = pending.pop();
         if let Some(level) = self.levels.last_mut() {
             level.pending = pending;
             if whole {
-                level.found = Some(found);
                 level.left = found;
             }
             level.left = level.left.saturating_sub(usize::from(next.is_some()));
@@ -278,21 +280,19 @@ impl Removal<'_> {
         Ok(next)
     }
 
-    /// Gives up on who writes faster than this removes, and in the end on who goes on writing.
-    fn found_again(&mut self, found: usize) -> Result<()> {
-        let Some(before) = self.levels.last().and_then(|level| level.found) else {
+    /// Takes note of a whole reading of the current folder, and gives up on who goes on writing.
+    fn count(&mut self, seen: u64) -> Result<()> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        level.again |= level.read;
+        level.read = true;
+        if !level.again {
+            self.at_first += seen;
             return Ok(());
-        };
-        if found > before.max(PENDING_ABOVE) {
-            return Err(KernelError::StillWritten { path: self.path(None) });
         }
-        self.surprised(None)
-    }
-
-    fn surprised(&mut self, name: Option<&OsStr>) -> Result<()> {
-        self.surprises += 1;
-        if self.surprises > MAX_SURPRISES {
-            return Err(KernelError::StillWritten { path: self.path(name) });
+        // One more for the reading itself: what is never empty and shows nothing must not hold this for ever.
+        self.again += seen + 1;
+        if self.again > self.at_first.saturating_add(MORE_THAN_AT_FIRST) {
+            return Err(KernelError::StillWritten { path: self.path(None) });
         }
         Ok(())
     }
