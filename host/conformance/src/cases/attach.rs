@@ -108,7 +108,7 @@ pub(super) fn same_for_every_pod(bench: &Bench) -> Verdict {
     bench.climb(&ladder, &first)?;
     bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("set-up for a second pod")?;
     super::data::write(bench, &ladder, &first)
-        .or_else(|error| fail("writing a file into the first pod's volume", "ok", error.to_string()))?;
+        .or_else(|error| fail("writing a file into the first pod's volume", "ok", super::data::not_written(&error)))?;
     if !super::data::is_there(bench, &ladder, &second) {
         return fail("reading it in the second pod's volume", "what the first wrote", "it is not there");
     }

@@ -27,6 +27,16 @@ pub(super) fn write(bench: &Bench, ladder: &Ladder, pod: &Pod) -> io::Result<()>
     if path.is_dir() { fs::write(path.join(FILE), TEXT) } else { fs::write(path, TEXT) }
 }
 
+/// What happened when a pod could not write. Who has not told the suite that a volume is read-only is told how to.
+pub(super) fn not_written(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            format!("{error}; if no pod can ever write to it, say `expect: {{ writable: false }}` in the case file")
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// Whether the file is there.
 pub(super) fn is_there(bench: &Bench, ladder: &Ladder, pod: &Pod) -> bool {
     let path = bench.volume_path(ladder, pod);
@@ -41,7 +51,7 @@ fn written(bench: &Bench) -> Verdict<(Ladder, std::sync::Arc<Pod>)> {
     }
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);
     bench.climb(&ladder, &pod)?;
-    write(bench, &ladder, &pod).or_else(|error| fail("writing a file into the volume", "ok", error.to_string()))?;
+    write(bench, &ladder, &pod).or_else(|error| fail("writing a file into the volume", "ok", not_written(&error)))?;
     Ok((ladder, pod))
 }
 

@@ -86,7 +86,9 @@ pub(super) fn fs_group(bench: &Bench) -> Verdict {
             (false, false) => 0o4,
         };
         if bits & needed != needed {
-            return fail(did, format!("the group {GROUP} may use the volume"), format!("mode {mode:o}, group {group}"));
+            let way_out = "if its files are nobody's to give, say `expect: { fsGroup: false }` in the case file";
+            let found = format!("mode {mode:o}, group {group}; {way_out}");
+            return fail(did, format!("the group {GROUP} may use the volume"), found);
         }
     }
     bench.descend(&ladder, &pod)

@@ -44,7 +44,7 @@ pub(super) fn stands(bench: &Bench) -> Verdict {
     }
     let written = data::write(bench, &ladder, &pod);
     match (writable(bench), written) {
-        (true, Err(error)) => fail("writing a file into the volume", "ok", error.to_string()),
+        (true, Err(error)) => fail("writing a file into the volume", "ok", data::not_written(&error)),
         (false, Ok(())) => fail("writing a file into the volume", "a refusal: it is read-only", "ok"),
         _ => bench.descend(&ladder, &pod),
     }
@@ -173,7 +173,8 @@ pub(super) fn keeps_to_itself(bench: &Bench) -> Verdict {
         return not_applicable("nothing can be mounted in a volume that is a file, or read-only");
     }
     let did = "mounting something inside the volume, as its pod may";
-    fs::create_dir(path.join(INNER)).or_else(|error| fail("made a folder in the volume", "ok", error.to_string()))?;
+    fs::create_dir(path.join(INNER))
+        .or_else(|error| fail("making a folder in the volume", "ok", data::not_written(&error)))?;
     let before = bench.mounts()?;
     let mounted = || {
         let volume = bench.kernel.open_directory(&path)?;
