@@ -10,16 +10,21 @@ use crate::check::shown;
 use crate::driver::Driver;
 use crate::refusal::{Refusal, Result};
 
+/// What a plugin imports that starts helpers.
+const IMPORT: &str = "fuse-helpers";
 /// How the types of FUSE file systems begin that helpers serve.
 const FUSE: &str = "fuse.";
 
 impl Driver {
-    /// Why what is mounted there is dead; none when it is not, or is served by nobody of ours. Nothing that may hang is asked: a helper that
-    /// runs is taken at its word.
+    /// Why what is mounted there is dead; none when it is not, or no helper ever served it. Nothing that may hang is asked: a helper that
+    /// runs is taken at its word, and the mounts of a plugin without helpers are left alone.
     ///
     /// # Errors
     /// [`Refusal`] when it cannot be told.
     pub(crate) fn dead(&self, parent: &Directory, name: &OsStr) -> Result<Option<String>> {
+        if !self.plugin.info().imports.iter().any(|interface| interface == IMPORT) {
+            return Ok(None);
+        }
         let failed = |source| Refusal::kernel("looking at", shown(&name.to_string_lossy()), source);
         let Some(mount) = self.kernel.mount_at(parent, name).map_err(failed)? else { return Ok(None) };
         if !mount.fs_type.starts_with(FUSE) {
