@@ -146,8 +146,12 @@ impl Driver {
         // The mount stays, and fails every access: only the CO can publish the volume again.
         helpers.on_end(|ended| warn!(helper = ended.id, "{}", ended.why));
         helpers.resume();
-        // What the CO unmounted itself meanwhile.
-        helpers.settle_all();
+        // What the CO unmounted itself meanwhile. One that does not end by itself takes its time, and no call waits for it.
+        let settled = helpers.clone();
+        let thread = std::thread::Builder::new().name("settles helpers".into());
+        if let Err(error) = thread.spawn(move || settled.settle_all()) {
+            warn!(%error, "helpers that nobody needs any more run on until the driver starts again");
+        }
         let facts = NodeFacts {
             name: node_id.clone(),
             allocatable_memory: kernel.total_memory().unwrap_or_default(),
