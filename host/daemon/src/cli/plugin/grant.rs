@@ -80,9 +80,11 @@ fn add(grant: &mut dyn TableLike, given: &dyn TableLike) {
                     }
                 }
             }
-            (Some(Item::Table(table)), Item::Table(more)) => {
+            (Some(table), more) if table.is_table_like() && more.is_table_like() => {
                 // A helper is a command line and its bounds: half of one and half of another is neither.
-                more.iter().for_each(|(name, one)| drop(table.insert(name, one.clone())));
+                if let (Some(table), Some(more)) = (table.as_table_like_mut(), more.as_table_like()) {
+                    more.iter().for_each(|(name, one)| drop(table.insert(name, one.clone())));
+                }
             }
             _ => drop(grant.insert(key, item.clone())),
         }
@@ -124,7 +126,9 @@ fn edit(
     if let Some(given) = given {
         add(grant, given);
     }
-    if let Some(helpers) = grant.get_mut(HELPERS).and_then(Item::as_table_like_mut) {
+    if !arguments.fuse_helper.is_empty()
+        && let Some(helpers) = grant.get_mut(HELPERS).and_then(Item::as_table_like_mut)
+    {
         arguments.fuse_helper.iter().for_each(|name| drop(helpers.remove(name)));
         if helpers.is_empty() {
             grant.remove(HELPERS);
@@ -239,7 +243,9 @@ mod tests {
             helper("cow", "/bin/old"),
             helper("sheep", "/bin/sheep")
         );
-        for old in ["", &old, &comes] {
+        let inline =
+            "[grants.\"a/b\"]\nfuse-helpers = { sheep = { program = \"/bin/sheep\", arguments = [\"{mount}\"] } }\n";
+        for old in ["", &old, inline, &comes] {
             let new = edit(old, &name, &typed, Some(&from)).unwrap().0;
             volhost::config::check(Path::new("config.toml"), &new).unwrap();
             assert!(new.contains("\"/srv\"") && new.contains("\"/data\"") && new.contains("/usr/bin/cow"), "{new}");
