@@ -33,6 +33,8 @@ pub struct MountInfo {
     pub parent: MountId,
     /// Where it stands, relative to the folder that was asked about.
     pub point: PathBuf,
+    /// The number of its file system, major and minor: every mount of one file system has the same.
+    pub device: (u32, u32),
     /// The file-system type: `tmpfs`, `ext4`, `fuse.sshfs`.
     pub fs_type: String,
     /// The source as the file system tells it: a device, `tmpfs`, `server:/export`. Not always a path.

@@ -1,6 +1,6 @@
 //! Unmounting: by the descriptor of the folder that the mount point is in, from the leaves up.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::program::unless_a_child_is_made;
 use crate::step::Step;
-use crate::types::Detach;
+use crate::types::{Detach, MountInfo};
 
 /// More mounts than this on one name are somebody's loop, not a volume.
 const MAX_STACKED: usize = 1000;
@@ -69,12 +69,25 @@ impl LinuxKernel {
         look(folder, name, self.ids()).is_ok_and(|seen| seen.is_mount_root())
     }
 
+    /// One of these mounts whose file system is mounted nowhere else: the host did not bind it from elsewhere, a user mounted it here.
+    fn only_inside<'a>(&self, below: &'a [MountInfo]) -> std::result::Result<Option<&'a MountInfo>, Errno> {
+        if below.is_empty() {
+            return Ok(None);
+        }
+        let known: BTreeSet<_> = below.iter().map(|mount| mount.id).collect();
+        let elsewhere: HashSet<_> = self.others(&known)?.iter().map(|mount| mount.device).collect();
+        Ok(below.iter().find(|mount| !elsewhere.contains(&mount.device)))
+    }
+
     /// Unmounts the mounts below a mounted volume that carry no other.
     fn unmount_leaves(&self, folder: &Directory, name: &OsStr, shown: &Path) -> Result<Leaves> {
         let from = folder_fd(folder)?;
         let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
         // Held only while listing: an open handle keeps the mount busy.
         let below = self.below(open_beneath(from, name, PLACE).map_err(failed)?.as_fd()).map_err(failed)?;
+        if let Some(mount) = self.only_inside(&below).map_err(failed)? {
+            return Err(KernelError::MountInside { path: text(&shown.join(&mount.point)) });
+        }
         let parents: HashSet<_> = below.iter().map(|mount| mount.parent).collect();
         let mut found = Leaves::None;
         for mount in below.iter().filter(|mount| !parents.contains(&mount.id)) {

@@ -49,6 +49,8 @@ const SB_SOURCE: u64 = 0x200;
 const EVERYTHING: u64 = SB_BASIC | MNT_BASIC | MNT_ROOT | MNT_POINT | FS_TYPE | MNT_OPTS | FS_SUBTYPE | SB_SOURCE;
 const AT_OPTIONS: usize = 4;
 const AT_MASK: usize = 8;
+const AT_SB_MAJOR: usize = 16;
+const AT_SB_MINOR: usize = 20;
 const AT_SB_FLAGS: usize = 32;
 const AT_FS_TYPE: usize = 36;
 const AT_ID: usize = 40;
@@ -134,6 +136,7 @@ impl Answer {
             id: MountId(self.u64(AT_ID)),
             parent: MountId(self.u64(AT_PARENT)),
             point,
+            device: (self.u32(AT_SB_MAJOR), self.u32(AT_SB_MINOR)),
             fs_type,
             source: OsString::from_vec(source.to_vec()),
             root: PathBuf::from(OsStr::from_bytes(root)),

@@ -49,7 +49,7 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
     let mut fields = line.split(|byte| *byte == b' ');
     let id = number(fields.next()?)?;
     let parent = number(fields.next()?)?;
-    let _device = fields.next()?;
+    let device = device(fields.next()?)?;
     let root = path(fields.next()?);
     let point = path(fields.next()?);
     let mount_options = fields.next()?;
@@ -67,7 +67,13 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
             _ => options.push(option),
         }
     }
-    Some(MountInfo { id: MountId(id), parent: MountId(parent), point, fs_type, source, root, options, read_only })
+    let (id, parent) = (MountId(id), MountId(parent));
+    Some(MountInfo { id, parent, point, device, fs_type, source, root, options, read_only })
+}
+
+fn device(field: &[u8]) -> Option<(u32, u32)> {
+    let (major, minor) = std::str::from_utf8(field).ok()?.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 fn number(field: &[u8]) -> Option<u64> {

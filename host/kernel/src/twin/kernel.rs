@@ -207,6 +207,9 @@ impl Kernel for TwinKernel {
                 state.step(Step::RemoveMountPoint, &shown)?;
                 return state.remove_mount_point(from, name, &shown);
             }
+            if let Some(inner) = state.only_inside(at.mount).filter(|_| how == Detach::Normal) {
+                return Err(KernelError::MountInside { path: text(&shown.join(inner)) });
+            }
             let order = match how {
                 // From the leaves up.
                 Detach::Normal => state.tree_of(at.mount).into_iter().rev().collect(),

@@ -73,6 +73,19 @@ impl State {
         all
     }
 
+    /// Where a mount stands on this one whose file system is mounted nowhere else, relative to this one.
+    pub(super) fn only_inside(&self, key: MountKey) -> Option<PathBuf> {
+        let tree = self.tree_of(key);
+        let file_system = |key: &MountKey| Some(self.nodes.get(&self.mounts.get(key)?.root)?.file_system);
+        let attached =
+            self.mounts.iter().filter(|(key, mount)| mount.on.is_some() && !tree.iter().skip(1).any(|one| one == *key));
+        let elsewhere: Vec<u64> = attached.filter_map(|(key, _)| file_system(key)).collect();
+        let inside = tree.iter().skip(1);
+        let mut alone = inside.filter(|key| file_system(key).is_some_and(|id| !elsewhere.contains(&id)));
+        let at = self.mounts.get(alone.next()?)?.on?;
+        Some(self.path_in_file_system(at.node).strip_prefix("/").map(PathBuf::from).unwrap_or_default())
+    }
+
     /// Forgets a mount and what stands on it.
     pub(super) fn drop_tree(&mut self, key: MountKey) {
         for key in self.tree_of(key) {
@@ -163,6 +176,7 @@ impl State {
             id: MountId(key),
             parent: MountId(mount.on.map_or(key, |on| on.mount)),
             point,
+            device: (0, u32::try_from(id).unwrap_or(u32::MAX)),
             fs_type: file_system.fs_type.clone(),
             source: device.unwrap_or_else(|| OsString::from(file_system.fs_type.clone())),
             root: self.path_in_file_system(mount.root),

@@ -171,6 +171,7 @@ macro_rules! all_cases {
                 a_mount_in_use_is_busy_and_loses_nothing,
                 a_lazy_detach_does_not_wait_for_users,
                 stacked_mounts_all_go,
+                a_file_system_that_a_user_mounted_inside_keeps_the_volume_mounted,
                 a_recursive_bind_brings_the_mounts_below_and_takes_them_away,
                 a_dropped_mount_leaves_nothing,
                 mounts_are_told_as_they_stand,

@@ -188,6 +188,26 @@ pub fn stacked_mounts_all_go(world: &dyn World) {
     assert_eq!(world.read(&source.join("data")).unwrap(), b"precious");
 }
 
+pub fn a_file_system_that_a_user_mounted_inside_keeps_the_volume_mounted(world: &dyn World) {
+    let house = House::new(world);
+    let source = house.outside("source");
+    world.add_folder(&source.join("inner"));
+    house.attach(house.bind(&source), "volume");
+    let volume = house.kernel.walk(&house.root, Path::new("volume")).unwrap();
+    house.kernel.attach(house.kernel.tmpfs(&[]).unwrap(), &volume, name("inner")).unwrap();
+    world.write(&house.at("volume/inner/file"), b"a user's").unwrap();
+    drop(volume);
+    let refused = house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap_err();
+    assert!(matches!(&refused, KernelError::MountInside { path } if path.ends_with("volume/inner")), "{refused}");
+    assert_eq!(world.read(&house.at("volume/inner/file")).unwrap(), b"a user's");
+
+    let volume = house.kernel.walk(&house.root, Path::new("volume")).unwrap();
+    house.kernel.detach(&volume, name("inner"), Detach::Normal).unwrap();
+    drop(volume);
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+    assert_eq!(house.entry("volume"), Entry::Absent);
+}
+
 pub fn a_recursive_bind_brings_the_mounts_below_and_takes_them_away(world: &dyn World) {
     let house = House::new(world);
     world.add_folder(&house.at("tree"));
