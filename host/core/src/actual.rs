@@ -7,6 +7,7 @@ use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolume
 use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 use crate::event::Time;
+use crate::owner::is_same_source;
 use crate::transitions::Stage;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
@@ -88,6 +89,8 @@ impl Mount {
 pub(crate) struct Actual {
     volumes: BTreeMap<UniqueVolumeName, Volume>,
     by_pod: BTreeMap<PodUid, BTreeSet<UniqueVolumeName>>,
+    /// The volumes that pods can share, by [`VolumeSpec::source_key`].
+    by_source: BTreeMap<String, BTreeSet<UniqueVolumeName>>,
 }
 
 impl Actual {
@@ -149,8 +152,41 @@ impl Actual {
     /// Forgets a volume that has no mounts.
     pub(crate) fn remove(&mut self, name: &UniqueVolumeName) {
         if self.volumes.get(name).is_some_and(|volume| volume.mounts.is_empty()) {
+            self.set_spec(name, None);
             self.volumes.remove(name);
         }
+    }
+
+    /// Sets what the volume is, as far as known.
+    pub(crate) fn set_spec(&mut self, name: &UniqueVolumeName, spec: Option<Arc<VolumeSpec>>) {
+        let Some(volume) = self.volumes.get_mut(name) else { return };
+        let shared = volume.attachable || volume.device_mountable;
+        let key = |spec: Option<&Arc<VolumeSpec>>| spec.map(|spec| spec.source_key()).filter(|_| shared);
+        if !shared || (volume.spec.as_ref().zip(spec.as_ref())).is_some_and(|(old, new)| Arc::ptr_eq(old, new)) {
+            volume.spec = spec;
+            return;
+        }
+        let (before, after) = (key(volume.spec.as_ref()), key(spec.as_ref()));
+        volume.spec = spec;
+        if let Some(before) = before.filter(|before| Some(before) != after.as_ref())
+            && let Some(names) = self.by_source.get_mut(&before)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_source.remove(&before);
+            }
+        }
+        if let Some(after) = after {
+            self.by_source.entry(after).or_default().insert(name.clone());
+        }
+    }
+
+    /// The volumes that pods can share and whose source is this one.
+    pub(crate) fn with_source(&self, spec: &Arc<VolumeSpec>) -> impl Iterator<Item = (&UniqueVolumeName, &Volume)> {
+        // Building a key costs more than to see that there is none.
+        let names = (!self.by_source.is_empty()).then(|| self.by_source.get(&spec.source_key())).flatten();
+        let volumes = names.into_iter().flatten().filter_map(|name| Some((name, self.volumes.get(name)?)));
+        volumes.filter(move |(_, volume)| volume.spec.as_ref().is_some_and(|known| is_same_source(known, spec)))
     }
 
     /// The volumes that `pod` has mounts of, in progress or uncertain included.

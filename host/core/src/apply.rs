@@ -6,7 +6,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
 use crate::config::Mutation;
-use crate::core::{Core, Turn, differs};
+use crate::core::{Core, Turn, differs, keeps_edit};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{Outcome, Presence, Stage};
 
@@ -61,8 +61,10 @@ impl Core {
         }
     }
 
-    fn pod_desired(&mut self, desired: DesiredPod, turn: &mut Turn) {
+    fn pod_desired(&mut self, mut desired: DesiredPod, turn: &mut Turn) {
         let uid = desired.pod.uid.clone();
+        self.keep_owners(&mut desired);
+        self.look_at_awaited(&uid, turn);
         let change = self.desired.set_pod(self.now, desired);
         turn.touched.insert(uid.clone());
         turn.dirty.extend(change.volumes);
@@ -76,6 +78,14 @@ impl Core {
         }
         if !self.draining {
             self.take_over(&uid);
+        }
+        self.note_edits(&uid, turn);
+    }
+
+    /// What stays for the pod's unresolved volumes is looked at again: they may be resolved now, or gone.
+    fn look_at_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
+        if self.desired.has_unresolved(uid) {
+            turn.dirty.append(&mut self.awaited);
         }
     }
 
@@ -97,7 +107,8 @@ impl Core {
                 mount.pod.clone_from(&entry.pod);
             }
             let intact = mount.intact || broken_too;
-            if !(mount.stage.recovered && intact && mount.spec.is_some() && !differs(mount, wanted)) {
+            let as_wanted = !differs(mount, wanted) || keeps_edit(mount, wanted);
+            if !(mount.stage.recovered && intact && mount.spec.is_some() && as_wanted) {
                 continue;
             }
             mount.stage = Stage::PRESENT;
@@ -114,6 +125,7 @@ impl Core {
     }
 
     fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
+        self.look_at_awaited(uid, turn);
         let wanted = self.desired.set_gone(uid);
         if !self.mutated(Mutation::IgnoreGone) {
             turn.dirty.extend(wanted);
@@ -203,7 +215,7 @@ impl Core {
         let volume = self.actual.entry(&found.unique_name, || Volume {
             plugin: found.plugin,
             spec_name: found.spec_name,
-            spec: found.spec.clone(),
+            spec: None,
             label_spec: found.spec.clone(),
             attachable,
             device_mountable,
@@ -215,12 +227,8 @@ impl Core {
             size: None,
             mounts: BTreeMap::new(),
         });
-        // Another pod's folder may know more.
-        if volume.spec.is_none() {
-            volume.spec.clone_from(&found.spec);
-        }
         if volume.label_spec.is_none() {
-            volume.label_spec = found.spec;
+            volume.label_spec.clone_from(&found.spec);
         }
         if attachable && !volume.attachable {
             volume.attachable = true;
@@ -230,6 +238,9 @@ impl Core {
             volume.device_mountable = true;
             volume.device = Stage::RECOVERED;
         }
+        // Another pod's folder may know more.
+        let known = volume.spec.clone().or(found.spec);
+        self.actual.set_spec(&found.unique_name, known);
     }
 
     /// An attachment that nobody finds may be gone: it is made again, or undone, and what is mounted stays.

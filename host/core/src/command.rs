@@ -163,4 +163,6 @@ pub struct VolumeStanding {
     pub reason: String,
     /// When the next try is due.
     pub retry_at: Option<Time>,
+    /// The operation that runs, and since when. At which step it is only its thread knows.
+    pub running: Option<(OperationId, Time)>,
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::sync::Arc;
-use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
 use volhost_model::{ContainerMount, Pod};
 
 use crate::actual::{Actual, Mount};
 use crate::attaching::Attaching;
 use crate::command::Command;
 use crate::config::{Config, Mutation};
-use crate::desired::{Desired, Told, Wanted};
+use crate::desired::{Desired, Told, Wanted, is_edit};
 use crate::event::{Event, Time};
 use crate::pending::Pending;
 use crate::waiters::Waiters;
@@ -39,6 +39,8 @@ pub struct Core {
     pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
     /// What the controller could not attach, and why.
     pub(crate) attach_failures: BTreeMap<UniqueVolumeName, String>,
+    /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may be one of them.
+    pub(crate) awaited: BTreeSet<UniqueVolumeName>,
     /// Volumes that are not attached because as many of their plugin are as may be.
     pub(crate) waiting_for_place: BTreeSet<UniqueVolumeName>,
     pub(crate) sources_synced: bool,
@@ -73,6 +75,7 @@ impl Core {
             reported_in_use: BTreeSet::new(),
             node_attachments: None,
             attach_failures: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             waiting_for_place: BTreeSet::new(),
             sources_synced: false,
             draining: false,
@@ -168,7 +171,7 @@ impl Core {
         let Some(entry) = self.desired.pod(uid) else {
             return false;
         };
-        entry.unresolved.is_empty()
+        entry.unresolved.keys().all(|name| self.mounted_under(uid, name).is_some())
             && entry.volumes.iter().all(|(name, wanted)| self.is_mounted_as_wanted(uid, name, wanted))
             && self.unaccounted(uid).next().is_none()
     }
@@ -185,11 +188,21 @@ impl Core {
         })
     }
 
+    /// The volume that is mounted under this name of the pod, whether or not the name can be resolved now.
+    pub(crate) fn mounted_under(&self, uid: &PodUid, name: &OuterName) -> Option<&UniqueVolumeName> {
+        self.actual.volumes_of(uid).find(|volume| {
+            let mount = self.actual.mount(volume, uid);
+            mount.is_some_and(|mount| mount.is_usable() && mount.outer_names.contains(name))
+        })
+    }
+
     /// The mount stands and is the one that is wanted; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
         let forget_parts = self.mutated(Mutation::ForgetParts);
         self.actual.mount(volume, uid).is_some_and(|mount| {
-            mount.is_usable() && !differs(mount, wanted) && (forget_parts || !lacks_parts(mount, wanted))
+            mount.is_usable()
+                && (!differs(mount, wanted) || keeps_edit(mount, wanted))
+                && (forget_parts || !lacks_parts(mount, wanted))
         })
     }
 
@@ -220,6 +233,13 @@ pub(crate) fn same_parts(one: &[ContainerMount], other: &[ContainerMount]) -> bo
         mounts.iter().filter(|mount| mount.sub_path.is_some())
     }
     parts(one).eq(parts(other))
+}
+
+/// The mount keeps what its PersistentVolume was before an edit, until the next mount.
+pub(crate) fn keeps_edit(mount: &Mount, wanted: &Wanted) -> bool {
+    !wanted.volume.follows_source
+        && mount.spec_name == wanted.volume.spec.name
+        && mount.spec.as_ref().is_some_and(|made| is_edit(made, &wanted.volume.spec))
 }
 
 /// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.

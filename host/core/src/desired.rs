@@ -7,6 +7,7 @@ use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
+use crate::owner::is_same_source;
 
 /// What the host has been told of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub(crate) struct PodEntry {
     pub(crate) told: Told,
     /// What it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod has mostly few.
     pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<Wanted>>,
-    /// What it wants and could not be resolved, with the reason.
-    pub(crate) unresolved: BTreeMap<OuterName, String>,
+    /// What it wants and could not be resolved.
+    pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
     /// When the host first heard of it.
     pub(crate) since: Time,
     /// When its last volume became ready; none while one is not.
@@ -40,6 +41,29 @@ impl PodEntry {
     /// `namespace/name`, or nothing when only the uid is known.
     pub(crate) fn full_name(&self) -> Option<String> {
         self.pod.as_ref().map(|pod| pod.full_name())
+    }
+}
+
+/// A volume that a pod wants and that could not be resolved.
+#[derive(Debug)]
+pub(crate) struct Unresolved {
+    /// The reason.
+    pub(crate) reason: String,
+    /// The volume that the name led to when it was last resolved.
+    pub(crate) was: Option<UniqueVolumeName>,
+    /// The volume it is, where only its plugin could not be asked.
+    pub(crate) spec: Option<Arc<VolumeSpec>>,
+    /// The claim it comes by.
+    pub(crate) claim: Option<String>,
+}
+
+impl Unresolved {
+    /// It may be this volume, of which this is known.
+    fn may_be(&self, name: &UniqueVolumeName, known: Option<&Arc<VolumeSpec>>) -> bool {
+        let claim = known.and_then(|known| known.persistent_volume.as_ref()).map(|pv| &pv.claim);
+        self.was.as_ref() == Some(name)
+            || (self.claim.is_some() && self.claim.as_ref() == claim)
+            || self.spec.as_ref().zip(known).is_some_and(|(spec, known)| is_same_source(spec, known))
     }
 }
 
@@ -56,6 +80,8 @@ pub(crate) struct Wanted {
     pub(crate) last_attempt: OperationId,
     /// Why no operation is begun for it, though it is not as wanted and no back-off runs.
     pub(crate) hindrance: Option<String>,
+    /// What was edited in its PersistentVolume and applies at its next mount.
+    pub(crate) pending_edit: Option<String>,
 }
 
 /// What [`Desired::set_pod`] changed.
@@ -74,6 +100,8 @@ pub(crate) struct PodChange {
 pub(crate) struct Desired {
     pods: BTreeMap<PodUid, PodEntry>,
     users: BTreeMap<UniqueVolumeName, BTreeSet<PodUid>>,
+    /// The pods that have an unresolved volume.
+    waiting: BTreeSet<PodUid>,
 }
 
 impl Desired {
@@ -105,6 +133,17 @@ impl Desired {
     /// The pods that want the volume.
     pub(crate) fn users(&self, volume: &UniqueVolumeName) -> impl Iterator<Item = &PodUid> {
         self.users.get(volume).into_iter().flatten()
+    }
+
+    /// Whether a pod has an unresolved volume that may be this one, of which this is known (rule R2).
+    pub(crate) fn is_awaited(&self, name: &UniqueVolumeName, known: Option<&Arc<VolumeSpec>>) -> bool {
+        let entries = self.waiting.iter().filter_map(|uid| self.pods.get(uid));
+        entries.flat_map(|entry| entry.unresolved.values()).any(|unresolved| unresolved.may_be(name, known))
+    }
+
+    /// Whether the pod has an unresolved volume.
+    pub(crate) fn has_unresolved(&self, uid: &PodUid) -> bool {
+        self.waiting.contains(uid)
     }
 
     /// Every wanted volume with its users.
@@ -160,10 +199,16 @@ impl Desired {
                 continue;
             }
             let old = before.remove(&name);
+            if let Some(why) = &volume.blocked
+                && old.as_ref().is_none_or(|old| old.volume.blocked.as_ref() != Some(why))
+            {
+                change.new_reasons.push((volume.outer_name.clone(), why.clone()));
+            }
             let wanted = Wanted {
                 outer_names: vec![volume.outer_name.clone()],
                 since: old.as_ref().map_or(now, |old| old.since),
                 last_attempt: old.as_ref().map_or(0, |old| old.last_attempt),
+                pending_edit: old.as_ref().and_then(|old| old.pending_edit.clone()),
                 hindrance: old.and_then(|old| old.hindrance),
                 volume,
             };
@@ -171,13 +216,22 @@ impl Desired {
             entry.volumes.insert(name, Box::new(wanted));
         }
         let mut unresolved = BTreeMap::new();
-        for UnresolvedVolume { outer_name, reason } in desired.unresolved {
-            if entry.unresolved.get(&outer_name) != Some(&reason) {
+        for UnresolvedVolume { outer_name, reason, spec, claim } in desired.unresolved {
+            let old = entry.unresolved.remove(&outer_name);
+            if old.as_ref().is_none_or(|old| old.reason != reason) {
                 change.new_reasons.push((outer_name.clone(), reason.clone()));
             }
-            unresolved.insert(outer_name, reason);
+            let led_to =
+                || before.iter().find(|(_, old)| old.outer_names.contains(&outer_name)).map(|(name, _)| name.clone());
+            let was = old.and_then(|old| old.was).or_else(led_to);
+            unresolved.insert(outer_name, Unresolved { reason, was, spec, claim });
         }
         entry.unresolved = unresolved;
+        if entry.unresolved.is_empty() {
+            self.waiting.remove(&uid);
+        } else {
+            self.waiting.insert(uid.clone());
+        }
         entry.pod = Some(desired.pod);
         entry.told = Told::Exists;
         let dropped: Vec<_> = before.into_keys().collect();
@@ -194,6 +248,7 @@ impl Desired {
         };
         entry.told = Told::Gone;
         entry.unresolved.clear();
+        self.waiting.remove(uid);
         let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();
         for name in &volumes {
             self.drop_user(name, uid);
@@ -234,4 +289,30 @@ pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
         && a.selinux_label == b.selinux_label
         && a.is_block() == b.is_block()
         && options(a) == options(b)
+}
+
+/// Whether the PersistentVolume that was mounted as `made` has been edited since in what applies only at a mount.
+pub(crate) fn is_edit(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> bool {
+    !edited_fields(made, now).is_empty()
+}
+
+/// The fields in which a PersistentVolume differs from what was mounted; none for what is no edit of one PersistentVolume.
+pub(crate) fn edited_fields(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> Vec<String> {
+    let (Some(old), Some(new)) = (&made.persistent_volume, &now.persistent_volume) else { return Vec::new() };
+    let same_volume = old.name == new.name && made.name == now.name && made.is_block() == now.is_block();
+    if Arc::ptr_eq(made, now) || !same_volume || made.selinux_label != now.selinux_label {
+        return Vec::new();
+    }
+    let mut fields = Vec::new();
+    if old.mount_options != new.mount_options {
+        fields.push("mountOptions".to_owned());
+    }
+    if made.source == now.source {
+        let keys: BTreeSet<&String> = made.fields.keys().chain(now.fields.keys()).collect();
+        let differing = keys.into_iter().filter(|key| made.fields.get(*key) != now.fields.get(*key));
+        fields.extend(differing.map(|key| format!("{}.{key}", now.source)));
+    } else {
+        fields.push(format!("{} (was {})", now.source, made.source));
+    }
+    fields
 }

@@ -150,6 +150,10 @@ pub struct DesiredVolume {
     pub container_mounts: Arc<[ContainerMount]>,
     /// The other volumes of the pod that it is made of, which need none themselves.
     pub needs: Arc<[NeededVolume]>,
+    /// Why no operation may be started for it: its plugin is not loaded, for one. What is mounted stays.
+    pub blocked: Option<String>,
+    /// The spec as its source gives it now, where what is mounted keeps an earlier one until its next mount.
+    pub declared: Option<Arc<VolumeSpec>>,
 }
 
 /// A limit of those volumes of a plugin whose names begin alike.
@@ -162,12 +166,23 @@ pub struct NamedLimit {
 }
 
 /// A volume that could not be resolved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UnresolvedVolume {
     /// The name in the pod.
     pub outer_name: OuterName,
     /// Why, in words a person can act on.
     pub reason: String,
+    /// The volume it is, where that is known and only its plugin could not be asked.
+    pub spec: Option<Arc<VolumeSpec>>,
+    /// The claim it comes by, `namespace/name`, where it comes by one.
+    pub claim: Option<String>,
+}
+
+impl UnresolvedVolume {
+    /// An unresolved volume of which only its name in the pod is known.
+    pub fn new(outer_name: OuterName, reason: impl Into<String>) -> Self {
+        Self { outer_name, reason: reason.into(), spec: None, claim: None }
+    }
 }
 
 /// What recovery found in a pod's folder.

@@ -6,6 +6,7 @@ use volhost_model::view::EventKind;
 
 use crate::command::{Command, Notice, Operation, OperationKind};
 use crate::core::{Core, Turn};
+use crate::desired::Wanted;
 use crate::outcome::cause;
 
 /// The reason of an event on a failure.
@@ -132,6 +133,23 @@ impl Core {
         for pod in pods {
             self.publish(kind, reason, pod, Some(volume), message.to_owned(), turn);
         }
+    }
+
+    /// To the pod whose mount does not have the edit.
+    pub(crate) fn publish_edit(
+        &self,
+        pod: &PodUid,
+        volume: &UniqueVolumeName,
+        wanted: &Wanted,
+        fields: &str,
+        turn: &mut Turn,
+    ) {
+        let message = format!(
+            "PersistentVolume \"{}\" was edited ({fields}); volume \"{}\" stays mounted as it is, and the edit applies at its next mount: delete the pod and create it again",
+            wanted.volume.spec.name,
+            wanted.outer_names.first().map(OuterName::as_str).unwrap_or_default()
+        );
+        self.publish(EventKind::Normal, "VolumeEditPending", Some(pod), Some(volume), message, turn);
     }
 
     pub(crate) fn publish_unresolved(&self, pod: &PodUid, outer_name: &OuterName, reason: &str, turn: &mut Turn) {

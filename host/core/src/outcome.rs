@@ -140,6 +140,7 @@ impl Core {
         } else {
             self.needed_changed(&operation.volume, pod, turn);
         }
+        self.note_edit(pod, &operation.volume, turn);
         !before.is_present()
     }
 
@@ -163,6 +164,7 @@ impl Core {
             return self.needed_changed(&operation.volume, pod, turn);
         }
         self.take_off(operation, pod, turn);
+        self.note_edit(pod, &operation.volume, turn);
     }
 
     /// Takes a mount that is known to be gone off the pod, and wakes what waited for that.

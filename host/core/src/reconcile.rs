@@ -7,8 +7,9 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::{Mount, Volume};
 use crate::command::OperationKind;
 use crate::config::Mutation;
-use crate::core::{Core, Turn, differs, lacks_parts};
+use crate::core::{Core, Turn, differs, keeps_edit, lacks_parts};
 use crate::desired::Wanted;
+use crate::edits::is_staged_before_edit;
 use crate::pending::Slot;
 use crate::transitions::{Need, Presence, need};
 
@@ -59,6 +60,7 @@ impl Core {
             return false;
         }
         match self.wanted(pod, name) {
+            Some(wanted) if wanted.volume.blocked.is_some() => false,
             Some(wanted) => {
                 let volume = self.actual.get(name);
                 must_be_replaced(mount, wanted)
@@ -107,7 +109,10 @@ impl Core {
         let mount = volume.and_then(|volume| volume.mounts.get(pod)).map(Box::as_ref);
         let mut hindrance = None;
         let mut no_place = false;
-        let next = if mount.is_some_and(|mount| {
+        let next = if let Some(why) = &wanted.volume.blocked {
+            hindrance = Some(why.clone());
+            None
+        } else if mount.is_some_and(|mount| {
             mount.stage.may_be() && (must_be_replaced(mount, wanted) || self.loses_what_it_needs(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
@@ -161,7 +166,7 @@ impl Core {
             || self.mutated(Mutation::MountBeforeAttach);
         let remount = mount.is_some_and(|mount| {
             (mount.remount_required && wanted.volume.follows_source)
-                || differs(mount, wanted)
+                || (differs(mount, wanted) && !keeps_edit(mount, wanted))
                 || lacks_parts(mount, wanted)
         });
         let size = volume.and_then(|volume| volume.size);
@@ -217,6 +222,12 @@ impl Core {
         if let Some(why) = self.label_hindrance(pod, wanted, volume) {
             return Some(why);
         }
+        if volume.is_some_and(|volume| volume.mounts.is_empty() && is_staged_before_edit(volume, wanted)) {
+            return Some(
+                "the node has it staged as its PersistentVolume was before an edit; it is staged again first"
+                    .to_owned(),
+            );
+        }
         if let Some(taken) = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name) {
             return Some(format!("volume {taken} still uses the folder {} of the pod", spec.name));
         }
@@ -233,8 +244,10 @@ impl Core {
         let spec_name = wanted.volume.spec.name.clone();
         wanted.hindrance.clone_from(&hindrance);
         turn.touched.insert(pod.clone());
-        // That another volume of the pod is not there yet is no fault, and why it is not is told of that one.
-        let quiet = self.desired.wanted(pod, name).and_then(|wanted| self.waits_for(pod, wanted));
+        // That another volume of the pod is not there yet is no fault, and why it is not is told of that one. Why a volume is blocked was
+        // told when it was.
+        let wanted = self.desired.wanted(pod, name);
+        let quiet = wanted.and_then(|wanted| wanted.volume.blocked.clone().or_else(|| self.waits_for(pod, wanted)));
         if let Some(why) = hindrance.filter(|why| quiet.as_ref() != Some(why)) {
             self.publish_hindrance(name, &spec_name, pod, &why, turn);
         }
@@ -245,7 +258,8 @@ impl Core {
             return;
         };
         let in_use = !volume.mounts.is_empty() && !self.mutated(Mutation::DeviceBeforePod);
-        let relabel = volume.device.may_be() && self.must_be_relabelled(name, volume);
+        let relabel = volume.device.may_be()
+            && (self.must_be_relabelled(name, volume) || self.must_be_staged_again(name, volume));
         let wanted = !self.draining && self.desired.users(name).next().is_some() && !relabel;
         if in_use || wanted || (volume.device_mountable && self.mutated(Mutation::LeaveDevice)) {
             return;
@@ -263,6 +277,10 @@ impl Core {
             return;
         };
         needed.push((None, kind.name()));
+        if !relabel && !self.draining && self.desired.is_awaited(name, volume.spec.as_ref()) {
+            self.awaited.insert(name.clone());
+            return;
+        }
         if (!stage.recovered || self.may_take_recovered()) && self.is_free(name, None, None, kind) {
             self.start(name, kind, None, turn);
         }
@@ -274,7 +292,7 @@ pub(crate) fn must_be_replaced(mount: &Mount, wanted: &Wanted) -> bool {
     let spec = &wanted.volume.spec;
     mount.spec_name != spec.name
         || (mount.spec.is_some() && mount.block != spec.is_block())
-        || (!wanted.volume.follows_source && differs(mount, wanted))
+        || (!wanted.volume.follows_source && differs(mount, wanted) && !keeps_edit(mount, wanted))
         || (mount.spec.is_some() && mount.needs != wanted.volume.needs)
 }
 

@@ -6,7 +6,7 @@ use volhost_model::view::VolumeState;
 
 use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStanding};
-use crate::core::{Core, differs, lacks_parts};
+use crate::core::{Core, differs, keeps_edit, lacks_parts};
 use crate::desired::Wanted;
 use crate::event::Time;
 use crate::pending::{Backoff, Running};
@@ -63,7 +63,9 @@ impl Core {
         let kept = mount.is_some_and(|mount| self.is_kept(uid, mount));
         match (presence, wanted) {
             (Presence::Present, Some(wanted))
-                if mount.is_some_and(|mount| differs(mount, wanted) || lacks_parts(mount, wanted)) =>
+                if mount.is_some_and(|mount| {
+                    (differs(mount, wanted) && !keeps_edit(mount, wanted)) || lacks_parts(mount, wanted)
+                }) =>
             {
                 VolumeState::Pending
             }
@@ -85,8 +87,8 @@ impl Core {
         } else {
             for name in self.actual.volumes_of(uid) {
                 let mount = self.actual.mount(name, uid);
-                let names = mount.map(|mount| outer_names(&mount.outer_names)).filter(|names| !names.is_empty());
-                let spec_name = mount.map(|mount| mount.spec_name.to_string()).unwrap_or_default();
+                let known = mount.map(|mount| names(&mount.outer_names)).filter(|names| !names.is_empty());
+                let spec_name = || vec![mount.map(|mount| mount.spec_name.to_string()).unwrap_or_default()];
                 let why = if self.is_desired(uid) {
                     "the pod still wants it"
                 } else if !self.may_take_recovered() {
@@ -94,7 +96,8 @@ impl Core {
                 } else {
                     ""
                 };
-                standings.push(self.standing(uid, name, names.unwrap_or(spec_name), None, why));
+                let known = known.unwrap_or_else(spec_name);
+                standings.extend(known.into_iter().map(|one| self.standing(uid, name, one, None, why)));
             }
         }
         standings
@@ -107,7 +110,8 @@ impl Core {
         let draining = if self.draining { "the host is taking every volume away (drain)" } else { "" };
         for (name, wanted) in &entry.volumes {
             if self.draining || !self.is_mounted_as_wanted(uid, name, wanted) {
-                standings.push(self.standing(uid, name, outer_names(&wanted.outer_names), Some(wanted), draining));
+                let known = names(&wanted.outer_names);
+                standings.extend(known.into_iter().map(|one| self.standing(uid, name, one, Some(wanted), draining)));
             }
         }
         let unknown = |name: String, step: &str, reason: &str| VolumeStanding {
@@ -117,10 +121,10 @@ impl Core {
             failure: None,
             reason: reason.to_owned(),
             retry_at: None,
+            running: None,
         };
-        standings.extend(
-            entry.unresolved.iter().map(|(name, reason)| unknown(name.to_string(), "resolving the volume", reason)),
-        );
+        let unmounted = entry.unresolved.iter().filter(|(name, _)| self.mounted_under(uid, name).is_none());
+        standings.extend(unmounted.map(|(name, why)| unknown(name.to_string(), "resolving the volume", &why.reason)));
         standings.extend(self.unaccounted(uid).map(|name| {
             unknown(
                 name.to_string(),
@@ -151,7 +155,16 @@ impl Core {
             (None, Some(hindrance)) => hindrance.clone(),
             (None, None) => why.to_owned(),
         };
-        VolumeStanding { name, state, step, failure: activity.failure(), reason, retry_at: activity.retry_at() }
+        let running = activity.running.map(|running| (running.operation.id, running.since));
+        VolumeStanding {
+            name,
+            state,
+            step,
+            failure: activity.failure(),
+            reason,
+            retry_at: activity.retry_at(),
+            running,
+        }
     }
 }
 
@@ -165,7 +178,6 @@ fn waiting_for(state: VolumeState, wanted: Option<&Wanted>) -> &'static str {
     }
 }
 
-/// The names, as a table shows them.
-pub(crate) fn outer_names(names: &[volhost_model::OuterName]) -> String {
-    names.iter().map(volhost_model::OuterName::as_str).collect::<Vec<_>>().join(",")
+fn names(names: &[volhost_model::OuterName]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }

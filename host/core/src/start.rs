@@ -8,7 +8,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
 use crate::config::Mutation;
-use crate::core::{Core, Turn};
+use crate::core::{Core, Turn, keeps_edit};
 use crate::transitions::Stage;
 
 impl Core {
@@ -64,7 +64,10 @@ impl Core {
         });
         volume.attachable |= desired.attachable;
         volume.device_mountable |= desired.device_mountable;
-        volume.spec = Some(Arc::clone(&desired.spec));
+        self.actual.set_spec(name, Some(Arc::clone(&desired.spec)));
+        let Some(volume) = self.actual.get_mut(name) else {
+            return;
+        };
         if !matches!(kind, OperationKind::Mount { .. } | OperationKind::Map { .. }) {
             return;
         }
@@ -109,6 +112,10 @@ impl Core {
         let (spec, spec_name) = match (kind, mount, wanted) {
             // What is taken away is what was mounted, whatever is wanted now.
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
+                (mount.spec.clone(), mount.spec_name.clone())
+            }
+            // An edit of the PersistentVolume applies at the next mount, not to one that is only refreshed.
+            (OperationKind::Mount { remount: true, .. }, Some(mount), Some(wanted)) if keeps_edit(mount, wanted) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
             (_, Some(mount), Some(_)) if self.mutated(Mutation::MountStrangers) => {

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_model::{ContainerMount, Failure, FailureClass, RecursiveReadOnly, VolumeSpec};
 
 use crate::actual::{Mount, Volume};
 use crate::core::Core;
 use crate::desired::{PodEntry, Told, Wanted};
-use crate::standing::outer_names;
 
 impl Core {
     /// Every pod that exists, or of which something is still mounted or may be, by uid.
@@ -32,16 +31,19 @@ impl Core {
         let mut ready = 0;
         if desired {
             for (name, wanted) in &entry.volumes {
-                ready += u32::from(self.is_mounted_as_wanted(uid, name, wanted));
-                volumes.push(self.volume_view(uid, name, Some(wanted)));
+                let names = u32::try_from(wanted.outer_names.len()).unwrap_or(u32::MAX);
+                ready += if self.is_mounted_as_wanted(uid, name, wanted) { names } else { 0 };
+                volumes.extend(self.volume_views(uid, name, Some(wanted)));
             }
+            let mounted = entry.unresolved.keys().filter(|name| self.mounted_under(uid, name).is_some());
+            ready += u32::try_from(mounted.count()).unwrap_or(u32::MAX);
         }
         let others = self.actual.volumes_of(uid).filter(|name| self.wanted(uid, name).is_none());
-        volumes.extend(others.map(|name| self.volume_view(uid, name, None)));
+        volumes.extend(others.flat_map(|name| self.volume_views(uid, name, None)));
         if desired {
             let kept: BTreeSet<String> = volumes.iter().map(|volume| volume.name.clone()).collect();
             let missing = entry.unresolved.iter().filter(|(name, _)| !kept.contains(name.as_str()));
-            volumes.extend(missing.map(|(name, reason)| self.unresolved_view(uid, entry, name.as_str(), reason)));
+            volumes.extend(missing.map(|(name, why)| self.unresolved_view(uid, entry, name.as_str(), &why.reason)));
         }
         let phase = match (self.is_ready(uid), desired, entry.told) {
             (true, ..) => PodPhase::Mounted,
@@ -60,7 +62,7 @@ impl Core {
             since: entry.since,
             ready_at: entry.ready_at,
             volumes,
-            errors: entry.unresolved.iter().map(|(name, reason)| format!("volume \"{name}\": {reason}")).collect(),
+            errors: errors_of(entry),
         })
     }
 
@@ -70,9 +72,29 @@ impl Core {
             pod: self.pod_name(uid),
             pod_uid: uid.to_string(),
             since: entry.since,
-            failure: Some(Failure::new(FailureClass::Transient, "resolve", reason)),
+            failure: Some(unresolved(reason)),
             ..empty_view(VolumeState::Unresolved)
         }
+    }
+
+    /// One view for each name that the volume has in the pod.
+    fn volume_views(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&Wanted>) -> Vec<VolumeView> {
+        let view = self.volume_view(uid, name, wanted);
+        let mounted = self.actual.mount(name, uid).map(|mount| mount.outer_names.as_slice());
+        let names = wanted.map(|wanted| wanted.outer_names.as_slice()).or(mounted).unwrap_or_default();
+        match names {
+            [] => vec![view],
+            names => names.iter().map(|name| VolumeView { name: name.to_string(), ..view.clone() }).collect(),
+        }
+    }
+
+    /// Why the pod's name for the mount cannot be resolved, or the volume cannot be worked on.
+    fn kept_for(&self, uid: &PodUid, wanted: Option<&Wanted>, mount: Option<&Mount>) -> Option<Failure> {
+        if let Some(wanted) = wanted {
+            return wanted.volume.blocked.as_deref().map(unresolved);
+        }
+        let entry = self.desired.pod(uid)?;
+        mount?.outer_names.iter().find_map(|name| entry.unresolved.get(name)).map(|why| unresolved(&why.reason))
     }
 
     fn volume_view(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: Option<&Wanted>) -> VolumeView {
@@ -81,7 +103,6 @@ impl Core {
         let spec = wanted.map(|wanted| &wanted.volume.spec).or_else(|| mount.and_then(|mount| mount.spec.as_ref()));
         let plugin =
             self.actual.get(name).map(|volume| &volume.plugin).or_else(|| wanted.map(|wanted| &wanted.volume.plugin));
-        let names = wanted.map(|wanted| &wanted.outer_names).or_else(|| mount.map(|mount| &mount.outer_names));
         let spec_name = mount.map(|mount| &mount.spec_name).or_else(|| spec.map(|spec| &spec.name));
         let path = mount.zip(plugin).map(|(mount, plugin)| path_of(uid, plugin, mount)).unwrap_or_default();
         let used = wanted.map(|wanted| &wanted.volume.container_mounts).or_else(|| mount.map(|m| &m.container_mounts));
@@ -94,7 +115,6 @@ impl Core {
             attached_elsewhere: self.attached_elsewhere(name).unwrap_or_default().to_owned(),
             container_mounts: used.iter().map(|one| container_mount_view(uid, &path, mount, one)).collect(),
             made_of: needs.into_iter().flat_map(|needs| needs.iter()).map(|needed| needed.name.to_string()).collect(),
-            name: names.map(|names| outer_names(names)).unwrap_or_default(),
             spec_name: spec_name.map(ToString::to_string).unwrap_or_default(),
             unique_name: name.to_string(),
             plugin: plugin.map(ToString::to_string).unwrap_or_default(),
@@ -106,7 +126,8 @@ impl Core {
             selinux_label: label_of(spec),
             since: wanted.map(|wanted| wanted.since).or_else(|| mount.map(|mount| mount.since)).unwrap_or_default(),
             ready_at: mount.and_then(|mount| mount.ready_at),
-            failure: activity.failure(),
+            failure: activity.failure().or_else(|| self.kept_for(uid, wanted, mount)),
+            pending_edit: wanted.and_then(|wanted| wanted.pending_edit.clone()).unwrap_or_default(),
             retry_at: activity.retry_at(),
             failures: activity.failed.map_or(0, |failed| failed.failures),
             ..empty_view(self.state_of(uid, name, wanted, mount))
@@ -236,7 +257,7 @@ impl Core {
 
     fn mounts_of(&self, uid: &PodUid, chosen: impl Fn(&Mount) -> bool) -> Vec<VolumeView> {
         let names = self.actual.volumes_of(uid).filter(|name| self.actual.mount(name, uid).is_some_and(&chosen));
-        names.map(|name| self.volume_view(uid, name, self.wanted(uid, name))).collect()
+        names.flat_map(|name| self.volume_views(uid, name, self.wanted(uid, name))).collect()
     }
 
     /// The volumes that are attached for certain and have no operation running, by plugin: what is to be verified from time to time.
@@ -336,6 +357,20 @@ fn container_mount_view(uid: &PodUid, volume: &str, mount: Option<&Mount>, one: 
     }
 }
 
+/// What keeps the pod's volumes from being resolved, or from being worked on.
+fn errors_of(entry: &PodEntry) -> Vec<String> {
+    let error = |name: &OuterName, why: &str| format!("volume \"{name}\": {why}");
+    let blocked = entry
+        .volumes
+        .values()
+        .filter_map(|wanted| Some(error(wanted.outer_names.first()?, wanted.volume.blocked.as_ref()?)));
+    entry.unresolved.iter().map(|(name, why)| error(name, &why.reason)).chain(blocked).collect()
+}
+
+fn unresolved(why: &str) -> Failure {
+    Failure::new(FailureClass::Transient, "resolve", why)
+}
+
 fn claim_of(spec: Option<&Arc<VolumeSpec>>) -> String {
     spec.and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.claim.clone()).unwrap_or_default()
 }
@@ -368,5 +403,6 @@ fn empty_view(state: VolumeState) -> VolumeView {
         selinux_label: String::new(),
         container_mounts: Vec::new(),
         made_of: Vec::new(),
+        pending_edit: String::new(),
     }
 }

@@ -123,6 +123,14 @@ impl NodeRequirement {
 }
 
 impl VolumeSpec {
+    /// A key that two specs of one volume share: the PersistentVolume's name, or the inline source with its fields.
+    pub fn source_key(&self) -> String {
+        match &self.persistent_volume {
+            Some(pv) => format!("pv/{}", pv.name),
+            None => format!("{}/{}", self.source, Value::Object(self.fields.clone())),
+        }
+    }
+
     /// Whether the volume is handed over as a device.
     pub fn is_block(&self) -> bool {
         self.persistent_volume.as_ref().is_some_and(|pv| pv.volume_mode == VolumeMode::Block)

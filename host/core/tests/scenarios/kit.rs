@@ -92,9 +92,7 @@ impl World {
     }
 
     pub fn desire_with(&mut self, name: &str, volumes: Vec<DesiredVolume>, missing: Vec<&str>) -> Vec<String> {
-        let unresolved = missing
-            .iter()
-            .map(|name| UnresolvedVolume { outer_name: outer(name), reason: "claim is not bound".into() });
+        let unresolved = missing.iter().map(|name| UnresolvedVolume::new(outer(name), "claim is not bound"));
         let unresolved: Vec<_> = unresolved.collect();
         let used = volumes
             .iter()
@@ -215,6 +213,8 @@ pub fn plain(pod: &str, name: &str) -> DesiredVolume {
         refreshed: false,
         container_mounts: Arc::default(),
         needs: Arc::default(),
+        blocked: None,
+        declared: None,
     }
 }
 
@@ -234,6 +234,8 @@ pub fn shared(name: &str) -> DesiredVolume {
         refreshed: false,
         container_mounts: Arc::default(),
         needs: Arc::default(),
+        blocked: None,
+        declared: None,
     }
 }
 

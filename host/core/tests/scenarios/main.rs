@@ -13,6 +13,7 @@
 //! | pending operations: keys, back-off, other names, pending first | `operations`, `matrix` |
 //! | SELinux: several pods, one volume | `labels` |
 //! | what none of them covers: mounts that somebody else takes away, volumes made of volumes | `vanished`, `needs` |
+//! | nor these: another plugin for a mounted volume, edits of what is mounted | `owners`, `edits` |
 //!
 //! The same with real plugins, mounts and devices, each row of the uncertain states at every function of the contract:
 //!
@@ -47,11 +48,13 @@
 mod attach;
 mod block;
 mod census;
+mod edits;
 mod kit;
 mod labels;
 mod matrix;
 mod needs;
 mod operations;
+mod owners;
 mod parts;
 mod pods;
 mod recovery;

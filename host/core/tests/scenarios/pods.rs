@@ -68,8 +68,9 @@ fn a_volume_that_cannot_be_resolved_any_more_stays_mounted() {
     assert!(world.desire_with("a", vec![plain("a", "logs")], vec!["data"]).is_empty());
     assert_eq!(world.state("a", "data"), VolumeState::Mounted);
     let view = world.core.pod(&uid("a")).unwrap();
-    assert_eq!(view.phase, PodPhase::Mounting);
+    assert_eq!((view.phase, view.ready, view.total), (PodPhase::Mounted, 2, 2));
     assert_eq!(view.errors, ["volume \"data\": claim is not bound"]);
+    assert_eq!(world.view("a", "data").failure.unwrap().message, "claim is not bound");
     assert!(world.desire("a", vec![plain("a", "data"), plain("a", "logs")]).is_empty());
     assert_eq!(world.core.pod(&uid("a")).unwrap().phase, PodPhase::Mounted);
 }
@@ -199,16 +200,22 @@ fn two_names_for_one_volume_are_one_mount() {
     world.desire("a", vec![first, second]);
     world.settle();
     let view = world.core.pod(&uid("a")).unwrap();
-    assert_eq!((view.phase, view.volumes.len()), (PodPhase::Mounted, 1));
-    assert_eq!(view.volumes[0].name, "disk,again");
+    assert_eq!((view.phase, view.volumes.len()), (PodPhase::Mounted, 2));
+    assert_eq!((view.volumes[0].name.as_str(), view.volumes[1].name.as_str()), ("disk", "again"));
+    assert_eq!(view.volumes[0].path, view.volumes[1].path);
+}
+
+/// Another PersistentVolume whose folder has this name.
+fn other_volume(folder: &str) -> DesiredVolume {
+    let mut new = changed(&staged(folder), |spec| spec.persistent_volume.as_mut().unwrap().name = "other".into());
+    new.unique_name = volhost_model::UniqueVolumeName::shared(&plugin(), "other-handle").unwrap();
+    new
 }
 
 #[test]
 fn another_volume_in_the_same_folder_waits_until_the_first_is_gone() {
     let mut world = World::new();
-    let old = staged("disk");
-    let mut new = staged("disk");
-    new.unique_name = volhost_model::UniqueVolumeName::shared(&plugin(), "other-handle").unwrap();
+    let (old, new) = (staged("disk"), other_volume("disk"));
     world.desire("a", vec![old]);
     world.settle();
     assert_eq!(world.desire("a", vec![new]), ["volume_unmount disk a"]);
@@ -219,8 +226,7 @@ fn another_volume_in_the_same_folder_waits_until_the_first_is_gone() {
 #[test]
 fn another_volume_in_the_same_folder_is_mounted_when_the_first_has_failed() {
     for class in [FailureClass::Final, FailureClass::Transient] {
-        let mut new = staged("disk");
-        new.unique_name = volhost_model::UniqueVolumeName::shared(&plugin(), "other-handle").unwrap();
+        let new = other_volume("disk");
         let mut world = World::new();
         world.desire("a", vec![staged("disk")]);
         assert!(world.desire("a", vec![new]).is_empty(), "the first still runs");

@@ -104,7 +104,9 @@ impl Sim<'_> {
                 if self.is_blocked(pod, volume) && !self.life.is_as_wanted(self.catalog, pod, volume) {
                     continue;
                 }
-                hold(real.variant == variant, Rule::Convergence, || format!("{} has the wrong source", place()))?;
+                hold(real.variant == variant || of.kind.edited, Rule::Convergence, || {
+                    format!("{} has the wrong source", place())
+                })?;
                 let fresh = !of.kind.follows_source || real.version == self.versions[pod];
                 hold(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;
                 let large = !of.kind.expandable || world.sizes[volume].unwrap_or(SMALLEST) >= capacity;

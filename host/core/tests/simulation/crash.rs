@@ -77,7 +77,8 @@ impl Sim<'_> {
             spec_name: SpecName::new(of.kind.name).unwrap(),
             unique_name: of.name.clone(),
             // A block volume is found in a folder of its own, so its mode is always known: by its spec.
-            spec: (recorded || of.kind.block).then(|| self.catalog.spec(of.kind_id, real.variant, 0).clone()),
+            spec: (recorded || of.kind.block)
+                .then(|| self.catalog.spec(of.kind_id, of.handle, real.variant, 0).clone()),
             intact: complete && recorded && random.chance(80),
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
@@ -101,7 +102,7 @@ impl Sim<'_> {
             spec_name: SpecName::new(of.kind.name).unwrap(),
             unique_name: of.name.clone(),
             spec: (of.kind.block || of.kind.labelled)
-                .then(|| self.catalog.spec(of.kind_id, self.world.labels[volume], 0).clone()),
+                .then(|| self.catalog.spec(of.kind_id, of.handle, self.world.labels[volume], 0).clone()),
             attachable: of.kind.attachable,
             device_mountable: of.kind.device_mountable,
         };

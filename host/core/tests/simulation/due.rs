@@ -131,7 +131,12 @@ impl Sim<'_> {
             && self.catalog.volumes.iter().enumerate().any(|(other, other_of)| {
                 other != volume && other_of.kind_id == of.kind_id && life.known[other].mounts[pod].is_some()
             });
-        (of.kind.single_pod && elsewhere) || taken || life.known[volume].has_other_label(of.kind, pod, variant)
+        let known = &life.known[volume];
+        let restaged = !known.has_mounts() && life.is_staged_before_edit(self.catalog, volume, known, variant);
+        (of.kind.single_pod && elsewhere)
+            || taken
+            || restaged
+            || life.known[volume].has_other_label(of.kind, pod, variant)
     }
 
     fn release(&self, volume: VolumeId) -> Option<Needed> {
@@ -139,6 +144,7 @@ impl Sim<'_> {
         let known = &life.known[volume];
         let wanted = (0..PODS).any(|pod| life.wants(self.catalog, pod, volume).is_some());
         let relabelled = life.is_relabelled(self.catalog, volume, known);
+        let awaited = !life.draining && life.is_awaited(self.catalog, volume) && !relabelled;
         if !known.there || known.has_mounts() || (wanted && !relabelled) {
             return None;
         }
@@ -149,7 +155,7 @@ impl Sim<'_> {
         } else {
             return None;
         };
-        let quiet = stage.recovered && !life.may_take_recovered();
+        let quiet = awaited || (stage.recovered && !life.may_take_recovered());
         Some(Needed { quiet, ..Needed::new(None, None, name) })
     }
 

@@ -120,6 +120,13 @@ impl Sim<'_> {
         let mut turn = Turn { new_reasons: u32::try_from(new.count()).unwrap(), pods: 1 << pod, ..Turn::default() };
         turn.volumes = self.volumes_of(pod);
         self.life.told[pod] = Some(told);
+        for kind in 0..KINDS.len() {
+            self.life.led_to[pod][kind] = match told.wishes[kind] {
+                Wish::Nothing => None,
+                Wish::Unresolved(_) => self.life.led_to[pod][kind],
+                Wish::Wanted { handle, .. } => Some(self.catalog.volume_of(pod, kind, handle)),
+            };
+        }
         turn.volumes |= self.volumes_of(pod);
         self.forget_turns(pod);
         self.step(Event::PodDesired(self.desired_pod(pod, &told)), turn)
@@ -129,6 +136,7 @@ impl Sim<'_> {
         self.live[pod] = None;
         let turn = Turn { volumes: self.volumes_of(pod), pods: 1 << pod, ..Turn::default() };
         self.life.told[pod] = None;
+        self.life.led_to[pod] = [None; KINDS.len()];
         self.forget_turns(pod);
         self.step(Event::PodGone { uid: self.catalog.uids[pod].clone() }, turn)
     }

@@ -12,6 +12,8 @@ pub const PODS: usize = 4;
 pub const PLUGINS: usize = 3;
 /// Sources a volume may have; another one is another mount.
 pub const VARIANTS: u8 = 2;
+/// How many volumes pods share of one kind, at most.
+pub const HANDLES: u8 = 2;
 /// Sizes a volume may be wanted in; a larger one is the same mount.
 pub const SIZES: u8 = 3;
 /// The smallest size.
@@ -38,6 +40,8 @@ pub struct Kind {
     pub parts: bool,
     /// How many volumes of its plugin may be attached at once.
     pub attach_limit: Option<u32>,
+    /// Its variants are edits of one PersistentVolume.
+    pub edited: bool,
     /// The kind that it is made of: the pod's volume of that kind.
     pub base: Option<usize>,
 }
@@ -55,13 +59,14 @@ const PLAIN: Kind = Kind {
     labelled: false,
     parts: false,
     attach_limit: None,
+    edited: false,
     base: None,
 };
 /// The kind that layers lie over.
 const BASE: usize = 1;
 const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, device_mountable: true, ..PLAIN };
 
-pub const KINDS: [Kind; 11] = [
+pub const KINDS: [Kind; 12] = [
     Kind { name: "scratch", parts: true, ..PLAIN },
     Kind { name: "host", ..PLAIN },
     Kind { name: "config", follows_source: true, ..PLAIN },
@@ -73,9 +78,10 @@ pub const KINDS: [Kind; 11] = [
     Kind { name: "labelled", labelled: true, attachable: false, plugin: 2, ..DISK },
     // Its claim may be bound to another volume, which uses the same folder of the pod.
     Kind { name: "rebound", attachable: false, handles: 2, ..DISK },
+    Kind { name: "edited", edited: true, attachable: false, plugin: 2, ..DISK },
     Kind { name: "layered", base: Some(BASE), ..PLAIN },
 ];
-pub const VOLUMES: usize = 4 * PODS + 8;
+pub const VOLUMES: usize = 4 * PODS + 9;
 
 /// What a pod wants of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,7 +171,8 @@ impl Catalog {
         let specs = KINDS
             .iter()
             .flat_map(|kind| {
-                (0..VARIANTS).flat_map(move |variant| (0..SIZES).map(move |size| spec(kind, variant, size)))
+                let handles = (0..HANDLES).flat_map(move |handle| (0..VARIANTS).map(move |variant| (handle, variant)));
+                handles.flat_map(move |(handle, variant)| (0..SIZES).map(move |size| spec(kind, handle, variant, size)))
             })
             .collect();
         let parts = (0..SIZES).map(parts).collect();
@@ -222,8 +229,9 @@ impl Catalog {
         self.first_of_kind[kind] + if KINDS[kind].handles == 0 { pod } else { usize::from(handle) }
     }
 
-    pub fn spec(&self, kind: usize, variant: u8, size: u8) -> &Arc<VolumeSpec> {
-        &self.specs[(kind * usize::from(VARIANTS) + usize::from(variant)) * usize::from(SIZES) + usize::from(size)]
+    pub fn spec(&self, kind: usize, handle: u8, variant: u8, size: u8) -> &Arc<VolumeSpec> {
+        let of_handle = kind * usize::from(HANDLES) + usize::from(handle);
+        &self.specs[(of_handle * usize::from(VARIANTS) + usize::from(variant)) * usize::from(SIZES) + usize::from(size)]
     }
 
     pub fn outer(&self, kind: usize) -> &OuterName {
@@ -274,9 +282,9 @@ pub fn parts_of(kind: &Kind, capacity: u64) -> usize {
     if kind.parts { usize::try_from(capacity - SMALLEST).unwrap() } else { 0 }
 }
 
-fn spec(kind: &Kind, variant: u8, size: u8) -> Arc<VolumeSpec> {
+fn spec(kind: &Kind, handle: u8, variant: u8, size: u8) -> Arc<VolumeSpec> {
     let persistent_volume = (kind.handles > 0).then(|| PersistentVolume {
-        name: kind.name.to_owned(),
+        name: if kind.edited { kind.name.to_owned() } else { format!("{}-{handle}-{variant}", kind.name) },
         claim: format!("ns/{}", kind.name),
         capacity: Some(SMALLEST + u64::from(size)),
         access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],

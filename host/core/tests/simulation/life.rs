@@ -108,6 +108,8 @@ pub struct Life {
     pub running: Vec<Running>,
     pub last_id: u64,
     pub told: [Option<Told>; PODS],
+    /// What each name of a pod led to when it was last resolved, while the pod wants it.
+    pub led_to: [[Option<VolumeId>; KINDS.len()]; PODS],
     pub reported: [bool; VOLUMES],
     pub attachments: Option<[bool; VOLUMES]>,
     /// What the controller has detached, for the node's status did not name it, and has not reported yet.
@@ -135,6 +137,7 @@ impl Life {
             running: Vec::new(),
             last_id: 0,
             told: [None; PODS],
+            led_to: [[None; KINDS.len()]; PODS],
             reported: [false; VOLUMES],
             attachments: None,
             taken_away: [false; VOLUMES],
@@ -173,9 +176,24 @@ impl Life {
         self.synced || self.draining
     }
 
+    /// A pod has a volume that cannot be resolved and that was this one before.
+    pub fn is_awaited(&self, catalog: &Catalog, volume: VolumeId) -> bool {
+        let kind = catalog.volumes[volume].kind_id;
+        let unresolved = |told: Told| matches!(told.wishes[kind], Wish::Unresolved(_));
+        (0..PODS).any(|pod| self.led_to[pod][kind] == Some(volume) && self.told[pod].is_some_and(unresolved))
+    }
+
+    /// The node has staged the volume, or may have, as its PersistentVolume was before an edit.
+    pub fn is_staged_before_edit(&self, catalog: &Catalog, volume: VolumeId, known: &Known, variant: u8) -> bool {
+        let kind = catalog.volumes[volume].kind;
+        kind.edited && known.device.may_be() && known.label.is_some_and(|staged| staged != variant)
+    }
+
     /// The mount must go before another is made in its place.
     pub fn is_replaced(&self, volume: &crate::kinds::Volume, mount: &KnownMount, variant: u8) -> bool {
-        !volume.kind.follows_source && mount.variant.is_some_and(|made_with| made_with != variant)
+        !volume.kind.follows_source
+            && !volume.kind.edited
+            && mount.variant.is_some_and(|made_with| made_with != variant)
     }
 
     /// The node's mount has to go though pods want the volume: none of them wants its label.
@@ -184,7 +202,9 @@ impl Life {
         let mut users = (0..PODS).filter_map(|pod| Some((pod, self.wants(catalog, pod, volume)?.0))).peekable();
         users.peek().is_some()
             && !known.has_mounts()
-            && users.all(|(pod, variant)| known.has_other_label(kind, pod, variant))
+            && users.all(|(pod, variant)| {
+                known.has_other_label(kind, pod, variant) || self.is_staged_before_edit(catalog, volume, known, variant)
+            })
     }
 
     /// The mount may be a volume of the pod that cannot be resolved.
@@ -201,7 +221,10 @@ impl Life {
         };
         (0..KINDS.len()).all(|kind| match told.wishes[kind] {
             Wish::Nothing => true,
-            Wish::Unresolved(_) => false,
+            Wish::Unresolved(_) => (0..VOLUMES).any(|volume| {
+                let usable = |mount: KnownMount| mount.named && mount.stage.is_certain() && !mount.leaving;
+                catalog.volumes[volume].kind_id == kind && self.known[volume].mounts[pod].is_some_and(usable)
+            }),
             Wish::Wanted { handle, .. } => self.is_as_wanted(catalog, pod, catalog.volume_of(pod, kind, handle)),
         })
     }
@@ -212,7 +235,7 @@ impl Life {
         self.known[volume].mounts[pod].is_some_and(|mount| {
             mount.stage.is_certain()
                 && !mount.leaving
-                && mount.variant.is_none_or(|made| made == variant)
+                && (catalog.volumes[volume].kind.edited || mount.variant.is_none_or(|made| made == variant))
                 && mount.parts == Some(parts_of(catalog.volumes[volume].kind, capacity))
         })
     }

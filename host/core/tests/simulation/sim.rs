@@ -143,17 +143,17 @@ impl<'a> Sim<'a> {
             let outer_name = self.catalog.outer(kind_id).clone();
             match told.wishes[kind_id] {
                 Wish::Nothing => continue,
-                Wish::Unresolved(reason) => unresolved.push(UnresolvedVolume {
-                    outer_name: outer_name.clone(),
-                    reason: if reason == 0 { "claim not bound" } else { "claim not found" }.to_owned(),
-                }),
+                Wish::Unresolved(reason) => {
+                    let reason = if reason == 0 { "claim not bound" } else { "claim not found" };
+                    unresolved.push(UnresolvedVolume::new(outer_name.clone(), reason));
+                }
                 Wish::Wanted { handle, variant, size } => {
                     let volume = self.catalog.volume_of(pod, kind_id, handle);
                     volumes.push(DesiredVolume {
                         outer_name: outer_name.clone(),
                         unique_name: self.catalog.volumes[volume].name.clone(),
                         plugin: self.catalog.plugin_of(volume).clone(),
-                        spec: self.catalog.spec(kind_id, variant, size).clone(),
+                        spec: self.catalog.spec(kind_id, handle, variant, size).clone(),
                         attachable: kind.attachable,
                         device_mountable: kind.device_mountable,
                         follows_source: kind.follows_source,
@@ -163,6 +163,8 @@ impl<'a> Sim<'a> {
                         refreshed: false,
                         container_mounts: self.catalog.parts(if kind.parts { size } else { 0 }).clone(),
                         needs: self.catalog.needs(volume).clone(),
+                        blocked: None,
+                        declared: None,
                     });
                 }
             }
@@ -177,6 +179,7 @@ impl<'a> Sim<'a> {
         for volume in 0..VOLUMES {
             let concerned =
                 self.life.said(self.catalog, pod, volume).is_some() || self.life.known[volume].mounts[pod].is_some();
+            let concerned = concerned || self.life.led_to[pod].contains(&Some(volume));
             bits |= u32::from(concerned) << volume;
         }
         bits

@@ -3,7 +3,7 @@
 use volhost_core::{Notice, WaitFailure};
 use volhost_model::view::EventKind;
 
-use crate::kinds::{Catalog, KINDS, PODS, PodId, VolumeId, Wish, parts_of};
+use crate::kinds::{Catalog, KINDS, PODS, PodId, VOLUMES, VolumeId, Wish, parts_of};
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
 use crate::world::CAUSE;
@@ -39,7 +39,9 @@ impl Sim<'_> {
     pub fn published(&mut self, notice: Notice, turn: &mut Turn) -> Check {
         let pod = notice.pod_uid.as_ref().map(Catalog::pod_id);
         let volume = notice.volume.as_ref().map(|name| self.catalog.volume_id(name));
-        if notice.kind == EventKind::Normal {
+        if notice.reason == "VolumeEditPending" {
+            self.met.insert(("edited", "while it was mounted"));
+        } else if notice.kind == EventKind::Normal {
             turn.said.successes += 1;
         } else if notice.message.contains(CAUSE) {
             turn.said.failures.push((notice.reason, pod, volume));
@@ -150,7 +152,11 @@ impl Sim<'_> {
         for (kind, wish) in told.wishes.iter().enumerate() {
             let right = match *wish {
                 Wish::Nothing => true,
-                Wish::Unresolved(_) => false,
+                Wish::Unresolved(_) => (0..VOLUMES).any(|volume| {
+                    let thing = &self.world.mounts[volume][pod];
+                    self.catalog.volumes[volume].kind_id == kind
+                        && (thing.real.is_some() || thing.lied || self.is_going(volume, pod))
+                }),
                 Wish::Wanted { handle, variant, .. } => {
                     let volume = self.catalog.volume_of(pod, kind, handle);
                     let thing = &self.world.mounts[volume][pod];
@@ -159,8 +165,9 @@ impl Sim<'_> {
                             && running.pod == Some(pod)
                             && running.operation.kind.name().contains("unm")
                     });
-                    let as_wanted =
-                        thing.real.is_some_and(|real| KINDS[kind].follows_source || real.variant == variant);
+                    let as_wanted = thing.real.is_some_and(|real| {
+                        KINDS[kind].follows_source || KINDS[kind].edited || real.variant == variant
+                    });
                     !leaving && (as_wanted || thing.lied || self.is_going(volume, pod))
                 }
             };

@@ -151,7 +151,8 @@ impl Sim<'_> {
             .base_of(volume)
             .filter(|_| mount.needs > 0)
             .is_some_and(|base| life.is_lost(self.catalog, pod, base, life.look(self.catalog, base).mounts[pod]));
-        let same = mount.variant.is_none_or(|made_with| made_with == variant) && !other && !lost;
+        let as_made = of.kind.edited || mount.variant.is_none_or(|made_with| made_with == variant);
+        let same = as_made && !other && !lost;
         hold(!same && !of.kind.follows_source, Rule::HalfKnowledge, || {
             format!("{} is unmounted though pod{pod} wants it as it is", operation.volume)
         })
@@ -167,6 +168,9 @@ impl Sim<'_> {
         })?;
         let wanted = (0..PODS).any(|pod| life.wants(self.catalog, pod, volume).is_some());
         let relabelled = rule == Rule::DeviceInUse && life.is_relabelled(self.catalog, volume, &known);
+        hold(life.draining || relabelled || !life.is_awaited(self.catalog, volume), Rule::HalfKnowledge, || {
+            format!("{name} is taken from the node, and may be a volume of a pod that cannot be resolved")
+        })?;
         hold(!wanted || relabelled, rule, || format!("{name} is taken from the node while a pod wants it"))?;
         let recovered = if rule == Rule::DeviceInUse { known.device.recovered } else { known.attach.recovered };
         hold(!recovered || life.may_take_recovered(), Rule::HalfKnowledge, || {
@@ -181,7 +185,10 @@ impl Sim<'_> {
         let Some((pod, (variant, _))) = wanted else {
             return broken(Rule::OnlyWanted, format!("{} is mounted, and nobody wants it", operation.volume));
         };
-        let right = operation.spec.as_ref().is_some_and(|spec| crate::kinds::variant_of(spec) == variant);
+        // What is only refreshed keeps what its PersistentVolume was before an edit.
+        let remount = matches!(operation.kind, OperationKind::Mount { remount: true, .. });
+        let right = operation.spec.as_ref().map(|spec| crate::kinds::variant_of(spec));
+        let right = right.is_some_and(|mounted| mounted == variant || (of.kind.edited && remount));
         hold(right && operation.pod.is_some(), Rule::OnlyWanted, || {
             format!("{} is mounted for pod{pod} from another source than it wants", operation.volume)
         })?;

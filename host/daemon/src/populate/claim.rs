@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use volhost_model::VolumeSpec;
 use volhost_model::spec::PersistentVolume;
+use volhost_model::{OuterName, VolumeSpec};
 
 use super::node::NodeIdentity;
 use super::source::{self, Fields};
 use crate::manifest::binding::Unbound;
 use crate::manifest::claim::ClaimObject;
-use crate::manifest::references::ephemeral_claim_name;
+use crate::manifest::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE, ephemeral_claim_name};
 use crate::manifest::{Content, Kind, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
 
 /// The volume of the claim that `persistentVolumeClaim` names.
@@ -28,6 +28,17 @@ pub(super) fn named(
         ));
     }
     through(pod, name, source::is_read_only(source), store, node, |_| Ok(()))
+}
+
+/// The claim that the pod's volume comes by, `namespace/name`; none for other volumes.
+pub(super) fn name_of(pod: &PodObject, name: &OuterName) -> Option<String> {
+    let (index, volume) = pod.volume(name)?;
+    let claim = match source::of_pod_volume(pod, index, volume).ok()? {
+        (CLAIM_SOURCE, source) => source.get("claimName")?.as_str()?.to_owned(),
+        (EPHEMERAL_SOURCE, _) => ephemeral_claim_name(&pod.pod.name, volume.name.as_str()),
+        _ => return None,
+    };
+    Some(format!("{}/{claim}", pod.pod.namespace))
 }
 
 /// The volume of the claim that was made for a generic ephemeral volume.

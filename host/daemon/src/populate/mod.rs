@@ -45,10 +45,23 @@ pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog
     for (name, volume) in needs::resolve_all(pod, |name| resolve_volume(pod, name, store, catalog, node)) {
         match volume.and_then(|volume| check_parts(&desired.volumes, volume)) {
             Ok(volume) => desired.volumes.push(volume),
-            Err(reason) => desired.unresolved.push(UnresolvedVolume { outer_name: name, reason }),
+            Err(reason) => desired.unresolved.push(unresolved(pod, name, reason, store, node)),
         }
     }
     desired
+}
+
+/// An unresolved volume, with what is known of it beside: what is mounted for it is recognised by that.
+fn unresolved(
+    pod: &PodObject,
+    outer_name: OuterName,
+    reason: String,
+    store: &ObjectStore,
+    node: &NodeIdentity,
+) -> UnresolvedVolume {
+    let spec = spec_of(pod, &outer_name, store, node).ok().map(Arc::new);
+    let claim = claim::name_of(pod, &outer_name);
+    UnresolvedVolume { spec, claim, ..UnresolvedVolume::new(outer_name, reason) }
 }
 
 fn resolve_volume(
@@ -83,6 +96,8 @@ fn resolve_volume(
         refreshed: choice.refreshed && choice.follows_source,
         container_mounts,
         needs: Arc::default(),
+        blocked: None,
+        declared: None,
     };
     Ok(Resolved { volume, needs: choice.needs })
 }
@@ -95,6 +110,16 @@ fn identify(
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
 ) -> Result<(Arc<VolumeSpec>, PluginChoice), String> {
+    let mut spec = Arc::new(spec_of(pod, name, store, node)?);
+    let choice = catalog.choose(&spec)?;
+    if choice.read_only {
+        Arc::make_mut(&mut spec).read_only = true;
+    }
+    Ok((spec, choice))
+}
+
+/// What the pod's volume is.
+fn spec_of(pod: &PodObject, name: &OuterName, store: &ObjectStore, node: &NodeIdentity) -> Result<VolumeSpec, String> {
     let (index, volume) = pod.volume(name).ok_or_else(|| missing(pod, name))?;
     let spec = match source::of_pod_volume(pod, index, volume)? {
         (CLAIM_SOURCE, source) => claim::named(pod, volume, source, store, node)?,
@@ -109,12 +134,7 @@ fn identify(
         },
     };
     check_mode(pod, volume, &spec)?;
-    let mut spec = Arc::new(spec);
-    let choice = catalog.choose(&spec)?;
-    if choice.read_only {
-        Arc::make_mut(&mut spec).read_only = true;
-    }
-    Ok((spec, choice))
+    Ok(spec)
 }
 
 /// Parts of volumes are shown in folders by the volume's name in the pod's folder, which has to be the volume's own.

@@ -16,6 +16,7 @@ fn failure() -> WaitFailure {
         failure: None,
         reason: String::new(),
         retry_at: None,
+        running: None,
     };
     WaitFailure {
         pod: "default/web".into(),

@@ -186,6 +186,7 @@ pub(crate) fn volume(pod: &str, name: &str, state: VolumeState) -> VolumeView {
         selinux_label: String::new(),
         container_mounts: Vec::new(),
         made_of: Vec::new(),
+        pending_edit: String::new(),
     }
 }
 

@@ -163,6 +163,7 @@ impl TryFrom<pb::Volume> for VolumeView {
             selinux_label: volume.selinux_label,
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
             made_of: volume.made_of,
+            pending_edit: volume.pending_edit,
         })
     }
 }

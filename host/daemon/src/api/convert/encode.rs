@@ -138,6 +138,7 @@ impl From<VolumeView> for pb::Volume {
             selinux_label: volume.selinux_label,
             container_mounts: volume.container_mounts.into_iter().map(Into::into).collect(),
             made_of: volume.made_of,
+            pending_edit: volume.pending_edit,
         }
     }
 }
