@@ -23,6 +23,8 @@ const LOOKS: usize = 5000;
 type Case = (&'static str, &'static str, &'static str);
 
 const FAIL: Case = ("fail", "final", "ordered to fail");
+/// The host looks, and does not take the plugin's word that nothing was changed.
+const FAIL_AFTER: Case = ("fail-after", "uncertain", "ordered to fail");
 const DOUBT: Case = ("doubt", "uncertain", "ordered to doubt");
 const DOUBT_AFTER: Case = ("doubt-after", "uncertain", "ordered to doubt");
 const CRASH: Case = ("crash", "final", "crashed in");
@@ -197,7 +199,7 @@ fn attach() {
     while_it_is_made(
         "attach",
         Mode::Filesystem,
-        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD],
+        &[FAIL, FAIL_AFTER, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD],
     );
 }
 
@@ -229,7 +231,7 @@ fn mount_device() {
     while_it_is_made(
         "mount-device",
         Mode::Filesystem,
-        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+        &[FAIL, FAIL_AFTER, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
 }
 
@@ -239,7 +241,7 @@ fn set_up() {
     while_it_is_made(
         "set-up",
         Mode::Filesystem,
-        &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
+        &[FAIL, FAIL_AFTER, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
 }
 

@@ -64,7 +64,13 @@ impl Workshop {
                 }
                 error => error.message(),
             };
-            Failure::new(error.class(), STEP, message)
+            // An error is no proof that nothing was attached.
+            let is_attached = || matches!(plugin.are_attached(call, &[name.to_owned()]).as_deref(), Ok([true]));
+            let class = match error.class() {
+                FailureClass::Final | FailureClass::Transient if is_attached() => FailureClass::Uncertain,
+                class => class,
+            };
+            Failure::new(class, STEP, message)
         })?;
         self.note_device(operation, &plugin, |record| record.attached_as = Some(attached_as.clone()));
         found.device_path = Some(attached_as);
@@ -102,6 +108,7 @@ impl Workshop {
         if let Some(path) = record.as_ref().and_then(|record| record.device.as_deref()) {
             self.check_not_in_use("DetachVolume.VerifySafe", path)?;
         }
+        self.check_not_staged(operation, "DetachVolume.VerifySafe")?;
         let plugin = self.tear_down_plugin(operation, None).ok_or_else(|| not_loaded(&operation.plugin, STEP))?;
         if plugin.exports(Capability::Attacher) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
@@ -113,6 +120,26 @@ impl Workshop {
             warn!(volume = %operation.volume, %error, "the volume is detached, but its record could not be removed");
         }
         Ok(())
+    }
+
+    /// Nothing may be mounted at the volume's place on the node when it is detached, whatever is known of it.
+    fn check_not_staged(&self, operation: &Operation, step: &str) -> Result<(), Failure> {
+        let failed = |error| kernel_failure(step, FailureClass::Uncertain, &error);
+        let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        let Some(parent) = self.open_if_there(&folder).map_err(failed)? else { return Ok(()) };
+        match self.kernel.mount_at(&parent, layout::GLOBAL_MOUNT.as_ref()).map_err(failed)? {
+            None => Ok(()),
+            Some(mount) => Err(Failure::new(
+                FailureClass::Uncertain,
+                step,
+                format!(
+                    "{} is still mounted at {}/{}; unmount it there, and the volume is detached",
+                    mount.source.to_string_lossy(),
+                    folder.display(),
+                    layout::GLOBAL_MOUNT
+                ),
+            )),
+        }
     }
 
     /// Those of the plugin's volumes that it does not find attached to this node. A plugin that is not there, or cannot say, leaves all as

@@ -31,7 +31,8 @@ impl Workshop {
         let outcome = plugin.set_up_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
-            let class = error.class();
+            // What is left at the places of a driver may be its device, whatever the plugin says.
+            let class = if self.has_driver_places(operation) { FailureClass::Uncertain } else { error.class() };
             found.device = match class {
                 FailureClass::Uncertain => Some(DeviceReport::Uncertain),
                 FailureClass::Final => Some(DeviceReport::Unmounted),
@@ -158,6 +159,20 @@ impl Workshop {
     pub(super) fn about_device(&self, operation: &Operation, call: &CallContext) -> CallContext {
         let folder = layout::driver_folder(&operation.plugin, &operation.volume);
         CallContext { device_places: Some(DevicePlaces { root: Arc::clone(&self.root), folder }), ..call.clone() }
+    }
+
+    /// Whether anything but an empty folder is at the places that a driver outside was given for the device.
+    fn has_driver_places(&self, operation: &Operation) -> bool {
+        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
+        let names = self.open_if_there(&folder).and_then(|places| match places {
+            Some(places) => Ok(self.kernel.names(&places)?.into_iter().map(|name| folder.join(name)).collect()),
+            None => Ok(Vec::new()),
+        });
+        let is_empty = |place: &std::path::PathBuf| {
+            let inside = self.kernel.walk(&self.root, place).and_then(|place| self.kernel.names(&place));
+            inside.is_ok_and(|names| names.is_empty())
+        };
+        names.map_or(true, |places: Vec<_>| !places.iter().all(is_empty))
     }
 
     /// Removes what a driver outside left at the places that it was given for the device. Data stays, and is an error.

@@ -57,15 +57,16 @@ impl Workshop {
                 Ok(())
             }
             Err(error) => {
-                let class = error.class();
+                drop(parent);
+                self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
+                // What is left there may be mounted, whatever the plugin says.
+                let class = if self.is_absent(&folder) { error.class() } else { FailureClass::Uncertain };
                 found.device = match class {
                     FailureClass::Uncertain => Some(DeviceReport::Uncertain),
                     FailureClass::Final => Some(DeviceReport::Unmounted),
                     FailureClass::Transient => None,
                 };
-                drop(parent);
-                self.forget_volume_folder(&folder, OsStr::new(layout::GLOBAL_MOUNT));
-                if class == FailureClass::Final && self.is_absent(&folder) {
+                if class == FailureClass::Final {
                     self.device_is_gone(operation);
                 }
                 Err(Failure::new(class, STEP, error.message()))

@@ -1,10 +1,11 @@
 //! Mounting a volume for a pod, and taking it away. Of a volume that the node has first, only the pod's part is here.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 
 use tracing::{instrument, warn};
-use volhost_core::Operation;
+use volhost_core::{Operation, OperationKind};
 use volhost_kernel::{Detach, Directory, Entry, KernelError};
 use volhost_model::{Failure, FailureClass, NeededVolume, PodUid};
 use volhost_runtime::{CallContext, NeededPlace, Place, PrivateFolder, Target};
@@ -42,7 +43,10 @@ impl Workshop {
             let target = self.pod_target(&parent, operation, pod.uid.clone())?;
             let outcome = plugin.set_up(call, spec, pod, target);
             self.note_conduct(operation, call, outcome.as_ref().err());
-            let set_up = outcome.map_err(|error| Failure::new(error.class(), "MountVolume.SetUp", error.message()))?;
+            let set_up = outcome.map_err(|error| {
+                let class = self.class_after_look(operation, error.class(), &parent);
+                Failure::new(class, "MountVolume.SetUp", error.message())
+            })?;
             Ok((parent, set_up))
         };
         let (parent, set_up) = match set_up() {
@@ -73,6 +77,25 @@ impl Workshop {
         self.write_record(&record.for_containers(&operation.container_mounts).made_of(&operation.needs));
         self.sizes.watch(pod, &operation.plugin, &operation.spec_name, set_up.watched_size);
         Ok(())
+    }
+
+    /// The class of a failed set-up after a look at its target: what is there may be mounted, whatever the plugin says. A mount that
+    /// was only refreshed was there before.
+    fn class_after_look(&self, operation: &Operation, class: FailureClass, parent: &Directory) -> FailureClass {
+        if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
+            return class;
+        }
+        match self.kernel.entry(parent, OsStr::new(operation.spec_name.as_str())) {
+            Ok(Entry::Absent) => class,
+            // A folder that was made for the mount, and got none.
+            Ok(Entry::Folder) if self.is_empty(parent, operation.spec_name.as_str()) => class,
+            Ok(_) | Err(_) => FailureClass::Uncertain,
+        }
+    }
+
+    fn is_empty(&self, parent: &Directory, name: &str) -> bool {
+        let names = self.kernel.walk(parent, Path::new(name)).and_then(|folder| self.kernel.names(&folder));
+        names.is_ok_and(|names| names.is_empty())
     }
 
     /// Takes the pod's mount away.
