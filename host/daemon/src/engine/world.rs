@@ -19,6 +19,9 @@ use super::running::Running;
 use crate::csi::DriverNote;
 use crate::metrics::Operations;
 
+/// Microseconds in a second.
+const MICROS_PER_SECOND: u64 = 1_000_000;
+
 /// Where the answer to a waiting caller goes.
 pub type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>;
 
@@ -78,6 +81,7 @@ impl World {
                 Command::ArmTimer(at) => self.timer = Some(at),
                 Command::Publish(notice) => self.publish(&notice),
                 Command::Answer { waiter, result } => {
+                    let result = result.map_err(|failure| self.with_running_steps(failure));
                     if let Some(answer) = self.waiters.remove(&waiter) {
                         // The caller may have gone away.
                         let _ = answer.send(Ok(result));
@@ -85,6 +89,19 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The failure, naming for each volume with a running operation the step it is at, and since when.
+    fn with_running_steps(&self, mut failure: WaitFailure) -> WaitFailure {
+        for volume in &mut failure.volumes {
+            let Some((id, since)) = volume.running else { continue };
+            let seconds = self.clock.now().saturating_sub(since) / MICROS_PER_SECOND;
+            volume.step.push_str(&format!(" for {seconds} s"));
+            if let Some(step) = self.executor.step_of(id) {
+                volume.step.push_str(&format!(", at `{step}`"));
+            }
+        }
+        failure
     }
 
     fn publish(&mut self, notice: &Notice) {

@@ -89,7 +89,9 @@ async fn describe_volume(
         let operations = list::all(client, socket, query).await?;
         // Of a volume that pods share, those of this pod and those of the volume alone.
         let ours = |view: &View| matches!(view, View::Operation(operation) if operation.pod.is_empty() || operation.pod == volume.pod);
-        text.table("Operations", Kind::Operations, &operations.into_iter().filter(ours).collect::<Vec<_>>());
+        let operations: Vec<View> = operations.into_iter().filter(ours).collect();
+        volume::running(text, &operations);
+        text.table("Operations", Kind::Operations, &operations);
     }
     let mut events = Vec::new();
     if !volume.unique_name.is_empty() {
@@ -97,8 +99,11 @@ async fn describe_volume(
     }
     if !volume.pod.is_empty() {
         let of_pod = list::all(client, socket, Query::events(format!("pod {}", volume.pod))).await?;
-        let quoted = format!("{:?}", volume.name);
-        let about = |view: &View| matches!(view, View::Event(event) if event.message.contains(&quoted) || (!volume.unique_name.is_empty() && event.message.contains(&volume.unique_name)));
+        // Events name a volume as the pod does, as its folder does (a claim's volume by its PersistentVolume), or by its unique name.
+        let names = [format!("{:?}", volume.name), format!("{:?}", volume.spec_name), volume.unique_name.clone()];
+        let named =
+            |message: &str| names.iter().any(|name| !matches!(name.as_str(), "" | "\"\"") && message.contains(name));
+        let about = |view: &View| matches!(view, View::Event(event) if named(&event.message));
         events.extend(of_pod.into_iter().filter(about));
     }
     text.table("Events", Kind::Events, &events);

@@ -57,7 +57,9 @@ pub(super) async fn describe(
     let full_name = format!("{}/{}", pod.namespace, pod.name);
     let operations = list::all(client, socket, Query::new(pb::Kind::Operations, None, None)).await?;
     let ours = |view: &View| matches!(view, View::Operation(operation) if operation.pod == full_name || operation.pod == pod.uid);
-    text.table("Operations", pb::Kind::Operations, &operations.into_iter().filter(ours).collect::<Vec<_>>());
+    let operations: Vec<View> = operations.into_iter().filter(ours).collect();
+    volume::running(text, &operations);
+    text.table("Operations", pb::Kind::Operations, &operations);
     let events = list::all(client, socket, Query::events(format!("pod {full_name}"))).await?;
     text.table("Events", pb::Kind::Events, &events);
     Ok(())

@@ -4,7 +4,8 @@ use volhost_model::FailureClass;
 use volhost_model::view::{ContainerMountView, VolumeView};
 
 use super::super::columns::state;
-use super::super::format::{age, took, until};
+use super::super::format::{age, printable, took, until};
+use super::super::list::View;
 use super::super::table::Cell;
 use super::super::usage;
 use super::text::Text;
@@ -29,6 +30,25 @@ fn container_mount(mount: &ContainerMountView) -> Vec<Cell> {
         .collect()
 }
 
+/// What runs on volumes now: each operation with the step it is at, and since when.
+pub(super) fn running(text: &mut Text, operations: &[View]) {
+    let running = operations.iter().filter_map(|view| match view {
+        View::Operation(operation) if operation.running => Some(operation),
+        _ => None,
+    });
+    let now = text.now_us;
+    let lines: Vec<String> = running
+        .map(|operation| {
+            let step = if operation.step.is_empty() { "no step reported" } else { &operation.step };
+            let overdue = if operation.overdue { ", past its deadline" } else { "" };
+            format!("{} for {}{overdue}, at: {step}", operation.name, age(operation.since, now))
+        })
+        .collect();
+    if !lines.is_empty() {
+        text.block("Running", |text| lines.iter().for_each(|line| text.line(&printable(line))));
+    }
+}
+
 /// The fields, without the name.
 pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
     let now = text.now_us;
@@ -51,6 +71,9 @@ pub(super) fn fields(text: &mut Text, volume: &VolumeView) {
     }
     if !volume.selinux_label.is_empty() {
         text.field("SELinux label", &volume.selinux_label);
+    }
+    if !volume.pending_edit.is_empty() {
+        text.field("Edited", &format!("{}; applies at the next mount", volume.pending_edit));
     }
     text.field("Read-only", if volume.read_only { "yes" } else { "no" });
     if !volume.made_of.is_empty() {
