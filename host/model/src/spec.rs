@@ -17,6 +17,24 @@ pub enum VolumeMode {
     Block,
 }
 
+/// Volume sources of Kubernetes that only a pod has, and no PersistentVolume: what they hold comes from the pod and goes with it.
+const POD_SOURCES: [&str; 9] = [
+    "configMap",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "gitRepo",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+];
+
+/// Returns whether only a pod can have a volume of this source, and no PersistentVolume.
+pub fn is_pod_source(source: &str) -> bool {
+    POD_SOURCES.contains(&source)
+}
+
 /// A volume with everything known that a plugin may ask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VolumeSpec {

@@ -1,6 +1,7 @@
 //! The one source of a volume.
 
 use serde_json::{Map, Value};
+use volhost_model::spec::is_pod_source;
 
 use crate::manifest::{PersistentVolumeObject, PodObject, PodVolume};
 
@@ -21,9 +22,16 @@ pub(super) fn of_pod_volume<'a>(
 
 /// The source of a PersistentVolume.
 pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> Result<(&str, &Fields), String> {
-    only_source(&volume.source).map_err(|problem| {
+    let (field, fields) = only_source(&volume.source).map_err(|problem| {
         format!("{}:{}: spec of PersistentVolume {} {problem}", volume.file, volume.line, volume.name)
-    })
+    })?;
+    if is_pod_source(field) {
+        return Err(format!(
+            "{}:{}: spec of PersistentVolume {} has the source {field}, which only a pod's own volume can have: its data goes with the pod",
+            volume.file, volume.line, volume.name
+        ));
+    }
+    Ok((field, fields))
 }
 
 /// Whether the source asks for a read-only mount.

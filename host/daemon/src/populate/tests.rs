@@ -146,6 +146,8 @@ fn a_volume_has_one_source_that_a_plugin_serves() {
         assert!(told.contains(part), "{source}: {told}");
     }
     assert!(reason(&with_claim("", "volumeName: pv")).contains("spec of PersistentVolume pv has no source"));
+    let told = reason(&with_claim("emptyDir: {}", "volumeName: pv"));
+    assert!(told.contains("has the source emptyDir, which only a pod's own volume can have"), "{told}");
 }
 
 #[test]
@@ -521,7 +523,6 @@ fn the_label_of_one_pods_volume_comes_from_containers_policy_access_mode_and_plu
         (MANY, SHARED, "", ONE, "", "", Some(CONTEXT), None),
         (MANY, SHARED, "MountOption", ONE, "", "", Some(CONTEXT), label(ONE)),
         (MANY, SHARED, "Recursive", ONE, "", "", Some(CONTEXT), None),
-        ("[ReadWriteOncePod, ReadWriteMany]", SHARED, "", ONE, "", "", Some(CONTEXT), None),
         (ONCE, SHARED, "", "", ONE, ONE, Some(CONTEXT), label(ONE)),
         (ONCE, SHARED, "", "s0:c9", ONE, ONE, Some(CONTEXT), label(ONE)),
         (ONCE, SHARED, "", "partial", "", "", Some(CONTEXT), None),
