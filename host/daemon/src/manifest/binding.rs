@@ -4,6 +4,8 @@
 //! 1. A claim with `status.phase` is taken at its word.
 //! 2. A claim with `spec.volumeName` has that volume, unless the volume is kept for another claim or another claim has it. Of two
 //!    claims, the one that has it keeps it; else the one the volume's `claimRef` names; else the first by namespace and name.
+//!    The volume has to fit, by the rules of Kubernetes' volume controller: size, storage class, access modes and volume mode.
+//!    A claim that has the volume already may ask for more than it holds: that is how a claim grows.
 //! 3. Another claim keeps the volume it has while that still fits; else it gets a volume whose `claimRef` names it, or the smallest
 //!    free one that fits (storage class, access modes, volume mode, selector, size), of equal ones the first by name.
 //!
@@ -14,10 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thiserror::Error;
+use volhost_model::spec::VolumeMode;
 
 use super::claim::ClaimObject;
 use super::object::{Kind, ObjectKey};
-use super::persistent_volume::{ClaimReference, PersistentVolumeObject};
+use super::persistent_volume::{ClaimReference, PersistentVolumeObject, SINGLE_POD_MODE};
 
 /// Why a claim has no volume. Begins with the kubelet's words where it has some.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -59,6 +62,14 @@ pub enum Unbound {
         /// The claim that has it.
         other: String,
     },
+    /// The volume it names does not fit.
+    #[error("PVC is not bound: cannot bind to requested volume {volume}: {mismatch}")]
+    Mismatch {
+        /// The volume.
+        volume: String,
+        /// The rule that the two break.
+        mismatch: Mismatch,
+    },
     /// No volume fits.
     #[error(
         "PVC is not bound: no free PersistentVolume has storage class {class:?}, access modes {modes}, at least {bytes} bytes{selector}; add one, or name one in spec.volumeName"
@@ -72,6 +83,52 @@ pub enum Unbound {
         bytes: u64,
         /// Words on its selector, if it has one.
         selector: &'static str,
+    },
+}
+
+/// Why a claim and the volume that it names do not fit. Begins with the words of Kubernetes' volume controller.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Mismatch {
+    /// The volume is being deleted, or a claim that is gone had it.
+    #[error("the volume is marked for deletion, or its status.phase is Released or Failed; name another volume")]
+    Unavailable,
+    /// The claim asks for more bytes.
+    #[error(
+        "requested PV is too small: the claim asks for {request} bytes, and spec.capacity.storage of the volume is {capacity}; correct one of the two"
+    )]
+    Size {
+        /// The size that the claim asks for, in bytes.
+        request: u64,
+        /// The volume's size, in bytes.
+        capacity: u64,
+    },
+    /// The two are of different storage classes.
+    #[error(
+        "storageClassName does not match: the claim's is {claim:?}, the volume's is {volume:?}; give both the same"
+    )]
+    Class {
+        /// The claim's class; empty for none.
+        claim: String,
+        /// The volume's class; empty for none.
+        volume: String,
+    },
+    /// One is a file system, the other a device.
+    #[error("incompatible volumeMode: the claim's is {claim:?}, the volume's is {volume:?}; give both the same")]
+    VolumeMode {
+        /// The claim's mode.
+        claim: VolumeMode,
+        /// The volume's mode.
+        volume: VolumeMode,
+    },
+    /// The volume lacks an access mode that the claim asks for.
+    #[error(
+        "incompatible accessMode: the claim asks for {mode}, and spec.accessModes of the volume is [{offered}]; correct one of the two"
+    )]
+    AccessMode {
+        /// The mode that the volume lacks.
+        mode: String,
+        /// The volume's modes.
+        offered: String,
     },
 }
 
@@ -118,12 +175,13 @@ impl Bindings {
         let holds = |claim: &ClaimObject| self.by_volume.get(&claim.volume_name) == Some(&key(claim));
         claims.sort_by_cached_key(|claim| (!holds(claim), !is_named(claim), key(claim)));
         for claim in claims {
-            let decided = next.judge_named(claim, volumes);
+            let decided = next.judge_named(claim, volumes, holds(claim));
             next.set(claim, decided);
         }
     }
 
-    fn judge_named(&self, claim: &ClaimObject, volumes: &Volumes<'_>) -> Result<String, Unbound> {
+    /// `holds`: the claim had the volume before.
+    fn judge_named(&self, claim: &ClaimObject, volumes: &Volumes<'_>, holds: bool) -> Result<String, Unbound> {
         if let Some(phase) = claim.phase.as_ref().filter(|phase| *phase != "Bound") {
             return Err(Unbound::Phase(phase.clone()));
         }
@@ -131,6 +189,9 @@ impl Bindings {
         let Some(volume) = volumes.get(name.as_str()) else { return Err(Unbound::MissingVolume(name)) };
         if let Some(reference) = &volume.claim {
             check_reference(reference, claim, &name)?;
+        }
+        if let Some(mismatch) = mismatch(volume, claim, holds) {
+            return Err(Unbound::Mismatch { volume: name, mismatch });
         }
         match self.by_volume.get(&name) {
             Some(other) => Err(Unbound::Taken { volume: name, other: other.full_name() }),
@@ -213,6 +274,40 @@ fn is_for(reference: Option<&ClaimReference>, claim: &ClaimObject) -> bool {
 /// Whether the volume was made for the claim, by whatever class it came to it.
 fn made_for(volume: &PersistentVolumeObject, claim: &ClaimObject) -> bool {
     volume.provisioned && is_for(volume.claim.as_ref(), claim)
+}
+
+/// The first binding rule that a claim and the volume that it names break. `holds`: the claim had the volume before.
+fn mismatch(volume: &PersistentVolumeObject, claim: &ClaimObject, holds: bool) -> Option<Mismatch> {
+    // A claim for one pod alone never shares its volume, whatever a status says.
+    let is_bound = claim.phase.as_deref() == Some("Bound");
+    let lacks = |mode: &&String| !volume.access_modes.contains(mode) && (!is_bound || *mode == SINGLE_POD_MODE);
+    let lacking = claim.access_modes.iter().find(lacks);
+    let access_mode = || {
+        let offered = volume.access_modes.join(", ");
+        lacking.map(|mode| Mismatch::AccessMode { mode: mode.clone(), offered })
+    };
+    if is_bound {
+        return access_mode();
+    }
+    if !volume.available && volume.claim.is_none() && !holds {
+        return Some(Mismatch::Unavailable);
+    }
+    let made = made_for(volume, claim);
+    // A reference gets the claim's uid when the two are bound; a claim that is bound may grow.
+    let referred = volume.claim.as_ref().and_then(|reference| reference.uid.as_ref());
+    let may_grow = made || holds || (claim.uid_given && referred == Some(&claim.uid));
+    let capacity = volume.capacity.unwrap_or(0);
+    if !may_grow && capacity < claim.request {
+        return Some(Mismatch::Size { request: claim.request, capacity });
+    }
+    if !made && volume.storage_class != claim.storage_class {
+        let (claim, volume) = (claim.storage_class.clone(), volume.storage_class.clone());
+        return Some(Mismatch::Class { claim, volume });
+    }
+    if volume.volume_mode != claim.volume_mode {
+        return Some(Mismatch::VolumeMode { claim: claim.volume_mode, volume: volume.volume_mode });
+    }
+    access_mode()
 }
 
 fn check_reference(reference: &ClaimReference, claim: &ClaimObject, volume: &str) -> Result<(), Unbound> {

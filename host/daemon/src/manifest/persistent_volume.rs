@@ -139,9 +139,15 @@ pub(super) fn storage(
         .transpose()
 }
 
-/// Only the four modes that Kubernetes has.
+/// The access mode of a volume for one pod alone.
+pub(super) const SINGLE_POD_MODE: &str = "ReadWriteOncePod";
+
+/// Only the four modes that Kubernetes has, and `ReadWriteOncePod` without others, as in Kubernetes.
 pub(super) fn access_modes(modes: Vec<String>, path: &str) -> Result<Vec<String>, FieldError> {
-    const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+    const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", SINGLE_POD_MODE];
+    if modes.iter().any(|mode| mode == SINGLE_POD_MODE) && modes.iter().any(|mode| mode != SINGLE_POD_MODE) {
+        return Err(FieldError::other(path, format!("may not use {SINGLE_POD_MODE} with other access modes")));
+    }
     match modes.iter().enumerate().find(|(_, mode)| !MODES.contains(&mode.as_str())) {
         Some((index, mode)) => Err(FieldError::other(
             format!("{path}[{index}]"),

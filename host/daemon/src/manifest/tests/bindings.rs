@@ -140,3 +140,64 @@ fn thousands_of_claims_each_get_a_volume_of_their_own() {
     let store = store(&text);
     assert!((0..2_000).all(|number| store.volume_of_claim(&key(&format!("c{number}"))).unwrap().is_ok()));
 }
+
+/// What a claim of this size, with these access modes and fields, gets that names a volume of 1 GiB with those fields.
+fn named(volume_more: &str, size: &str, modes: &str, claim_more: &str) -> String {
+    let claim = claim("c", size, &format!("volumeName: pv, {claim_more}")).replacen("ReadWriteOnce", modes, 1);
+    of(&store(&(volume("pv", "1Gi", volume_more) + &claim)), "c")
+}
+
+#[test]
+fn a_claim_that_names_a_volume_has_to_fit_it() {
+    const ONCE: &str = "ReadWriteOnce";
+    for (volume_more, size, modes, claim_more, why) in [
+        ("", "2Gi", ONCE, "", "requested PV is too small: the claim asks for 2147483648 bytes"),
+        ("storageClassName: fast", "1Gi", ONCE, "", "storageClassName does not match: the claim's is \"\""),
+        ("", "1Gi", ONCE, "storageClassName: fast", "storageClassName does not match: the claim's is \"fast\""),
+        ("", "1Gi", ONCE, "volumeMode: Block", "incompatible volumeMode: the claim's is Block"),
+        ("volumeMode: Block", "1Gi", ONCE, "", "incompatible volumeMode: the claim's is Filesystem"),
+        ("", "1Gi", "ReadWriteMany", "", "incompatible accessMode: the claim asks for ReadWriteMany"),
+        ("", "1Gi", "ReadWriteOnce, ReadOnlyMany", "", "the claim asks for ReadOnlyMany"),
+        ("", "1Gi", "ReadWriteOncePod", "", "the claim asks for ReadWriteOncePod"),
+        // The volume's reference to the claim waives no rule.
+        ("claimRef: {name: c}", "2Gi", ONCE, "", "requested PV is too small"),
+        ("claimRef: {name: c}", "1Gi", ONCE, "volumeMode: Block", "incompatible volumeMode"),
+    ] {
+        let told = named(volume_more, size, modes, claim_more);
+        assert!(told.starts_with("PVC is not bound: cannot bind to requested volume pv: "), "{told}");
+        assert!(told.contains(why), "{told} lacks {why}");
+    }
+    assert_eq!(named("storageClassName: fast", "500Mi", ONCE, "storageClassName: fast"), "pv", "a smaller claim fits");
+}
+
+#[test]
+fn a_bound_claim_may_ask_for_more_than_its_volume_has() {
+    let mut bound = store(&(volume("pv", "1Gi", "") + &claim("c", "1Gi", "volumeName: pv")));
+    bound.apply(Source::Manifest, objects(&claim("c", "2Gi", "volumeName: pv")), []);
+    assert_eq!(of(&bound, "c"), "pv");
+    let larger = claim("c", "2Gi", "volumeName: pv");
+    let by_status = store(&(volume("pv", "1Gi", "") + &larger.replace("\nspec", "\nstatus: {phase: Bound}\nspec")));
+    assert_eq!(of(&by_status, "c"), "pv");
+    let kept = volume("pv", "1Gi", "claimRef: {name: c, uid: u-1}");
+    let by_uid = store(&(kept + &larger.replace("{name: c}", "{name: c, uid: u-1}")));
+    assert_eq!(of(&by_uid, "c"), "pv");
+}
+
+#[test]
+fn a_claim_for_one_pod_never_gets_a_volume_for_several() {
+    let claim = claim("c", "1Gi", "volumeName: pv")
+        .replace("[ReadWriteOnce]", "[ReadWriteOncePod]")
+        .replace("\nspec", "\nstatus: {phase: Bound}\nspec");
+    let told = of(&store(&(volume("pv", "1Gi", "") + &claim)), "c");
+    assert!(told.contains("the claim asks for ReadWriteOncePod"), "{told}");
+    let single = volume("pv", "1Gi", "").replace("[ReadWriteOnce]", "[ReadWriteOncePod]");
+    assert_eq!(of(&store(&(single + &claim)), "c"), "pv");
+}
+
+#[test]
+fn a_volume_that_is_being_deleted_is_not_bound() {
+    let deleted =
+        volume("pv", "1Gi", "").replace("{name: pv,", "{name: pv, deletionTimestamp: '2026-01-01T00:00:00Z',");
+    let told = of(&store(&(deleted + &claim("c", "1Gi", "volumeName: pv"))), "c");
+    assert!(told.contains("the volume is marked for deletion"), "{told}");
+}
