@@ -11,7 +11,8 @@ use tracing::warn;
 use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
 use volhost_model::names::check_dns_subdomain;
-use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, FuseHelpers, NodeFacts, Plugin};
+use volhost_model::spec::is_pod_source;
+use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, FuseHelpers, NodeFacts, Plugin, PluginInfo};
 
 use crate::in_flight::{InFlight, Running};
 use crate::ledger::Entry;
@@ -77,6 +78,14 @@ pub enum StartError {
     /// The name is no driver's.
     #[error("the driver's name: {0}; see --driver-name")]
     Name(String),
+    /// The plugin serves no source that a volume of a CSI driver can have.
+    #[error("plugin {plugin} cannot be served as a CSI driver: {why}; use it with `volhost run`")]
+    Plugin {
+        /// The plugin's name.
+        plugin: String,
+        /// What is wrong with each of its sources.
+        why: String,
+    },
     /// The node's name is none.
     #[error("the node's name has to have 1 to 192 bytes without control characters; see --node-id")]
     NodeId,
@@ -120,9 +129,7 @@ impl Driver {
     /// [`StartError`].
     pub fn start(options: Options) -> Result<Self, StartError> {
         let Options { plugin, kernel, .. } = options;
-        let sources = &plugin.info().sources;
-        let served = sources.iter().find(|source| source.starts_with("csi:")).or(sources.first());
-        let source = Source::read(served.map_or("", String::as_str));
+        let source = served_source(plugin.info())?;
         let name = options.name.unwrap_or_else(|| own_name(&source, plugin.info().name.as_str()));
         check_dns_subdomain("a driver", &name).map_err(|error| StartError::Name(error.to_string()))?;
         if name.len() > NAME_BYTES {
@@ -244,6 +251,38 @@ impl Driver {
             plugin: self.plugin.info().name.as_str().to_owned(),
             source: Box::new(source),
         })
+    }
+}
+
+/// The source that the driver's volumes have: `csi:NAME` if the plugin serves one, else the first that a PersistentVolume can have.
+fn served_source(plugin: &PluginInfo) -> Result<Source, StartError> {
+    let mut unfit = Vec::new();
+    let mut found = None;
+    for source in &plugin.sources {
+        match why_unfit(source) {
+            Some(why) => unfit.push(format!("{source} {why}")),
+            None if source.starts_with("csi:") => return Ok(Source::read(source)),
+            None => found = found.or(Some(source)),
+        }
+    }
+    found.map(|source| Source::read(source)).ok_or_else(|| StartError::Plugin {
+        plugin: plugin.name.as_str().to_owned(),
+        why: if unfit.is_empty() { "it serves no volume source".to_owned() } else { unfit.join("; ") },
+    })
+}
+
+/// Why no volume of a CSI driver can have this source; none if one can.
+fn why_unfit(source: &str) -> Option<&'static str> {
+    let field = source.split_once(':').map_or(source, |(field, _)| field);
+    match field {
+        _ if is_pod_source(field) => {
+            Some("is a volume of a pod, whose data goes with the pod: a PersistentVolume of it would lose its data")
+        }
+        "csi" if field == source => {
+            Some("is served by CSI drivers that register with a daemon, and there is none here")
+        }
+        "flexVolume" => Some("is served by FlexVolume drivers, which only a daemon starts"),
+        _ => None,
     }
 }
 

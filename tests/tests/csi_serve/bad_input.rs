@@ -8,6 +8,8 @@ use volhost::csi::pb::csi::controller_client::ControllerClient;
 use volhost::csi::pb::csi::volume_capability::AccessMode;
 use volhost::csi::pb::csi::*;
 
+use volhost_tests::artifacts;
+
 use crate::kit::{Host, MIB, SINGLE_NODE_WRITER, block, code, map, mount, wanted};
 
 fn writer() -> VolumeCapability {
@@ -197,5 +199,20 @@ fn a_driver_that_cannot_start_says_why() {
     ] {
         let said = host.served.fails(&host.node, arguments);
         assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_plugin_that_can_serve_no_persistent_volume_is_refused_at_start() {
+    let host = Host::start(&[]);
+    for (plugin, words) in [
+        ("empty-dir", "emptyDir is a volume of a pod, whose data goes with the pod"),
+        ("secret", "secret is a volume of a pod"),
+        ("csi", "CSI drivers that register with a daemon"),
+        ("flex-volume", "FlexVolume drivers, which only a daemon starts"),
+    ] {
+        let file = artifacts::plugin(plugin).display().to_string();
+        let said = host.served.fails(&host.node, &["--plugin", &file, "--state-dir", "/tmp/none"]);
+        assert!(said.contains("cannot be served as a CSI driver") && said.contains(words), "{plugin}: {said}");
     }
 }
