@@ -1,6 +1,8 @@
 //! Walking a whole tree by descriptor, on several threads, on one mount, through no link.
 //!
 //! Each thread works on a stack of its own, deepest folder first, and gives the older half away when another has nothing to do.
+//! When many folders wait there, the thread stops reading, enters some of them, and reads on: memory is bounded, however many folders
+//! lie side by side.
 //! A folder's descriptor is kept while folders in it wait; beyond a number of them it is opened anew from the nearest one that is kept,
 //! so the deepest tree needs no more descriptors than that.
 
@@ -12,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::{FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::walk::{FOLDER, open_on_same_mount};
@@ -25,6 +27,9 @@ const BATCH: usize = 256;
 const KEPT_DESCRIPTORS: usize = 256;
 /// Bytes of a path given to one `openat2`; the kernel takes 4095.
 const PATH_CHUNK: usize = 2048;
+/// Folders that wait in one thread's stack before it enters some of them and reads on later. Bounds the memory of a walk: 250,000
+/// folders side by side would take 72 MB. One reading of [`LIST_BUFFER`] bytes may add some 1,300 to it.
+const WAITING_FOLDERS: usize = 4096;
 /// More threads than this only wait for the file system's locks.
 const MAX_THREADS: usize = 16;
 
@@ -34,6 +39,10 @@ pub(super) trait Visitor: Sync {
     fn folder(&self, folder: BorrowedFd<'_>) -> Result<(), Errno>;
     /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the file system does not tell.
     fn entry(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
+    /// Returns whether the walk is to end before everything was visited.
+    fn stopped(&self) -> bool {
+        false
+    }
     /// A part that could not be done. What vanished meanwhile never comes here.
     fn failed(&self, path: PathBuf, errno: Errno);
 }
@@ -45,17 +54,8 @@ pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
         given => given,
     };
     let threads = threads.min(MAX_THREADS);
-    let walk = Walk {
-        visitor,
-        kept: AtomicUsize::new(0),
-        hungry: AtomicUsize::new(0),
-        queue: Mutex::new(Queue { jobs: Vec::new(), workers: threads, idle: 0, done: false }),
-        wake: Condvar::new(),
-    };
-    let fd = Arc::new(root);
-    // One more than any folder has: the root's descriptor is never let go.
-    let held = Held { fd: Some(Arc::clone(&fd)), waiting: 1 };
-    let root = Arc::new(Node { parent: None, name: OsString::new(), held: Mutex::new(held) });
+    let walk = Walk::new(visitor, threads);
+    let (root, fd) = root_of(root);
     std::thread::scope(|scope| {
         for _ in 1..threads {
             let spawned = std::thread::Builder::new().name("volume-walk".to_owned()).spawn_scoped(scope, || {
@@ -71,6 +71,14 @@ pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
         walk.list(&root, &fd, &mut first);
         walk.work(first);
     });
+}
+
+/// The root of a walk.
+fn root_of(fd: OwnedFd) -> (Arc<Node>, Arc<OwnedFd>) {
+    let fd = Arc::new(fd);
+    // One more than any folder has: the root's descriptor is never let go.
+    let held = Held { fd: Some(Arc::clone(&fd)), waiting: 1 };
+    (Arc::new(Node { parent: None, name: OsString::new(), held: Mutex::new(held) }), fd)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,8 +124,19 @@ impl Node {
 enum Job {
     /// A folder to enter.
     Folder { parent: Arc<Node>, name: OsString },
+    /// The entries of a folder that were not read yet.
+    Rest(Rest),
     /// Entries of a large folder.
     Entries { node: Arc<Node>, fd: Arc<OwnedFd>, names: Vec<CString> },
+}
+
+/// A folder that was read in part.
+struct Rest {
+    node: Arc<Node>,
+    /// None when too many descriptors are kept; then the folder is opened anew.
+    fd: Option<Arc<OwnedFd>>,
+    /// Where its reading goes on in a folder that is opened anew, as the file system counts.
+    at: u64,
 }
 
 struct Queue {
@@ -151,7 +170,18 @@ impl<V> Drop for OverIfItPanics<'_, '_, V> {
     }
 }
 
-impl<V: Visitor> Walk<'_, V> {
+impl<'a, V: Visitor> Walk<'a, V> {
+    /// A walk that has not begun.
+    fn new(visitor: &'a V, threads: usize) -> Self {
+        Self {
+            visitor,
+            kept: AtomicUsize::new(0),
+            hungry: AtomicUsize::new(0),
+            queue: Mutex::new(Queue { jobs: Vec::new(), workers: threads, idle: 0, done: false }),
+            wake: Condvar::new(),
+        }
+    }
+
     /// Works until no thread has anything left.
     fn work(&self, mut jobs: Vec<Job>) {
         let _over = OverIfItPanics(self);
@@ -160,8 +190,14 @@ impl<V: Visitor> Walk<'_, V> {
             let Some(job) = jobs.pop().or_else(|| self.take()) else {
                 return;
             };
+            if self.visitor.stopped() {
+                // What waits is dropped, and each thread comes to its end.
+                jobs.clear();
+                continue;
+            }
             match job {
                 Job::Folder { parent, name } => self.enter(&parent, name, &mut jobs),
+                Job::Rest(rest) => self.read_on(rest, &mut jobs),
                 Job::Entries { node, fd, names } => {
                     for name in &names {
                         self.entry(&node, &fd, name, &mut jobs);
@@ -231,11 +267,22 @@ impl<V: Visitor> Walk<'_, V> {
         let (mut seen, mut giving) = (0_usize, false);
         let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
         let mut entries = RawDir::new(fd, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(Errno::NOENT) => break,
-                Err(errno) => {
+        loop {
+            if entries.is_buffer_empty() {
+                if self.visitor.stopped() {
+                    break;
+                }
+                // Here the descriptor's position is that of the next entry, so nothing is visited twice or left out. At least one
+                // folder was found since the last pause, so the walk always advances.
+                if jobs.len() >= WAITING_FOLDERS && jobs.len() > before {
+                    self.pause(node, fd, jobs, before);
+                    break;
+                }
+            }
+            let entry = match entries.next() {
+                None | Some(Err(Errno::NOENT)) => break,
+                Some(Ok(entry)) => entry,
+                Some(Err(errno)) => {
                     self.visitor.failed(node.path(), errno);
                     break;
                 }
@@ -265,6 +312,38 @@ impl<V: Visitor> Walk<'_, V> {
         // A folder of folders only: those who wait need not wait for the first of them.
         if jobs.len() > before + 1 {
             self.share(jobs);
+        }
+    }
+
+    /// Leaves the rest of a folder for later, below what was found in it: that is entered first.
+    fn pause(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, jobs: &mut Vec<Job>, before: usize) {
+        let mut rest = Rest { node: Arc::clone(node), fd: None, at: 0 };
+        if self.kept.fetch_add(1, Ordering::Relaxed) < KEPT_DESCRIPTORS {
+            rest.fd = Some(Arc::clone(fd));
+        } else {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+            match rustix::fs::tell(fd) {
+                Ok(at) => rest.at = at,
+                Err(errno) => return self.visitor.failed(node.path(), errno),
+            }
+        }
+        jobs.insert(before.min(jobs.len()), Job::Rest(rest));
+    }
+
+    /// Reads on in a folder.
+    fn read_on(&self, Rest { node, fd, at }: Rest, jobs: &mut Vec<Job>) {
+        if let Some(fd) = fd {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+            return self.list(&node, &fd, jobs);
+        }
+        let opened = self.open_in(&node, OsStr::new(".")).and_then(|fd| {
+            rustix::fs::seek(&fd, SeekFrom::Start(at))?;
+            Ok(fd)
+        });
+        match opened {
+            Ok(fd) => self.list(&node, &Arc::new(fd), jobs),
+            Err(Errno::NOENT) => {}
+            Err(errno) => self.visitor.failed(node.path(), errno),
         }
     }
 
@@ -358,6 +437,43 @@ mod tests {
         }
 
         fn failed(&self, _: PathBuf, _: Errno) {}
+    }
+
+    struct Counts(AtomicUsize);
+
+    impl Visitor for Counts {
+        fn folder(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn entry(&self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {
+            Ok(true)
+        }
+
+        fn failed(&self, path: PathBuf, errno: Errno) {
+            panic!("{}: {errno}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_folder_of_many_folders_is_read_in_parts_so_that_few_of_them_wait() {
+        const FOLDERS: usize = 4 * WAITING_FOLDERS;
+        // In memory: a disk takes a minute for as many.
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        for inner in 0..FOLDERS {
+            std::fs::create_dir(folder.path().join(format!("{inner}"))).unwrap();
+        }
+        let open = || rustix::fs::open(folder.path(), FOLDER, rustix::fs::Mode::empty()).unwrap();
+        let visitor = Counts(AtomicUsize::new(0));
+        let walk = Walk::new(&visitor, 1);
+        let (root, fd) = root_of(open());
+        let mut waiting = Vec::new();
+        walk.list(&root, &fd, &mut waiting);
+        assert!(waiting.len() < 2 * WAITING_FOLDERS, "{} folders wait at once", waiting.len());
+        drop((walk, waiting));
+        walk_tree(open(), 1, &visitor);
+        assert_eq!(visitor.0.into_inner(), FOLDERS);
     }
 
     #[test]
