@@ -3,7 +3,7 @@
 //! Whoever can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
 //! a plugin: `DIGEST-ENGINE.cwasm`, the code, and `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest
 //! above all. The second is written last: code without it, or of another digest, was not written to its end and is made again.
-//! A file is never written in place: it may be mapped.
+//! A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused` says why the compiler refused a plugin.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -25,6 +25,20 @@ pub(crate) struct Note {
     /// What built the plugin, if it says so.
     pub(crate) sdk: Option<String>,
 }
+
+/// A plugin that the compiler refused, remembered so that a start does not pay for the same answer again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refusal {
+    /// Why, in words for the user.
+    pub(crate) reason: String,
+    /// The host and the limits that it was refused by: under others it is tried again.
+    pub(crate) by: String,
+}
+
+/// How many refusals are remembered. Each is a small file; without a bound, whoever writes to the plugin folder could fill the cache.
+const REFUSALS: usize = 1024;
+/// How the files of refusals end.
+const REFUSED: &str = "refused";
 
 /// The folder.
 #[derive(Debug)]
@@ -83,6 +97,38 @@ impl Cache {
         self.put(&self.note_path(digest), &text)
     }
 
+    fn refusal_path(&self, digest: &str) -> PathBuf {
+        self.folder.join(format!("{digest}-{}.{REFUSED}", self.engine))
+    }
+
+    /// Why this digest was refused before by the same host under the same limits; none when it was not.
+    pub(crate) fn refusal(&self, digest: &str, by: &str) -> Option<String> {
+        let refusal: Refusal = serde_json::from_slice(&fs::read(self.refusal_path(digest)).ok()?).ok()?;
+        (refusal.by == by).then_some(refusal.reason)
+    }
+
+    /// Remembers that this digest was refused. A failure only costs another try.
+    pub(crate) fn refuse(&self, digest: &str, refusal: &Refusal) {
+        if self.refusals().count() >= REFUSALS {
+            self.forget_refusals();
+        }
+        let text = serde_json::to_vec(refusal).unwrap_or_default();
+        if let Err(error) = self.put(&self.refusal_path(digest), &text) {
+            tracing::warn!(%error, "that a plugin was refused cannot be remembered");
+        }
+    }
+
+    /// Forgets every refusal.
+    pub(crate) fn forget_refusals(&self) {
+        for path in self.refusals() {
+            remove_leftover(&path);
+        }
+    }
+
+    fn refusals(&self) -> impl Iterator<Item = PathBuf> {
+        self.files().into_iter().filter(|path| path.extension().is_some_and(|extension| extension == REFUSED))
+    }
+
     /// Forgets what is cached of a digest. Code that is mapped stays usable: only its name goes.
     pub(crate) fn forget(&self, digest: &str) {
         for path in [self.note_path(digest), self.code_path(digest)] {
@@ -98,7 +144,7 @@ impl Cache {
     pub(crate) fn keep_only(&self, digests: &[String]) {
         for path in self.files() {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let stem = name.strip_suffix(".cwasm").or_else(|| name.strip_suffix(".json"));
+            let stem = [".cwasm", ".json", ".refused"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
             let Some(stem) = stem else { continue };
             let kept = stem
                 .split_once('-')

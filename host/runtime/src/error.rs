@@ -146,6 +146,14 @@ pub enum LoadProblem {
     /// The compiler child failed.
     #[error("it could not be compiled: {0}")]
     Compile(#[from] CompileError),
+    /// An earlier try to compile this content failed, and another one would fail the same way.
+    #[error(
+        "it was refused before and is not compiled again: {reason}; replace the file, or send SIGHUP to have it tried again"
+    )]
+    RefusedBefore {
+        /// Why it was refused.
+        reason: String,
+    },
     /// The cache of compiled plugins failed.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -243,6 +251,19 @@ pub enum CompileError {
         /// The bound.
         seconds: u64,
     },
+    /// It used more processor time than a plugin of this size may.
+    #[error(
+        "compiling its {bytes} bytes takes more than {seconds} s of processor time, which is the most for a file of that size"
+    )]
+    OutOfTime {
+        /// The bound, in seconds.
+        seconds: u64,
+        /// The size of the plugin.
+        bytes: usize,
+    },
+    /// The host stops, and killed it.
+    #[error("volhost stopped before it was compiled")]
+    Stopped,
     /// It made more than the host takes.
     #[error("the compiled code is larger than {limit} bytes")]
     TooLarge {
@@ -263,6 +284,13 @@ pub enum CompileError {
     /// Talking to it failed.
     #[error("talking to the compiler failed")]
     Pipe(#[source] std::io::Error),
+}
+
+impl CompileError {
+    /// Whether another try would fail the same way. A child that was killed by others or could not be started says nothing of the plugin.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self, Self::OutOfTime { .. } | Self::TooLarge { .. } | Self::Refused(_))
+    }
 }
 
 /// What to tell the owner of a plugin for version `found`.

@@ -17,8 +17,12 @@ pub struct Limits {
     pub file_bytes: u64,
     /// The largest compiled plugin, in bytes.
     pub compiled_bytes: u64,
-    /// How long the compiler child may take.
+    /// How long the compiler child may take by the clock. Catches a child that hangs; [`Limits::compile_cpu`] bounds one that works.
     pub compile_time: Duration,
+    /// Processor time of the compiler child for any plugin.
+    pub compile_cpu_base: Duration,
+    /// Processor time of the compiler child for each MiB of the plugin beyond that.
+    pub compile_cpu_per_mib: Duration,
     /// How long a plugin's own code may run when it describes itself.
     pub describe_time: Duration,
     /// Linear memory of one call, in bytes, all its memories together.
@@ -51,8 +55,13 @@ impl Default for Limits {
         Self {
             file_bytes: 64 << 20,
             compiled_bytes: 256 << 20,
-            // Components that hold a language of their own have a hundred times as much code as others.
-            compile_time: Duration::from_secs(180),
+            // The child works at a low priority, so the clock must not punish a busy machine.
+            compile_time: Duration::from_secs(900),
+            // A plugin of 60 KiB takes 0.1 s. The rest is for slow processors.
+            compile_cpu_base: Duration::from_secs(10),
+            // A Python component of 18 MiB takes about 1 s for each MiB. A file with more code may take longer, but 15 KiB of nested
+            // loops may not take minutes.
+            compile_cpu_per_mib: Duration::from_secs(8),
             describe_time: Duration::from_secs(2),
             memory_bytes: 64 * MIB,
             table_elements: 20_000,
@@ -66,6 +75,16 @@ impl Default for Limits {
             payload_bytes: 16 * MIB,
             payload_files: 20_000,
         }
+    }
+}
+
+impl Limits {
+    /// The processor time that the compiler child may use for a plugin of `bytes`, in whole seconds and at least one: the kernel counts
+    /// seconds.
+    #[must_use]
+    pub fn compile_cpu(&self, bytes: usize) -> u64 {
+        let mib = u32::try_from(bytes.div_ceil(MIB)).unwrap_or(u32::MAX).saturating_sub(1);
+        self.compile_cpu_base.saturating_add(self.compile_cpu_per_mib.saturating_mul(mib)).as_secs().max(1)
     }
 }
 
@@ -120,5 +139,18 @@ impl wasmtime::ResourceLimiter for MemoryMeter {
 
     fn memories(&self) -> usize {
         self.instances
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_for_compiling_grows_with_the_plugin() {
+        let limits = Limits::default();
+        assert_eq!(limits.compile_cpu(15 << 10), 10);
+        assert_eq!(limits.compile_cpu(MIB), 10);
+        assert_eq!(limits.compile_cpu(18 * MIB), 10 + 17 * 8);
     }
 }

@@ -10,10 +10,10 @@ use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::abi::{self, GRANTABLE_INTERFACES};
 use crate::bindings::EveryCapability;
-use crate::cache::{Cache, Note};
+use crate::cache::{Cache, Note, Refusal};
 use crate::call_error::CallError;
 use crate::check::{Surface, built_by, check};
-use crate::compile::Compiler;
+use crate::compile::{Children, Compiler};
 use crate::context::CallContext;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
@@ -59,6 +59,7 @@ pub struct Runtime {
     linker: Linker<State>,
     cache: Cache,
     compiler: Compiler,
+    children: Children,
     grants: RwLock<Arc<GrantPolicy>>,
     signatures: Signatures,
 }
@@ -82,7 +83,15 @@ impl Runtime {
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         let shared = Arc::new(Shared { engine, kernel, limits: config.limits, ticker });
         let grants = RwLock::new(Arc::new(config.grants));
-        Ok(Self { shared, linker, cache, compiler: config.compiler, grants, signatures: Signatures::default() })
+        Ok(Self {
+            shared,
+            linker,
+            cache,
+            compiler: config.compiler,
+            children: Children::default(),
+            grants,
+            signatures: Signatures::default(),
+        })
     }
 
     /// The same, which takes plugins of these makers.
@@ -102,7 +111,30 @@ impl Runtime {
         *self.grants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 
-    /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache.
+    /// Kills the compiler children that run and starts no further one: plugins that wait for one fail to load.
+    pub fn stop_compiling(&self) {
+        self.children.stop();
+    }
+
+    /// Forgets which plugins the compiler refused: they are compiled again when they are loaded again.
+    pub fn forget_refusals(&self) {
+        self.cache.forget_refusals();
+    }
+
+    /// Loads a plugin from its file if that needs no compiler; none if it does. Blocks as long as reading the file and `describe` take.
+    ///
+    /// # Errors
+    /// [`LoadError`], as [`Runtime::load`].
+    pub fn load_compiled(&self, file: &Path) -> Result<Option<Arc<Plugin>>, LoadError> {
+        let loaded = self.open_compiled(file).and_then(|opened| match opened {
+            Opened::Compiled(component, digest, note) => self.admit(&component, &digest, note).map(Some),
+            Opened::Source(_) => Ok(None),
+        });
+        loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
+    }
+
+    /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache. A plugin that the
+    /// compiler refused before is refused at once.
     ///
     /// # Expected flow
     /// Read the file once; find its code in the cache, or have it compiled; hold its imports and exports against the contract;
@@ -152,14 +184,34 @@ impl Runtime {
 
     /// A file's code, from the cache or the compiler.
     fn open(&self, path: &Path) -> Result<(Component, String, Note), LoadProblem> {
+        match self.open_compiled(path)? {
+            Opened::Compiled(component, digest, note) => Ok((component, digest, note)),
+            Opened::Source(file) => {
+                let (component, note) = self.compile(path, &file)?;
+                Ok((component, file.digest, note))
+            }
+        }
+    }
+
+    /// A file's code from the cache, or the file when it has to be compiled.
+    fn open_compiled(&self, path: &Path) -> Result<Opened, LoadProblem> {
         let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
         // Before anything of it is interpreted, by the compiler child too.
         self.signatures.check(path, &file.wasm, || self.grants().pins(&file.digest))?;
-        let (component, note) = match self.map_cached(&file.digest) {
-            Some((component, note)) => (component, Note { file: path.to_owned(), ..note }),
-            None => self.compile(path, &file)?,
-        };
-        Ok((component, file.digest, note))
+        if let Some((component, note)) = self.map_cached(&file.digest) {
+            return Ok(Opened::Compiled(component, file.digest, Note { file: path.to_owned(), ..note }));
+        }
+        match self.cache.refusal(&file.digest, &self.refused_by(&file)) {
+            Some(reason) => Err(LoadProblem::RefusedBefore { reason }),
+            None => Ok(Opened::Source(file)),
+        }
+    }
+
+    /// Names the host and the limits that a refusal depends on.
+    fn refused_by(&self, file: &PluginFile) -> String {
+        let Limits { compiled_bytes, .. } = self.shared.limits;
+        let seconds = self.shared.limits.compile_cpu(file.wasm.len());
+        format!("volhost {}, {seconds} s, {compiled_bytes} bytes", env!("CARGO_PKG_VERSION"))
     }
 
     /// The cached code of this digest, if it is whole and made for this engine.
@@ -176,9 +228,18 @@ impl Runtime {
     }
 
     fn compile(&self, path: &Path, file: &PluginFile) -> Result<(Component, Note), LoadProblem> {
-        let code = self.compiler.compile(&file.wasm, &self.shared.limits).map_err(|error| match error {
-            CompileError::Refused(reason) => LoadProblem::Invalid { reason },
-            other => LoadProblem::Compile(other),
+        let compiled = self.compiler.compile(&file.wasm, &self.shared.limits, &self.children);
+        let code = compiled.map_err(|error| {
+            let lasting = error.is_lasting();
+            let problem = match error {
+                CompileError::Refused(reason) => LoadProblem::Invalid { reason },
+                other => LoadProblem::Compile(other),
+            };
+            if lasting {
+                let refusal = Refusal { reason: problem.to_string(), by: self.refused_by(file) };
+                self.cache.refuse(&file.digest, &refusal);
+            }
+            problem
         })?;
         let note = Note { code: sha256_hex(&code), file: path.to_owned(), sdk: file.sdk() };
         self.cache.store(&file.digest, &code, &note)?;
@@ -249,6 +310,14 @@ impl Runtime {
         check_description(&description)?;
         Ok((info(name, description, surface, digest, note), exports))
     }
+}
+
+/// What became of a plugin file without the compiler.
+enum Opened {
+    /// Its code is there.
+    Compiled(Component, String, Note),
+    /// It has to be compiled.
+    Source(PluginFile),
 }
 
 /// A linker with every interface of the contract.

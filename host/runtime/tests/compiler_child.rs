@@ -13,11 +13,13 @@ mod common;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::guest::Guest;
-use common::host::Host;
-use volhost_runtime::Compiler;
+use common::host::{Host, config, no_compiler};
+use volhost_kernel::{Kernel, TwinKernel};
+use volhost_runtime::{Compiler, Runtime};
 
 /// A value of `/proc/PID/status`.
 fn status(text: &str, key: &str) -> String {
@@ -45,6 +47,7 @@ fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
     let proc = PathBuf::from(format!("/proc/{}", child.id()));
     let found = std::fs::read_to_string(proc.join("status")).unwrap();
     let limits = std::fs::read_to_string(proc.join("limits")).unwrap();
+    let stat = std::fs::read_to_string(proc.join("stat")).unwrap();
     drop(stdin);
     assert!(!child.wait().unwrap().success(), "zeros are no plugin");
 
@@ -59,6 +62,9 @@ fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
         assert_eq!(status(&found, "Gid"), "65534\t65534\t65534\t65534");
         assert_eq!(status(&found, "Groups"), "");
     }
+    // The 19th field, counted behind the name.
+    let nice = stat.rsplit(") ").next().unwrap().split_whitespace().nth(16);
+    assert_eq!(nice, Some("10"), "mounts come first");
     assert_eq!(limit(&limits, "Max open files"), ["3", "3"]);
     assert_eq!(limit(&limits, "Max processes"), ["0", "0"]);
     assert_eq!(limit(&limits, "Max file size"), ["0", "0"]);
@@ -118,4 +124,65 @@ fn in_a_user_namespace_with_one_user_the_compiler_still_works() {
     let helper = env!("CARGO_BIN_EXE_volhost-compile-helper");
     let host = host_with("/usr/bin/unshare", &["--user", "--map-root-user", helper]);
     host.load(&Guest::default());
+}
+
+/// A plugin whose code is `depth` nested loops, over which the compiler broods: its effort grows much faster than the file.
+fn nested_loops(depth: usize) -> Guest {
+    let turn = "(loop (local.set $n (i32.add (local.get $n) (i32.const 1)))";
+    let again = "(br_if 0 (local.get $n)))";
+    let body = format!("(local $n i32) {} {} (call $ok)", turn.repeat(depth), again.repeat(depth));
+    Guest { name: "test.io/nested".into(), set_up: body, ..Guest::default() }
+}
+
+#[test]
+fn a_small_plugin_that_takes_the_compiler_long_is_refused_within_its_processor_time() {
+    let begun = Instant::now();
+    let host = Host::with(|config| config.limits.compile_cpu_base = Duration::from_secs(1));
+    let message = host.refusal(&nested_loops(1500).component());
+    assert!(message.contains("more than 1 s of processor time"), "{message}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_refused_plugin_is_not_compiled_again_until_somebody_asks_for_it() {
+    let limited = |folder: &std::path::Path| {
+        let mut config = config(folder);
+        config.limits.compile_cpu_base = Duration::from_secs(1);
+        config
+    };
+    let host = Host::with(|config| config.limits.compile_cpu_base = Duration::from_secs(1));
+    let bomb = nested_loops(1500).component();
+    host.refusal(&bomb);
+    let file = host.folder.path().join("bad.wasm");
+    let start = |config| Runtime::new(config, Arc::new(TwinKernel::new()) as Arc<dyn Kernel>).unwrap();
+    // A later start, with a compiler that would say something else.
+    let mut later = limited(host.folder.path());
+    later.compiler = no_compiler();
+    let later = start(later);
+    for _ in 0..2 {
+        let message = later.load(&file).unwrap_err().message();
+        assert!(message.contains("refused before") && message.contains("more than 1 s"), "{message}");
+    }
+    // Under another limit it is tried again, and when somebody asks for it.
+    let mut other = config(host.folder.path());
+    other.compiler = no_compiler();
+    let message = start(other).load(&file).unwrap_err().message();
+    assert!(message.contains("the compiler failed"), "{message}");
+    later.forget_refusals();
+    let message = later.load(&file).unwrap_err().message();
+    assert!(message.contains("the compiler failed"), "{message}");
+}
+
+#[test]
+fn a_host_that_stops_kills_its_compiler() {
+    let compiler = Compiler { program: "/bin/sleep".into(), args: vec!["1000".into()] };
+    let host = Host::with(|config| config.compiler = compiler);
+    let file = host.folder.path().join("guest.wasm");
+    std::fs::write(&file, Guest::default().component()).unwrap();
+    let message = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| host.runtime.load(&file).unwrap_err().message());
+        host.runtime.stop_compiling();
+        loading.join().unwrap()
+    });
+    assert!(message.contains("volhost stopped"), "{message}");
 }

@@ -8,6 +8,9 @@ use super::syscalls::allow_only_compiling;
 use crate::engine;
 use crate::limits::Limits;
 
+/// The variable of the child's environment that holds the processor time it may use, in seconds.
+pub(super) const CPU_SECONDS: &str = "VOLHOST_COMPILE_CPU_SECONDS";
+
 /// The child's exit code for a plugin that it refuses; its standard error says why.
 pub(super) const REFUSED: u8 = 3;
 
@@ -17,7 +20,9 @@ pub(super) const REFUSED: u8 = 3;
 /// It writes to standard error why it failed. It never returns with the privileges it came with.
 #[must_use]
 pub fn compile_stdin_to_stdout(limits: &Limits) -> ExitCode {
-    if let Err(error) = confine() {
+    let given = std::env::var(CPU_SECONDS).ok().and_then(|seconds| seconds.parse().ok());
+    let most = limits.compile_cpu(usize::try_from(limits.file_bytes).unwrap_or(usize::MAX));
+    if let Err(error) = confine(given.unwrap_or(most)) {
         complain(&error);
         return ExitCode::FAILURE;
     }

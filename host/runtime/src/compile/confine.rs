@@ -10,8 +10,10 @@ use thiserror::Error;
 const NOBODY: u32 = 65534;
 /// Address space, in bytes: Cranelift needs a few hundred MiB for the largest plugin.
 const ADDRESS_SPACE: u64 = 4 << 30;
-/// CPU time, in seconds; the parent's deadline comes first unless the machine is overloaded.
-const CPU_SECONDS: u64 = 120;
+/// What is added to the priority number of the process: compiling must not slow down mounts.
+const NICE: i32 = 10;
+/// How many seconds after the signal that names the processor time as the cause (SIGXCPU) the kernel kills the process.
+const KILL_AFTER: u64 = 1;
 /// Open files: standard input, output and error, and not one more. No file, no socket can be opened.
 const OPEN_FILES: u64 = 3;
 
@@ -25,7 +27,9 @@ pub(super) struct ConfineError {
 
 /// Makes this process as powerless as an ordinary program can be. Started without root it keeps its user, and still
 /// loses the rest; so it does in a user namespace that has no other user to become.
-pub(super) fn confine() -> Result<(), ConfineError> {
+///
+/// The kernel ends the process when it has used `cpu_seconds` of processor time.
+pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     let at = |step| move |errno| ConfineError { step, errno };
     // While proc can still be read.
     let can_become_nobody = Uid::effective().is_root() && is_mapped(NOBODY);
@@ -58,13 +62,17 @@ pub(super) fn confine() -> Result<(), ConfineError> {
     prctl::set_dumpable(false).map_err(at("forbid core dumps"))?;
     for (resource, most, step) in [
         (Resource::RLIMIT_AS, ADDRESS_SPACE, "limit its memory"),
-        (Resource::RLIMIT_CPU, CPU_SECONDS, "limit its CPU time"),
         (Resource::RLIMIT_CORE, 0, "forbid core dumps"),
         (Resource::RLIMIT_FSIZE, 0, "forbid writing files"),
         (Resource::RLIMIT_NPROC, 0, "forbid new processes"),
         (Resource::RLIMIT_NOFILE, OPEN_FILES, "forbid opening files"),
     ] {
         setrlimit(resource, most, most).map_err(at(step))?;
+    }
+    setrlimit(Resource::RLIMIT_CPU, cpu_seconds, cpu_seconds.saturating_add(KILL_AFTER))
+        .map_err(at("limit its CPU time"))?;
+    if let Err(errno) = rustix::process::nice(NICE) {
+        tracing::debug!(%errno, "the compiler keeps its priority");
     }
     Ok(())
 }

@@ -9,10 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use volhost_kernel::program::{Child, Program};
 
-use super::child::REFUSED;
+use super::child::{CPU_SECONDS, REFUSED};
+use super::children::Children;
 use crate::error::CompileError;
 use crate::limits::Limits;
 use crate::text::tame;
@@ -60,15 +61,18 @@ impl Outcome {
 }
 
 impl Compiler {
-    /// Compiles a component in a fresh child. Blocks for as long as it takes (tens of milliseconds), at most `limits.compile_time`.
+    /// Compiles a component in a fresh child. Blocks for as long as it takes (tens of milliseconds), at most `limits.compile_time`, and
+    /// until [`Children::stop`].
     ///
     /// # Guarantees
     /// When it returns, the child is gone.
     ///
     /// # Errors
     /// [`CompileError::Refused`] for a component that is not valid; the others when the child itself failed.
-    pub(crate) fn compile(&self, wasm: &[u8], limits: &Limits) -> Result<Vec<u8>, CompileError> {
-        let mut child = self.start()?;
+    pub(crate) fn compile(&self, wasm: &[u8], limits: &Limits, children: &Children) -> Result<Vec<u8>, CompileError> {
+        let cpu_seconds = limits.compile_cpu(wasm.len());
+        let mut child = self.start(cpu_seconds)?;
+        let listed = children.list(&child);
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(CompileError::Pipe(io::Error::other("the child has no pipes")));
@@ -94,15 +98,23 @@ impl Compiler {
             });
 
             let outcome = collect(&reports, deadline, &child);
+            drop(listed);
             let status = child.wait().map_err(CompileError::Pipe)?;
+            if children.is_stopped() && !status.success() {
+                return Err(CompileError::Stopped);
+            }
+            if status.signal() == Some(Signal::XCPU.as_raw()) {
+                return Err(CompileError::OutOfTime { seconds: cpu_seconds, bytes: wasm.len() });
+            }
             judge(outcome, status, limits)
         })
     }
 
-    fn start(&self) -> Result<Child, CompileError> {
+    fn start(&self, cpu_seconds: u64) -> Result<Child, CompileError> {
         // Nothing of the host's environment, which may hold credentials.
         Program::new(&self.program)
             .arguments(&self.args)
+            .variable(CPU_SECONDS, cpu_seconds.to_string())
             .start()
             .map_err(|source| CompileError::Start { program: self.program.clone(), source })
     }
