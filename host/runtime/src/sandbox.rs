@@ -49,12 +49,14 @@ impl Shared {
         reach: &Arc<Reach>,
     ) -> Result<Sandbox<'_>, CallError> {
         let mut context = context.clone();
+        let asked = matches!(function, Function::Describe | Function::Identify).then_some(function);
         // What is asked while others wait for the answer keeps its own, short time.
-        if let Some(time) = reach.call_time.filter(|_| !matches!(function, Function::Describe | Function::Identify)) {
+        if let Some(time) = reach.call_time.filter(|_| asked.is_none()) {
             context.deadline = time;
         }
         let deadline = context.deadline;
-        let state = State::new(Arc::clone(&self.kernel), &self.limits, context, Arc::clone(reach));
+        let mut state = State::new(Arc::clone(&self.kernel), &self.limits, context, Arc::clone(reach));
+        state.asked = asked;
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);

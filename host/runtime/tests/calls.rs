@@ -264,6 +264,21 @@ fn a_borrowed_handle_cannot_be_kept() {
 }
 
 #[test]
+fn a_plugin_that_is_only_asked_reaches_nothing() {
+    let host = Host::new();
+    let make = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
+    let reaching = Guest { identify: format!("{make} (call $ok)"), ..Guest::default() };
+    let error = host.load(&reaching).identify(&host.call(), &spec(serde_json::json!({}))).unwrap_err();
+    assert!(error.is_misbehaviour(), "{error}");
+    let message = error.message();
+    assert!(message.contains("it called tmpfs.create in identify"), "{message}");
+    assert_eq!(host.kernel.detached_count(), 0);
+    let describing = Guest { describe: make.into(), ..Guest::default() };
+    let message = host.refusal(&describing.component());
+    assert!(message.contains("it called tmpfs.create in describe"), "{message}");
+}
+
+#[test]
 fn a_volume_is_identified_or_refused() {
     let host = Host::new();
     let naming = Guest {

@@ -11,7 +11,9 @@ type Mutant = (&'static str, &'static str);
 const OF_MEMORY: &[Mutant] = &[
     ("describes-itself-by-the-node", "describe/stable"),
     ("makes-an-image-to-describe-itself", "describe/changes-nothing"),
+    ("makes-an-image-to-describe-itself", "describe/reaches-nothing"),
     ("makes-an-image-to-identify", "identify/changes-nothing"),
+    ("makes-an-image-to-identify", "identify/reaches-nothing"),
     ("takes-unknown-fields", "identify/unknown-field"),
     ("refuses-unknown-fields-without-a-name", "identify/unknown-field"),
     ("refuses-unknown-fields-for-now", "identify/unknown-field"),
@@ -63,6 +65,7 @@ const OF_FOLDERS: &[Mutant] = &[
 
 const OF_DISKS: &[Mutant] = &[
     ("names-by-the-state", "identify/stable"),
+    ("names-by-the-state", "identify/reaches-nothing"),
     ("names-by-the-pods-name", "identify/whatever-the-pod-calls-it"),
     ("gives-one-name-to-all", "identify/unique"),
     ("names-nothing", "identify/named"),

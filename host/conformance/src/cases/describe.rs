@@ -2,6 +2,7 @@
 
 use volhost_runtime::NodeFacts;
 
+use super::identify;
 use crate::bench::Bench;
 use crate::verdict::{Verdict, fail};
 
@@ -20,6 +21,12 @@ pub(super) fn stable(bench: &Bench) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// P10: describe reaches nothing but what the host knows.
+pub(super) fn reaches_nothing(bench: &Bench) -> Verdict {
+    let called = bench.describe(bench.case.node());
+    identify::reached_nothing("describe", called.calls.first().map(|call| call.name.clone()))
 }
 
 /// P2: describe changes nothing.

@@ -22,6 +22,20 @@ pub(super) fn changes_nothing(bench: &Bench) -> Verdict {
     }
 }
 
+/// P10: identify reaches nothing but what the host knows.
+pub(super) fn reaches_nothing(bench: &Bench) -> Verdict {
+    let called = bench.identify(&Arc::new(bench.spec()?));
+    reached_nothing("identify", called.calls.first().map(|call| call.name.clone()))
+}
+
+/// Fails when a host call went to the kernel, a driver or a program.
+pub(super) fn reached_nothing(did: &str, call: Option<String>) -> Verdict {
+    match call {
+        Some(call) => fail(did, "no host call that reaches the kernel, a driver or a program", call),
+        None => Ok(()),
+    }
+}
+
 /// P3: the same answer before the volume is up, while it is, and after.
 pub(super) fn stable(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);

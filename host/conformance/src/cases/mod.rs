@@ -90,6 +90,8 @@ const OF_THEIR_OWN: &[Case] = &[
     own("describe/stable", "P1", describe::stable),
     own("describe/changes-nothing", "P2", describe::changes_nothing),
     own("identify/changes-nothing", "P2", identify::changes_nothing),
+    own("describe/reaches-nothing", "P10", describe::reaches_nothing),
+    own("identify/reaches-nothing", "P10", identify::reaches_nothing),
     own("identify/stable", "P3", identify::stable),
     own("identify/whatever-the-pod-calls-it", "P3", identify::whatever_the_pod_calls_it),
     own("identify/unique", "P4", identify::unique),

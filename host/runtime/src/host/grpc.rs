@@ -38,6 +38,7 @@ impl Host for State {
 
     fn node_may_have_changed(&mut self, driver: String) -> wasmtime::Result<()> {
         self.count()?;
+        self.refuse_if_asked("grpc.node-may-have-changed")?;
         if self.reach.calls(&driver) {
             self.context.drivers.ask_again(&driver);
         }
@@ -99,6 +100,7 @@ impl HostRequest for State {
         deadline: u32,
     ) -> wasmtime::Result<Result<Vec<u8>, Failure>> {
         let shown = tame(&driver, SHOWN_BYTES);
+        self.refuse_if_asked(&format!("grpc {shown} {}", tame(&method, SHOWN_BYTES)))?;
         if !self.reach.calls(&driver) {
             self.count()?;
             let text = format!(

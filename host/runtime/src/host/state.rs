@@ -11,6 +11,7 @@ use wasmtime::component::ResourceTable;
 
 use super::error::handle_error;
 use crate::abort::Abort;
+use crate::call_error::Function;
 use crate::context::{CallContext, LogLevel};
 use crate::fuse_helpers::Started;
 use crate::grants::Reach;
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) folder_is_enough: bool,
     /// The labels of the places from which the volume that is made can be reached.
     pub(crate) reachable_from: Vec<BTreeMap<String, String>>,
+    /// The function of a call that may only look at what it is given and at what the host knows; none for other calls.
+    pub(crate) asked: Option<Function>,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
     /// The last error line of the plugin: what it said before it died.
@@ -94,6 +97,7 @@ impl State {
             watched_size: None,
             folder_is_enough: false,
             reachable_from: Vec::new(),
+            asked: None,
             changed: false,
             last_words: None,
             wasi: Wasi::default(),
@@ -141,6 +145,17 @@ impl State {
         self.watched(what.into(), false, run)
     }
 
+    /// Refuses a host call that reaches the kernel, a driver or a program while the plugin is only asked what it is or what a volume is.
+    pub(crate) fn refuse_if_asked(&self, what: &str) -> Result<(), Abort> {
+        match self.asked {
+            None => Ok(()),
+            Some(function) => Err(Abort::contract(format!(
+                "it called {what} in {}, which may only look at the volume, at objects and at what the host knows of drivers",
+                function.name()
+            ))),
+        }
+    }
+
     fn watched<T, E: From<Abort> + From<KernelError>>(
         &mut self,
         what: Cow<'static, str>,
@@ -156,6 +171,7 @@ impl State {
             }
             HostCallVerdict::End => return Err(Abort::Ended.into()),
         }
+        self.refuse_if_asked(&what)?;
         let span = trace::primitive(&what);
         self.context.progress.enter(what);
         let begun = Instant::now();
