@@ -55,7 +55,7 @@
 //!         }
 //!         let device = attached.open()?;
 //!         if filesystems::probe(&device)?.is_none() {
-//!             filesystems::format(&device, "ext4", &[])?;
+//!             filesystems::format(&device, "ext4", &filesystems::FormatOptions::new())?;
 //!         }
 //!         target.attach(filesystems::mount(&device, "ext4", &[], false)?)
 //!     }

@@ -185,15 +185,68 @@ pub enum KernelError {
         /// The device's path, or its file.
         path: String,
     },
+    /// A pod has the device, or the image's device, as a device.
+    #[error(
+        "{step} {path}: {by} is over it, as for a pod that has it as a block device; a volume is used as a device or as a \
+         file system, not as both: remove the pod that has it first"
+    )]
+    DeviceShown {
+        /// The step that was refused.
+        step: Step,
+        /// The device's path, or the image's.
+        path: String,
+        /// The loop device over it.
+        by: String,
+    },
+    /// The device is mounted as a file system, so it is not given to a pod as a device.
+    #[error(
+        "{path}: it is mounted as a file system, or swap, RAID or LVM has it; a volume is used as a device or as a file \
+         system, not as both: remove the pod that has it mounted first"
+    )]
+    DeviceMounted {
+        /// The device's path.
+        path: String,
+    },
+    /// The device's sectors are larger than its file system was made for.
+    #[error(
+        "{path}: does not mount, for it has sectors of {sector} bytes, and its {fs_type} was made for {wanted}; take the device \
+         away (losetup --detach {path}), and it is made anew with {wanted}: {}", words(*.errno)
+    )]
+    SectorsTooLarge {
+        /// The device's path.
+        path: String,
+        /// The type of the file system.
+        fs_type: String,
+        /// The device's sector size in bytes.
+        sector: u32,
+        /// What the file system can be on at most, in bytes.
+        wanted: u32,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// There is something on the device, and nothing is ever formatted over.
     #[error(
-        "{path}: not formatted, for there is {found} on it; if nobody needs that, erase it by hand (wipefs --all {path})"
+        "{path}: not formatted, for there is {found} on it; if nobody needs that, or it is what a killed format left, erase it \
+         by hand: blkdiscard --force --zeroout {path}"
     )]
     NotBlank {
         /// The device's path.
         path: String,
         /// What is on it.
         found: String,
+    },
+    /// The device holds something, and that is no file system.
+    #[error(
+        "{path}: holds {found}, and no {wanted}; only what is blank is formatted. If nobody needs what is there, or it is what a \
+         killed format left, erase it by hand: blkdiscard --force --zeroout {path}"
+    )]
+    NoFilesystem {
+        /// The device's path.
+        path: String,
+        /// What it holds.
+        found: String,
+        /// The type that was asked for.
+        wanted: String,
     },
     /// The device has a file system of another type.
     #[error("{path}: has a file system of type {found}, not {wanted}; ask for {found}, or use another volume")]
@@ -206,7 +259,7 @@ pub enum KernelError {
         wanted: String,
     },
     /// The file system is damaged beyond what may be repaired without asking.
-    #[error("{path}: the {fs_type} file system is damaged; save what is on it, then run {repair} {path}; if nothing was ever stored on it, as after a format that was killed, `wipefs --all {path}` lets it be formatted again{}", said_suffix(.said))]
+    #[error("{path}: the {fs_type} file system is damaged; save what is on it, then run {repair} {path}; if nothing was ever stored on it, as after a format that was killed, `blkdiscard --force --zeroout {path}` lets it be formatted again{}", said_suffix(.said))]
     FilesystemDamaged {
         /// The device's path.
         path: String,
@@ -293,6 +346,20 @@ pub enum KernelError {
         /// The Debian package that has it.
         package: &'static str,
     },
+    /// A program that does the work was not started, for it would reach more than the device.
+    #[error("{step} {path}: {tool} was not started, for it cannot be confined to the device: {what}: {}", words(*.errno))]
+    ToolNotConfined {
+        /// The step that needs it.
+        step: Step,
+        /// What it was to be done to.
+        path: String,
+        /// The program.
+        tool: &'static str,
+        /// What could not be done.
+        what: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
     /// A program that does the work failed.
     #[error("{step} {path}: {tool} ended with {status}{}", said_suffix(.said))]
     ToolFailed {
@@ -362,9 +429,11 @@ impl KernelError {
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
-            Self::Failed { errno, .. } | Self::ImageDamaged { errno, .. } | Self::LayersRefused { errno, .. } => {
-                Some(*errno)
-            }
+            Self::Failed { errno, .. }
+            | Self::ImageDamaged { errno, .. }
+            | Self::LayersRefused { errno, .. }
+            | Self::SectorsTooLarge { errno, .. }
+            | Self::ToolNotConfined { errno, .. } => Some(*errno),
             Self::UndoFailed { cause, .. } => cause.errno(),
             _ => None,
         }
@@ -375,7 +444,9 @@ impl KernelError {
     pub fn step(&self) -> Option<Step> {
         match self {
             Self::Failed { step, .. }
+            | Self::DeviceShown { step, .. }
             | Self::ToolMissing { step, .. }
+            | Self::ToolNotConfined { step, .. }
             | Self::ToolFailed { step, .. }
             | Self::ToolTimedOut { step, .. } => Some(*step),
             Self::UndoFailed { cause, .. } => cause.step(),
@@ -388,7 +459,9 @@ impl KernelError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::LayersRefused { errno: Errno::INVAL, .. } => ErrorKind::Unsupported,
-            Self::Failed { errno, .. } | Self::LayersRefused { errno, .. } => kind_of(*errno),
+            Self::Failed { errno, .. } | Self::LayersRefused { errno, .. } | Self::ToolNotConfined { errno, .. } => {
+                kind_of(*errno)
+            }
             Self::UndoFailed { cause, .. } => cause.kind(),
             Self::InvalidPath { .. } | Self::InvalidOption { .. } | Self::ForeignHandle { .. } => {
                 ErrorKind::InvalidArgument
@@ -406,6 +479,7 @@ impl KernelError {
             | Self::TooLarge { .. }
             | Self::OtherDevice { .. }
             | Self::NotBlank { .. }
+            | Self::NoFilesystem { .. }
             | Self::FilesystemMismatch { .. }
             | Self::ImageMismatch { .. } => ErrorKind::Conflict,
             Self::NotMapped { .. } | Self::DeviceGone { .. } => ErrorKind::NotFound,
@@ -413,10 +487,14 @@ impl KernelError {
             | Self::ImageDamaged { .. }
             | Self::ImageCutShort { .. }
             | Self::ToolFailed { .. }
+            | Self::SectorsTooLarge { .. }
             | Self::ToolTimedOut { .. } => ErrorKind::Io,
-            Self::MountInside { .. } | Self::Replaced { .. } | Self::StillWritten { .. } | Self::InUse { .. } => {
-                ErrorKind::Busy
-            }
+            Self::MountInside { .. }
+            | Self::Replaced { .. }
+            | Self::StillWritten { .. }
+            | Self::DeviceShown { .. }
+            | Self::DeviceMounted { .. }
+            | Self::InUse { .. } => ErrorKind::Busy,
             Self::OutsideGrant { .. } | Self::OutsideVolume { .. } | Self::ReadOnlyDevice { .. } => {
                 ErrorKind::PermissionDenied
             }
@@ -519,6 +597,10 @@ fn hint(step: Step, errno: Errno) -> &'static str {
         (_, Errno::ROFS) => "; the file system is mounted read-only",
         (_, Errno::XDEV) => "; it leads out of its folder or onto another mount",
         (_, Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (LimitNOFILE)",
+        // XFS says so of a device whose sectors are too large, and of a feature that it does not know.
+        (Step::MountFileSystem | Step::MountImage, Errno::NOSYS) => {
+            "; this kernel cannot mount it as it is, and its log (dmesg) tells why"
+        }
         (_, Errno::NOSYS) => "; volhost needs Linux 5.12 or newer, and no seccomp filter in the way",
         _ => "",
     }

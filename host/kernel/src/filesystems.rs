@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::block_devices::BlockDevice;
 use crate::error::KernelError;
+use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
 use crate::names::text;
@@ -12,7 +13,8 @@ use crate::types::FsOption;
 /// What is on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Nothing that is known to be anything.
+    /// Nothing but zeros, as far as it was looked at: all of what an image's file has data for, unless that is a lot; of a large disk
+    /// both ends and places in between.
     Blank,
     /// A file system.
     Filesystem {
@@ -23,7 +25,7 @@ pub enum Contents {
     },
     /// A partition table.
     Partitions,
-    /// Something else: an encrypted volume, a part of a RAID, several things at once.
+    /// Something else: an encrypted volume, a part of a RAID, several things at once, data that no tool recognises.
     Other(String),
 }
 
@@ -65,20 +67,20 @@ pub trait Filesystems {
     /// `Failed` if it can't be read (that is never blank); `ToolMissing`, `ToolFailed`, `DeviceGone`.
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
-    /// Makes a file system on a blank device. `options` go to the type's mkfs as they are, before the device: which of them a user
-    /// may give is the caller's rule. A mkfs that fails leaves the device blank, as far as the device can still be written.
+    /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as the device can still be written and
+    /// tells where it was written.
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `NotBlank`, and nothing was written; `ReadOnlyDevice`; `Failed` (`Busy`) if the device is in use;
-    /// `InvalidOption` for an option with NUL, or none at all; `ToolMissing`, `ToolFailed`, `ToolTimedOut`; as
-    /// [`Filesystems::probe`].
-    fn format(&self, device: &BlockDevice, fs_type: &str, options: &[String]) -> Result<()>;
+    /// `UnsupportedFilesystem`; `NotBlank`, and nothing was written; `ReadOnlyDevice`; `Failed` (`Busy`) if something has the device
+    /// for itself; `DeviceShown` if a pod has it as a device; `InvalidOption`; `ToolMissing`, `ToolNotConfined`, `ToolFailed`,
+    /// `ToolTimedOut`; as [`Filesystems::probe`].
+    fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()>;
 
     /// Checks the file system and repairs what can be repaired without losing anything. Only for what is not mounted and will be
     /// mounted for writing: a check writes.
     ///
     /// # Errors
-    /// `FilesystemDamaged` with what is left to do by hand; `ReadOnlyDevice`; `Failed` (`Busy`) if the device is in use;
+    /// `FilesystemDamaged` with what is left to do by hand; `NoFilesystem`; `ReadOnlyDevice`; `Failed` (`Busy`) if the device is in use;
     /// else as [`Filesystems::format`].
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome>;
 
@@ -90,8 +92,9 @@ pub trait Filesystems {
     /// device that refuses writes it can't be, and mounting fails unless `options` renounce it (`noload`, `norecovery`).
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `FilesystemMismatch` if it is of another type; `FilesystemDamaged`; `InvalidOption` for one that the
-    /// file system refuses or that names another device; `UnsupportedOption`; `Failed` with the kernel's log.
+    /// `UnsupportedFilesystem`; `FilesystemMismatch` if it is of another type; `NoFilesystem`; `FilesystemDamaged`; `DeviceShown` if a
+    /// pod has it as a device; `SectorsTooLarge`; `InvalidOption` for one that the file system refuses or that names another device;
+    /// `UnsupportedOption`; `Failed` with the kernel's log.
     fn mount_filesystem(
         &self,
         device: &BlockDevice,

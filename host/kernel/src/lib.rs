@@ -7,6 +7,7 @@
 //! | [`kernel`] | the trait, with what each call guarantees |
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
 //! | [`block_devices`], [`loop_devices`], [`filesystems`] | the parts of the trait that are about devices |
+//! | [`format_options`] | how a file system is made |
 //! | [`image_files`] | file systems in files |
 //! | [`image_stores`] | folders of image files |
 //! | [`overlays`] | folders laid on one another |
@@ -15,6 +16,7 @@
 //! | [`fuse`] | file systems that programs serve |
 //! | [`driver_mounts`] | programs that mount by themselves |
 //! | [`program`] | starting other programs, which keep nothing of ours busy |
+//! | [`call_filter`] | filters of system calls for such programs |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
 //! | [`labels`] | SELinux labels |
 //! | [`quotas`] | folders that cannot grow beyond a limit |
@@ -40,9 +42,11 @@
 #![deny(unsafe_code)]
 
 pub mod block_devices;
+pub mod call_filter;
 pub mod driver_mounts;
 pub mod error;
 pub mod filesystems;
+pub mod format_options;
 pub mod fuse;
 pub mod handle;
 pub mod image_files;
@@ -70,6 +74,7 @@ pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 pub use driver_mounts::DriverMounts;
 pub use error::{Errno, ErrorKind, KernelError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
+pub use format_options::FormatOptions;
 pub use fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};
 pub use handle::{DetachedMount, Directory, MountSource, RootLock, SourceKind};
 pub use image_files::ImageFiles;

@@ -19,8 +19,8 @@ use std::path::Path;
 
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use volhost_kernel::{
-    BlockDevice, BlockDevices, CheckOutcome, Contents, Detach, DeviceNumber, ErrorKind, Filesystems, FsOption, Kernel,
-    KernelError, LinuxKernel, LoopDevices, Step,
+    BlockDevice, BlockDevices, CheckOutcome, Contents, Detach, DeviceNumber, ErrorKind, Filesystems, FormatOptions,
+    FsOption, Kernel, KernelError, LinuxKernel, LoopDevices, Step,
 };
 
 use real::{RealWorld, in_namespace, loops_over, run_program};
@@ -62,7 +62,7 @@ fn path_of(device: &BlockDevice) -> &str {
 /// An ext4 that was used once and is not mounted.
 fn used_ext4(house: &House<'_>) -> BlockDevice {
     let (_, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
     house.world.write(&house.at("volume/file"), b"precious").unwrap();
     house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
@@ -94,7 +94,7 @@ fn data_of_any_known_kind_is_never_formatted_over() {
             let before = std::fs::read(world.base().join(&file)).unwrap();
             assert!(before.starts_with(&bytes));
             for fs_type in ["ext4", "xfs", "btrfs"] {
-                let error = house.kernel.format(&device, fs_type, &[]).unwrap_err();
+                let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
                 assert!(matches!(error, KernelError::NotBlank { .. }), "{known}: {error:?}");
                 assert!(error.to_string().contains(known), "{error}");
             }
@@ -111,8 +111,10 @@ fn a_device_that_can_not_be_read_is_not_blank() {
         let (_, device) = house.disk("disk", 16 * MIB);
         // blkid sees nothing on it, as on a blank one.
         std::fs::File::options().write(true).open(world.base().join("disk")).unwrap().set_len(8 * MIB).unwrap();
-        for error in [house.kernel.probe(&device).unwrap_err(), house.kernel.format(&device, "ext4", &[]).unwrap_err()]
-        {
+        for error in [
+            house.kernel.probe(&device).unwrap_err(),
+            house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err(),
+        ] {
             assert_eq!((error.step(), error.kind()), (Some(Step::ReadDevice), ErrorKind::Io), "{error}");
         }
     });
@@ -123,8 +125,7 @@ fn a_label_can_not_pass_for_another_type() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 16 * MIB);
-        let options = ["-L".to_owned(), "a b\nTYPE=xfs".to_owned()];
-        house.kernel.format(&device, "ext4", &options).unwrap();
+        tool("mkfs.ext4", &["-q", "-L", "a b\nTYPE=xfs", path_of(&device)]);
         let Contents::Filesystem { fs_type, label } = house.kernel.probe(&device).unwrap() else { panic!() };
         assert_eq!(fs_type, "ext4");
         assert!(label.unwrap().starts_with("a"), "a label is told");
@@ -136,13 +137,15 @@ fn a_mkfs_that_fails_says_why_and_leaves_the_device_blank() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 16 * MIB);
-        for (fs_type, options) in [("ext4", vec!["-b".to_owned(), "7".to_owned()]), ("xfs", vec![])] {
+        // An inode does not fit into a block; and the device is too small for XFS.
+        let small = FormatOptions { block_size: Some(1024), inode_size: Some(4096), ..FormatOptions::default() };
+        for (fs_type, options) in [("ext4", small), ("xfs", FormatOptions::default())] {
             let error = house.kernel.format(&device, fs_type, &options).unwrap_err();
             assert!(matches!(error, KernelError::ToolFailed { .. }), "{error:?}");
             assert!(error.to_string().contains("It said: "), "{error}");
             assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank);
         }
-        house.kernel.format(&device, "ext4", &[]).unwrap();
+        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     });
 }
 
@@ -166,7 +169,7 @@ fn a_damaged_ext4_is_repaired_or_told_with_the_way_out() {
             assert!(matches!(error, KernelError::FilesystemDamaged { .. }), "{error:?}");
             assert!(error.to_string().contains(&format!("e2fsck -f {}", path_of(&device))), "{error}");
         }
-        let error = house.kernel.format(&device, "ext4", &[]).unwrap_err();
+        let error = house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err();
         assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
     });
 }
@@ -176,7 +179,7 @@ fn a_wrong_type_is_checked_by_nobody() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 320 * MIB);
-        house.kernel.format(&device, "xfs", &[]).unwrap();
+        house.kernel.format(&device, "xfs", &FormatOptions::default()).unwrap();
         let error = house.kernel.check(&device, "ext4").unwrap_err();
         assert!(matches!(&error, KernelError::FilesystemMismatch { found, .. } if found == "xfs"), "{error:?}");
         drop(house.kernel.mount_filesystem(&device, "xfs", &[], false).unwrap());
@@ -188,7 +191,7 @@ fn a_journal_left_by_a_crash_is_replayed_or_the_refusal_told() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 16 * MIB);
-        house.kernel.format(&device, "ext4", &[]).unwrap();
+        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
         house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
         let file = std::fs::File::create(house.at("volume/file")).unwrap();
         file.write_all_at(b"synced", 0).unwrap();
@@ -342,7 +345,7 @@ fn a_node_that_was_replaced_is_not_taken_for_the_device() {
         std::fs::remove_file(&node).unwrap();
         make(other.number());
         for refused in [
-            house.kernel.format(&opened, "ext4", &[]),
+            house.kernel.format(&opened, "ext4", &FormatOptions::default()),
             house.kernel.probe(&opened).map(drop),
             house.kernel.mount_filesystem(&opened, "ext4", &[], false).map(drop),
             house.kernel.link_device(&opened, &house.root, name("link")),
@@ -368,5 +371,246 @@ fn a_loop_device_goes_past_the_page_cache_where_it_can() {
         let flags = nix::fcntl::OFlag::O_RDONLY | nix::fcntl::OFlag::O_DIRECT;
         let can = nix::fcntl::open(&world.base().join("disk"), flags, Mode::empty()).is_ok();
         assert_eq!(direct.trim() == "1", can);
+    });
+}
+
+/// Content that no tool takes for a file system, each with where it is in a disk of 64 MiB.
+fn written_by_anybody() -> Vec<(&'static str, u64, Vec<u8>)> {
+    // Bytes without a pattern: a linear congruence is enough for that.
+    let mut seed = 1_u32;
+    let mut noise = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed.to_be_bytes()[0]
+    };
+    let random: Vec<u8> = (0..8192).map(|_| noise()).collect();
+    let mut tar = b"folder/file".to_vec();
+    tar.resize(257, 0);
+    tar.extend(b"ustar\x0000");
+    vec![
+        ("random bytes", 0, random),
+        ("a tar", 0, tar),
+        ("an SQLite file", 0, b"SQLite format 3\0\x10\0\x01\x01\0".to_vec()),
+        ("a line in the middle", 37 << 20, b"by the pod".to_vec()),
+        ("the last byte", (64 << 20) - 1, b"x".to_vec()),
+    ]
+}
+
+#[test]
+fn what_anybody_wrote_is_never_formatted_over() {
+    real(|world| {
+        let house = House::new(world);
+        for (what, at, bytes) in written_by_anybody() {
+            let (image, device) = house.disk("disk", 64 * MIB);
+            // Through the device, as a pod that has it as a Block volume; nothing is synced.
+            let raw = std::fs::OpenOptions::new().write(true).open(device.path()).unwrap();
+            raw.write_all_at(&bytes, at).unwrap();
+            drop(raw);
+            for fs_type in ["ext4", "xfs", "btrfs"] {
+                let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
+                assert!(matches!(error, KernelError::NotBlank { .. }), "{what}: {error:?}");
+            }
+            // The way out that the error names.
+            tool("blkdiscard", &["--force", "--zeroout", path_of(&device)]);
+            assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank, "{what}");
+            house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
+            house.kernel.detach_loop(&image).unwrap();
+            house.kernel.remove_image(&world.base().join("disk"), &[world.base()]).unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_byte_in_a_large_sparse_image_is_found() {
+    real(|world| {
+        let house = House::new(world);
+        let (_, device) = house.disk("disk", 1 << 40);
+        assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank, "looking at a TiB of holes takes no time");
+        let file = std::fs::OpenOptions::new().write(true).open(world.base().join("disk")).unwrap();
+        file.write_all_at(b"x", (1 << 39) + 12_345).unwrap();
+        assert!(matches!(house.kernel.probe(&device).unwrap(), Contents::Other(_)));
+    });
+}
+
+#[test]
+fn an_old_superblock_farther_in_is_not_brought_back_over_what_was_written_since() {
+    real(|world| {
+        let house = House::new(world);
+        let (_, device) = house.disk("disk", 64 * MIB);
+        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
+        let raw = std::fs::OpenOptions::new().write(true).open(device.path()).unwrap();
+        let written = [b'x'; 65536];
+        raw.write_all_at(&written, 0).unwrap();
+        raw.sync_all().unwrap();
+        drop(raw);
+        let error = house.kernel.check(&device, "ext4").unwrap_err();
+        assert!(matches!(error, KernelError::NoFilesystem { .. }), "{error:?}");
+        let mut there = [0; 65536];
+        std::fs::File::open(device.path()).unwrap().read_exact_at(&mut there, 0).unwrap();
+        assert!(there == written, "not a byte has changed");
+    });
+}
+
+/// Puts a program in the place of `e2fsck`, for this test's thread alone.
+fn instead_of_e2fsck(program: &str) {
+    let flags = nix::mount::MsFlags::MS_BIND;
+    nix::mount::mount(Some(program), "/usr/sbin/e2fsck", None::<&str>, flags, None::<&str>).unwrap();
+}
+
+/// A disk that begins with a text and has the mark of an ext file system where that belongs.
+fn disk_with_text(house: &House<'_>, text: &str) -> BlockDevice {
+    let mut bytes = text.as_bytes().to_vec();
+    assert!(bytes.len() < 1024);
+    bytes.resize(1024 + 0x38, b'\n');
+    bytes.extend([0x53, 0xEF]);
+    house.world.write(&house.world.base().join("disk"), &bytes).unwrap();
+    house.disk("disk", 16 * MIB).1
+}
+
+#[test]
+fn a_program_that_its_device_took_over_reaches_nothing_else() {
+    real(|world| {
+        let house = House::new(world);
+        // Its words are `-p -- /dev/loopN`: a shell runs what is on the device.
+        instead_of_e2fsck("/bin/sh");
+        let script = "for f in /* /etc/* /dev/* /proc/* /usr/*; do echo \"$f\"; done\n\
+                      read line < /etc/mke2fs.conf && echo CAN-READ-ITS-CONFIGURATION\n\
+                      (: > /etc/mke2fs.conf) && echo CAN-WRITE-ITS-CONFIGURATION\n\
+                      (: > /file) && echo CAN-WRITE-A-FILE\n\
+                      read line < /etc/shadow && echo CAN-READ-THE-HOST\n\
+                      cd /.. && [ -e home ] && echo CAN-LEAVE\n\
+                      kill -0 1 && echo CAN-SIGNAL\n\
+                      exit 4\n";
+        let device = disk_with_text(&house, script);
+        let error = house.kernel.check(&device, "ext4").unwrap_err();
+        let KernelError::FilesystemDamaged { said, .. } = &error else { panic!("{error:?}") };
+        assert!(said.contains("CAN-READ-ITS-CONFIGURATION"), "the script has run: {said}");
+        assert!(said.contains(&format!("/dev/{}", device.path().file_name().unwrap().to_str().unwrap())), "{said}");
+        for never in
+            ["CAN-WRITE", "CAN-READ-THE-HOST", "CAN-LEAVE", "/home", "/root", "/etc/passwd", "/dev/tty", "/usr/bin"]
+        {
+            assert!(!said.contains(never), "{never}: {said}");
+        }
+    });
+}
+
+#[test]
+fn no_mount_of_the_host_is_kept_busy_by_a_program_that_runs() {
+    real(|world| {
+        let house = House::new(world);
+        let (image, device) = house.disk("other", 16 * MIB);
+        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
+        house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
+        // A program that runs until it is killed.
+        instead_of_e2fsck("/bin/sh");
+        let script = disk_with_text(&house, "while [ ! -e /nowhere ]; do :; done\n");
+        std::thread::scope(|scope| {
+            let kernel = LinuxKernel::new();
+            let running = scope.spawn(move || kernel.check(&script, "ext4"));
+            let runs = || {
+                let found = run_program("pgrep", &["-f", "^/usr/sbin/e2fsck -p -- /dev/loop"]);
+                found.1.lines().next().map(|pid| pid.parse::<i32>().unwrap())
+            };
+            let pid = std::iter::repeat_with(runs).flatten().next().unwrap();
+            house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+            assert!(!house.kernel.device_in_use(&device).unwrap(), "the program has no copy of the mount");
+            house.kernel.detach_loop(&image).unwrap();
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
+            assert!(running.join().unwrap().is_err());
+        });
+    });
+}
+
+#[test]
+fn a_snapshot_on_xfs_leaves_source_and_copy_mountable() {
+    real(|world| {
+        let house = House::new(world);
+        let (_, disk) = house.disk("pool", 2 << 30);
+        house.kernel.format(&disk, "xfs", &FormatOptions::default()).unwrap();
+        house.attach(house.kernel.mount_filesystem(&disk, "xfs", &[], false).unwrap(), "pool");
+        let folder = house.at("pool");
+        let roots = [folder.clone()];
+        for (fs_type, bytes, options) in [
+            ("ext4", 64 * MIB, vec![]),
+            ("xfs", 320 * MIB, vec![FsOption::flag("nouuid")]),
+            ("btrfs", 128 * MIB, vec![]),
+        ] {
+            let (source, copy) = (folder.join(fs_type), folder.join(format!("{fs_type}-copy")));
+            let image = house.kernel.create_image(&source, &roots, bytes).unwrap();
+            let mount = |image: &volhost_kernel::MountSource, place: &str| {
+                let device = house.kernel.attach_loop(image, false).unwrap();
+                house.attach(house.kernel.mount_filesystem(&device, fs_type, &options, false).unwrap(), place);
+                tool("blockdev", &["--getss", path_of(&device)])
+            };
+            let unmount = |image: &volhost_kernel::MountSource, place: &str| {
+                house.kernel.detach(&house.root, name(place), Detach::Normal).unwrap();
+                house.kernel.detach_loop(image).unwrap();
+            };
+            let device = house.kernel.attach_loop(&image, false).unwrap();
+            house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap();
+            let before = mount(&image, "volume");
+            world.write(&house.at("volume/file"), fs_type.as_bytes()).unwrap();
+            write_out(&house.at("volume"));
+            house.kernel.copy_image(&image, &copy, &roots).unwrap();
+            unmount(&image, "volume");
+            let copied = house.open(&copy);
+            for (image, place) in [(&image, "volume"), (&copied, "copy")] {
+                assert_eq!(mount(image, place), before, "{fs_type}: sectors stay as they were");
+                assert_eq!(world.read(&house.at(place).join("file")).unwrap(), fs_type.as_bytes());
+                world.write(&house.at(place).join("more"), b"x").unwrap();
+                unmount(image, place);
+            }
+        }
+        house.kernel.detach(&house.root, name("pool"), Detach::Normal).unwrap();
+    });
+}
+
+/// Writes out what a file system has in memory, so that a copy of its image has it.
+fn write_out(folder: &Path) {
+    let opened = std::fs::File::open(folder).unwrap();
+    nix::unistd::syncfs(std::os::fd::AsFd::as_fd(&opened)).unwrap();
+}
+
+#[test]
+fn an_image_whose_sectors_were_noted_keeps_them_on_any_disk() {
+    real(|world| {
+        let house = House::new(world);
+        let image = house.image("disk", 16 * MIB);
+        let noted = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(world.base().join("disk"), "trusted.volhost.sector-size", b"4096", noted).unwrap();
+        let device = house.kernel.attach_loop(&image, false).unwrap();
+        assert_eq!(tool("blockdev", &["--getss", path_of(&device)]), "4096");
+        house.kernel.copy_image(&image, &world.base().join("copy"), &[world.base()]).unwrap_err();
+        house.kernel.detach_loop(&image).unwrap();
+        house.kernel.copy_image(&image, &world.base().join("copy"), &[world.base()]).unwrap();
+        let copy = house.kernel.attach_loop(&house.open(&world.base().join("copy")), false).unwrap();
+        assert_eq!(tool("blockdev", &["--getss", path_of(&copy)]), "4096");
+    });
+}
+
+#[test]
+fn sectors_that_are_too_large_are_told_with_the_way_out() {
+    real(|world| {
+        let house = House::new(world);
+        for fs_type in ["ext4", "xfs"] {
+            let (image, device) = house.disk(fs_type, 320 * MIB);
+            let options = match fs_type {
+                "ext4" => FormatOptions { block_size: Some(1024), ..FormatOptions::default() },
+                _ => FormatOptions::default(),
+            };
+            house.kernel.format(&device, fs_type, &options).unwrap();
+            house.kernel.detach_loop(&image).unwrap();
+            // As an earlier version left it.
+            let file = world.base().join(fs_type);
+            let stale = tool("losetup", &["-f", "--show", "-b", "4096", file.to_str().unwrap()]);
+            let device = house.kernel.attach_loop(&image, false).unwrap();
+            assert_eq!(path_of(&device), stale);
+            let error = house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap_err();
+            let KernelError::SectorsTooLarge { sector: 4096, wanted: 512, .. } = &error else { panic!("{error:?}") };
+            assert!(error.to_string().contains(&format!("losetup --detach {stale}")), "{error}");
+            tool("losetup", &["--detach", &stale]);
+            let device = house.kernel.attach_loop(&image, false).unwrap();
+            drop(house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap());
+            house.kernel.detach_loop(&image).unwrap();
+        }
     });
 }

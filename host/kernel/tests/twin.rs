@@ -18,8 +18,8 @@ use suite::{House, MIB, World, name};
 use twin_world::TwinWorld;
 use volhost_kernel::twin::Damage;
 use volhost_kernel::{
-    CheckOutcome, Contents, Detach, Durability, Entry, Errno, ErrorKind, FsOption, Kernel, KernelError, Step,
-    TwinKernel,
+    CheckOutcome, Contents, Detach, Durability, Entry, Errno, ErrorKind, FormatOptions, FsOption, Kernel, KernelError,
+    Step, TwinKernel,
 };
 
 fn run(case: impl FnOnce(&dyn World)) {
@@ -132,10 +132,10 @@ fn a_format_that_fails_leaves_the_disk_blank() {
     let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
     for step in [Step::ReadDevice, Step::ProbeDevice, Step::FormatDevice] {
         world.0.fail_next(step, Errno::IO);
-        assert_eq!(kernel.format(&device, "xfs", &[]).unwrap_err().step(), Some(step));
+        assert_eq!(kernel.format(&device, "xfs", &FormatOptions::default()).unwrap_err().step(), Some(step));
         assert_eq!(kernel.probe(&device).unwrap(), Contents::Blank);
     }
-    kernel.format(&device, "xfs", &[]).unwrap();
+    kernel.format(&device, "xfs", &FormatOptions::default()).unwrap();
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn what_a_stranger_put_on_a_disk_is_kept() {
     world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
     let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
     world.0.put_on_device("/dev/disk", Contents::Partitions).unwrap();
-    let error = kernel.format(&device, "ext4", &[]).unwrap_err();
+    let error = kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err();
     assert!(error.to_string().contains("a partition table"), "{error}");
     assert_eq!(kernel.probe(&device).unwrap(), Contents::Partitions);
 }
@@ -156,7 +156,7 @@ fn a_damaged_file_system_is_repaired_if_it_can_be() {
     let kernel = world.kernel();
     world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
     let device = kernel.open_block_device(Path::new("/dev/disk")).unwrap();
-    kernel.format(&device, "ext4", &[]).unwrap();
+    kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     world.0.damage("/dev/disk", Damage::Repairable).unwrap();
     assert_eq!(kernel.check(&device, "ext4").unwrap(), CheckOutcome::Repaired);
     assert_eq!(kernel.check(&device, "ext4").unwrap(), CheckOutcome::Clean);

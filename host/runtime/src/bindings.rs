@@ -29,6 +29,7 @@ wasmtime::component::bindgen!({
         "volhost:plugin/grpc.request": crate::host::GrpcRequest,
         "volhost:plugin/secrets.secret": crate::host::Secret,
         "volhost:plugin/devices.block-device": crate::host::BlockDevice,
+        "volhost:plugin/filesystems.format-options": crate::host::FormatOptions,
         "volhost:plugin/driver-exec.driver": crate::host::Driver,
         "volhost:plugin/driver-exec.arguments": crate::host::Arguments,
         "volhost:plugin/driver-exec.options": crate::host::Options,

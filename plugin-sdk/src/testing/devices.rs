@@ -37,6 +37,9 @@ pub struct TestDisk {
     pub damaged: bool,
     /// The bytes of the host's disk that are reserved for it.
     pub reserved: u64,
+    /// What its format was asked for, by the names of the contract's `format-options`: `label`, `block-size`, `keep-room`,
+    /// `feature quota`.
+    pub format_options: BTreeMap<String, String>,
 }
 
 /// A device of the double, by its path.
@@ -373,6 +376,9 @@ pub(crate) mod loop_devices {
 }
 
 pub(crate) mod filesystems {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
     use super::BlockDevice;
     use crate::error::{Error, Result};
     use crate::testing::mount::{DetachedMount, FsOption, TestMount};
@@ -387,7 +393,53 @@ pub(crate) mod filesystems {
         device.disk(|disk, _| Ok(disk.contents.clone()))
     }
 
-    pub(crate) fn format(device: &BlockDevice, fs_type: &str, _options: &[String]) -> Result<()> {
+    /// What a format was asked for, in words.
+    #[derive(Debug, Default)]
+    pub(crate) struct FormatOptions(RefCell<BTreeMap<String, String>>);
+
+    impl FormatOptions {
+        pub(crate) fn new() -> Self {
+            Self::default()
+        }
+
+        fn set(&self, name: &str, value: impl ToString) {
+            self.0.borrow_mut().insert(name.to_owned(), value.to_string());
+        }
+
+        pub(crate) fn label(&self, label: &str) {
+            self.set("label", label);
+        }
+
+        pub(crate) fn uuid(&self, uuid: &str) {
+            self.set("uuid", uuid);
+        }
+
+        pub(crate) fn block_size(&self, bytes: u32) {
+            self.set("block-size", bytes);
+        }
+
+        pub(crate) fn inode_size(&self, bytes: u32) {
+            self.set("inode-size", bytes);
+        }
+
+        pub(crate) fn bytes_per_inode(&self, bytes: u32) {
+            self.set("bytes-per-inode", bytes);
+        }
+
+        pub(crate) fn reserved_percent(&self, percent: u32) {
+            self.set("reserved-percent", percent);
+        }
+
+        pub(crate) fn feature(&self, name: &str, enabled: bool) {
+            self.set(&format!("feature {name}"), enabled);
+        }
+
+        pub(crate) fn keep_room(&self) {
+            self.set("keep-room", true);
+        }
+    }
+
+    pub(crate) fn format(device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {
         current().borrow_mut().called("format")?;
         known(fs_type)?;
         device.disk(|disk, read_only| match &disk.contents {
@@ -396,6 +448,7 @@ pub(crate) mod filesystems {
             None => {
                 disk.contents = Some(fs_type.to_owned());
                 disk.fs_size = disk.size;
+                disk.format_options = options.0.borrow().clone();
                 Ok(())
             }
         })

@@ -1,6 +1,7 @@
 //! The double under the names that `crate::wasm` has for the real host, so the rest of the SDK is written once.
 
 pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, quotas, tmpfs, write_log};
+pub(crate) use super::devices::filesystems::FormatOptions;
 pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesystems, loop_devices};
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;

@@ -108,6 +108,7 @@ capability!(
 pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Outcome};
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
+pub use bindings::volhost::plugin::filesystems::FormatOptions;
 pub use bindings::volhost::plugin::fuse_helpers::Helper;
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::provisioning::{

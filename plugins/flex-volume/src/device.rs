@@ -131,7 +131,7 @@ fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountT
             return Err(Error::precondition(format!("{device} is blank, and a read-only volume is not formatted")));
         }
         log::info(format_args!("formatting {device} with {fs_type}"));
-        filesystems::format(&opened, fs_type, &[])?;
+        filesystems::format(&opened, fs_type, &filesystems::FormatOptions::new())?;
     }
     target.attach(filesystems::mount(&opened, fs_type, &[], volume.read_only())?)
 }

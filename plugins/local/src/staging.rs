@@ -41,7 +41,8 @@ fn mount_device(source: &Source, device: &BlockDevice) -> Result<DetachedMount> 
             )));
         }
         log::info(format_args!("formatting {path} with {fs_type}"));
-        filesystems::format(device, fs_type, &[]).with_context(|| format!("formatting {path}"))?;
+        filesystems::format(device, fs_type, &filesystems::FormatOptions::new())
+            .with_context(|| format!("formatting {path}"))?;
     }
     let options: Vec<(&str, Option<&str>)> =
         source.fs_options.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect();

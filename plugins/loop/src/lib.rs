@@ -123,10 +123,11 @@ impl DeviceMounter for Loop {
             log::info(format_args!("formatting {} with {}", source.image, source.fs_type));
             let (size, _) = loop_devices::facts(&source.image)?;
             let options = match allocation::of(&source.image, size)? {
-                Allocation::Full => keep_room(source.fs_type),
-                Allocation::Sparse => &[],
+                // What was discarded would give back the room that is reserved.
+                Allocation::Full => filesystems::FormatOptions::new().with_room_kept(),
+                Allocation::Sparse => filesystems::FormatOptions::new(),
             };
-            filesystems::format(&device, source.fs_type, options)
+            filesystems::format(&device, source.fs_type, &options)
                 .with_context(|| format!("formatting {}", source.image))?;
         }
         let options: Vec<(&str, Option<&str>)> =
@@ -182,14 +183,6 @@ impl Stats for Loop {
             Err(error) => return Err(error),
         }
         Ok(())
-    }
-}
-
-/// The words by which a type's mkfs discards nothing: that would give back the room which is reserved.
-fn keep_room(fs_type: &str) -> &'static [&'static str] {
-    match fs_type {
-        "xfs" | "btrfs" => &["-K"],
-        _ => &["-E", "nodiscard"],
     }
 }
 

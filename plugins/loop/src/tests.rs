@@ -480,6 +480,19 @@ fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
 }
 
 #[test]
+fn a_format_keeps_the_room_that_is_reserved() {
+    let host = host();
+    for (allocation, kept) in [("sparse", None), ("full", Some("true"))] {
+        let name = format!("pvc-{allocation}");
+        let request = wanted(&name).required(GIB).mutable_parameter("allocation", allocation);
+        host.create_volume::<Loop>(&request).unwrap();
+        mounted(&host, &plain().field("volumeHandle", &name));
+        let disk = host.disk(&format!("/images/{name}")).unwrap();
+        assert_eq!(disk.format_options.get("keep-room").map(String::as_str), kept, "{allocation}");
+    }
+}
+
+#[test]
 fn a_group_is_of_one_moment_or_is_not_made() {
     let host = host();
     host.image("/images/a", GIB).image("/images/b", 2 * GIB).image("/images/c", GIB);

@@ -9,7 +9,8 @@ use super::memory::{Raw, Stopped};
 
 /// A call after which the node may be another than before, in words.
 ///
-/// Left out are calls whose effect ends with the process: opening, reading, sockets, memory, mounts that are not attached yet.
+/// Left out are calls whose effect ends with the process: opening, reading, sockets, memory, mounts that are not attached yet, and
+/// what a thread does in a mount namespace of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call(String);
 
@@ -50,7 +51,10 @@ impl Call {
     pub(super) fn of(thread: Stopped, raw: Raw) -> Option<Self> {
         let Raw { number, arguments: a } = raw;
         let path = |argument: usize| thread.text(a[argument]);
-        let at = |name: &str, argument: usize| Some(format!("{name} {}", path(argument)));
+        // In a mount namespace that ends with its thread nothing that is made lasts.
+        let at = |name: &str, argument: usize| {
+            if thread.is_confined() { None } else { Some(format!("{name} {}", path(argument))) }
+        };
         let on = |name: &str| Some(format!("{name} {}", last(&thread.descriptor(a[0]))));
         let said = match number {
             libc::SYS_mkdirat => at("mkdirat", 1),
@@ -78,7 +82,7 @@ impl Call {
             libc::SYS_mount => at("mount", 1),
             libc::SYS_umount2 => at("umount", 0),
             libc::SYS_move_mount => at("move_mount", 3),
-            libc::SYS_fsconfig if matches!(a[1], FSCONFIG_CREATE | FSCONFIG_RECONFIGURE) => {
+            libc::SYS_fsconfig if matches!(a[1], FSCONFIG_CREATE | FSCONFIG_RECONFIGURE) && !thread.is_confined() => {
                 Some("fsconfig to make the file system's mount".to_owned())
             }
             libc::SYS_ioctl => {

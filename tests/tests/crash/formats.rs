@@ -57,10 +57,11 @@ fn becomes_mounted_or_is_told(site: &Site) -> bool {
     let mounted = eventually(|| {
         let waited = site.node.cli(&["wait", "pod", POD, "--timeout", "1s"]);
         let said = String::from_utf8_lossy(&waited.stderr).into_owned();
-        if !told && said.contains("wipefs --all /dev/loop") {
+        if !told && said.contains("blkdiscard --force --zeroout /dev/loop") {
             told = true;
             for device in site.loop_devices() {
-                assert!(Command::new("wipefs").args(["--all", "--quiet", &device]).status().unwrap().success());
+                let arguments = ["--force", "--zeroout", &device];
+                assert!(Command::new("blkdiscard").args(arguments).status().unwrap().success());
             }
         }
         waited.status.success()

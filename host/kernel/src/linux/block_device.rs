@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::ioctl::{device_bytes, device_is_read_only};
+use super::loop_table::loop_over_device;
 use super::stat::{IdKind, Seen, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
 use crate::block_devices::{BlockDevice, DeviceNumber};
@@ -71,12 +72,27 @@ pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
     }
 }
 
-/// Takes the device's lock, which tools that write file systems and what watches devices (udev) agree upon, and makes sure that nobody
-/// has the device for himself. Waits for the lock: its holders are short.
+/// Takes the device's lock, which tools that write file systems and what watches devices (udev) agree upon. Waits for it: its holders
+/// are short.
 pub(super) fn lock(device: &BlockDevice, step: Step) -> Result<File> {
     let opened = open_device(device, step)?;
     rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(|errno| asking(device, step, errno))?;
-    if in_use(device)? { Err(KernelError::failed(step, text(&device.path), Errno::BUSY)) } else { Ok(opened) }
+    Ok(opened)
+}
+
+/// [`lock`], of a device that no pod has as a device: what it holds is used as a file system, or as a device, not as both.
+pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
+    let locked = lock(device, step)?;
+    match loop_over_device(device)? {
+        None => Ok(locked),
+        Some(by) => Err(KernelError::DeviceShown { step, path: text(&device.path), by: text(&by) }),
+    }
+}
+
+/// [`lock_unshown`], of a device that nobody has for himself either, for a step that writes to it.
+pub(super) fn lock_unused(device: &BlockDevice, step: Step) -> Result<File> {
+    let locked = lock_unshown(device, step)?;
+    if in_use(device)? { Err(KernelError::failed(step, text(&device.path), Errno::BUSY)) } else { Ok(locked) }
 }
 
 /// A device by its node, wherever that is.

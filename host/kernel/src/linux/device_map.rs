@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::block_device::{check_path, node_fd};
+use super::block_device::{check_path, in_use, lock, node_fd};
 use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
 use super::loop_table::{Loop, attached, connect, note, open_backing, release};
 use super::stat::{Seen, look, look_closer};
@@ -20,6 +20,9 @@ use crate::handle::{Directory, DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::{Kernel, Result};
 use crate::names::{check_name, label, temporary, text};
 use crate::step::Step;
+
+/// A pin is never read, so the kernel may choose its sectors.
+const BY_THE_KERNEL: u32 = 0;
 
 impl BlockDevices for LinuxKernel {
     fn open_block_device(&self, path: &std::path::Path) -> Result<BlockDevice> {
@@ -39,7 +42,7 @@ impl BlockDevices for LinuxKernel {
     }
 
     fn device_in_use(&self, device: &BlockDevice) -> Result<bool> {
-        super::block_device::in_use(device)
+        in_use(device)
     }
 
     fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()> {
@@ -51,6 +54,7 @@ impl BlockDevices for LinuxKernel {
             }
             None => {}
         }
+        not_mounted(device)?;
         let node = node_fd(device)?.try_clone_to_owned().map_err(|error| super::lost_handle(&device.path, &error))?;
         let (handle, kind) = (DirectoryHandle::Fd(node), SourceKind::BlockDevice);
         let source = MountSource { handle, label: device.path.clone(), kind };
@@ -104,10 +108,16 @@ impl BlockDevices for LinuxKernel {
         if let Some(pin) = self.pin_of(&seen, &text(&shown))? {
             return Ok(pin.device);
         }
+        let copy = node.try_clone().map_err(|error| super::lost_handle(&shown, &error))?;
+        let device = self.device_behind(copy, &shown)?;
+        // Whoever mounts it has the lock meanwhile: either the mount is seen here, or the pin there.
+        let _lock = lock(&device, Step::AttachLoop)?;
+        not_mounted(&device)?;
         // For reading alone: the pin holds the device, and nobody can write past whoever uses it.
         let backing = open_backing(node.as_fd(), true)
             .map_err(|errno| KernelError::failed(Step::AttachLoop, text(&shown), errno))?;
-        let (path, _) = connect(&backing, LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen)), &text(&shown))?;
+        let status = LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen));
+        let (path, _) = connect(&backing, BY_THE_KERNEL, status, &text(&shown))?;
         self.open_device_at(&path)
     }
 
@@ -122,6 +132,11 @@ impl BlockDevices for LinuxKernel {
             None => Ok(()),
         }
     }
+}
+
+/// Refuses a device that is mounted as a file system, or that something else has for itself: whoever got it would write below that.
+fn not_mounted(device: &BlockDevice) -> Result<()> {
+    if in_use(device)? { Err(KernelError::DeviceMounted { path: text(&device.path) }) } else { Ok(()) }
 }
 
 /// What a pin is known by: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.

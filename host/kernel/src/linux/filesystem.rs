@@ -1,19 +1,21 @@
 //! File systems on devices, by the tools that everybody uses: `blkid` recognises, `mkfs` makes, `e2fsck` checks.
 
-use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::block_device::{asking, check_path, lock, open_device};
-use super::filesystem_size::ext_size;
+use super::blank::{first_data, zero_data};
+use super::block_device::{asking, check_path, lock_unused, open_device};
+use super::filesystem_size::{ext_size, has_ext_mark};
 use super::ioctl::device_bytes;
 use super::tool::{Ended, Purpose, Tool, run};
 use crate::block_devices::{BlockDevice, BlockDevices};
 use crate::error::KernelError;
 use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems};
+use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
 use crate::names::text;
@@ -52,26 +54,22 @@ impl Filesystems for LinuxKernel {
         let path = text(&device.path);
         let purpose = Purpose { step: Step::ProbeDevice, path: &path };
         let arguments = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-s", "USAGE", "-s", "LABEL", "-o", "export"];
-        let ended = on_device(BLKID, &arguments, device, purpose, SHORT)?;
+        let ended = self.on_device(BLKID, &arguments, device, purpose, SHORT)?;
         match ended.code() {
             Some(0) => Ok(contents(&ended.out)),
-            Some(BLKID_NOTHING) => Ok(Contents::Blank),
+            // That it knows nothing of what is there does not make it blank.
+            Some(BLKID_NOTHING) => Ok(first_data(device)?.map_or(Contents::Blank, unknown_data)),
             Some(BLKID_AMBIVALENT) => Ok(Contents::Other("signatures of several things at once".to_owned())),
             _ => Err(ended.failed(BLKID, purpose)),
         }
     }
 
-    fn format(&self, device: &BlockDevice, fs_type: &str, options: &[String]) -> Result<()> {
+    fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {
         let family = Family::of(device, fs_type)?;
         let path = text(&device.path);
-        for option in options {
-            if option.contains('\0') {
-                let (subject, option) = (format!("mkfs.{fs_type}"), option.replace('\0', "\u{fffd}"));
-                return Err(KernelError::InvalidOption { subject, option, reason: "it contains NUL".to_owned() });
-            }
-        }
+        let words = options.arguments(fs_type)?;
         // Held until the file system is made, so that what was seen stays true.
-        let _lock = lock(device, Step::FormatDevice)?;
+        let _lock = lock_unused(device, Step::FormatDevice)?;
         if self.device_read_only(device)? {
             return Err(KernelError::ReadOnlyDevice { path });
         }
@@ -79,24 +77,24 @@ impl Filesystems for LinuxKernel {
             Contents::Blank => {}
             found => return Err(KernelError::NotBlank { path, found: found.to_string() }),
         }
-        let (tool, fixed): (Tool, &[&str]) = match (family, fs_type) {
-            // Forced, for a whole disk makes it ask; nothing is held back for root, as the kubelet has it.
-            (Family::Ext, "ext2") => (MKFS_EXT2, &["-F"]),
-            (Family::Ext, "ext3") => (MKFS_EXT3, &["-F", "-m0"]),
-            (Family::Ext, _) => (MKFS_EXT4, &["-F", "-m0"]),
-            // Not forced: these two refuse by themselves what they recognise.
-            (Family::Xfs, _) => (MKFS_XFS, &[]),
-            (Family::Btrfs, _) => (MKFS_BTRFS, &[]),
+        let tool = match (family, fs_type) {
+            (Family::Ext, "ext2") => MKFS_EXT2,
+            (Family::Ext, "ext3") => MKFS_EXT3,
+            (Family::Ext, _) => MKFS_EXT4,
+            (Family::Xfs, _) => MKFS_XFS,
+            (Family::Btrfs, _) => MKFS_BTRFS,
         };
         let purpose = Purpose { step: Step::FormatDevice, path: &path };
-        let arguments: Vec<&str> = fixed.iter().copied().chain(options.iter().map(String::as_str)).collect();
-        let made = on_device(tool, &arguments, device, purpose, LONG).and_then(|ended| match ended.code() {
+        let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
+        let made = self.on_device(tool, &arguments, device, purpose, LONG).and_then(|ended| match ended.code() {
             Some(0) => Ok(()),
             _ => Err(ended.failed(tool, purpose)),
         });
         made.map_err(|cause| match cause {
-            KernelError::ToolMissing { .. } | KernelError::DeviceGone { .. } => cause,
-            cause => cause.undone(erase(device)),
+            KernelError::ToolMissing { .. } | KernelError::ToolNotConfined { .. } | KernelError::DeviceGone { .. } => {
+                cause
+            }
+            cause => cause.undone(self.erase(device)),
         })
     }
 
@@ -105,8 +103,8 @@ impl Filesystems for LinuxKernel {
         if family != Family::Ext {
             return Ok(CheckOutcome::AtMount);
         }
-        let _lock = lock(device, Step::CheckFileSystem)?;
-        self.check_ext(device, fs_type, &["-p"])
+        let lock = lock_unused(device, Step::CheckFileSystem)?;
+        self.check_ext(device, &lock, fs_type, &["-p"])
     }
 
     fn mount_filesystem(
@@ -131,12 +129,12 @@ impl Filesystems for LinuxKernel {
         if Family::of(device, fs_type)? != Family::Ext {
             return Ok(None);
         }
-        let lock = lock(device, Step::GrowFileSystem)?;
+        let lock = lock_unused(device, Step::GrowFileSystem)?;
         // resize2fs insists on it, unless the last check is newer than the last mount.
-        self.check_ext(device, fs_type, &["-f", "-p"])?;
+        self.check_ext(device, &lock, fs_type, &["-f", "-p"])?;
         let path = text(&device.path);
         let purpose = Purpose { step: Step::GrowFileSystem, path: &path };
-        let ended = on_device(RESIZE2FS, &[], device, purpose, LONG)?;
+        let ended = self.on_device(RESIZE2FS, &[], device, purpose, LONG)?;
         if ended.code() != Some(0) {
             return Err(ended.failed(RESIZE2FS, purpose));
         }
@@ -147,13 +145,20 @@ impl Filesystems for LinuxKernel {
 
 impl LinuxKernel {
     /// Runs e2fsck on a device whose lock is held.
-    fn check_ext(&self, device: &BlockDevice, fs_type: &str, how: &[&str]) -> Result<CheckOutcome> {
+    fn check_ext(&self, device: &BlockDevice, locked: &File, fs_type: &str, how: &[&str]) -> Result<CheckOutcome> {
         let path = text(&device.path);
         if self.device_read_only(device)? {
             return Err(KernelError::ReadOnlyDevice { path });
         }
+        // Where the superblock is none, e2fsck looks for a copy of one farther in and writes that to the beginning: over whatever
+        // somebody else has put there since.
+        if !has_ext_mark(locked).map_err(|errno| asking(device, Step::ReadDevice, errno))?
+            && let Some(other) = self.other_type(device, fs_type)
+        {
+            return Err(other);
+        }
         let purpose = Purpose { step: Step::CheckFileSystem, path: &path };
-        let ended = on_device(E2FSCK, how, device, purpose, LONG)?;
+        let ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
         match ended.code() {
             Some(0) => Ok(CheckOutcome::Clean),
             Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::FilesystemDamaged {
@@ -184,25 +189,50 @@ impl LinuxKernel {
             Ok(Contents::Filesystem { fs_type: found, .. }) if found != wanted => {
                 Some(KernelError::FilesystemMismatch { path: text(&device.path), found, wanted: wanted.to_owned() })
             }
+            Ok(found @ (Contents::Partitions | Contents::Other(_))) => Some(KernelError::NoFilesystem {
+                path: text(&device.path),
+                found: found.to_string(),
+                wanted: wanted.to_owned(),
+            }),
             _ => None,
+        }
+    }
+
+    /// Runs a tool on a device, by its path.
+    fn on_device(
+        &self,
+        tool: Tool,
+        arguments: &[&str],
+        device: &BlockDevice,
+        purpose: Purpose<'_>,
+        deadline: Duration,
+    ) -> Result<Ended> {
+        check_path(device)?;
+        let ended = run(&self.confinement, tool, arguments, device, purpose, deadline)?;
+        check_path(device)?;
+        Ok(ended)
+    }
+
+    /// Takes away what a failed mkfs left on a device that was blank: a half-made file system is never formatted again. What is left
+    /// where the device does not tell what was written to it is an error.
+    fn erase(&self, device: &BlockDevice) -> Result<()> {
+        let path = text(&device.path);
+        let purpose = Purpose { step: Step::EraseDevice, path: &path };
+        let ended = self.on_device(WIPEFS, &["--all", "--quiet"], device, purpose, SHORT)?;
+        if ended.code() != Some(0) {
+            return Err(ended.failed(WIPEFS, purpose));
+        }
+        zero_data(device)?;
+        match first_data(device)? {
+            None => Ok(()),
+            Some(at) => Err(KernelError::NotBlank { path, found: unknown_data(at).to_string() }),
         }
     }
 }
 
-/// Runs a tool on a device, by its path.
-fn on_device(
-    tool: Tool,
-    arguments: &[&str],
-    device: &BlockDevice,
-    purpose: Purpose<'_>,
-    deadline: Duration,
-) -> Result<Ended> {
-    let mut all: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
-    all.push(device.path.as_os_str());
-    check_path(device)?;
-    let ended = run(tool, &all, purpose, deadline)?;
-    check_path(device)?;
-    Ok(ended)
+/// What is said of data that no tool has a name for.
+fn unknown_data(at: u64) -> Contents {
+    Contents::Other(format!("data that no tool recognises (the first at byte {at})"))
 }
 
 /// Makes sure that blkid finds nothing only where nothing is: it says the same of a device that it can't read.
@@ -222,14 +252,6 @@ fn check_readable(device: &BlockDevice) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// Takes away the signatures that a failed mkfs left on a device that had none: a half-made file system is never formatted again.
-fn erase(device: &BlockDevice) -> Result<()> {
-    let path = text(&device.path);
-    let purpose = Purpose { step: Step::EraseDevice, path: &path };
-    let ended = on_device(WIPEFS, &["--all", "--quiet"], device, purpose, SHORT)?;
-    if ended.code() == Some(0) { Ok(()) } else { Err(ended.failed(WIPEFS, purpose)) }
 }
 
 /// Reads `KEY=value` lines, as `blkid -o export` writes them.

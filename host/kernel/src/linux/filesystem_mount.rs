@@ -6,8 +6,9 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
-use super::block_device::check_path;
+use super::block_device::{check_path, lock_unshown, open_device};
 use super::fs_context::{configure, log, refused};
+use super::sector::too_large;
 use super::stat::look;
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::KernelError;
@@ -50,6 +51,8 @@ impl LinuxKernel {
         // A damaged file system may say itself that the machine is to stop on its damage; a volume can't decide that.
         let own = FsOption::new("errors", "remount-ro");
         let own = (family == Family::Ext && !options.iter().any(|option| option.key == "errors")).then_some(&own);
+        // Until the mount has the device for itself, no pod gets it as a device.
+        let _lock = lock_unshown(device, Step::MountFileSystem)?;
         let mount = self.new_mount(device, fs_type, own.into_iter().chain(options), read_only);
         let mount = mount.map_err(|why| match why {
             NotMounted::Asked(error) => error,
@@ -115,6 +118,11 @@ impl LinuxKernel {
         said: String,
     ) -> KernelError {
         let path = text(&device.path);
+        // The kernel tells this to its own log alone.
+        let sectors = open_device(device, Step::InspectDevice).map(|opened| too_large(&opened));
+        if let Ok(Ok(Some((sector, wanted)))) = sectors {
+            return KernelError::SectorsTooLarge { path, fs_type: fs_type.to_owned(), sector, wanted, errno };
+        }
         // What ext4 and XFS call what they find damaged, and what they call a wrong checksum.
         if matches!(errno, Errno::UCLEAN | Errno::BADMSG) {
             return KernelError::FilesystemDamaged { path, fs_type: fs_type.to_owned(), said, repair: family.repair() };

@@ -32,6 +32,8 @@ const BTRFS: u64 = 0x9123_683E;
 /// Documentation/filesystems/ext4/super.rst).
 const EXT_SUPERBLOCK: u64 = 1024;
 const EXT_SUPERBLOCK_BYTES: usize = 1024;
+const EXT_MARK_PLACE: u64 = 0x38;
+const EXT_MARK: [u8; 2] = [0x53, 0xEF];
 const EXT_BLOCKS_LOW: usize = 0x4;
 const EXT_LOG_BLOCK_SIZE: usize = 0x18;
 const EXT_INCOMPATIBLE: usize = 0x60;
@@ -140,6 +142,14 @@ pub(super) fn ext_size(device: &File) -> std::result::Result<(u64, u64), Errno> 
     let blocks = u64::from(field(EXT_BLOCKS_LOW)) | (u64::from(high) << 32);
     let unit = EXT_LEAST_BLOCK << field(EXT_LOG_BLOCK_SIZE).min(EXT_MOST_SHIFT);
     Ok((blocks.saturating_mul(unit), unit))
+}
+
+/// Whether a device has the mark of an ext file system in its superblock.
+pub(super) fn has_ext_mark(device: &File) -> std::result::Result<bool, Errno> {
+    let mut mark = [0; EXT_MARK.len()];
+    let read = device.read_exact_at(&mut mark, EXT_SUPERBLOCK + EXT_MARK_PLACE);
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(mark == EXT_MARK)
 }
 
 /// Which of a btrfs's devices this is, and how much of it the file system has, in bytes.

@@ -10,8 +10,9 @@ use super::LinuxKernel;
 use super::block_device::check_path;
 use super::filesystem_mount::NotMounted;
 use super::ioctl::{LOOP_AUTOCLEAR, LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus};
-use super::loop_device::file_fd;
+use super::loop_device::{file_fd, lock_file};
 use super::loop_table::{connect, note, open_backing};
+use super::sector;
 use crate::block_devices::BlockDevice;
 use crate::error::KernelError;
 use crate::filesystems::{Contents, Filesystems, check_device_options};
@@ -41,12 +42,19 @@ impl ImageFiles for LinuxKernel {
         check_image_type(file, fs_type)?;
         check_device_options(fs_type, options)?;
         let shown = text(&file.label);
+        // Until there is a device over it that refuses writes, nobody makes one that takes them.
+        let _lock = lock_file(file)?;
+        if let Some(found) = self.loop_of(file)?.filter(|found| !found.is_read_only()) {
+            let (path, by) = (shown, text(&found.device.path));
+            return Err(KernelError::DeviceShown { step: Step::MountImage, path, by });
+        }
         let opened =
             open_backing(file_fd(file)?, true).map_err(|errno| KernelError::failed(Step::AttachLoop, &shown, errno))?;
         // The device goes when nobody has it open: from here on that is this call, then the mount. Direct I/O where it can be had, for the
         // file system above keeps its own pages.
         let status = LoopStatus::new(LOOP_READ_ONLY | LOOP_AUTOCLEAR | LOOP_DIRECT_IO, note(&shown));
-        let (path, _held) = connect(&opened, status, &shown)?;
+        // As the file system's maker assumed, whatever direct I/O on the file would need.
+        let (path, _held) = connect(&opened, sector::USUAL, status, &shown)?;
         let device = self.open_device_at(&path)?;
         let mount = self.new_mount(&device, fs_type, options.iter(), true).map_err(|why| match why {
             NotMounted::Asked(error) => error,

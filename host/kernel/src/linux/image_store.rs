@@ -11,6 +11,7 @@ use super::LinuxKernel;
 use super::host_path::open_following;
 use super::loop_device::{IMAGE_MODE, file_fd, lock_file};
 use super::loop_table::open_backing;
+use super::sector::copy_sector_size;
 use super::stat::{look, look_closer};
 use super::walk::{FOLDER, open_beneath, proc_path, read_names};
 use crate::error::{ErrorKind, KernelError};
@@ -137,6 +138,7 @@ impl ImageStores for LinuxKernel {
             }
             Err(errno) => return Err(failed(errno)),
         }
+        copy_sector_size(&source, &copy);
         rustix::fs::fsync(&copy).map_err(failed)?;
         let size = look_closer(&copy, "", self.ids()).map_err(failed)?.size();
         rustix::fs::linkat(CWD, proc_path(copy.as_fd(), None), parent, name, AtFlags::SYMLINK_FOLLOW)

@@ -32,7 +32,8 @@ pub(super) struct LoopStatus {
     pub(super) device: u64,
     /// The file in it.
     pub(super) inode: u64,
-    rdevice: u64,
+    /// The device that the file is, if it is one.
+    pub(super) rdevice: u64,
     /// Where in the file the device begins, and how far it goes (0: to the end).
     pub(super) offset: u64,
     pub(super) size_limit: u64,
@@ -87,9 +88,10 @@ pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
 }
 
 /// Gives a free loop device its file and everything else at once. `BUSY` if another process was faster.
-pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, status: LoopStatus) -> Result<()> {
+/// Its sectors have `sector` bytes; with 0 the kernel chooses by what the file needs at this moment.
+pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, sector: u32, status: LoopStatus) -> Result<()> {
     let fd = u32::try_from(file.as_raw_fd()).map_err(|_| Errno::BADF)?;
-    let config = LoopConfig { fd, block_size: 0, status, reserved: [0; 8] };
+    let config = LoopConfig { fd, block_size: sector, status, reserved: [0; 8] };
     // SAFETY: the request reads a `struct loop_config`, which `LoopConfig` is, byte for byte.
     unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }
 }
@@ -123,6 +125,21 @@ pub(super) fn device_bytes(device: impl AsFd) -> Result<u64> {
     const REQUEST: u32 = opcode::read::<usize>(0x12, 114);
     // SAFETY: the request fills a `u64`, whatever its number says.
     unsafe { ioctl(device, Getter::<REQUEST, u64>::new()) }
+}
+
+/// The size of a block device's sectors in bytes (`BLKSSZGET`).
+pub(super) fn device_sector(device: impl AsFd) -> Result<u32> {
+    const REQUEST: u32 = opcode::none(0x12, 104);
+    // SAFETY: the request fills an `int`.
+    let value = unsafe { ioctl(device, Getter::<REQUEST, libc::c_int>::new()) }?;
+    u32::try_from(value).map_err(|_| Errno::INVAL)
+}
+
+/// Makes a part of a block device read as zeros, and keeps the room that it takes (`BLKZEROOUT`).
+pub(super) fn zero_out(device: impl AsFd, from: u64, bytes: u64) -> Result<()> {
+    const REQUEST: u32 = opcode::none(0x12, 127);
+    // SAFETY: the request reads two `u64`.
+    unsafe { ioctl(device, Setter::<REQUEST, [u64; 2]>::new([from, bytes])) }
 }
 
 /// Whether a block device refuses writes (`BLKROGET`).

@@ -11,6 +11,7 @@ use super::LinuxKernel;
 use super::block_device::{asking, open_device};
 use super::ioctl::{LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus, refresh_loop};
 use super::loop_table::{Loop, attached, connect, keep, note, open_backing, release};
+use super::sector::sector_size;
 use super::stat::{look_closer, type_word};
 use super::walk::proc_path;
 use crate::block_devices::BlockDevice;
@@ -94,7 +95,8 @@ impl LoopDevices for LinuxKernel {
                 // Direct I/O where it can be had: data cached twice is memory wasted. The kernel leaves it out elsewhere.
                 let access = if read_only { LOOP_READ_ONLY } else { 0 };
                 let status = LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown));
-                let (path, _) = connect(&opened, status, &shown)?;
+                let sector = sector_size(&opened, !read_only);
+                let (path, _) = connect(&opened, sector, status, &shown)?;
                 return self.open_device_at(&path);
             }
         };
@@ -103,6 +105,9 @@ impl LoopDevices for LinuxKernel {
         }
         // Made by somebody to go with its last user: it is ours now, and goes when it is detached.
         keep(&found).map_err(failed)?;
+        // The file may have grown while nobody told the device.
+        let opened = open_device(&found.device, Step::ResizeLoop)?;
+        refresh_loop(&opened).map_err(|errno| asking(&found.device, Step::ResizeLoop, errno))?;
         Ok(found.device)
     }
 

@@ -18,7 +18,7 @@ use super::ioctl::{
 use super::stat::{IdKind, Seen, look_closer};
 use super::syscall::wait_readable;
 use super::walk::{PLACE, proc_path};
-use crate::block_devices::BlockDevice;
+use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::KernelError;
 use crate::kernel::Result;
 use crate::names::text;
@@ -43,17 +43,47 @@ pub(super) struct Loop {
 impl Loop {
     /// It shows this file from its beginning to its end.
     pub(super) fn is_whole(&self, file: &Seen) -> bool {
-        let (major, minor) = file.device();
-        // Numbers are packed in the order that the kernel shows to users: minor's low byte, major, minor's rest.
-        let (major, minor) = (u64::from(major), u64::from(minor));
-        let packed = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
-        let status = &self.status;
-        (status.device, status.inode, status.offset, status.size_limit) == (packed, file.inode(), 0, 0)
+        shows_whole(&self.status, file)
+    }
+
+    /// It shows this device, or a part of it.
+    fn shows_device(&self, number: DeviceNumber) -> bool {
+        self.status.rdevice == packed((number.major, number.minor))
     }
 
     pub(super) fn is_read_only(&self) -> bool {
         self.status.flags & LOOP_READ_ONLY != 0
     }
+}
+
+/// A device's number as the kernel shows it to users: minor's low byte, major, minor's rest.
+fn packed((major, minor): (u32, u32)) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+fn shows_whole(status: &LoopStatus, file: &Seen) -> bool {
+    let whole = (packed(file.device()), file.inode(), 0, 0);
+    (status.device, status.inode, status.offset, status.size_limit) == whole
+}
+
+/// The file below a loop device, opened for reading; none for any other device, for one over a part of a file, and where the file's
+/// path leads to another file by now.
+pub(super) fn backing_file(number: DeviceNumber, device: &File) -> std::result::Result<Option<File>, Errno> {
+    let Ok(status) = loop_status(device) else { return Ok(None) };
+    let Ok(path) = std::fs::read(format!("/sys/dev/block/{number}/loop/backing_file")) else { return Ok(None) };
+    let path = path.strip_suffix(b"\n").unwrap_or(&path);
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(None) };
+    let seen = look_closer(&file, "", IdKind::Reused)?;
+    let ours = seen.file_type() == FileType::RegularFile && shows_whole(&status, &seen);
+    Ok(ours.then(|| File::from(file)))
+}
+
+/// A loop device over this device, as pods that have it as a device keep it by; none if there is none.
+pub(super) fn loop_over_device(device: &BlockDevice) -> Result<Option<PathBuf>> {
+    let all = attached(&text(&device.path))?;
+    Ok(all.into_iter().find(|one| one.shows_device(device.number)).map(|one| one.device.path))
 }
 
 /// A text as the kernel keeps it with a loop device, cut to what fits.
@@ -114,8 +144,8 @@ fn look_at(number: u32) -> std::result::Result<Loop, Errno> {
 }
 
 /// Gives the file to a free loop device, and returns that device's path, and the device open: one that goes with its last user stays
-/// as long as that.
-pub(super) fn connect(file: &File, status: LoopStatus, shown: &str) -> Result<(PathBuf, OwnedFd)> {
+/// as long as that. Its sectors have `sector` bytes.
+pub(super) fn connect(file: &File, sector: u32, status: LoopStatus, shown: &str) -> Result<(PathBuf, OwnedFd)> {
     let failed = |errno| KernelError::failed(Step::AttachLoop, shown, errno);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let control = rustix::fs::openat(CWD, CONTROL, flags, Mode::empty()).map_err(|errno| KernelError::Failed {
@@ -135,7 +165,7 @@ pub(super) fn connect(file: &File, status: LoopStatus, shown: &str) -> Result<(P
                 return Err(KernelError::Failed { step: Step::AttachLoop, path, errno, detail });
             }
         };
-        match configure_loop(&device, file.as_fd(), status) {
+        match configure_loop(&device, file.as_fd(), sector, status) {
             Ok(()) => return Ok((path, device)),
             // Somebody else was given the same number and was faster.
             Err(Errno::BUSY) => {}

@@ -32,17 +32,22 @@
 //! | `loop_device` | files as block devices |
 //! | `loop_table` | which loop devices there are; giving them files |
 //! | `filesystem` | what is on a device; formatting, checking |
+//! | `blank` | whether anybody has written to a device |
 //! | `filesystem_mount` | mounting what is on a device |
 //! | `filesystem_size` | how large a mounted one is; growing it |
 //! | `image_file` | mounting what is in a file |
 //! | `image_store` | folders of image files |
 //! | `overlay` | folders laid on one another |
 //! | `tool` | running programs that make and check file systems |
+//! | `confinement`, `landlock` | what such a program can reach |
+//! | `sector` | the sector size that an image's loop device has |
 //! | `ioctl` | device calls |
 //! | `stat` | looking without touching |
-//! | `syscall` | raw system calls; with `ioctl` the only `unsafe` |
+//! | `syscall` | raw system calls; with `ioctl` and `landlock` the only `unsafe` |
 
+mod blank;
 mod block_device;
+mod confinement;
 mod detach;
 mod detach_tree;
 mod device_map;
@@ -61,6 +66,7 @@ mod image_store;
 mod inspect;
 mod ioctl;
 mod labels;
+mod landlock;
 mod last_resorts;
 mod lock;
 mod loop_device;
@@ -74,6 +80,7 @@ mod payload;
 mod quota;
 mod removal;
 mod root;
+mod sector;
 mod stat;
 mod sub_paths;
 mod syscall;
@@ -89,6 +96,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use self::confinement::Confinement;
 use self::inspect::Inspection;
 use self::stat::IdKind;
 use crate::error::KernelError;
@@ -101,20 +109,21 @@ use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 #[derive(Debug, Clone)]
 pub struct LinuxKernel {
     inspection: Inspection,
+    confinement: Confinement,
 }
 
 impl LinuxKernel {
     /// Asks the running kernel how it reports mounts, once.
     #[must_use]
     pub fn new() -> Self {
-        Self { inspection: Inspection::probe() }
+        Self { inspection: Inspection::probe(), confinement: Confinement::default() }
     }
 
     /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower, and only ids that the kernel
     /// uses again; for kernels before 6.13 (chosen by [`LinuxKernel::new`] itself) and to compare the two.
     #[must_use]
     pub fn with_mountinfo() -> Self {
-        Self { inspection: Inspection::MountInfo }
+        Self { inspection: Inspection::MountInfo, confinement: Confinement::default() }
     }
 
     /// Which ids of mounts this instance compares.

@@ -1,5 +1,8 @@
 //! System calls that no safe wrapper has yet. One function a call; descriptors are borrowed, sizes are checked here.
-#![expect(unsafe_code, reason = "with `ioctl` the only place of the workspace that makes raw system calls")]
+#![expect(
+    unsafe_code,
+    reason = "with `ioctl` and `landlock` the only place of the workspace that makes raw system calls"
+)]
 
 use std::ffi::{CStr, CString};
 use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};

@@ -1,14 +1,17 @@
 //! Programs that do what only they can: make, check and recognise file systems. Found in fixed folders, run without a shell, with
-//! an empty environment, no input, bounded output and a deadline.
+//! an empty environment, no input, bounded output and a deadline, and confined to the device.
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::block_device::node_fd;
+use super::confinement::{Confinement, NotConfined};
+use crate::block_devices::BlockDevice;
 use crate::error::KernelError;
 use crate::kernel::Result;
 use crate::program::{self, Overflow, Program, RunBounds};
@@ -71,12 +74,37 @@ impl Ended {
     }
 }
 
-/// Runs a program to its end, or to the deadline.
-pub(super) fn run(tool: Tool, arguments: &[&OsStr], purpose: Purpose<'_>, deadline: Duration) -> Result<Ended> {
+/// Runs a program on a device to its end, or to the deadline. It can reach nothing but the device. `arguments` are the host's own;
+/// the device's path comes last, where no program takes it for an option.
+pub(super) fn run(
+    confinement: &Confinement,
+    tool: Tool,
+    arguments: &[&str],
+    device: &BlockDevice,
+    purpose: Purpose<'_>,
+    deadline: Duration,
+) -> Result<Ended> {
+    let program = tool.find(purpose)?;
+    let words = arguments.iter().map(OsStr::new).chain([OsStr::new("--"), device.path().as_os_str()]);
+    let words: Vec<&OsStr> = words.collect();
+    let node = node_fd(device)?;
+    let ran = confinement.run(&program, device, node, || run_program(tool, &program, &words, purpose, deadline));
+    ran.map_err(|NotConfined { what, errno }| {
+        let (step, path) = (purpose.step, purpose.path.to_owned());
+        KernelError::ToolNotConfined { step, path, tool: tool.name, what, errno }
+    })?
+}
+
+/// Runs a program from this thread, with what this thread may do.
+fn run_program(
+    tool: Tool,
+    program: &Path,
+    arguments: &[&OsStr],
+    purpose: Purpose<'_>,
+    deadline: Duration,
+) -> Result<Ended> {
     let (step, path) = (purpose.step, purpose.path);
     let failed = |errno| KernelError::Failed { step, path: path.to_owned(), errno, detail: tool.name.to_owned() };
-    let missing = || KernelError::ToolMissing { step, path: path.to_owned(), tool: tool.name, package: tool.package };
-    let program = find(tool.name).ok_or_else(missing)?;
     let program = Program::new(program)
         .arguments(arguments)
         .variable("PATH", SEARCH_PATH)
@@ -84,7 +112,7 @@ pub(super) fn run(tool: Tool, arguments: &[&OsStr], purpose: Purpose<'_>, deadli
         .variable("LC_ALL", "C");
     let bounds = RunBounds { deadline, output_bytes: KEPT_BYTES, overflow: Overflow::Dropped };
     let ran = match program.run(bounds) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(tool.missing(purpose)),
         ran => ran.map_err(|error| failed(errno_of(&error)))?,
     };
     match ran.ended {
@@ -100,8 +128,16 @@ fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-fn find(name: &str) -> Option<PathBuf> {
-    FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name)).find(|path| path.is_file())
+impl Tool {
+    fn find(self, purpose: Purpose<'_>) -> Result<PathBuf> {
+        let places = FOLDERS.iter().map(|folder| PathBuf::from(folder).join(self.name));
+        places.into_iter().find(|path| path.is_file()).ok_or_else(|| self.missing(purpose))
+    }
+
+    fn missing(self, purpose: Purpose<'_>) -> KernelError {
+        let (step, path) = (purpose.step, purpose.path.to_owned());
+        KernelError::ToolMissing { step, path, tool: self.name, package: self.package }
+    }
 }
 
 /// The end of what was said, on one line.
@@ -127,7 +163,8 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn shell(script: &str, deadline: Duration) -> Result<Ended> {
-        run(SHELL, &["-c".as_ref(), script.as_ref()], PURPOSE, deadline)
+        let program = SHELL.find(PURPOSE)?;
+        run_program(SHELL, &program, &["-c".as_ref(), script.as_ref()], PURPOSE, deadline)
     }
 
     #[test]
@@ -186,7 +223,7 @@ mod tests {
     #[test]
     fn a_missing_program_names_its_package() {
         let tool = Tool { name: "mkfs.nothing", package: "nothing-progs" };
-        let error = run(tool, &[], PURPOSE, LONG).unwrap_err().to_string();
+        let error = tool.find(PURPOSE).unwrap_err().to_string();
         assert!(error.contains("apt-get install nothing-progs"), "{error}");
     }
 }

@@ -109,6 +109,9 @@ impl BlockDevices for TwinKernel {
             }
             None => {}
         }
+        if lock(&self.state).is_in_use(device.number) {
+            return Err(KernelError::DeviceMounted { path: text(&device.path) });
+        }
         let source = self.host_source(self.node(device)?, &device.path, SourceKind::BlockDevice);
         self.attach(self.bind(&source, false)?, directory, name)
     }
@@ -165,6 +168,9 @@ impl BlockDevices for TwinKernel {
         state.step(Step::FindLoop, &shown)?;
         if let Some(pin) = state.devices.pin_of(mount) {
             return self.loop_device(&state, pin);
+        }
+        if state.is_in_use(device) {
+            return Err(KernelError::DeviceMounted { path: text(&shown) });
         }
         state.step(Step::AttachLoop, &shown)?;
         let failed = |errno| KernelError::failed(Step::AttachLoop, text(&shown), errno);

@@ -101,8 +101,13 @@ impl Devices {
     }
 
     pub(super) fn is_pinned(&self, number: DeviceNumber) -> bool {
+        self.pin_over(number).is_some()
+    }
+
+    /// A pin of this device, whichever mount shows it.
+    pub(super) fn pin_over(&self, number: DeviceNumber) -> Option<DeviceNumber> {
         let pins = |device: &Device| matches!(device.backing, Backing::Pinned { device, .. } if device == number);
-        self.all.values().any(pins)
+        self.all.iter().find(|(_, device)| pins(device)).map(|(number, _)| *number)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::devices::{Damage, Device, Medium};
+use super::devices::{Backing, Damage, Device, Medium};
 use super::state::{At, Content, FileSystem, Node, State};
 use super::{TwinKernel, lock};
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::{Errno, KernelError};
 use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems, LABEL_OPTION, check_device_options};
+use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
 use crate::names::text;
@@ -40,6 +41,7 @@ impl State {
     /// What every call that writes a file system asks first.
     fn ready_to_write(&mut self, device: &BlockDevice, step: Step) -> Result<()> {
         self.check_device_path(device)?;
+        self.check_unshown(device, step)?;
         if self.is_in_use(device.number) {
             return Err(KernelError::failed(step, text(&device.path), Errno::BUSY));
         }
@@ -49,8 +51,32 @@ impl State {
         Ok(())
     }
 
+    /// Refuses a device that a pod has as a device.
+    fn check_unshown(&self, device: &BlockDevice, step: Step) -> Result<()> {
+        match self.devices.pin_over(device.number) {
+            None => Ok(()),
+            Some(pin) => {
+                let (path, by) = (text(&device.path), format!("/dev/loop{}", pin.minor));
+                Err(KernelError::DeviceShown { step, path, by })
+            }
+        }
+    }
+
+    /// What is on a device. Bytes of a file that no formatting here has put there are somebody's.
+    fn contents_of(&mut self, device: &BlockDevice) -> Result<Contents> {
+        let contents = self.medium_of(device, Step::ReadDevice)?.contents.clone();
+        let backing = self.devices.all.get(&device.number).map(|device| device.backing);
+        let (Contents::Blank, Some(Backing::File(node))) = (&contents, backing) else { return Ok(contents) };
+        let first = match self.node(node).map(|node| &node.content) {
+            Ok(Content::File(bytes)) => bytes.iter().position(|byte| *byte != 0),
+            _ => None,
+        };
+        Ok(first
+            .map_or(contents, |at| Contents::Other(format!("data that no tool recognises (the first at byte {at})"))))
+    }
+
     /// Makes an empty file system on a medium.
-    fn make_file_system(&mut self, device: &BlockDevice, fs_type: &str, bytes: u64) -> Result<()> {
+    fn make_file_system(&mut self, device: &BlockDevice, fs_type: &str, label: Option<&str>, bytes: u64) -> Result<()> {
         let id = self.fresh();
         let content = Content::Folder(BTreeMap::new());
         let root = Node { content, mode: 0o755, owner: 0, group: 0, file_system: id, parent: None };
@@ -59,7 +85,7 @@ impl State {
         let made = FileSystem { fs_type: fs_type.to_owned(), options, max_bytes: Some(bytes), max_inodes: None };
         self.file_systems.insert(id, made);
         let medium = self.medium_of(device, Step::FormatDevice)?;
-        medium.contents = Contents::Filesystem { fs_type: fs_type.to_owned(), label: None };
+        medium.contents = Contents::Filesystem { fs_type: fs_type.to_owned(), label: label.map(str::to_owned) };
         medium.file_system = Some((id, id));
         medium.bytes = bytes;
         medium.damage = None;
@@ -103,7 +129,10 @@ fn other_type(device: &BlockDevice, contents: &Contents, wanted: &str) -> Kernel
             found: found.clone(),
             wanted: wanted.to_owned(),
         },
-        _ => KernelError::failed(Step::MountFileSystem, text(&device.path), Errno::INVAL),
+        Contents::Blank => KernelError::failed(Step::MountFileSystem, text(&device.path), Errno::INVAL),
+        found => {
+            KernelError::NoFilesystem { path: text(&device.path), found: found.to_string(), wanted: wanted.to_owned() }
+        }
     }
 }
 
@@ -114,15 +143,12 @@ impl Filesystems for TwinKernel {
         state.step(Step::ReadDevice, &device.path)?;
         state.check_device_path(device)?;
         state.step(Step::ProbeDevice, &device.path)?;
-        Ok(state.medium_of(device, Step::ReadDevice)?.contents.clone())
+        state.contents_of(device)
     }
 
-    fn format(&self, device: &BlockDevice, fs_type: &str, options: &[String]) -> Result<()> {
+    fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {
         Family::of(device, fs_type)?;
-        if let Some(option) = options.iter().find(|option| option.contains('\0')) {
-            let (subject, option) = (format!("mkfs.{fs_type}"), option.replace('\0', "\u{fffd}"));
-            return Err(KernelError::InvalidOption { subject, option, reason: "it contains NUL".to_owned() });
-        }
+        options.arguments(fs_type)?;
         self.node(device)?;
         {
             let mut state = lock(&self.state);
@@ -136,7 +162,7 @@ impl Filesystems for TwinKernel {
         let mut state = lock(&self.state);
         state.step(Step::FormatDevice, &device.path)?;
         let bytes = state.with_storage(device, Step::FormatDevice)?.bytes;
-        state.make_file_system(device, fs_type, bytes)
+        state.make_file_system(device, fs_type, options.label.as_deref(), bytes)
     }
 
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome> {
@@ -148,10 +174,11 @@ impl Filesystems for TwinKernel {
         let mut state = lock(&self.state);
         state.ready_to_write(device, Step::CheckFileSystem)?;
         state.step(Step::CheckFileSystem, &device.path)?;
+        let contents = state.contents_of(device)?;
         let medium = state.medium_of(device, Step::CheckFileSystem)?;
         let is_ext = matches!(&medium.contents, Contents::Filesystem { fs_type, .. } if fs_type.starts_with("ext"));
         if !is_ext {
-            return Err(other_type(device, &medium.contents, fs_type));
+            return Err(other_type(device, &contents, fs_type));
         }
         match medium.damage.take() {
             None => Ok(CheckOutcome::Clean),
@@ -175,7 +202,9 @@ impl Filesystems for TwinKernel {
         self.node(device)?;
         let mut state = lock(&self.state);
         state.check_device_path(device)?;
+        state.check_unshown(device, Step::MountFileSystem)?;
         state.step(Step::MountFileSystem, &device.path)?;
+        let contents = state.contents_of(device)?;
         let refuses_writes = state.with_storage(device, Step::MountFileSystem)?.read_only;
         let medium = state.medium_of(device, Step::MountFileSystem)?.clone();
         let found = match &medium.contents {
@@ -185,7 +214,7 @@ impl Filesystems for TwinKernel {
         // ext4 reads its ancestors too.
         let served = found == fs_type || (fs_type == "ext4" && matches!(found, "ext2" | "ext3"));
         let (true, Some((id, root))) = (served, medium.file_system) else {
-            return Err(other_type(device, &medium.contents, fs_type));
+            return Err(other_type(device, &contents, fs_type));
         };
         if medium.damage == Some(Damage::Lasting) {
             return Err(damaged(device, fs_type, family));

@@ -2,6 +2,7 @@
 
 use super::devices::Backing;
 use super::{TwinKernel, lock};
+use crate::block_devices::DeviceNumber;
 use crate::error::{Errno, KernelError};
 use crate::filesystems::{Contents, check_device_options};
 use crate::handle::{DetachedMount, MountSource};
@@ -17,6 +18,12 @@ impl ImageFiles for TwinKernel {
         check_device_options(fs_type, options)?;
         let node = self.file(file)?;
         let mut state = lock(&self.state);
+        let found = state.devices.over(Backing::File(node));
+        let writable = |number: &DeviceNumber| state.devices.all.get(number).is_some_and(|device| !device.read_only);
+        if let Some(number) = found.filter(writable) {
+            let (path, by) = (text(&file.label), format!("/dev/loop{}", number.minor));
+            return Err(KernelError::DeviceShown { step: Step::MountImage, path, by });
+        }
         state.step(Step::AttachLoop, &file.label)?;
         state.step(Step::MountImage, &file.label)?;
         let medium = state.devices.media.get(&Backing::File(node)).cloned().unwrap_or_default();

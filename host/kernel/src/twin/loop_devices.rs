@@ -67,7 +67,14 @@ impl LoopDevices for TwinKernel {
         let mut state = lock(&self.state);
         state.step(Step::FindLoop, &file.label)?;
         let number = match state.devices.over(Backing::File(node)) {
-            Some(number) => number,
+            Some(number) => {
+                let bytes = state.file_size(node);
+                let bytes = bytes.map_err(|errno| KernelError::failed(Step::ResizeLoop, text(&file.label), errno))?;
+                if let Some(found) = state.devices.all.get_mut(&number) {
+                    found.bytes = bytes;
+                }
+                number
+            }
             None => {
                 state.step(Step::AttachLoop, &file.label)?;
                 let failed = |errno| KernelError::failed(Step::AttachLoop, text(&file.label), errno);

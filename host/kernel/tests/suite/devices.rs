@@ -1,4 +1,4 @@
-use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, SourceKind};
+use volhost_kernel::{Detach, Entry, ErrorKind, FormatOptions, KernelError, SourceKind};
 
 use super::{House, MIB, World, name};
 
@@ -122,4 +122,48 @@ pub fn a_device_that_a_driver_shows_is_opened(world: &dyn World) {
     assert!(matches!(house.kernel.device_at(&house.root, name("link")), Err(KernelError::SymbolicLink { .. })));
     world.write(&house.at("file"), b"").unwrap();
     assert!(matches!(house.kernel.device_at(&house.root, name("file")), Err(KernelError::WrongType { .. })));
+}
+
+pub fn a_volume_is_a_device_or_a_file_system_and_not_both(world: &dyn World) {
+    let house = House::new(world);
+    let (_image, device) = house.disk("disk", 16 * MIB);
+    let none = FormatOptions::default();
+    let mount = || house.kernel.mount_filesystem(&device, "ext4", &[], false);
+    let show = || {
+        house.kernel.map_device(&device, &house.root, name("block"))?;
+        house.kernel.pin_device(&house.root, name("block"))
+    };
+    let hide = || {
+        house.kernel.unpin_device(&house.root, name("block")).unwrap();
+        house.kernel.detach(&house.root, name("block"), Detach::Normal).unwrap();
+    };
+    let refused = |error: KernelError| {
+        assert!(matches!(error, KernelError::DeviceShown { .. } | KernelError::DeviceMounted { .. }), "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        assert!(error.to_string().contains("as a device or as a file system"), "{error}");
+    };
+    // By another path, as a second PersistentVolume would name it.
+    let same = house.kernel.open_block_device(device.path()).unwrap();
+    show().unwrap();
+    refused(house.kernel.format(&same, "ext4", &none).unwrap_err());
+    hide();
+    house.kernel.format(&same, "ext4", &none).unwrap();
+    show().unwrap();
+    refused(house.kernel.mount_filesystem(&same, "ext4", &[], true).unwrap_err());
+    refused(house.kernel.check(&same, "ext4").unwrap_err());
+    refused(house.kernel.grow_unmounted(&same, "ext4").unwrap_err());
+    hide();
+    house.attach(mount().unwrap(), "volume");
+    refused(show().unwrap_err());
+    // The node's mount of a volume may be made again while a pod has its own.
+    drop(mount().unwrap());
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+
+    // It was mapped before it was mounted, and is pinned after.
+    house.kernel.map_device(&device, &house.root, name("block")).unwrap();
+    house.attach(mount().unwrap(), "volume");
+    refused(house.kernel.pin_device(&house.root, name("block")).unwrap_err());
+    house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+    show().unwrap();
+    hide();
 }

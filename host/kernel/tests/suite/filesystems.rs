@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use volhost_kernel::{BlockDevice, CheckOutcome, Contents, Detach, ErrorKind, FsOption, KernelError};
+use volhost_kernel::{BlockDevice, CheckOutcome, Contents, Detach, ErrorKind, FormatOptions, FsOption, KernelError};
 
 use super::{House, MIB, World, name};
 
@@ -23,14 +23,14 @@ pub fn a_blank_device_is_formatted_and_never_again(world: &dyn World) {
     for (fs_type, bytes) in TYPES {
         let (image, device) = house.disk(fs_type, bytes);
         assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank);
-        house.kernel.format(&device, fs_type, &[]).unwrap();
+        house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap();
         assert_eq!(fs_type_of(&house, &device), fs_type);
         mount(&house, &device, fs_type, "volume");
         world.write(&house.at("volume/file"), b"precious").unwrap();
         house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
 
         for again in ["ext4", "xfs", "btrfs"] {
-            let error = house.kernel.format(&device, again, &[]).unwrap_err();
+            let error = house.kernel.format(&device, again, &FormatOptions::default()).unwrap_err();
             assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
             assert!(error.to_string().contains(fs_type), "{error}");
         }
@@ -50,7 +50,7 @@ pub fn a_mounted_file_system_grows_with_its_device(world: &dyn World) {
     let house = House::new(world);
     for (fs_type, bytes) in TYPES {
         let (image, device) = house.disk(fs_type, bytes);
-        house.kernel.format(&device, fs_type, &[]).unwrap();
+        house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap();
         mount(&house, &device, fs_type, "volume");
         world.write(&house.at("volume/file"), b"kept").unwrap();
         let folder = || house.kernel.walk(&house.root, Path::new("volume")).unwrap();
@@ -79,7 +79,7 @@ pub fn a_mounted_file_system_grows_with_its_device(world: &dyn World) {
 pub fn an_ext_file_system_grows_before_it_is_mounted(world: &dyn World) {
     let house = House::new(world);
     let (image, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     mount(&house, &device, "ext4", "volume");
     world.write(&house.at("volume/file"), b"kept").unwrap();
     house.kernel.set_file_size(&image, 64 * MIB).unwrap();
@@ -103,7 +103,7 @@ pub fn only_the_devices_own_file_system_grows(world: &dyn World) {
     let (_, one) = house.disk("one", 16 * MIB);
     let (image, two) = house.disk("two", 16 * MIB);
     for device in [&one, &two] {
-        house.kernel.format(device, "ext4", &[]).unwrap();
+        house.kernel.format(device, "ext4", &FormatOptions::default()).unwrap();
     }
     mount(&house, &one, "ext4", "one");
     house.attach(house.kernel.mount_filesystem(&two, "ext4", &[], true).unwrap(), "two");
@@ -121,12 +121,14 @@ pub fn only_the_devices_own_file_system_grows(world: &dyn World) {
 pub fn a_device_in_use_is_neither_formatted_nor_checked(world: &dyn World) {
     let house = House::new(world);
     let (_, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     assert!(!house.kernel.device_in_use(&device).unwrap());
     let unseen = house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap();
     assert!(house.kernel.device_in_use(&device).unwrap(), "a mount that nobody sees is a use");
     house.attach(unseen, "volume");
-    for refused in [house.kernel.format(&device, "ext4", &[]), house.kernel.check(&device, "ext4").map(drop)] {
+    for refused in
+        [house.kernel.format(&device, "ext4", &FormatOptions::default()), house.kernel.check(&device, "ext4").map(drop)]
+    {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     }
@@ -139,7 +141,7 @@ pub fn a_device_in_use_is_neither_formatted_nor_checked(world: &dyn World) {
 pub fn another_type_than_asked_for_is_told(world: &dyn World) {
     let house = House::new(world);
     let (_, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     let error = house.kernel.mount_filesystem(&device, "xfs", &[], false).unwrap_err();
     let KernelError::FilesystemMismatch { found, wanted, .. } = &error else { panic!("{error:?}") };
     assert_eq!((found.as_str(), wanted.as_str()), ("ext4", "xfs"));
@@ -149,7 +151,7 @@ pub fn another_type_than_asked_for_is_told(world: &dyn World) {
     let error = house.kernel.mount_filesystem(&blank, "ext4", &[], false).unwrap_err();
     assert!(matches!(error, KernelError::Failed { .. }), "{error:?}");
     for refused in [
-        house.kernel.format(&blank, "vfat", &[]),
+        house.kernel.format(&blank, "vfat", &FormatOptions::default()),
         house.kernel.check(&blank, "").map(drop),
         house.kernel.mount_filesystem(&blank, "tmpfs", &[], false).map(drop),
     ] {
@@ -162,7 +164,7 @@ pub fn another_type_than_asked_for_is_told(world: &dyn World) {
 pub fn options_that_reach_beyond_the_device_are_refused(world: &dyn World) {
     let house = House::new(world);
     let (_, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     for bad in [
         FsOption::new("source", "/dev/sda"),
         FsOption::new("journal_path", "/dev/sda"),
@@ -172,10 +174,18 @@ pub fn options_that_reach_beyond_the_device_are_refused(world: &dyn World) {
         let error = house.kernel.mount_filesystem(&device, "ext4", std::slice::from_ref(&bad), false).unwrap_err();
         assert!(matches!(&error, KernelError::InvalidOption { option, .. } if *option == bad.key), "{error:?}");
     }
-    let options = ["-b\0x".to_owned()];
     let (_, blank) = house.disk("blank", 16 * MIB);
-    let error = house.kernel.format(&blank, "ext4", &options).unwrap_err();
-    assert!(matches!(error, KernelError::InvalidOption { .. }), "{error:?}");
+    for bad in [
+        FormatOptions { features: [("journal_dev".to_owned(), true)].into(), ..FormatOptions::default() },
+        FormatOptions { features: [("quota,-d".to_owned(), true)].into(), ..FormatOptions::default() },
+        FormatOptions { label: Some("a\0b".to_owned()), ..FormatOptions::default() },
+        FormatOptions { uuid: Some("/etc/passwd".to_owned()), ..FormatOptions::default() },
+        FormatOptions { block_size: Some(7), ..FormatOptions::default() },
+    ] {
+        let error = house.kernel.format(&blank, "ext4", &bad).unwrap_err();
+        assert!(matches!(error, KernelError::InvalidOption { .. }), "{error:?}");
+        assert_eq!(house.kernel.probe(&blank).unwrap(), Contents::Blank);
+    }
 }
 
 pub fn a_device_without_storage_is_not_blank(world: &dyn World) {
@@ -184,7 +194,7 @@ pub fn a_device_without_storage_is_not_blank(world: &dyn World) {
     house.kernel.detach_loop(&image).unwrap();
     let error = house.kernel.probe(&device).unwrap_err();
     assert!(error.to_string().contains("no storage"), "{error}");
-    assert!(house.kernel.format(&device, "ext4", &[]).is_err());
+    assert!(house.kernel.format(&device, "ext4", &FormatOptions::default()).is_err());
     assert!(house.kernel.mount_filesystem(&device, "ext4", &[], false).is_err());
     assert!(!house.kernel.device_in_use(&device).unwrap());
 }
@@ -192,7 +202,7 @@ pub fn a_device_without_storage_is_not_blank(world: &dyn World) {
 pub fn a_file_system_is_mounted_read_only_on_demand(world: &dyn World) {
     let house = House::new(world);
     let (_, device) = house.disk("disk", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], true).unwrap(), "volume");
     assert!(world.write(&house.at("volume/file"), b"x").is_err());
     assert!(house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap().read_only);
@@ -202,7 +212,7 @@ pub fn a_label_is_an_option_that_only_a_kernel_with_selinux_takes(world: &dyn Wo
     const LABEL: &str = "system_u:object_r:container_file_t:s0:c1,c2";
     let house = House::new(world);
     let (_, device) = house.disk("labelled", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     let options = [FsOption::new(volhost_kernel::filesystems::LABEL_OPTION, LABEL)];
     let mounted = house.kernel.mount_filesystem(&device, "ext4", &options, false);
     if house.kernel.container_file_label().unwrap().is_some() {
@@ -213,4 +223,53 @@ pub fn a_label_is_an_option_that_only_a_kernel_with_selinux_takes(world: &dyn Wo
         let error = mounted.unwrap_err();
         assert!(matches!(&error, KernelError::UnsupportedOption { option, .. } if option == "context"), "{error:?}");
     }
+}
+
+pub fn a_format_has_the_options_that_were_asked_for(world: &dyn World) {
+    let house = House::new(world);
+    for (fs_type, bytes) in TYPES {
+        let (_, device) = house.disk(fs_type, bytes);
+        let feature = match fs_type {
+            "ext4" => "metadata_csum",
+            "xfs" => "reflink",
+            _ => "no-holes",
+        };
+        let options = FormatOptions {
+            label: Some("-d/etc".to_owned()),
+            uuid: Some("01234567-89ab-4def-8123-456789abcdef".to_owned()),
+            block_size: Some(4096),
+            features: [(feature.to_owned(), true)].into(),
+            keep_room: true,
+            ..FormatOptions::default()
+        };
+        house.kernel.format(&device, fs_type, &options).unwrap();
+        let label = options.label;
+        assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Filesystem { fs_type: fs_type.to_owned(), label });
+        mount(&house, &device, fs_type, "volume");
+        assert!(world.list(&house.at("volume")).iter().all(|name| name == "lost+found"), "nothing is copied in");
+        house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+    }
+}
+
+pub fn what_no_tool_recognises_is_never_formatted_over(world: &dyn World) {
+    let house = House::new(world);
+    let path = world.base().join("disk");
+    world.write(&path, b"the pod's own format").unwrap();
+    let (_, device) = house.disk("disk", 16 * MIB);
+    let found = house.kernel.probe(&device).unwrap();
+    assert!(matches!(&found, Contents::Other(what) if what.contains("no tool recognises")), "{found:?}");
+    for fs_type in ["ext4", "xfs", "btrfs"] {
+        let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
+        assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
+        assert!(error.to_string().contains("blkdiscard --force --zeroout /dev/loop"), "the way out: {error}");
+    }
+    for error in [
+        house.kernel.check(&device, "ext4").unwrap_err(),
+        house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap_err(),
+    ] {
+        assert!(matches!(error, KernelError::NoFilesystem { .. }), "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.to_string().contains("blkdiscard --force --zeroout /dev/loop"), "the way out: {error}");
+    }
+    assert!(world.read(&path).unwrap().starts_with(b"the pod's own format"));
 }

@@ -1,10 +1,10 @@
 use super::{House, MIB, World};
-use volhost_kernel::{Detach, Errno, FsOption, KernelError, MountSource};
+use volhost_kernel::{Detach, Errno, FormatOptions, FsOption, KernelError, MountSource};
 
 pub fn an_image_is_mounted_read_only_and_leaves_nothing(world: &dyn World) {
     let house = House::new(world);
     let (image, device) = house.disk("image", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.kernel.detach_loop(&image).unwrap();
     let before = world.mount_count();
     house.attach(house.kernel.mount_image(&image, "ext4", &[]).unwrap(), "volume");
@@ -17,7 +17,7 @@ pub fn an_image_is_mounted_read_only_and_leaves_nothing(world: &dyn World) {
 pub fn what_is_no_such_image_is_told(world: &dyn World) {
     let house = House::new(world);
     let (image, device) = house.disk("image", 16 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.kernel.detach_loop(&image).unwrap();
     let mount = |image: &MountSource, fs_type: &str, options: &[FsOption]| {
         house.kernel.mount_image(image, fs_type, options).unwrap_err()
@@ -34,4 +34,14 @@ pub fn what_is_no_such_image_is_told(world: &dyn World) {
     let folder = house.open(&house.outside("folder"));
     let error = mount(&folder, "ext4", &[]);
     assert!(matches!(error, KernelError::WrongType { .. }), "{error}");
+}
+
+pub fn an_image_that_is_written_is_not_mounted_beside(world: &dyn World) {
+    let house = House::new(world);
+    let (image, device) = house.disk("image", 16 * MIB);
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
+    let error = house.kernel.mount_image(&image, "ext4", &[]).unwrap_err();
+    assert!(matches!(error, KernelError::DeviceShown { .. }), "{error:?}");
+    house.kernel.detach_loop(&image).unwrap();
+    drop(house.kernel.mount_image(&image, "ext4", &[]).unwrap());
 }

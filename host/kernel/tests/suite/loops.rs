@@ -1,4 +1,4 @@
-use volhost_kernel::{Detach, ErrorKind, FsOption, KernelError};
+use volhost_kernel::{Detach, ErrorKind, FormatOptions, FsOption, KernelError};
 
 use super::{House, MIB, World, name};
 
@@ -38,7 +38,7 @@ pub fn a_used_loop_device_is_busy_and_stays(world: &dyn World) {
     drop(hold);
     assert_eq!(house.kernel.device_size(&device).unwrap(), 8 * MIB, "it did not go with its user");
 
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
     let error = house.kernel.detach_loop(&image).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
@@ -75,14 +75,14 @@ pub fn an_image_is_private_and_only_grows(world: &dyn World) {
 pub fn a_read_only_loop_device_is_never_written(world: &dyn World) {
     let house = House::new(world);
     let (image, device) = house.disk("disk", 8 * MIB);
-    house.kernel.format(&device, "ext4", &[]).unwrap();
+    house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     house.kernel.detach_loop(&image).unwrap();
 
     let device = house.kernel.attach_loop(&image, true).unwrap();
     assert!(house.kernel.device_read_only(&device).unwrap());
     for refused in [
         house.kernel.attach_loop(&image, false).map(drop),
-        house.kernel.format(&device, "ext4", &[]),
+        house.kernel.format(&device, "ext4", &FormatOptions::default()),
         house.kernel.check(&device, "ext4").map(drop),
     ] {
         let error = refused.unwrap_err();
@@ -107,4 +107,14 @@ pub fn only_files_become_loop_devices(world: &dyn World) {
         let error = refused.unwrap_err();
         assert!(matches!(error, KernelError::WrongType { expected: "file", .. }), "{error:?}");
     }
+}
+
+pub fn a_device_that_is_found_has_its_files_size(world: &dyn World) {
+    let house = House::new(world);
+    let (image, device) = house.disk("disk", 4 * MIB);
+    house.kernel.set_file_size(&image, 8 * MIB).unwrap();
+    // As after a crash between the two.
+    assert_eq!(house.kernel.device_size(&device).unwrap(), 4 * MIB);
+    let found = house.kernel.attach_loop(&image, false).unwrap();
+    assert_eq!((found.number(), house.kernel.device_size(&found).unwrap()), (device.number(), 8 * MIB));
 }

@@ -305,6 +305,7 @@ macro_rules! device_cases {
                 an_image_is_private_and_only_grows,
                 a_read_only_loop_device_is_never_written,
                 only_files_become_loop_devices,
+                a_device_that_is_found_has_its_files_size,
             }
             image_stores {
                 a_folder_tells_its_images_and_nothing_else,
@@ -315,6 +316,7 @@ macro_rules! device_cases {
             images {
                 an_image_is_mounted_read_only_and_leaves_nothing,
                 what_is_no_such_image_is_told,
+                an_image_that_is_written_is_not_mounted_beside,
             }
             devices {
                 a_mapped_device_is_the_device,
@@ -322,6 +324,7 @@ macro_rules! device_cases {
                 a_link_leads_to_the_device_and_is_replaced_whole,
                 a_pinned_device_can_not_go,
                 a_device_that_a_driver_shows_is_opened,
+                a_volume_is_a_device_or_a_file_system_and_not_both,
                 what_is_no_block_device_is_refused,
             }
             quotas {
@@ -337,6 +340,8 @@ macro_rules! device_cases {
                 a_device_in_use_is_neither_formatted_nor_checked,
                 another_type_than_asked_for_is_told,
                 options_that_reach_beyond_the_device_are_refused,
+                a_format_has_the_options_that_were_asked_for,
+                what_no_tool_recognises_is_never_formatted_over,
                 a_device_without_storage_is_not_blank,
                 a_file_system_is_mounted_read_only_on_demand,
             }

@@ -6,12 +6,91 @@ use std::sync::Arc;
 use volhost_kernel::Contents;
 use wasmtime::component::Resource;
 
+use super::mounts::dropped;
 use super::{BlockDevice, DetachedMount, HostError, MountTarget, State};
-use crate::bindings::volhost::plugin::filesystems::Host;
+use crate::bindings::volhost::plugin::filesystems::{Host, HostFormatOptions};
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 
 /// The contract's word for a partition table.
 const PARTITIONS: &str = "partitions";
+
+/// How many features one format may name: more than any type has. What is named beyond that is dropped; one that no type knows is among
+/// the others then, and the format is refused.
+const MAX_FEATURES: usize = 64;
+/// How much of a label, a UUID or a feature's name is kept, in bytes: more than any type takes, so that what is longer is refused.
+const TEXT_BYTES: usize = 300;
+
+/// How a file system is to be made, as the plugin has said so far.
+#[derive(Debug, Default)]
+pub struct FormatOptions(volhost_kernel::FormatOptions);
+
+/// The beginning of a text.
+fn cut(text: String) -> String {
+    if text.len() <= TEXT_BYTES {
+        return text;
+    }
+    text.chars().take(TEXT_BYTES).collect()
+}
+
+impl State {
+    fn set_format(
+        &mut self,
+        options: &Resource<FormatOptions>,
+        set: impl FnOnce(&mut volhost_kernel::FormatOptions),
+    ) -> wasmtime::Result<()> {
+        self.count()?;
+        set(&mut self.table.get_mut(options)?.0);
+        Ok(())
+    }
+}
+
+impl HostFormatOptions for State {
+    fn new(&mut self) -> wasmtime::Result<Resource<FormatOptions>> {
+        self.count()?;
+        Ok(self.push(FormatOptions::default())?)
+    }
+
+    fn label(&mut self, options: Resource<FormatOptions>, label: String) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.label = Some(cut(label)))
+    }
+
+    fn uuid(&mut self, options: Resource<FormatOptions>, uuid: String) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.uuid = Some(cut(uuid)))
+    }
+
+    fn block_size(&mut self, options: Resource<FormatOptions>, bytes: u32) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.block_size = Some(bytes))
+    }
+
+    fn inode_size(&mut self, options: Resource<FormatOptions>, bytes: u32) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.inode_size = Some(bytes))
+    }
+
+    fn bytes_per_inode(&mut self, options: Resource<FormatOptions>, bytes: u32) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.bytes_per_inode = Some(bytes))
+    }
+
+    fn reserved_percent(&mut self, options: Resource<FormatOptions>, percent: u32) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.reserved_percent = Some(percent))
+    }
+
+    fn feature(&mut self, options: Resource<FormatOptions>, name: String, enabled: bool) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| {
+            let name = cut(name);
+            if options.features.len() < MAX_FEATURES || options.features.contains_key(&name) {
+                options.features.insert(name, enabled);
+            }
+        })
+    }
+
+    fn keep_room(&mut self, options: Resource<FormatOptions>) -> wasmtime::Result<()> {
+        self.set_format(&options, |options| options.keep_room = true)
+    }
+
+    fn drop(&mut self, options: Resource<FormatOptions>) -> wasmtime::Result<()> {
+        dropped(self, options)
+    }
+}
 
 impl Host for State {
     fn probe(&mut self, device: Resource<BlockDevice>) -> Result<Option<String>, HostError> {
@@ -29,10 +108,11 @@ impl Host for State {
         &mut self,
         device: Resource<BlockDevice>,
         fs_type: String,
-        options: Vec<String>,
+        options: Resource<FormatOptions>,
     ) -> Result<(), HostError> {
         self.may_mount(Some(&fs_type), [])?;
         self.change("filesystems.format", |state| {
+            let options = state.table.get(&options)?.0.clone();
             Ok(state.kernel.format(&*state.device(&device)?, &fs_type, &options)?)
         })
     }

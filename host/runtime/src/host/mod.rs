@@ -36,6 +36,7 @@ mod volumes;
 
 pub use driver_exec::{Arguments, Driver, Options, Outcome};
 pub use error::HostError;
+pub use filesystems::FormatOptions;
 pub use fuse_helpers::Helper;
 pub(crate) use state::State;
 

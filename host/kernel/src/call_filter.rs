@@ -1,0 +1,184 @@
+//! Filters of system calls (seccomp) for programs that the host starts. A filter counts for the thread that sets it, for the
+//! programs that the thread starts from then on, and for their children; nothing removes it.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
+use thiserror::Error;
+
+/// A filter could not be set. The program is then not started.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the kernel does not take a filter of system calls: {0}")]
+pub struct FilterError(String);
+
+/// The flags by which `clone` and `unshare` make namespaces.
+const NAMESPACES: [libc::c_int; 8] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+    NEW_TIME,
+];
+/// `CLONE_NEWTIME`, which the C library's tables lack on some targets. In `clone` its bit belongs to the signal that tells of the
+/// child's end, so there it is left alone.
+const NEW_TIME: libc::c_int = 0x80;
+
+/// What no program that makes or checks a file system calls: mounts, other processes, sockets, and what changes the machine.
+const NOT_FOR_TOOLS: &[i64] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+];
+
+/// Calls of another calling convention of the same processor (x32) carry this bit; without it they would pass unseen.
+#[cfg(target_arch = "x86_64")]
+const OTHER_CONVENTION: i64 = 0x4000_0000;
+
+/// Keeps this thread, and what it starts, from making namespaces and from entering others: `clone` and `unshare` that ask for one and
+/// every `setns` are "not permitted". `clone3`, whose flags no filter sees, is "not implemented": the C library then uses `clone`.
+/// Renounces new privileges.
+///
+/// # Errors
+/// [`FilterError`].
+pub fn forbid_namespaces() -> Result<(), FilterError> {
+    let mut rules = BTreeMap::new();
+    let asks = |flag: &libc::c_int| {
+        let flag = u64::from(flag.unsigned_abs());
+        let asks = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag);
+        asks.and_then(|asks| SeccompRule::new(vec![asks])).map_err(failed)
+    };
+    let of_clone = NAMESPACES.iter().filter(|flag| **flag != NEW_TIME).map(asks).collect::<Result<Vec<_>, _>>()?;
+    add(&mut rules, libc::SYS_clone, &of_clone);
+    add(&mut rules, libc::SYS_unshare, &NAMESPACES.iter().map(asks).collect::<Result<Vec<_>, _>>()?);
+    add(&mut rules, libc::SYS_setns, &[]);
+    set(rules, libc::EPERM)?;
+    let mut rules = BTreeMap::new();
+    add(&mut rules, libc::SYS_clone3, &[]);
+    set(rules, libc::ENOSYS)
+}
+
+/// Leaves this thread, and what it starts, what a program needs that works on one device; [`forbid_namespaces`] included.
+///
+/// # Errors
+/// [`FilterError`].
+pub(crate) fn forbid_all_but_device_work() -> Result<(), FilterError> {
+    forbid_namespaces()?;
+    let mut rules = BTreeMap::new();
+    for call in NOT_FOR_TOOLS {
+        add(&mut rules, *call, &[]);
+    }
+    set(rules, libc::EPERM)
+}
+
+/// Refuses a call where one of these rules fits; without any, always.
+fn add(rules: &mut BTreeMap<i64, Vec<SeccompRule>>, call: i64, when: &[SeccompRule]) {
+    rules.insert(call, when.to_vec());
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(call | OTHER_CONVENTION, when.to_vec());
+}
+
+fn set(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<(), FilterError> {
+    let arch = std::env::consts::ARCH.try_into().map_err(failed)?;
+    let refused = SeccompAction::Errno(errno.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).map_err(failed)?;
+    let program: BpfProgram = filter.try_into().map_err(failed)?;
+    apply_filter(&program).map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> FilterError {
+    FilterError(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::program::Program;
+
+    /// Runs a program from a thread that has the filter: its exit code, and what it complained.
+    fn filtered(filter: fn() -> Result<(), FilterError>, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                filter().unwrap();
+                let mut child = Program::new(program).arguments(arguments).start().unwrap();
+                let mut complaints = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
+                (child.wait().unwrap().code(), complaints)
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn no_namespace_is_made_or_entered() {
+        for kind in ["--user", "--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup", "--time"] {
+            let (code, complaints) = filtered(forbid_namespaces, "/usr/bin/unshare", &[kind, "/bin/true"]);
+            assert!(code == Some(1) && complaints.contains("not permitted"), "{kind}: {code:?} {complaints}");
+        }
+        let arguments = ["--uts=/proc/self/ns/uts", "/bin/true"];
+        let (code, complaints) = filtered(forbid_namespaces, "/usr/bin/nsenter", &arguments);
+        assert!(code == Some(1) && complaints.contains("not permitted"), "{code:?} {complaints}");
+    }
+
+    #[test]
+    fn children_of_a_filtered_program_are_made_and_have_the_filter() {
+        let script = "/bin/true && ! /usr/bin/unshare --user /bin/true 2>/dev/null";
+        let (code, complaints) = filtered(forbid_namespaces, "/bin/sh", &["-c", script]);
+        assert_eq!((code, complaints.as_str()), (Some(0), ""));
+    }
+
+    #[test]
+    fn a_tool_gets_no_socket_and_no_mount() {
+        let (code, _) = filtered(forbid_all_but_device_work, "/bin/sh", &["-c", "read x < /proc/self/stat"]);
+        assert_eq!(code, Some(0));
+        let (code, complaints) = filtered(forbid_all_but_device_work, "/bin/umount", &["/proc"]);
+        assert!(code != Some(0), "{complaints}");
+    }
+}
