@@ -16,6 +16,7 @@ use rustix::thread::{
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use volhost_kernel::call_filter::{FilterError, forbid_namespaces};
 use volhost_runtime::{HelperArgument, HelperPart, HelperRights};
 
 /// The first descriptor that the launcher is given: the connection.
@@ -44,6 +45,9 @@ enum LaunchError {
     /// A word holds a zero byte.
     #[error(transparent)]
     Nul(#[from] NulError),
+    /// The filter of system calls was not taken.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// A step failed.
     #[error("the helper cannot {step}: {errno}")]
     Step {
@@ -132,7 +136,9 @@ fn give_up(rights: &HelperRights) -> Result<(), LaunchError> {
     // What root is when it begins a program is the bounding set; this is what it has until then.
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, sets).map_err(|errno| at("drop its capabilities")(nix_errno(errno)))?;
-    prctl::set_no_new_privs().map_err(at("renounce new privileges"))
+    prctl::set_no_new_privs().map_err(at("renounce new privileges"))?;
+    // In a user namespace of its own any process is root, and reaches far more of the kernel.
+    Ok(forbid_namespaces()?)
 }
 
 /// Takes every right out of the bounding set that is not kept.

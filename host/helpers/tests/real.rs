@@ -254,6 +254,22 @@ fn a_helper_has_no_right_and_nothing_of_the_hosts() {
 }
 
 #[test]
+fn a_helper_and_its_children_make_and_enter_no_namespace() {
+    in_private(|site| {
+        let script = "for kind in user mount net pid ipc uts cgroup; do
+                          unshare --map-root-user --$kind true 2>/dev/null && echo made-$kind
+                          sh -c \"unshare --user --$kind true\" 2>/dev/null && echo child-made-$kind
+                      done
+                      nsenter --uts=/proc/self/ns/uts true 2>/dev/null && echo entered
+                      unshare --user true 2>&1
+                      echo the end";
+        let told = site.refused(shell(&format!("{{ {script}; }} >&2; exit 1")));
+        assert!(told.contains("the end") && told.contains("Operation not permitted"), "{told}");
+        assert!(!told.contains("made-") && !told.contains("entered"), "{told}");
+    });
+}
+
+#[test]
 fn a_secret_is_read_by_the_helper_and_told_to_nobody() {
     in_private(|site| {
         let script = "cat \"$1\" >&2; stat -L -c ' %a %u' \"$1\" >&2; cat \"$1\" | wc -c >&2; exit 1";
