@@ -261,6 +261,58 @@ fn an_image_with_other_data_is_never_formatted_and_the_pod_is_told() {
 }
 
 #[test]
+fn what_a_pod_wrote_to_a_device_is_never_formatted_for_another() {
+    let host = LoopNode::start();
+    let node = &host.node;
+    node.manifest("raw.yaml", &loop_volume("raw", "data.img", "ext4", "64Mi", "  volumeMode: Block"));
+    node.manifest("a.yaml", &device_pod("a", "uid-a", "raw-claim"));
+    node.wait_mounted("default/a");
+    let device = fs::read_link(host.link("uid-a", "raw")).unwrap();
+    let raw = fs::OpenOptions::new().write(true).open(&device).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&raw, b"by the pod", 37 * MIB).unwrap();
+    raw.sync_all().unwrap();
+    drop(raw);
+    let before = fs::read(host.image("data.img")).unwrap();
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    host.assert_nothing_is_left();
+
+    // The same image, by another PersistentVolume, as a file system.
+    node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
+    node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));
+    node.wait_event(&["FailedMount", "default/b", "data that no tool recognises", "blkdiscard --force --zeroout"]);
+    assert!(fs::read(host.image("data.img")).unwrap() == before, "not a byte has changed");
+    node.remove_manifest("b.yaml");
+    node.wait_unmounted("default/b");
+}
+
+#[test]
+fn an_image_that_a_pod_has_as_a_device_is_no_file_system_for_another() {
+    let host = LoopNode::start();
+    let node = &host.node;
+    node.manifest("raw.yaml", &loop_volume("raw", "data.img", "ext4", "64Mi", "  volumeMode: Block"));
+    node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
+    node.manifest("a.yaml", &device_pod("a", "uid-a", "raw-claim"));
+    node.wait_mounted("default/a");
+    node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));
+    node.wait_event(&["FailedMount", "default/b", "as a device or as a file system", "not as both"]);
+    let blank = fs::read(host.image("data.img")).unwrap().iter().all(|byte| *byte == 0);
+    assert!(blank, "nothing was written below the first pod");
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    node.wait_mounted("default/b");
+    fs::write(host.volume("uid-b", "pv").join("file"), "x").unwrap();
+    // And the other way round.
+    node.manifest("a.yaml", &device_pod("a", "uid-a", "raw-claim"));
+    node.wait_event(&["FailedMapVolume", "default/a", "as a device or as a file system"]);
+    assert_eq!(fs::read_to_string(host.volume("uid-b", "pv").join("file")).unwrap(), "x");
+    for name in ["a", "b"] {
+        node.remove_manifest(&format!("{name}.yaml"));
+        node.wait_unmounted(&format!("default/{name}"));
+    }
+}
+
+#[test]
 fn a_volume_in_the_wrong_mode_is_told_with_the_way_out() {
     let host = LoopNode::start();
     let node = &host.node;

@@ -117,6 +117,25 @@ fn what_holds_other_data_or_is_used_elsewhere_is_left_alone_until_it_is_free() {
 }
 
 #[test]
+fn what_no_tool_recognises_on_a_disk_is_never_formatted() {
+    let node = Node::start_default();
+    let disk = Disk::blank(&node.folder().join("image"), 64 * MIB);
+    let raw = fs::OpenOptions::new().write(true).open(&disk.device).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&raw, b"SQLite format 3\0", 0).unwrap();
+    raw.sync_all().unwrap();
+    drop(raw);
+    node.manifest("pv.yaml", &local(&disk.device, ", fsType: ext4", ""));
+    node.manifest("a.yaml", &claimed("a", "uid-a", None));
+    node.wait_event(&["FailedMount", "default/a", "data that no tool recognises", "blkdiscard --force --zeroout"]);
+    assert!(fs::read(node.folder().join("image")).unwrap().starts_with(b"SQLite format 3\0"));
+    // The way out that the pod is told.
+    let zero = node.inside("blkdiscard").args(["--force", "--zeroout"]).arg(&disk.device).status();
+    assert!(zero.unwrap().success());
+    node.wait_mounted("default/a");
+    assert_all_goes(&node, &["a"]);
+}
+
+#[test]
 fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
     let node = Node::start_default();
     let disk = Disk::blank(&node.folder().join("image"), 16 * MIB);
