@@ -26,8 +26,8 @@ use crate::devices::BlockDevice;
 use crate::error::Result;
 use crate::mounts::{DetachedMount, MountTarget};
 
-/// What the device holds: a file-system type, `partitions`, another word for what is neither, or none when it is blank: when it
-/// reads as zeros. Data that no tool recognises is not blank.
+/// What the device holds: a file-system type, `partitions`, another word for what is neither, or
+/// none when it is blank: when it reads as zeros. Data that no tool recognises is not blank.
 ///
 /// # Errors
 /// A device that cannot be read is an error, never blank.
@@ -35,8 +35,8 @@ pub fn probe(device: &BlockDevice) -> Result<Option<String>> {
     backend::filesystems::probe(&device.0).map_err(backend::error_in)
 }
 
-/// How a file system is made. An empty one makes it as the type's mkfs does, with nothing reserved for root. [`format`] refuses a value
-/// that the type does not take.
+/// How a file system is made. An empty one makes it as the type's mkfs does, with nothing reserved
+/// for root. [`format`] refuses a value that the type does not take.
 ///
 /// ```
 /// use volhost_plugin_sdk::filesystems::FormatOptions;
@@ -113,7 +113,8 @@ impl FormatOptions {
         self
     }
 
-    /// Turns a feature on or off, by its name in the type's mkfs. The contract lists those that may be named.
+    /// Turns a feature on or off, by its name in the type's mkfs. The contract lists those that may
+    /// be named.
     #[must_use]
     pub fn with_feature(mut self, name: &str, enabled: bool) -> Self {
         self.features.insert(name.to_owned(), enabled);
@@ -146,9 +147,10 @@ impl FormatOptions {
 /// Makes a file system on a blank device. What has data is never formatted.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) if it holds anything, [`Busy`](crate::Error::Busy) while a pod has it as a device,
-/// [`InvalidArgument`](crate::Error::InvalidArgument) for an option that the type does not take,
-/// [`Unsupported`](crate::Error::Unsupported) for another type; else in mkfs's words.
+/// [`Conflict`](crate::Error::Conflict) if it holds anything, [`Busy`](crate::Error::Busy) while a
+/// pod has it as a device, [`InvalidArgument`](crate::Error::InvalidArgument) for an option that
+/// the type does not take, [`Unsupported`](crate::Error::Unsupported) for another type; else in
+/// mkfs's words.
 pub fn format(device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {
     backend::filesystems::format(&device.0, fs_type, &options.handle()).map_err(backend::error_in)
 }

@@ -96,8 +96,8 @@ pub trait BlockDevices {
     /// already: done. [`crate::Kernel::detach`] undoes it; [`crate::Kernel::entry`] calls it a mount.
     ///
     /// # Errors
-    /// `OtherDevice` if another one is mapped there; `DeviceMounted` if it is mounted as a file system; else as
-    /// [`crate::Kernel::attach`].
+    /// `OtherDevice` if another one is mapped there; `DeviceMounted` if it is mounted as a file
+    /// system; else as [`crate::Kernel::attach`].
     fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
     /// Which device is mapped at a name; none if none is, whatever else stands there.
@@ -121,10 +121,12 @@ pub trait BlockDevices {
 
     /// Keeps the device that is mapped at a name from going away and its number from being used again: a read-only loop device over
     /// the mapped node, which outlives the host. Pinned already: that pin. Returns the pin.
-    /// The mapping can't be detached before [`BlockDevices::unpin_device`], and what is on the device can't be mounted or formatted.
+    /// The mapping can't be detached before [`BlockDevices::unpin_device`], and what is on the
+    /// device can't be mounted or formatted.
     ///
     /// # Errors
-    /// `NotMapped` if no device is mapped there; `DeviceMounted` if it is mounted as a file system; `Failed`.
+    /// `NotMapped` if no device is mapped there; `DeviceMounted` if it is mounted as a file system;
+    /// `Failed`.
     fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice>;
 
     /// Takes the pin away. None there, or nothing mapped: done.

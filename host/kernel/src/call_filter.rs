@@ -1,5 +1,6 @@
-//! Filters of system calls (seccomp) for programs that the host starts. A filter counts for the thread that sets it, for the
-//! programs that the thread starts from then on, and for their children; nothing removes it.
+//! Filters of system calls (seccomp) for programs that the host starts. A filter counts for the
+//! thread that sets it, for the programs that the thread starts from then on, and for their
+//! children; nothing removes it.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +26,12 @@ const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWCGROUP,
     NEW_TIME,
 ];
-/// `CLONE_NEWTIME`, which the C library's tables lack on some targets. In `clone` its bit belongs to the signal that tells of the
-/// child's end, so there it is left alone.
+/// `CLONE_NEWTIME`, which the C library's tables lack on some targets. In `clone` its bit belongs
+/// to the signal that tells of the child's end, so there it is left alone.
 const NEW_TIME: libc::c_int = 0x80;
 
-/// What no program that makes or checks a file system calls: mounts, other processes, sockets, and what changes the machine.
+/// What no program that makes or checks a file system calls: mounts, other processes, sockets, and
+/// what changes the machine.
 const NOT_FOR_TOOLS: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -76,13 +78,14 @@ const NOT_FOR_TOOLS: &[i64] = &[
     libc::SYS_acct,
 ];
 
-/// Calls of another calling convention of the same processor (x32) carry this bit; without it they would pass unseen.
+/// Calls of another calling convention of the same processor (x32) carry this bit; without it they
+/// would pass unseen.
 #[cfg(target_arch = "x86_64")]
 const OTHER_CONVENTION: i64 = 0x4000_0000;
 
-/// Keeps this thread, and what it starts, from making namespaces and from entering others: `clone` and `unshare` that ask for one and
-/// every `setns` are "not permitted". `clone3`, whose flags no filter sees, is "not implemented": the C library then uses `clone`.
-/// Renounces new privileges.
+/// Keeps this thread, and what it starts, from making namespaces and from entering others: `clone`
+/// and `unshare` that ask for one and every `setns` are "not permitted". `clone3`, whose flags no
+/// filter sees, is "not implemented": the C library then uses `clone`. Renounces new privileges.
 ///
 /// # Errors
 /// [`FilterError`].
@@ -103,7 +106,8 @@ pub fn forbid_namespaces() -> Result<(), FilterError> {
     set(rules, libc::ENOSYS)
 }
 
-/// Leaves this thread, and what it starts, what a program needs that works on one device; [`forbid_namespaces`] included.
+/// Leaves this thread, and what it starts, what a program needs that works on one device;
+/// [`forbid_namespaces`] included.
 ///
 /// # Errors
 /// [`FilterError`].

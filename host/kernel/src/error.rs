@@ -597,7 +597,8 @@ fn hint(step: Step, errno: Errno) -> &'static str {
         (_, Errno::ROFS) => "; the file system is mounted read-only",
         (_, Errno::XDEV) => "; it leads out of its folder or onto another mount",
         (_, Errno::MFILE | Errno::NFILE) => "; raise the limit of open files (LimitNOFILE)",
-        // XFS says so of a device whose sectors are too large, and of a feature that it does not know.
+        // XFS says so of a device whose sectors are too large, and of a feature that it does not
+        // know.
         (Step::MountFileSystem | Step::MountImage, Errno::NOSYS) => {
             "; this kernel cannot mount it as it is, and its log (dmesg) tells why"
         }

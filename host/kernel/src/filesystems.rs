@@ -13,8 +13,8 @@ use crate::types::FsOption;
 /// What is on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
-    /// Nothing but zeros, as far as it was looked at: all of what an image's file has data for, unless that is a lot; of a large disk
-    /// both ends and places in between.
+    /// Nothing but zeros, as far as it was looked at: all of what an image's file has data for,
+    /// unless that is a lot; of a large disk both ends and places in between.
     Blank,
     /// A file system.
     Filesystem {
@@ -25,7 +25,8 @@ pub enum Contents {
     },
     /// A partition table.
     Partitions,
-    /// Something else: an encrypted volume, a part of a RAID, several things at once, data that no tool recognises.
+    /// Something else: an encrypted volume, a part of a RAID, several things at once, data that no
+    /// tool recognises.
     Other(String),
 }
 
@@ -67,20 +68,22 @@ pub trait Filesystems {
     /// `Failed` if it can't be read (that is never blank); `ToolMissing`, `ToolFailed`, `DeviceGone`.
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
-    /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as the device can still be written and
-    /// tells where it was written.
+    /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as
+    /// the device can still be written and tells where it was written.
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `NotBlank`, and nothing was written; `ReadOnlyDevice`; `Failed` (`Busy`) if something has the device
-    /// for itself; `DeviceShown` if a pod has it as a device; `InvalidOption`; `ToolMissing`, `ToolNotConfined`, `ToolFailed`,
-    /// `ToolTimedOut`; as [`Filesystems::probe`].
+    /// `UnsupportedFilesystem`; `NotBlank`, and nothing was written; `ReadOnlyDevice`; `Failed`
+    /// (`Busy`) if something has the device for itself; `DeviceShown` if a pod has it as a device;
+    /// `InvalidOption`; `ToolMissing`, `ToolNotConfined`, `ToolFailed`, `ToolTimedOut`; as
+    /// [`Filesystems::probe`].
     fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()>;
 
     /// Checks the file system and repairs what can be repaired without losing anything. Only for what is not mounted and will be
     /// mounted for writing: a check writes.
     ///
     /// # Errors
-    /// `FilesystemDamaged` with what is left to do by hand; `NoFilesystem`; `ReadOnlyDevice`; `Failed` (`Busy`) if the device is in use;
+    /// `FilesystemDamaged` with what is left to do by hand; `NoFilesystem`; `ReadOnlyDevice`;
+    /// `Failed` (`Busy`) if the device is in use;
     /// else as [`Filesystems::format`].
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome>;
 
@@ -92,8 +95,9 @@ pub trait Filesystems {
     /// device that refuses writes it can't be, and mounting fails unless `options` renounce it (`noload`, `norecovery`).
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `FilesystemMismatch` if it is of another type; `NoFilesystem`; `FilesystemDamaged`; `DeviceShown` if a
-    /// pod has it as a device; `SectorsTooLarge`; `InvalidOption` for one that the file system refuses or that names another device;
+    /// `UnsupportedFilesystem`; `FilesystemMismatch` if it is of another type; `NoFilesystem`;
+    /// `FilesystemDamaged`; `DeviceShown` if a pod has it as a device; `SectorsTooLarge`;
+    /// `InvalidOption` for one that the file system refuses or that names another device;
     /// `UnsupportedOption`; `Failed` with the kernel's log.
     fn mount_filesystem(
         &self,

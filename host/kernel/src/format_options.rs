@@ -1,28 +1,32 @@
-//! How a file system is made: typed options, from which the host writes the command line of mkfs. No text of a caller becomes an
-//! argument as it is: numbers are numbers, features come from a list for each type, and nothing names a file.
+//! How a file system is made: typed options, from which the host writes the command line of mkfs.
+//! No text of a caller becomes an argument as it is: numbers are numbers, features come from a list
+//! for each type, and nothing names a file.
 
 use std::collections::BTreeMap;
 
 use crate::error::KernelError;
 use crate::kernel::Result;
 
-/// How a file system is made. What is left out is as the type's mkfs does it, but for `reserved_percent` of ext3 and ext4, which
-/// is 0.
+/// How a file system is made. What is left out is as the type's mkfs does it, but for
+/// `reserved_percent` of ext3 and ext4, which is 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormatOptions {
     /// The label: at most 16 bytes for ext, 12 for XFS, 255 for btrfs.
     pub label: Option<String>,
     /// The UUID, in its usual form: `8-4-4-4-12` hexadecimal digits.
     pub uuid: Option<String>,
-    /// Bytes of a block, a power of two: 1,024 to 65,536 for ext and XFS; for btrfs, which calls it a sector, 4,096 to 65,536.
+    /// Bytes of a block, a power of two: 1,024 to 65,536 for ext and XFS; for btrfs, which calls it
+    /// a sector, 4,096 to 65,536.
     pub block_size: Option<u32>,
-    /// Bytes of an inode, a power of two: 128 to 4,096 for ext, 256 to 2,048 for XFS; not for btrfs.
+    /// Bytes of an inode, a power of two: 128 to 4,096 for ext, 256 to 2,048 for XFS; not for
+    /// btrfs.
     pub inode_size: Option<u32>,
     /// One inode for so many bytes, 1,024 to 67,108,864. For ext.
     pub bytes_per_inode: Option<u32>,
     /// How much is kept for root, in per cent, at most 50. For ext.
     pub reserved_percent: Option<u32>,
-    /// Features by their names in mkfs, turned on or off. Each type has a list of those that may be named.
+    /// Features by their names in mkfs, turned on or off. Each type has a list of those that may be
+    /// named.
     pub features: BTreeMap<String, bool>,
     /// Discards nothing on the device, which would give back the room that is reserved below it.
     pub keep_room: bool,
@@ -43,8 +47,9 @@ const BYTES_PER_INODE: (u32, u32) = (1 << 10, 64 << 20);
 /// mke2fs(8) keeps no more than half of a file system for root.
 const MOST_RESERVED_PERCENT: u32 = 50;
 
-/// Features of ext, by `mke2fs -O`. Left out: what needs another device (`journal_dev`), what a running kernel does not mount
-/// without more (`encrypt`, `verity`, `casefold`), and what is an experiment (`bigalloc`).
+/// Features of ext, by `mke2fs -O`. Left out: what needs another device (`journal_dev`), what a
+/// running kernel does not mount without more (`encrypt`, `verity`, `casefold`), and what is an
+/// experiment (`bigalloc`).
 const EXT_FEATURES: &[&str] = &[
     "64bit",
     "dir_index",
@@ -79,7 +84,8 @@ const XFS_FEATURES: &[(&str, &str)] = &[
     ("rmapbt", "-m"),
     ("sparse", "-i"),
 ];
-/// Features of btrfs, by `mkfs.btrfs -O`. Left out: those that need several devices or that the kernel calls unstable.
+/// Features of btrfs, by `mkfs.btrfs -O`. Left out: those that need several devices or that the
+/// kernel calls unstable.
 const BTRFS_FEATURES: &[&str] =
     &["block-group-tree", "extref", "free-space-tree", "no-holes", "quota", "skinny-metadata", "squota"];
 
@@ -100,7 +106,8 @@ impl FormatOptions {
             reason,
         };
         let mut words = Words::default();
-        // Forced, for a whole disk makes mke2fs ask. XFS and btrfs refuse by themselves what they recognise.
+        // Forced, for a whole disk makes mke2fs ask. XFS and btrfs refuse by themselves what they
+        // recognise.
         if taker == Taker::Ext {
             words.flag("-F");
         }
@@ -150,7 +157,8 @@ impl FormatOptions {
             words.pair(flag, value.to_string());
         }
         if matches!(fs_type, "ext3" | "ext4") && self.reserved_percent.is_none() {
-            // As the kubelet has it: a volume's blocks are the pods', root's processes have none of them.
+            // As the kubelet has it: a volume's blocks are the pods', root's processes have none of
+            // them.
             words.pair("-m", "0".to_owned());
         }
         for (name, on) in &self.features {

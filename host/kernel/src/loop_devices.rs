@@ -27,10 +27,11 @@ pub trait LoopDevices {
     fn set_file_size(&self, file: &MountSource, bytes: u64) -> Result<u64>;
 
     /// The file's device, made if there is none. Data goes past the page cache (direct I/O) where the file system can. With `read_only`
-    /// a new device refuses writes; one that exists stays as it is but for its size, so mount it read-only too.
+    /// a new device refuses writes; one that exists stays as it is but for its size, so mount it
+    /// read-only too.
     ///
-    /// A file's devices all have sectors of the same size, also after a snapshot: it is noted at the file (in an extended attribute)
-    /// when it is first attached for writing.
+    /// A file's devices all have sectors of the same size, also after a snapshot: it is noted at
+    /// the file (in an extended attribute) when it is first attached for writing.
     ///
     /// # Errors
     /// `WrongType` if it is no regular file; `ReadOnlyDevice` if its device refuses writes and they are wanted;

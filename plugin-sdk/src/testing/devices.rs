@@ -37,8 +37,8 @@ pub struct TestDisk {
     pub damaged: bool,
     /// The bytes of the host's disk that are reserved for it.
     pub reserved: u64,
-    /// What its format was asked for, by the names of the contract's `format-options`: `label`, `block-size`, `keep-room`,
-    /// `feature quota`.
+    /// What its format was asked for, by the names of the contract's `format-options`: `label`,
+    /// `block-size`, `keep-room`, `feature quota`.
     pub format_options: BTreeMap<String, String>,
 }
 

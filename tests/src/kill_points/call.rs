@@ -9,8 +9,8 @@ use super::memory::{Raw, Stopped};
 
 /// A call after which the node may be another than before, in words.
 ///
-/// Left out are calls whose effect ends with the process: opening, reading, sockets, memory, mounts that are not attached yet, and
-/// what a thread does in a mount namespace of its own.
+/// Left out are calls whose effect ends with the process: opening, reading, sockets, memory, mounts
+/// that are not attached yet, and what a thread does in a mount namespace of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call(String);
 

@@ -51,12 +51,14 @@ impl Stopped {
         if read.is_ok() { u64::from_ne_bytes(bytes) } else { 0 }
     }
 
-    /// Whether it has mounts of its own, which end with it: so the daemon confines the programs that work on devices.
+    /// Whether it has mounts of its own, which end with it: so the daemon confines the programs
+    /// that work on devices.
     pub(super) fn is_confined(self) -> bool {
         let mounts = |task: String| fs::read_link(format!("/proc/{task}/ns/mnt"));
         let status = fs::read_to_string(format!("/proc/{}/status", self.thread)).unwrap_or_default();
         let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(|id| id.trim().to_owned());
-        // A thread of the daemon differs from the daemon, a program that it has started from its parent.
+        // A thread of the daemon differs from the daemon, a program that it has started from its
+        // parent.
         let leader = of("Tgid:").filter(|leader| *leader != self.thread.to_string()).or_else(|| of("PPid:"));
         match (mounts(self.thread.to_string()), leader.map(mounts)) {
             (Ok(own), Some(Ok(leaders))) => own != leaders,

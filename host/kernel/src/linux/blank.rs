@@ -1,8 +1,9 @@
-//! Whether anybody has written to a device: it is blank where it reads as zeros. That no tool recognises what is on it says nothing: a
-//! database, a tar or a pod's own format has no signature.
+//! Whether anybody has written to a device: it is blank where it reads as zeros. That no tool
+//! recognises what is on it says nothing: a database, a tar or a pod's own format has no signature.
 //!
-//! Of an image file the kernel tells where it has data, so that nothing is missed there unless there is a lot of it. A disk tells
-//! nothing; a large one is read at both ends and at places in between.
+//! Of an image file the kernel tells where it has data, so that nothing is missed there unless
+//! there is a lot of it. A disk tells nothing; a large one is read at both ends and at places in
+//! between.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,10 +18,12 @@ use crate::block_devices::BlockDevice;
 use crate::kernel::Result;
 use crate::step::Step;
 
-/// Of a device with no more data than this, in bytes, every byte is read: a quarter of a second on a slow disk's cache.
+/// Of a device with no more data than this, in bytes, every byte is read: a quarter of a second on
+/// a slow disk's cache.
 const WHOLE_BYTES: u64 = 64 << 20;
-/// What is read of a larger one at its beginning and its end, in bytes: there file systems, partition tables, RAID and tools that
-/// encrypt put what they are known by, and whoever writes without any format begins there.
+/// What is read of a larger one at its beginning and its end, in bytes: there file systems,
+/// partition tables, RAID and tools that encrypt put what they are known by, and whoever writes
+/// without any format begins there.
 const END_BYTES: u64 = 1 << 20;
 /// How many places are read between, and how much at each, in bytes: 5 s on a disk that seeks.
 const SAMPLES: u64 = 512;
@@ -33,8 +36,8 @@ const MOST_EXTENTS: usize = 1 << 16;
 /// A part of a device: its first byte, and the one after its last.
 type Extent = (u64, u64);
 
-/// The first byte found on a device that is not zero, none if the device is blank. What other programs have written to the device
-/// is seen.
+/// The first byte found on a device that is not zero, none if the device is blank. What other
+/// programs have written to the device is seen.
 ///
 /// # Errors
 /// `Failed` if a part cannot be read: that is never blank; `DeviceGone`.
@@ -56,8 +59,8 @@ pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Zeroes what has been written to an image's device; of a device that does not tell where that is, nothing. For a device that was
-/// blank before and that nobody else writes to.
+/// Zeroes what has been written to an image's device; of a device that does not tell where that is,
+/// nothing. For a device that was blank before and that nobody else writes to.
 ///
 /// # Errors
 /// As [`first_data`].

@@ -72,15 +72,16 @@ pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
     }
 }
 
-/// Takes the device's lock, which tools that write file systems and what watches devices (udev) agree upon. Waits for it: its holders
-/// are short.
+/// Takes the device's lock, which tools that write file systems and what watches devices (udev)
+/// agree upon. Waits for it: its holders are short.
 pub(super) fn lock(device: &BlockDevice, step: Step) -> Result<File> {
     let opened = open_device(device, step)?;
     rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(|errno| asking(device, step, errno))?;
     Ok(opened)
 }
 
-/// [`lock`], of a device that no pod has as a device: what it holds is used as a file system, or as a device, not as both.
+/// [`lock`], of a device that no pod has as a device: what it holds is used as a file system, or as
+/// a device, not as both.
 pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
     let locked = lock(device, step)?;
     match loop_over_device(device)? {

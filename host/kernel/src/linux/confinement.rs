@@ -1,11 +1,14 @@
-//! What a program that works on a device can reach: the device, the program itself, its libraries and its configuration. The program
-//! reads, as root, what strangers wrote; one that such bytes take over finds nothing else.
+//! What a program that works on a device can reach: the device, the program itself, its libraries
+//! and its configuration. The program reads, as root, what strangers wrote; one that such bytes
+//! take over finds nothing else.
 //!
-//! It runs from a thread that gives up the rest first. What a thread gives up, the programs that it starts lack, and no other thread
-//! does: a mount namespace, the capabilities, Landlock's rules and the filter of system calls each belong to a thread.
+//! It runs from a thread that gives up the rest first. What a thread gives up, the programs that it
+//! starts lack, and no other thread does: a mount namespace, the capabilities, Landlock's rules and
+//! the filter of system calls each belong to a thread.
 //!
-//! A copy of the host's mount namespace would hold a copy of every pod's mount, and keep busy what the host unmounts meanwhile. So one
-//! namespace is emptied once, and each run starts from a copy of that.
+//! A copy of the host's mount namespace would hold a copy of every pod's mount, and keep busy what
+//! the host unmounts meanwhile. So one namespace is emptied once, and each run starts from a copy
+//! of that.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -27,14 +30,17 @@ use super::syscall::mount_setattr;
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::call_filter::forbid_all_but_device_work;
 
-/// Where libraries and the loader are. A name that is a symbolic link on the host is one for the program, too.
+/// Where libraries and the loader are. A name that is a symbolic link on the host is one for the
+/// program, too.
 const LIBRARIES: [&str; 6] = ["/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64"];
 /// What the loader and e2fsprogs read.
 const CONFIGURATION: [&str; 3] = ["/etc/ld.so.cache", "/etc/mke2fs.conf", "/etc/e2fsck.conf"];
-/// Lists of what is mounted or used for swap, which the programs insist on. They are empty: that nothing has the device for itself the
-/// host has seen before, and the programs see by opening it exclusively.
+/// Lists of what is mounted or used for swap, which the programs insist on. They are empty: that
+/// nothing has the device for itself the host has seen before, and the programs see by opening it
+/// exclusively.
 const EMPTY: [&str; 4] = ["/etc/mtab", "/proc/mounts", "/proc/self/mounts", "/proc/swaps"];
-/// How often the list of mounts is read again while the namespace is emptied: a mount below another shows when that one is gone.
+/// How often the list of mounts is read again while the namespace is emptied: a mount below another
+/// shows when that one is gone.
 const PASSES: usize = 16;
 /// The stack of a thread that starts a program and waits for its end, in bytes.
 const STACK_BYTES: usize = 256 << 10;
@@ -84,7 +90,8 @@ impl From<std::io::Error> for Failure {
 pub(super) struct Confinement(Arc<Mutex<Option<Arc<OwnedFd>>>>);
 
 impl Confinement {
-    /// Does `job` on a thread from which a program reaches nothing but the device, at the device's own path, itself and its libraries.
+    /// Does `job` on a thread from which a program reaches nothing but the device, at the device's
+    /// own path, itself and its libraries.
     ///
     /// # Errors
     /// [`NotConfined`], and the job was not begun.
@@ -202,7 +209,8 @@ impl Furniture {
         Ok(())
     }
 
-    /// What the kernel tells of the device in /sys, by which tools choose how to lay out a file system. They can do without.
+    /// What the kernel tells of the device in /sys, by which tools choose how to lay out a file
+    /// system. They can do without.
     fn describe(&mut self, number: DeviceNumber) {
         let link = PathBuf::from(format!("/sys/dev/block/{number}"));
         let Ok(folder) = std::fs::canonicalize(&link) else { return };
@@ -216,7 +224,8 @@ impl Furniture {
         }
     }
 
-    /// Leaves the host's mounts and every right that the program does not need. For the thread that starts it.
+    /// Leaves the host's mounts and every right that the program does not need. For the thread that
+    /// starts it.
     fn enter(self, namespace: &OwnedFd) -> Result<()> {
         // Entering a namespace is for a thread whose root folder is its own.
         unshare(CloneFlags::CLONE_FS).map_err(at("parting from the process's root folder"))?;

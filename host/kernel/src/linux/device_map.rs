@@ -110,7 +110,8 @@ impl BlockDevices for LinuxKernel {
         }
         let copy = node.try_clone().map_err(|error| super::lost_handle(&shown, &error))?;
         let device = self.device_behind(copy, &shown)?;
-        // Whoever mounts it has the lock meanwhile: either the mount is seen here, or the pin there.
+        // Whoever mounts it has the lock meanwhile: either the mount is seen here, or the pin
+        // there.
         let _lock = lock(&device, Step::AttachLoop)?;
         not_mounted(&device)?;
         // For reading alone: the pin holds the device, and nobody can write past whoever uses it.
@@ -134,7 +135,8 @@ impl BlockDevices for LinuxKernel {
     }
 }
 
-/// Refuses a device that is mounted as a file system, or that something else has for itself: whoever got it would write below that.
+/// Refuses a device that is mounted as a file system, or that something else has for itself:
+/// whoever got it would write below that.
 fn not_mounted(device: &BlockDevice) -> Result<()> {
     if in_use(device)? { Err(KernelError::DeviceMounted { path: text(&device.path) }) } else { Ok(()) }
 }

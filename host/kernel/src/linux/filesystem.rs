@@ -150,8 +150,8 @@ impl LinuxKernel {
         if self.device_read_only(device)? {
             return Err(KernelError::ReadOnlyDevice { path });
         }
-        // Where the superblock is none, e2fsck looks for a copy of one farther in and writes that to the beginning: over whatever
-        // somebody else has put there since.
+        // Where the superblock is none, e2fsck looks for a copy of one farther in and writes that
+        // to the beginning: over whatever somebody else has put there since.
         if !has_ext_mark(locked).map_err(|errno| asking(device, Step::ReadDevice, errno))?
             && let Some(other) = self.other_type(device, fs_type)
         {
@@ -213,8 +213,9 @@ impl LinuxKernel {
         Ok(ended)
     }
 
-    /// Takes away what a failed mkfs left on a device that was blank: a half-made file system is never formatted again. What is left
-    /// where the device does not tell what was written to it is an error.
+    /// Takes away what a failed mkfs left on a device that was blank: a half-made file system is
+    /// never formatted again. What is left where the device does not tell what was written to it is
+    /// an error.
     fn erase(&self, device: &BlockDevice) -> Result<()> {
         let path = text(&device.path);
         let purpose = Purpose { step: Step::EraseDevice, path: &path };

@@ -88,7 +88,8 @@ pub(super) fn free_loop(control: impl AsFd) -> Result<u32> {
 }
 
 /// Gives a free loop device its file and everything else at once. `BUSY` if another process was faster.
-/// Its sectors have `sector` bytes; with 0 the kernel chooses by what the file needs at this moment.
+/// Its sectors have `sector` bytes; with 0 the kernel chooses by what the file needs at this
+/// moment.
 pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, sector: u32, status: LoopStatus) -> Result<()> {
     let fd = u32::try_from(file.as_raw_fd()).map_err(|_| Errno::BADF)?;
     let config = LoopConfig { fd, block_size: sector, status, reserved: [0; 8] };

@@ -1,4 +1,5 @@
-//! Landlock: a thread, and what it starts, can open no more than what it names here. A kernel without it is left as it is.
+//! Landlock: a thread, and what it starts, can open no more than what it names here. A kernel
+//! without it is left as it is.
 #![expect(unsafe_code, reason = "no safe wrapper in the libraries in use makes these three calls")]
 
 use std::mem::size_of;
@@ -25,7 +26,8 @@ const DEVICE_CALLS: u64 = 1 << 15;
 /// Every right over files that a version knows: `ACCESS_FS_*`.
 const FILE_RIGHTS: [(libc::c_long, u64); 4] =
     [(5, (1 << 16) - 1), (3, (1 << 15) - 1), (2, (1 << 14) - 1), (1, (1 << 13) - 1)];
-/// TCP, since version 4: `ACCESS_NET_*`; other processes' sockets and signals to them, since version 6: `SCOPE_*`.
+/// TCP, since version 4: `ACCESS_NET_*`; other processes' sockets and signals to them, since
+/// version 6: `SCOPE_*`.
 const NETWORK_SINCE: libc::c_long = 4;
 const SCOPE_SINCE: libc::c_long = 6;
 const ALL_NETWORK: u64 = 3;
@@ -48,9 +50,9 @@ struct Beneath {
 
 const _: () = assert!(size_of::<Ruleset>() == 24 && size_of::<Beneath>() == 12);
 
-/// Lets this thread, and what it starts, read and execute what is below `readable`, read and write `device`, and open nothing else; it
-/// can also mount nothing and connect to nothing. Needs `no_new_privs`. A kernel that has no Landlock, or in which it is
-/// turned off, restricts nothing.
+/// Lets this thread, and what it starts, read and execute what is below `readable`, read and write
+/// `device`, and open nothing else; it can also mount nothing and connect to nothing. Needs
+/// `no_new_privs`. A kernel that has no Landlock, or in which it is turned off, restricts nothing.
 pub(super) fn restrict(readable: BorrowedFd<'_>, device: BorrowedFd<'_>) -> Result<(), Errno> {
     let Some(version) = version()? else { return Ok(()) };
     let files = FILE_RIGHTS.iter().find(|(since, _)| version >= *since).map_or(0, |(_, rights)| *rights);

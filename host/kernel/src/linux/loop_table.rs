@@ -67,8 +67,8 @@ fn shows_whole(status: &LoopStatus, file: &Seen) -> bool {
     (status.device, status.inode, status.offset, status.size_limit) == whole
 }
 
-/// The file below a loop device, opened for reading; none for any other device, for one over a part of a file, and where the file's
-/// path leads to another file by now.
+/// The file below a loop device, opened for reading; none for any other device, for one over a part
+/// of a file, and where the file's path leads to another file by now.
 pub(super) fn backing_file(number: DeviceNumber, device: &File) -> std::result::Result<Option<File>, Errno> {
     let Ok(status) = loop_status(device) else { return Ok(None) };
     let Ok(path) = std::fs::read(format!("/sys/dev/block/{number}/loop/backing_file")) else { return Ok(None) };
@@ -80,7 +80,8 @@ pub(super) fn backing_file(number: DeviceNumber, device: &File) -> std::result::
     Ok(ours.then(|| File::from(file)))
 }
 
-/// A loop device over this device, as pods that have it as a device keep it by; none if there is none.
+/// A loop device over this device, as pods that have it as a device keep it by; none if there is
+/// none.
 pub(super) fn loop_over_device(device: &BlockDevice) -> Result<Option<PathBuf>> {
     let all = attached(&text(&device.path))?;
     Ok(all.into_iter().find(|one| one.shows_device(device.number)).map(|one| one.device.path))

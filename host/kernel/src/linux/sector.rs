@@ -1,8 +1,9 @@
-//! The sector size of an image's loop device. It must not change between two attachments: a file system whose blocks are smaller than
-//! a sector does not mount, and a partition table is found only where it was written.
+//! The sector size of an image's loop device. It must not change between two attachments: a file
+//! system whose blocks are smaller than a sector does not mount, and a partition table is found
+//! only where it was written.
 //!
-//! Left to itself the kernel takes what direct I/O on the file needs at that moment. On XFS that grows from 512 bytes to 4,096
-//! with the file's first snapshot, and stays.
+//! Left to itself the kernel takes what direct I/O on the file needs at that moment. On XFS that
+//! grows from 512 bytes to 4,096 with the file's first snapshot, and stays.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +20,8 @@ const LARGE: u32 = 4096;
 
 /// Where a GUID partition table's header is, which is in the second sector, and how it begins.
 const GPT_MARK: &[u8] = b"EFI PART";
-/// What is read of an image, in bytes: the superblocks of the file systems and both places of a partition table's header.
+/// What is read of an image, in bytes: the superblocks of the file systems and both places of a
+/// partition table's header.
 const HEAD_BYTES: usize = 8 << 10;
 /// ext's superblock: its mark, and the size of its blocks as a power of two over 1,024.
 const EXT_MARK: (usize, [u8; 2]) = (1024 + 0x38, [0x53, 0xEF]);
@@ -29,8 +31,9 @@ const EXT_LARGE: u32 = 2;
 const XFS_MARK: (usize, [u8; 4]) = (0, *b"XFSB");
 const XFS_SECTOR: usize = 102;
 
-/// The sector size that the image's device is to have: what is noted at the file, else what its content was made for, else that of
-/// the disk below. With `write` it is noted, so that it stays whatever becomes of the file.
+/// The sector size that the image's device is to have: what is noted at the file, else what its
+/// content was made for, else that of the disk below. With `write` it is noted, so that it stays
+/// whatever becomes of the file.
 pub(super) fn sector_size(image: &File, write: bool) -> u32 {
     if let Some(noted) = noted(image) {
         return noted;
@@ -83,7 +86,8 @@ fn of_head(head: &[u8]) -> Option<u32> {
     None
 }
 
-/// What the disk has on which the image's file system is, as far as the kernel tells. It does not depend on what was done to the file.
+/// What the disk has on which the image's file system is, as far as the kernel tells. It does not
+/// depend on what was done to the file.
 fn of_disk(image: &File) -> u32 {
     let Ok(seen) = rustix::fs::fstat(image) else { return USUAL };
     let is_node = FileType::from_raw_mode(seen.st_mode) == FileType::BlockDevice;

@@ -74,8 +74,9 @@ impl Ended {
     }
 }
 
-/// Runs a program on a device to its end, or to the deadline. It can reach nothing but the device. `arguments` are the host's own;
-/// the device's path comes last, where no program takes it for an option.
+/// Runs a program on a device to its end, or to the deadline. It can reach nothing but the device.
+/// `arguments` are the host's own; the device's path comes last, where no program takes it for an
+/// option.
 pub(super) fn run(
     confinement: &Confinement,
     tool: Tool,

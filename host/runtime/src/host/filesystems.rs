@@ -14,10 +14,11 @@ use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 /// The contract's word for a partition table.
 const PARTITIONS: &str = "partitions";
 
-/// How many features one format may name: more than any type has. What is named beyond that is dropped; one that no type knows is among
-/// the others then, and the format is refused.
+/// How many features one format may name: more than any type has. What is named beyond that is
+/// dropped; one that no type knows is among the others then, and the format is refused.
 const MAX_FEATURES: usize = 64;
-/// How much of a label, a UUID or a feature's name is kept, in bytes: more than any type takes, so that what is longer is refused.
+/// How much of a label, a UUID or a feature's name is kept, in bytes: more than any type takes, so
+/// that what is longer is refused.
 const TEXT_BYTES: usize = 300;
 
 /// How a file system is to be made, as the plugin has said so far.
