@@ -481,8 +481,8 @@ fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
 
 #[test]
 fn a_format_keeps_the_room_that_is_reserved() {
-    let host = host();
     for (allocation, kept) in [("sparse", None), ("full", Some("true"))] {
+        let host = host();
         let name = format!("pvc-{allocation}");
         let request = wanted(&name).required(GIB).mutable_parameter("allocation", allocation);
         host.create_volume::<Loop>(&request).unwrap();
