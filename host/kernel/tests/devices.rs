@@ -602,13 +602,16 @@ fn sectors_that_are_too_large_are_told_with_the_way_out() {
             // As an earlier version left it.
             let file = world.base().join(fs_type);
             let stale = tool("losetup", &["-f", "--show", "-b", "4096", file.to_str().unwrap()]);
+            let used = std::fs::File::open(&stale).unwrap();
             let device = house.kernel.attach_loop(&image, false).unwrap();
-            assert_eq!(path_of(&device), stale);
+            assert_eq!(path_of(&device), stale, "it stays while somebody uses it");
+            drop(used);
             let error = house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap_err();
             let KernelError::SectorsTooLarge { sector: 4096, wanted: 512, .. } = &error else { panic!("{error:?}") };
             assert!(error.to_string().contains(&format!("losetup --detach {stale}")), "{error}");
-            tool("losetup", &["--detach", &stale]);
+            // It needs no person where it is attached again.
             let device = house.kernel.attach_loop(&image, false).unwrap();
+            assert_eq!(tool("blockdev", &["--getss", path_of(&device)]), "512");
             drop(house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap());
             house.kernel.detach_loop(&image).unwrap();
         }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::block_device::{asking, open_device};
-use super::ioctl::{LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus, refresh_loop};
+use super::ioctl::{LOOP_DIRECT_IO, LOOP_READ_ONLY, LoopStatus, device_sector, refresh_loop};
 use super::loop_table::{Loop, attached, connect, keep, note, open_backing, release};
 use super::sector::sector_size;
 use super::stat::{look_closer, type_word};
@@ -45,6 +45,12 @@ pub(super) fn lock_file(file: &MountSource) -> Result<File> {
         Ok(()) | Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(opened),
         Err(errno) => Err(failed(errno)),
     }
+}
+
+/// Whether a device has sectors of another size than its file is to have.
+fn has_other_sectors(found: &Loop, file: &File) -> bool {
+    let sector = open_device(&found.device, Step::InspectDevice).map(|device| device_sector(&device));
+    matches!(sector, Ok(Ok(sector)) if sector != sector_size(file, false))
 }
 
 impl LinuxKernel {
@@ -88,10 +94,15 @@ impl LoopDevices for LinuxKernel {
         let shown = text(&file.label);
         let failed = |errno| KernelError::failed(Step::AttachLoop, &shown, errno);
         let _lock = lock_file(file)?;
+        let opened = open_backing(file_fd(file)?, read_only).map_err(failed)?;
         let found = match self.loop_of(file)? {
+            // Made by an earlier version, or by a stranger. Whoever uses it keeps it as it is.
+            Some(found) if has_other_sectors(&found, &opened) && release(&found, &shown).is_ok() => None,
+            found => found,
+        };
+        let found = match found {
             Some(found) => found,
             None => {
-                let opened = open_backing(file_fd(file)?, read_only).map_err(failed)?;
                 // Direct I/O where it can be had: data cached twice is memory wasted. The kernel leaves it out elsewhere.
                 let access = if read_only { LOOP_READ_ONLY } else { 0 };
                 let status = LoopStatus::new(LOOP_DIRECT_IO | access, note(&shown));
@@ -106,8 +117,8 @@ impl LoopDevices for LinuxKernel {
         // Made by somebody to go with its last user: it is ours now, and goes when it is detached.
         keep(&found).map_err(failed)?;
         // The file may have grown while nobody told the device.
-        let opened = open_device(&found.device, Step::ResizeLoop)?;
-        refresh_loop(&opened).map_err(|errno| asking(&found.device, Step::ResizeLoop, errno))?;
+        let device = open_device(&found.device, Step::ResizeLoop)?;
+        refresh_loop(&device).map_err(|errno| asking(&found.device, Step::ResizeLoop, errno))?;
         Ok(found.device)
     }
 
