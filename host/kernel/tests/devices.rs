@@ -617,3 +617,23 @@ fn sectors_that_are_too_large_are_told_with_the_way_out() {
         }
     });
 }
+
+#[test]
+fn a_second_pod_gets_a_device_that_the_first_has_for_itself() {
+    real(|world| {
+        let house = House::new(world);
+        let (_image, device) = house.disk("disk", 16 * MIB);
+        house.kernel.map_device(&device, &house.root, name("a")).unwrap();
+        house.kernel.pin_device(&house.root, name("a")).unwrap();
+        // As a database opens it.
+        let excl = nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_EXCL;
+        let opened = nix::fcntl::open(device.path(), excl, Mode::empty()).unwrap();
+        house.kernel.map_device(&device, &house.root, name("b")).unwrap();
+        house.kernel.pin_device(&house.root, name("b")).unwrap();
+        drop(opened);
+        for place in ["a", "b"] {
+            house.kernel.unpin_device(&house.root, name(place)).unwrap();
+            house.kernel.detach(&house.root, name(place), Detach::Normal).unwrap();
+        }
+    });
+}

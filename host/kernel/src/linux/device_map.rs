@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::block_device::{check_path, in_use, lock, node_fd};
 use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
-use super::loop_table::{Loop, attached, connect, note, open_backing, release};
+use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_backing, release};
 use super::stat::{Seen, look, look_closer};
 use super::walk::{PLACE, folder_fd, open_beneath};
 use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
@@ -135,10 +135,13 @@ impl BlockDevices for LinuxKernel {
     }
 }
 
-/// Refuses a device that is mounted as a file system, or that something else has for itself:
-/// whoever got it would write below that.
+/// Refuses a device that is mounted as a file system, or that something else has for itself: whoever
+/// got it would write below that. What a pod that has it as a device does with it is that pod's own.
 fn not_mounted(device: &BlockDevice) -> Result<()> {
-    if in_use(device)? { Err(KernelError::DeviceMounted { path: text(&device.path) }) } else { Ok(()) }
+    if in_use(device)? && loop_over_device(device)?.is_none() {
+        return Err(KernelError::DeviceMounted { path: text(&device.path) });
+    }
+    Ok(())
 }
 
 /// What a pin is known by: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.
