@@ -13,6 +13,7 @@
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
 //! | [`mount_options`] | which mount options a PersistentVolume may ask for |
 //! | [`failure`] | what a failed operation says of the state it leaves |
+//! | [`visible`] | which characters every output writes as escapes |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
 //! | [`quantity`] | Kubernetes quantities as bytes |
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod quantity;
 pub mod selinux;
 pub mod spec;
 pub mod view;
+pub mod visible;
 
 pub use container_mount::{ContainerMount, MountPropagation, RecursiveReadOnly};
 pub use failure::{Failure, FailureClass};

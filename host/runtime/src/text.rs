@@ -1,6 +1,8 @@
 //! Text from plugins: one line, cut to a length, and without control characters that would play tricks on a terminal or forge
 //! lines of a log.
 
+use volhost_model::visible::is_hidden;
+
 /// `text` on one line, with control characters written out, cut to about `limit` bytes.
 pub(crate) fn tame(text: &str, limit: usize) -> String {
     let mut tame = String::with_capacity(text.len().min(limit));
@@ -11,18 +13,13 @@ pub(crate) fn tame(text: &str, limit: usize) -> String {
         }
         if c == '\n' {
             tame.push(' ');
-        } else if !c.is_control() && !is_bidi_control(c) {
-            tame.push(c);
-        } else {
+        } else if is_hidden(c) {
             tame.extend(c.escape_default());
+        } else {
+            tame.push(c);
         }
     }
     tame
-}
-
-/// Characters that reorder what is shown after them.
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The CamelCase word of an event; everything else in it is dropped.
@@ -38,7 +35,7 @@ mod tests {
 
     #[test]
     fn control_characters_are_shown_not_obeyed() {
-        assert_eq!(tame("a\u{1b}[2Jb\nc\u{202e}d", 100), "a\\u{1b}[2Jb c\\u{202e}d");
+        assert_eq!(tame("a\u{1b}[2Jb\nc\u{202e}d\u{200b}", 100), "a\\u{1b}[2Jb c\\u{202e}d\\u{200b}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A run as JUnit XML, which CI systems show.
 
+use volhost_model::visible::is_unseen;
+
 use super::{Outcome, Report};
 
 pub(super) fn write(report: &Report) -> String {
@@ -51,6 +53,7 @@ fn escaped(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\n' | '\t' => out.push(c),
             c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
+            c if is_unseen(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }

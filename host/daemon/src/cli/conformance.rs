@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use volhost_conformance::{Outcome, Report, Subject, SubjectError, Suite, SuiteError, Surroundings, case_names};
+use volhost_model::visible::visible_json;
 use volhost_runtime::Compiler;
 
 use super::error::{CliError, chain};
@@ -65,7 +66,8 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
     match arguments.output {
         ReportFormat::Text => output.line(&format!("\n{}", printable(&report.summary())))?,
         ReportFormat::Json => {
-            output.line(&report.to_json().map_err(|error| CliError::Encode(error.to_string()))?)?;
+            let json = report.to_json().map_err(|error| CliError::Encode(error.to_string()))?;
+            output.line(&visible_json(&json))?;
         }
         ReportFormat::Junit => output.write(&report.to_junit())?,
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use volhost_model::visible::visible_line;
+
 /// Microseconds since the Unix epoch.
 pub(super) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -78,18 +80,9 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// The text on one line, without anything that steers a terminal.
+/// The text on one line, without anything that steers a terminal or is not seen.
 pub(super) fn printable(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' | '\r' => ' ',
-            c if steers(c) => '?',
-            c => c,
-        })
-        .collect()
+    visible_line(text).into_owned()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::error::CliError;
 use super::format::now_us;
 use super::list::{self, Query, View, Watch};
 use super::output::Output;
+use super::structured;
 use super::table::Table;
 use super::usage;
 use volhost::api::pb::Kind;
@@ -84,17 +85,16 @@ impl Printer {
 
     /// The text for a list; with `one`, JSON and YAML are the object itself.
     pub(super) fn list(&mut self, views: &[View], one: bool) -> Result<String, CliError> {
-        let encode = |error: &dyn std::fmt::Display| CliError::Encode(error.to_string());
         let single = if one { views.first() } else { None };
         match self.format {
             None | Some(Format::Wide) => Ok(self.rows(views.iter().map(|view| (view, false)))),
             Some(Format::Json) => {
-                let text = single.map_or_else(|| serde_json::to_string_pretty(views), serde_json::to_string_pretty);
-                text.map(|text| text + "\n").map_err(|error| encode(&error))
+                let text = single.map_or_else(|| structured::pretty_json(views), structured::pretty_json);
+                text.map(|text| text + "\n")
             }
             Some(Format::Yaml) => {
-                let text = single.map_or_else(|| serde_saphyr::to_string(&views), serde_saphyr::to_string);
-                text.map(|text| if text.ends_with('\n') { text } else { text + "\n" }).map_err(|error| encode(&error))
+                let text = single.map_or_else(|| structured::yaml(&views), structured::yaml);
+                text.map(|text| text + "\n")
             }
         }
     }
@@ -122,13 +122,8 @@ impl Printer {
         };
         match self.format {
             None | Some(Format::Wide) => Ok(self.rows(std::iter::once((view, change == Type::Deleted)))),
-            Some(Format::Json) => serde_json::to_string(&changed)
-                .map(|text| text + "\n")
-                .map_err(|error| CliError::Encode(error.to_string())),
-            Some(Format::Yaml) => {
-                let text = serde_saphyr::to_string(&changed).map_err(|error| CliError::Encode(error.to_string()))?;
-                Ok(format!("---\n{}\n", text.trim_end()))
-            }
+            Some(Format::Json) => structured::json(&changed).map(|text| text + "\n"),
+            Some(Format::Yaml) => structured::yaml(&changed).map(|text| format!("---\n{text}\n")),
         }
     }
 

@@ -32,6 +32,7 @@ mod names;
 mod output;
 mod plugin;
 mod run;
+mod structured;
 mod table;
 mod top;
 mod usage;

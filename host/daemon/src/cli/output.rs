@@ -2,6 +2,8 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use volhost_model::visible::{visible_lines, visible_unseen};
+
 use super::arguments::ColorChoice;
 use super::error::CliError;
 use super::table::Colour;
@@ -33,9 +35,9 @@ impl Output {
         self.colour
     }
 
-    /// Writes text as it is.
+    /// Writes text. Characters that a reader does not see become escapes, whoever chose the text; colours stay.
     pub(super) fn write(&mut self, text: &str) -> Result<(), CliError> {
-        self.out.write_all(text.as_bytes()).map_err(CliError::Output)
+        self.out.write_all(visible_unseen(text).as_bytes()).map_err(CliError::Output)
     }
 
     /// Writes bytes as they are.
@@ -58,11 +60,11 @@ impl Output {
     #[expect(clippy::unused_self, reason = "one place for every word of the program")]
     pub(super) fn note(&self, text: &str) {
         // Whoever closed standard error does not want to know.
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(io::stderr(), "{}", visible_unseen(text));
     }
 
     /// Tells an error on standard error.
     pub(super) fn error(&self, text: &str) {
-        self.note(&format!("{} {text}", Colour::Red.paint("Error:", self.colour_errors)));
+        self.note(&format!("{} {}", Colour::Red.paint("Error:", self.colour_errors), visible_lines(text)));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use volhost_model::view::{EventKind, EventView};
+use volhost_model::visible::{visible_line, visible_lines};
 
 /// How many events are kept: some hours of a busy node, a few megabytes at the most.
 const KEPT: usize = 10_000;
@@ -22,6 +23,8 @@ pub struct EventLog {
 impl EventLog {
     /// Adds an event. The same reason, object and message as a recent one counts that one up and moves it to the end.
     pub fn add(&mut self, at: u64, kind: EventKind, reason: &str, object: &str, message: &str) {
+        let (object, message) = (visible_line(object), visible_lines(message));
+        let (object, message) = (&*object, &*message);
         self.sequence += 1;
         let mark = mark(reason, object, message);
         let oldest = self.events.len().saturating_sub(LOOK_BACK);
@@ -81,6 +84,15 @@ mod tests {
         assert_eq!(events.len(), 2);
         assert!(events.iter().all(|e| e.count == 5 && e.at == 4), "{events:?}");
         assert_eq!(log.after(9).len(), 1, "a counted event is new to a watcher");
+    }
+
+    #[test]
+    fn what_a_reader_does_not_see_is_written_out() {
+        let mut log = EventLog::default();
+        log.add(1, EventKind::Warning, "FailedMount", "pod a/b\u{200b}", "plugin p: \u{202e}no\u{1b}[2J");
+        let events = log.after(0);
+        assert_eq!(events[0].object, "pod a/b\\u{200b}");
+        assert_eq!(events[0].message, "plugin p: \\u{202e}no\\u{1b}[2J");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use volhost_core::Census;
 use volhost_helpers::Helpers;
 use volhost_model::view::UsageView;
+use volhost_model::visible::visible_metrics;
 
 use super::labels::Version;
 use super::operations::Operations;
@@ -81,6 +82,7 @@ impl Exposition {
             tracing::error!(%error, "the metrics could not be written");
             text.clear();
         }
-        text
+        // Labels have names that manifests, plugins and drivers choose.
+        visible_metrics(&text).into_owned()
     }
 }

@@ -4,6 +4,7 @@
 //! logged for it is logged within, and it is the root of a trace of its own. Below it are the calls of the plugin, and below those
 //! the primitives that the plugin asked for.
 
+mod lines;
 mod traces;
 
 use thiserror::Error;
@@ -12,6 +13,7 @@ use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{LogFilter, LogFormat, OtlpEndpoint};
+use lines::Lines;
 use traces::Traces;
 
 /// Why there is no log, or no trace.
@@ -53,7 +55,7 @@ impl Telemetry {
     ) -> Result<Self, TelemetryError> {
         // The text was checked when it was read; should the two ever differ, everything at `info` is the safer side.
         let filter = EnvFilter::try_new(level.as_str()).unwrap_or_else(|_| EnvFilter::new("info"));
-        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+        let lines = tracing_subscriber::fmt::layer().with_writer(Lines(format));
         let lines = match format {
             LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
             LogFormat::Json => lines.json().boxed(),

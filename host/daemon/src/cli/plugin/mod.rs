@@ -24,6 +24,7 @@ use super::arguments::{Format, PluginCommand};
 use super::error::CliError;
 use super::format::printable;
 use super::output::Output;
+use super::structured;
 use identity::Identity;
 
 /// What is known of a plugin file.
@@ -77,14 +78,8 @@ pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), Cl
 fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) -> Result<(), CliError> {
     match format {
         None | Some(Format::Wide) => print(inspection, output),
-        Some(Format::Json) => {
-            let text = serde_json::to_string_pretty(inspection).map_err(|error| CliError::Encode(error.to_string()))?;
-            output.line(&text)
-        }
-        Some(Format::Yaml) => {
-            let text = serde_saphyr::to_string(inspection).map_err(|error| CliError::Encode(error.to_string()))?;
-            output.line(text.trim_end())
-        }
+        Some(Format::Json) => output.line(&structured::pretty_json(inspection)?),
+        Some(Format::Yaml) => output.line(&structured::yaml(inspection)?),
     }
 }
 
