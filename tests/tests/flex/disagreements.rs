@@ -134,6 +134,19 @@ fn a_device_mount_that_the_driver_leaves_with_a_failure_stays_until_it_can() {
 }
 
 #[test]
+fn fields_of_an_answer_match_in_any_case_as_in_the_kubelet() {
+    let flex = Flex::doing(&[
+        ("init", r#"echo '{"Status":"Success","Capabilities":{"Attach":false}}'; exit"#),
+        ("mount", r#"mount -t tmpfs driver "$2"; echo '{"Status":"Success"}'; exit"#),
+        ("unmount", r#"umount "$2"; echo '{"STATUS":"Success"}'; exit"#),
+    ]);
+    flex.pod("");
+    flex.wait_mounted();
+    flex.remove_pod();
+    assert_eq!((flex.count("mount"), flex.count("unmount")), (1, 1));
+}
+
+#[test]
 fn an_init_that_changes_the_system_runs_once_a_change() {
     let flex = Flex::doing(&[("init", "echo once more >>\"$here/changed\"")]);
     flex.pod("");

@@ -7,10 +7,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::trust;
+
 /// Any of the bits that let somebody execute a file.
 const EXECUTABLE: u32 = 0o111;
-/// The bit that lets everybody write.
-const OTHERS_WRITE: u32 = 0o002;
 
 /// What tells a program from an older one of the same name: device, inode, size, and the times of its last changes.
 pub(super) type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
@@ -107,9 +107,7 @@ pub(super) fn look(program: &Path, inside: &Path) -> Result<Stamp, String> {
     if mode & EXECUTABLE == 0 {
         return Err(format!("{path} is not executable; `chmod +x` it"));
     }
-    if mode & OTHERS_WRITE != 0 {
-        return Err(format!("{path} can be written by everybody, and volhost would run it as root; `chmod o-w` it"));
-    }
+    trust::check(program)?;
     Ok(stamp(&metadata))
 }
 
@@ -170,7 +168,7 @@ mod tests {
         let found = drivers(&at).unwrap();
         for (name, words) in [
             ("a/plain", "is not executable"),
-            ("a/open", "can be written by everybody"),
+            ("a/open", "every user can write"),
             ("a/folder", "is a folder"),
             ("a/link", "outside of the drivers' folder"),
             ("a/broken", "No such file"),

@@ -13,6 +13,7 @@
 //! | `ask` | a driver asked by hand, without a daemon |
 //! | `answer` | the answer in what a driver wrote |
 //! | `run` | one run: bounds, sandbox, queue |
+//! | `trust` | who could change a driver's program |
 //! | [`sandbox`] | what the operator takes from a driver, and how |
 
 mod answer;
@@ -20,6 +21,7 @@ mod ask;
 mod folder;
 mod run;
 pub mod sandbox;
+mod trust;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -129,6 +131,11 @@ impl DriverPrograms for FlexDrivers {
 
     fn run(&self, name: &str, arguments: &[String], deadline: Duration) -> Result<DriverOutcome, DriverError> {
         let known = self.find(name)?;
+        // Owners and modes may have changed since the folder was last looked at.
+        let checked = std::fs::canonicalize(&self.folder)
+            .map_err(|error| format!("{}: {error}", self.folder.display()))
+            .and_then(|inside| folder::look(&known.program, &inside));
+        checked.map_err(|why| DriverError::NotReady(format!("FlexVolume driver {name} is not run: {why}")))?;
         run::run(name, &known, &self.policies.of(name), arguments, deadline)
     }
 }
