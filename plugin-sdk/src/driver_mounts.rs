@@ -19,6 +19,7 @@
 //!     match place.take_over()? {
 //!         Found::NewMount => log::info("the driver has mounted it"),
 //!         Found::SameMount => log::debug("it stands already"),
+//!         Found::FilledFolder => log::info("the driver has put files into the folder"),
 //!     }
 //!     Ok(())
 //! }
@@ -69,6 +70,8 @@ pub enum Found {
     NewMount,
     /// The mount that was there already.
     SameMount,
+    /// No mount, but files that the driver put into the folder. Only after [`DriverPlace::may_be_folder`].
+    FilledFolder,
 }
 
 /// A mount target that a driver is to mount at.
@@ -90,7 +93,8 @@ impl DriverPlace {
         self.0.take_over().map(backend::found_in).map_err(backend::error_in)
     }
 
-    /// The driver need not mount anything here: at the node's own place a folder counts as the volume too.
+    /// The driver need not mount anything here: a folder counts as the volume too. [`DriverPlace::take_over`] then answers
+    /// [`Found::FilledFolder`] when there is no mount and the folder is not empty.
     pub fn may_be_folder(&self) {
         self.0.may_be_folder();
     }
@@ -133,17 +137,17 @@ pub fn attachment_metadata() -> BTreeMap<String, String> {
     backend::driver_mounts::attachment_metadata().into_iter().collect()
 }
 
-/// Keeps a few words with a pod's volume for its tear-down, in place of those kept before: which driver has it, and under what name. Never a
-/// secret. Empty words are none: what was kept goes. To be called before the driver is: whatever ends the call, [`note`] has them until the volume has been torn down.
+/// Keeps a few words with what is mounted at the target, in place of those kept before: which driver has it, and whether the driver has
+/// confirmed it. Never a secret. Empty words are none: what was kept goes. Call it before the driver: whatever ends the call, [`note`]
+/// has the words until the volume has been torn down. The words of the node's own mount go with the machine, as the mount does.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes, [`Unsupported`](crate::Error::Unsupported) at the node's own place;
-/// else as the kernel says.
+/// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes; else as the kernel says.
 pub fn keep_note(target: &MountTarget<'_>, note: &str) -> Result<()> {
     backend::driver_mounts::keep_note(target.handle(), note).map_err(backend::error_in)
 }
 
-/// The words kept with the pod's volume; none when there are none.
+/// The words kept with the target's volume; none when there are none.
 ///
 /// # Errors
 /// As the kernel says.

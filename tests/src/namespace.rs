@@ -79,6 +79,8 @@ pub struct MountLine {
     pub options: Vec<String>,
     /// File-system type.
     pub fs_type: String,
+    /// What is mounted, as the program that mounted it named it.
+    pub source: String,
     /// Options of the file system.
     pub fs_options: Vec<String>,
 }
@@ -94,6 +96,7 @@ impl MountLine {
             point: PathBuf::from(mount.get(4)?.replace("\\040", " ")),
             options: list(mount.get(5)?),
             fs_type: (*fs.first()?).to_owned(),
+            source: (*fs.get(1)?).to_owned(),
             fs_options: list(fs.get(2)?),
         })
     }

@@ -247,7 +247,8 @@ impl Driver {
         })
     }
 
-    fn private(&self, id: &str, target: &str) -> PrivateFolder {
+    /// What is kept beside what is mounted at a target, or for the node.
+    pub(crate) fn private(&self, id: &str, target: &str) -> PrivateFolder {
         PrivateFolder {
             root: Arc::clone(&self.state),
             parent: Path::new(PRIVATE).join(name_of(id)),

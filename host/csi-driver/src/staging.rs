@@ -227,6 +227,7 @@ impl Driver {
             (Some(name), true) => {
                 let target = self.node_target(record, folder)?;
                 self.did("unmounting for the node", id, self.plugin.unmount_device(&call, name, target))?;
+                self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source))?;
             }
             _ => self.clear_mount(id, folder)?,
         }
@@ -267,7 +268,7 @@ impl Driver {
             pod_uid: None,
             spec_name: record.spec.name.clone(),
             device_mount: None,
-            private: None,
+            private: Some(self.private(&record.volume_id, MOUNT)),
             sharers: None,
             needed: Vec::new(),
         })

@@ -171,7 +171,7 @@ pub struct Target {
     pub spec_name: SpecName,
     /// Where the node's own mount of the volume stands, for a pod's target of a volume that has one.
     pub device_mount: Option<Place>,
-    /// The volume's private folder; none for the node's own mount.
+    /// The folder where the target's note is kept; for a pod's target also the volume's private folder.
     pub private: Option<PrivateFolder>,
     /// Who else has the volume, likewise.
     pub sharers: Option<Arc<dyn Sharers>>,

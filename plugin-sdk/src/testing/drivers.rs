@@ -20,7 +20,7 @@ const DEVICES: &str = "/volhost/devices";
 pub(crate) struct Driven {
     /// What stands at device places, by name: the path of a device, or nothing but a folder.
     devices: BTreeMap<String, Option<String>>,
-    /// The notes kept with pods' volumes, by pod uid and name in the pod's folder.
+    /// The notes kept with volumes, by pod uid, empty for the node, and name in the pod's folder.
     notes: BTreeMap<(String, String), String>,
     /// The volumes for which a folder at the node's place is enough.
     folders: BTreeSet<String>,
@@ -68,6 +68,15 @@ impl TestDriver {
         true
     }
 
+    /// Puts a file into the folder at a path, without a mount. False, and nothing done, if no plain folder of a target is there.
+    pub fn fill(path: &str, name: &str, content: &[u8]) -> bool {
+        let Some(target) = target_at(path) else { return false };
+        let Some(Standing::Folder(mut folder)) = target.standing() else { return false };
+        folder.files.insert(name.to_owned(), content.to_vec());
+        target.put(Some(Standing::Folder(folder)));
+        true
+    }
+
     /// Unmounts what stands at a path, and leaves what it stood on. False if nothing is mounted there.
     pub fn unmount(path: &str) -> bool {
         match target_at(path).map(|target| (target.standing(), target)) {
@@ -89,7 +98,7 @@ impl TestDriver {
         current().borrow_mut().driven.metadata.insert(key.to_owned(), value.to_owned());
     }
 
-    /// The note kept with a pod's volume.
+    /// The note kept with a pod's volume; with an empty uid, with the node's own mount.
     #[must_use]
     pub fn note(pod_uid: &str, spec_name: &str) -> Option<String> {
         current().borrow().driven.notes.get(&(pod_uid.to_owned(), spec_name.to_owned())).cloned()
@@ -142,11 +151,17 @@ impl DriverPlace {
         self.world.borrow_mut().driven.folders.insert(self.target.spec_name());
     }
 
+    fn is_filled(&self) -> bool {
+        let may_be = self.world.borrow().driven.folders.contains(&self.target.spec_name());
+        may_be && matches!(self.target.standing(), Some(Standing::Folder(folder)) if !folder.files.is_empty())
+    }
+
     pub(crate) fn take_over(&self) -> Result<Found> {
         self.world.borrow_mut().called("driver-place.take-over")?;
         match (self.target.standing_mount(), self.mounted_before) {
             (Some(_), true) => Ok(Found::SameMount),
             (Some(_), false) => Ok(Found::NewMount),
+            (None, _) if self.is_filled() => Ok(Found::FilledFolder),
             (None, _) => Err(Error::not_found(format!("the driver has mounted nothing at {}", self.path()))),
         }
     }
@@ -229,9 +244,6 @@ pub(crate) mod driver_mounts {
         let world = current();
         let mut world = world.borrow_mut();
         world.called("driver-mounts.keep-note")?;
-        if target.pod_uid().is_empty() {
-            return Err(Error::unsupported("the node's own place keeps no note"));
-        }
         let key = (target.pod_uid(), target.spec_name());
         match note {
             "" => world.driven.notes.remove(&key),

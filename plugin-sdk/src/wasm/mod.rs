@@ -198,6 +198,7 @@ pub fn found_in(found: driver_mounts::Found) -> Found {
     match found {
         driver_mounts::Found::NewMount => Found::NewMount,
         driver_mounts::Found::SameMount => Found::SameMount,
+        driver_mounts::Found::FilledFolder => Found::FilledFolder,
     }
 }
 

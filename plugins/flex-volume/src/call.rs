@@ -5,6 +5,8 @@ use std::time::Duration;
 use volhost_plugin_sdk::driver_exec::{Arguments, Driver, Options, Outcome};
 use volhost_plugin_sdk::prelude::*;
 
+use crate::source::Source;
+
 /// How long a call may take: as long as the kubelet waits for the one that it bounds. The operator may say less.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -52,6 +54,11 @@ impl Caller {
         }
     }
 
+    /// Whether volumes of the driver are attached to the node.
+    pub(crate) fn attaches(&self) -> bool {
+        self.can("attach", true)
+    }
+
     /// Makes a call.
     ///
     /// # Errors
@@ -88,12 +95,12 @@ impl Caller {
     }
 }
 
-/// The options that every call about a volume has. What the volume's author says comes last, as with the kubelet.
+/// The options that every call about the node's part of a volume has. What the volume's author says comes last, as with the kubelet.
 ///
 /// # Errors
 /// `invalid-argument` for an option of the volume that is no text.
-pub(crate) fn options(volume: &Volume, source: &crate::source::Source) -> Result<Options> {
-    let options = common(volume, source);
+pub(crate) fn options(volume: &Volume, source: &Source) -> Result<Options> {
+    let options = common(volume, source, true);
     options.set_from(volume, "options")?;
     Ok(options)
 }
@@ -102,8 +109,8 @@ pub(crate) fn options(volume: &Volume, source: &crate::source::Source) -> Result
 ///
 /// # Errors
 /// As [`options`], and as [`Options::set_secret`].
-pub(crate) fn mount_options(volume: &Volume, pod: &Pod, source: &crate::source::Source) -> Result<Options> {
-    let options = common(volume, source);
+pub(crate) fn mount_options(volume: &Volume, pod: &Pod, source: &Source, driver: &Caller) -> Result<Options> {
+    let options = common(volume, source, driver.attaches());
     options.set(POD_NAME, &pod.name());
     options.set(POD_NAMESPACE, &pod.namespace());
     options.set(POD_UID, &pod.uid());
@@ -118,10 +125,10 @@ pub(crate) fn mount_options(volume: &Volume, pod: &Pod, source: &crate::source::
     Ok(options)
 }
 
-fn common(volume: &Volume, source: &crate::source::Source) -> Options {
+fn common(volume: &Volume, source: &Source, attaches: bool) -> Options {
     let options = Options::new();
     options.set(FS_TYPE, source.fs_type.as_deref().unwrap_or_default());
     options.set(READ_WRITE, if volume.read_only() { "ro" } else { "rw" });
-    options.set(NAME, &source.name);
+    options.set(NAME, &source.name_for_driver(attaches));
     options
 }

@@ -4,9 +4,11 @@ use volhost_plugin_sdk::driver_exec::Arguments;
 use volhost_plugin_sdk::driver_mounts::Leaf;
 use volhost_plugin_sdk::prelude::*;
 
+use crate::FlexVolume;
 use crate::call::{Caller, Said, options};
+use crate::note::{Confirmed, Note};
+use crate::place::{self, undone, unmount};
 use crate::source::{Source, driver_and_name};
-use crate::{FlexVolume, undone, unmount};
 
 /// What a volume is attached as whose driver names no device.
 const NO_DEVICE: &str = "(no device)";
@@ -58,8 +60,10 @@ impl Attacher for FlexVolume {
         let device = found_device(volume, &source, &Caller::open(&source.driver)?, &attached.attached_as())?;
         match block_devices::open(&device) {
             Ok(device) => Ok(Some(device)),
-            // A word of the driver's own, which it gets back when it mounts.
-            Err(Error::NotFound(_) | Error::Conflict(_) | Error::InvalidArgument(_)) => Ok(None),
+            // A word of the driver's own or the path of its image file, which it gets back when it mounts.
+            Err(Error::NotFound(_) | Error::Conflict(_) | Error::InvalidArgument(_) | Error::PermissionDenied(_)) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -83,7 +87,7 @@ fn found_device(volume: &Volume, source: &Source, driver: &Caller, attached_as: 
 
 impl DeviceMounter for FlexVolume {
     fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
-        if target.is_mounted()? {
+        if place::stands(target, "unmountdevice")? {
             return Ok(());
         }
         let source = Source::read(volume)?;
@@ -94,20 +98,20 @@ impl DeviceMounter for FlexVolume {
             None => String::new(),
         };
         let options = options(volume, &source)?;
+        Note::begin(target, &source.driver)?;
         let place = driver_mounts::prepare(target, Leaf::Folder)?;
+        place.may_be_folder();
         let arguments = Arguments::new("mountdevice").text(&place.path())?.text(&device)?.json(&options);
-        match driver.call("mountdevice", arguments) {
-            Ok(Said::Done(_)) => match place.take_over() {
-                Ok(_) => Ok(()),
-                Err(error) => undone(
-                    target,
-                    error.context(format_args!("driver {} answered \"Success\" to mountdevice", source.driver)),
-                ),
-            },
-            Ok(Said::NotSupported) => mount_by_host(volume, &source, &device, target),
-            Err(error @ Error::Uncertain(_)) => Err(error),
-            Err(error) => undone(target, error),
-        }
+        let confirmed = match driver.call("mountdevice", arguments) {
+            Ok(Said::Done(_)) => place::confirmed(target, &place, &source.driver, "mountdevice")?,
+            Ok(Said::NotSupported) => {
+                mount_by_host(volume, &source, &device, target)?;
+                Confirmed::Mount
+            }
+            Err(error @ Error::Uncertain(_)) => return Err(error),
+            Err(error) => return undone(target, error),
+        };
+        Note::confirm(target, &source.driver, confirmed)
     }
 
     fn unmount_device(volume_name: &str, target: &MountTarget) -> Result<()> {

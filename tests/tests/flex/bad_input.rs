@@ -35,7 +35,7 @@ fn what_cannot_be_a_driver_is_shown_and_takes_nothing_else_down() {
         ("test/plain", "is not executable"),
         ("test/folder", "is a folder"),
         ("test/link", "outside of the drivers' folder"),
-        ("test/open", "can be written by everybody"),
+        ("test/open", "every user can write"),
         ("test/nothing", "could not be run"),
         ("test/silent", "answered nothing"),
     ] {
@@ -44,6 +44,31 @@ fn what_cannot_be_a_driver_is_shown_and_takes_nothing_else_down() {
     let all = flex.node.ok(&["get", "drivers"]);
     assert!(!all.contains("test/empty") && !all.contains("stray"), "{all}");
     flex.pod("");
+    flex.wait_mounted();
+    flex.remove_pod();
+}
+
+#[test]
+fn a_program_that_another_user_could_replace_is_not_run() {
+    let flex = Flex::start();
+    flex.wait_driver(&[DRIVER, "Ready"]);
+    flex.install("test/foreign");
+    let folder = flex.program("test/foreign").parent().unwrap().to_path_buf();
+    flex.wait_driver(&["test/foreign", "Ready"]);
+    for (path, uid) in [(flex.program("test/foreign"), 1000), (folder.clone(), 1000)] {
+        std::os::unix::fs::chown(&path, Some(uid), None).unwrap();
+        flex.wait_driver(&["test/foreign", "Failed", "belongs to user 1000"]);
+        std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        flex.wait_driver(&["test/foreign", "Ready"]);
+    }
+    fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    flex.wait_driver(&["test/foreign", "Failed", "every user can write"]);
+    // Whatever was seen when the folder was looked at: what counts is how it is when the program is run.
+    fs::set_permissions(flex.node.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    flex.pod("");
+    flex.node.wait_event(&["FailedMount", "FlexVolume driver test/driver is not run", "every user can write"]);
+    assert_eq!(flex.count("mount"), 0);
+    fs::set_permissions(flex.node.folder(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     flex.wait_mounted();
     flex.remove_pod();
 }
@@ -114,6 +139,8 @@ fn options_that_are_no_texts_are_told_before_anything_runs() {
         flex.pod(source);
         flex.node.wait_event(&["InvalidManifest", words]);
     }
+    flex.pod("options: { kubernetes.io/pod.namespace: kube-system }");
+    flex.wait_described("keys of kubernetes.io and k8s.io are set by volhost");
     flex.pod_of("a/b/c", "");
     flex.wait_described("must be VENDOR/DRIVER");
     flex.pod_of("\"../../bin/sh\"", "");
@@ -141,7 +168,8 @@ fn a_sandbox_takes_what_the_operator_says() {
     flex.install(DRIVER);
     flex.does("mount", script);
     for open in [flex.node.folder().to_path_buf(), flex.node.folder().join("do")] {
-        fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        // Sticky: in a folder where every user could replace the drivers none is run.
+        fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
     }
     let mut flex = flex;
     flex.node.start();

@@ -57,6 +57,7 @@ fn a_driver_that_attaches_is_called_for_the_node_and_then_for_the_pod() {
     assert_eq!(arguments(&flex, "waitforattach"), ["waitforattach", "word", json]);
     let mounted = arguments(&flex, "mountdevice");
     assert_eq!([mounted[2].as_str(), mounted[3].as_str()], ["other word", json]);
+    assert!(mounted[1].ends_with("/mounts/test~driver~2Flun-1/globalmount"), "{}", mounted[1]);
     assert_eq!(arguments(&flex, "unmountdevice"), ["unmountdevice", mounted[1].as_str()]);
     assert_eq!(arguments(&flex, "detach"), ["detach", "lun-1", "test-node"]);
     assert!(volhost_tests::wait::eventually(|| flex

@@ -159,6 +159,12 @@ impl Flex {
         assert_eq!(self.node.pod_mounts(), []);
     }
 
+    /// Takes the pod away while others stay.
+    pub(crate) fn remove_pod_but_not_others(&self) {
+        self.node.remove_manifest("pod.yaml");
+        self.node.wait_unmounted("default/web");
+    }
+
     /// Waits until the pod's description has this.
     pub(crate) fn wait_described(&self, words: &str) {
         let mut last = String::new();

@@ -8,10 +8,13 @@
     reason = "tests may panic"
 )]
 
+mod attaching;
 mod bad_input;
 mod calls;
 mod crash;
 mod disagreements;
 mod discovery;
 mod examples;
+mod folders;
 mod kit;
+mod uncertain;

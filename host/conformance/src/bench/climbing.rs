@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use volhost_kernel::KernelError;
 use volhost_model::Pod;
 
 use super::{Bench, ROOT};
@@ -65,12 +66,11 @@ impl Bench {
             }
         };
         if called.result.is_ok() {
+            let removed = |error: KernelError| fail("removed what the volume keeps", "ok", error.to_string());
             match rung {
+                Rung::Node => self.node_note(ladder).remove(&*self.kernel).or_else(removed)?,
                 Rung::Attach => *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None,
-                Rung::Pod => self
-                    .private_folder(ladder, pod)
-                    .remove(&*self.kernel)
-                    .or_else(|error| fail("removed the volume's private folder", "ok", error.to_string()))?,
+                Rung::Pod => self.private_folder(ladder, pod).remove(&*self.kernel).or_else(removed)?,
                 _ => {}
             }
         }

@@ -60,7 +60,7 @@ impl Bench {
             pod_uid: None,
             spec_name: ladder.spec.name.clone(),
             device_mount: None,
-            private: None,
+            private: Some(self.node_note(ladder)),
             sharers: None,
             needed: Vec::new(),
         })
@@ -76,6 +76,12 @@ impl Bench {
     pub(super) fn private_folder(&self, ladder: &Ladder, pod: &Pod) -> PrivateFolder {
         let parent = Path::new("pods").join(pod.uid.as_str()).join("plugins").join(self.plugin.info().name.escaped());
         PrivateFolder { root: Arc::clone(&self.root), parent, name: ladder.spec.name.as_str().into() }
+    }
+
+    /// Where the note is kept that the plugin keeps with the node's own mount.
+    pub(super) fn node_note(&self, ladder: &Ladder) -> PrivateFolder {
+        let name = folder_name(&ladder.name).into();
+        PrivateFolder { root: Arc::clone(&self.root), parent: self.plugin_folder("notes"), name }
     }
 
     pub(super) fn pod_folder(&self, pod: &Pod) -> PathBuf {
@@ -102,7 +108,8 @@ impl Bench {
     pub(super) fn remove_empty_folders(&self, ladder: &Ladder, pod: &Pod) {
         let private = self.private_folder(ladder, pod).parent;
         let driver = self.plugin_folder("driverDevices").join(folder_name(&ladder.name));
-        for folder in [self.pod_folder(pod), private, self.node_folder(ladder), driver] {
+        let notes = self.plugin_folder("notes");
+        for folder in [self.pod_folder(pod), private, self.node_folder(ladder), driver, notes] {
             let mut at = folder.as_path();
             while let (Some(parent), Some(name)) = (at.parent(), at.file_name()) {
                 if !self.remove_if_empty(parent, name) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_model::names::{PluginName, UniqueVolumeName};
-use volhost_model::{Failure, FailureClass};
+use volhost_model::{Failure, FailureClass, VolumeSpec};
 use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin};
 
 use super::device_records::DeviceRecord;
@@ -20,7 +20,8 @@ const NO_PLACE: &str = "RESOURCE_EXHAUSTED";
 const VERIFY_TIME: Duration = Duration::from_secs(5);
 
 impl Workshop {
-    /// Attaches the volume. Its record comes first: an attachment that nobody remembers would never be undone.
+    /// Attaches the volume. Its record comes first: an attachment that nobody remembers would never be undone. An attempt that has failed
+    /// for certain leaves no record of its own, else the next start would detach what was never attached.
     pub(super) fn attach(
         &self,
         operation: &Operation,
@@ -32,21 +33,37 @@ impl Workshop {
             return Err(Failure::new(FailureClass::Transient, STEP, "what the volume is, is not known"));
         };
         let plugin = self.plugin_for_set_up(operation, STEP)?;
+        let before = self.device_record(operation);
         self.note_device(operation, &plugin, |record| record.attachable = true);
+        let outcome = self.attach_recorded(operation, call, found, (spec, &plugin));
+        if outcome.as_ref().is_err_and(|failure| failure.class != FailureClass::Uncertain) && before.is_none() {
+            self.restore_device_record(operation, None);
+        }
+        outcome
+    }
+
+    fn attach_recorded(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        found: &mut Findings,
+        (spec, plugin): (&Arc<VolumeSpec>, &Arc<Plugin>),
+    ) -> Result<(), Failure> {
+        const STEP: &str = "AttachVolume.Attach";
         let name = layout::volume_name(&operation.plugin, &operation.volume);
         let attach = || {
             let outcome = plugin.attach(call, spec);
-            let outcome = outcome.and_then(|attached_as| attached(&plugin, call, name).map(|()| attached_as));
+            let outcome = outcome.and_then(|attached_as| attached(plugin, call, name).map(|()| attached_as));
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome
         };
         let mut outcome = attach();
         if is_conflict(&outcome) && !spec.allows_multi_attach() {
-            found.elsewhere = self.node_that_has(operation, call, &plugin);
+            found.elsewhere = self.node_that_has(operation, call, plugin);
             if let Some(node) = &found.elsewhere
                 && self.nodes_out_of_service.contains(node)
             {
-                self.take_from(operation, call, &plugin, node)?;
+                self.take_from(operation, call, plugin, node)?;
                 found.elsewhere = None;
                 outcome = attach();
             }
@@ -72,7 +89,7 @@ impl Workshop {
             };
             Failure::new(class, STEP, message)
         })?;
-        self.note_device(operation, &plugin, |record| record.attached_as = Some(attached_as.clone()));
+        self.note_device(operation, plugin, |record| record.attached_as = Some(attached_as.clone()));
         found.device_path = Some(attached_as);
         Ok(())
     }
@@ -116,6 +133,7 @@ impl Workshop {
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
         }
+        self.forget_note(operation);
         if let Err(error) = self.records.remove_device(&operation.volume) {
             warn!(volume = %operation.volume, %error, "the volume is detached, but its record could not be removed");
         }
@@ -233,6 +251,17 @@ impl Workshop {
         }
         if let Err(error) = self.records.write_device(&record) {
             warn!(volume = %operation.volume, %error, "what the node has of the volume could not be recorded");
+        }
+    }
+
+    /// Puts the record of the volume on the node back as it was before an attempt that changed nothing.
+    pub(super) fn restore_device_record(&self, operation: &Operation, before: Option<&DeviceRecord>) {
+        let restored = match before {
+            Some(before) => self.records.write_device(before),
+            None => self.records.remove_device(&operation.volume),
+        };
+        if let Err(error) = restored {
+            warn!(volume = %operation.volume, %error, "the record of what the node has of the volume could not be put back");
         }
     }
 

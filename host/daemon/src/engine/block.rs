@@ -23,6 +23,7 @@ impl Workshop {
         };
         let plugin = self.plugin_for_set_up(operation, "MapVolume")?;
         let attached = self.attachment(operation, call, &plugin, "MapVolume.WaitForAttach")?;
+        let before = self.device_record(operation);
         self.note_device(operation, &plugin, |record| {
             record.device_mountable = true;
             record.attachable |= operation.attachable;
@@ -38,6 +39,10 @@ impl Workshop {
                 FailureClass::Final => Some(DeviceReport::Unmounted),
                 FailureClass::Transient => None,
             };
+            let was_ready = before.as_ref().is_some_and(|record| record.device_mountable);
+            if class != FailureClass::Uncertain && !was_ready {
+                self.restore_device_record(operation, before.as_ref());
+            }
             Failure::new(class, "MapVolume.SetUpDevice", error.message())
         })?;
         found.device = Some(DeviceReport::Mounted);

@@ -8,7 +8,7 @@ use tracing::{instrument, warn};
 use volhost_core::{DeviceReport, Operation};
 use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, MountInfo};
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, Target};
+use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, PrivateFolder, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
@@ -23,6 +23,24 @@ impl Workshop {
     /// Mounts the volume for the node, unless it is.
     #[instrument(name = "MountVolume.MountDevice", level = "debug", skip_all)]
     pub(super) fn stage(
+        &self,
+        operation: &Operation,
+        call: &CallContext,
+        plugin: &Arc<Plugin>,
+        attached: Option<&Attachment>,
+        found: &mut Findings,
+    ) -> Result<(), Failure> {
+        let before = self.device_record(operation);
+        let outcome = self.stage_recorded(operation, call, plugin, attached, found);
+        // Nothing was begun: the next start must not undo it.
+        if outcome.is_err() && found.device.is_none() && !before.as_ref().is_some_and(|record| record.device_mountable)
+        {
+            self.restore_device_record(operation, before.as_ref());
+        }
+        outcome
+    }
+
+    fn stage_recorded(
         &self,
         operation: &Operation,
         call: &CallContext,
@@ -205,14 +223,28 @@ impl Workshop {
             pod_uid: None,
             spec_name: operation.spec_name.clone(),
             device_mount: None,
-            private: None,
+            private: Some(self.note_of_device(operation)),
             sharers: None,
             needed: Vec::new(),
         })
     }
 
+    /// Where the note is kept that the plugin keeps with the node's own mount.
+    fn note_of_device(&self, operation: &Operation) -> PrivateFolder {
+        let (parent, name) = layout::note_folder(&operation.plugin, &operation.volume);
+        PrivateFolder { root: Arc::clone(&self.root), parent, name: name.into() }
+    }
+
+    /// Removes the note of the node's own mount, of which nothing is left.
+    pub(super) fn forget_note(&self, operation: &Operation) {
+        if let Err(error) = self.note_of_device(operation).remove(&*self.kernel) {
+            warn!(volume = %operation.volume, %error, "the note of the node's own mount could not be removed");
+        }
+    }
+
     /// The node has the volume no more, but for its attachment.
     pub(super) fn device_is_gone(&self, operation: &Operation) {
+        self.forget_note(operation);
         let outcome = match self.device_record(operation) {
             Some(mut record) if record.attachable => {
                 record.device_mountable = false;

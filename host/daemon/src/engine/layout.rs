@@ -42,14 +42,19 @@ pub const GLOBAL_MOUNT: &str = "globalmount";
 pub const STATE: &str = "state";
 /// The records of helpers, in it.
 pub const HELPERS: &str = "helpers";
+/// The notes that plugins keep with the node's own mounts, in it: they go with the machine, as the mounts do.
+pub const NODE_NOTES: &str = "notes";
 /// The lock file.
 pub const LOCK: &str = "lock";
 /// The mode of the folders between the root and a volume, as the kubelet's.
 pub const FOLDER_MODE: u32 = 0o750;
 /// The longest folder name that is the volume's own, in bytes; a longer one is replaced by a digest.
 const LONGEST_OWN_NAME: usize = 200;
+/// What a character that a folder's name does not have as it is begins with, followed by its code in hexadecimal. Not `%`: scripts of
+/// drivers get these names as arguments, and print them with `printf`.
+const ESCAPE: char = '~';
 /// How a digest begins. No escaped name begins so.
-const DIGEST_MARK: &str = "%sha256%";
+const DIGEST_MARK: &str = "~sha256~";
 
 /// The folder of one plugin's volumes in a pod, below the root.
 pub fn plugin_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
@@ -91,23 +96,35 @@ pub fn driver_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf 
     Path::new(PLUGINS).join(plugin.as_str()).join(DRIVER_DEVICES).join(volume_folder(plugin, volume))
 }
 
+/// The folder with the note that a plugin keeps with the node's own mount of a volume: its parent, below the root, and its name there.
+pub fn note_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> (PathBuf, String) {
+    ([STATE, NODE_NOTES, &plugin.escaped()].iter().collect(), volume_folder(plugin, volume))
+}
+
 /// The plugin's own name for a volume.
 pub fn volume_name<'a>(plugin: &PluginName, volume: &'a UniqueVolumeName) -> &'a str {
     let rest = volume.as_str().strip_prefix(plugin.as_str());
     rest.and_then(|rest| rest.strip_prefix('/')).unwrap_or(volume.as_str())
 }
 
-/// The plugin's name for a volume as one path component: letters, digits, `-`, `_` and inner `.` as they are, the rest as `%XX`. A name that
-/// would be too long is a digest.
+/// The plugin's name for a volume as one path component: letters, digits, `-`, `_` and inner `.` as they are, an inner `~` too unless it
+/// would be read as an escape, the rest as `~XX`. A name that would be too long is a digest.
 pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
     let name = volume_name(plugin, volume);
     let mut folder = String::new();
-    for byte in name.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && !folder.is_empty());
+    let mut rest = name.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let inner = !folder.is_empty();
+        let plain = match byte {
+            b'.' => inner,
+            b'~' => inner && !begins_with_code(after),
+            byte => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        };
         if plain {
             folder.push(char::from(byte));
         } else {
-            folder.push_str(&format!("%{byte:02X}"));
+            folder.push_str(&format!("{ESCAPE}{byte:02X}"));
         }
     }
     if folder.len() <= LONGEST_OWN_NAME {
@@ -118,14 +135,25 @@ pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
     format!("{DIGEST_MARK}{hex}")
 }
 
+/// Whether two digits of a code follow an escape character.
+fn begins_with_code(rest: &[u8]) -> bool {
+    let digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
+    rest.len() >= 2 && rest.iter().take(2).all(digit)
+}
+
 /// The volume behind a folder's name, the inverse of [`volume_folder`]; none for a digest, and for what the host did not make.
 pub fn volume_of_folder(plugin: &PluginName, folder: &str) -> Option<UniqueVolumeName> {
+    if folder.starts_with(DIGEST_MARK) {
+        return None;
+    }
     let mut bytes = Vec::with_capacity(folder.len());
-    let mut rest = folder.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    let mut rest = folder.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if char::from(byte) == ESCAPE && begins_with_code(after) {
+            let (digits, beyond) = after.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = beyond;
         } else {
             bytes.push(byte);
         }
@@ -141,16 +169,20 @@ mod tests {
     #[test]
     fn a_volumes_folder_leads_back_to_the_volume() {
         let plugin = PluginName::new("volhost.io/loop").unwrap();
-        for name in ["data", "/images/a b.img", "..", ".hidden", "ü%2F", "%sha256%"] {
+        for name in
+            ["data", "/images/a b.img", "..", ".hidden", "ü%2F", "~sha256~", "~2F", "a~2Fb", "a~2", "acme~lun/pv"]
+        {
             let volume = UniqueVolumeName::shared(&plugin, name).unwrap();
             let folder = volume_folder(&plugin, &volume);
-            assert!(!folder.contains('/') && !folder.starts_with('.'), "{folder}");
+            assert!(!folder.contains(['/', '%']) && !folder.starts_with('.'), "{folder}");
             assert_eq!(volume_of_folder(&plugin, &folder), Some(volume), "{folder}");
         }
         assert_eq!(
             mount_folder(&plugin, &UniqueVolumeName::shared(&plugin, "/a/b.img").unwrap()),
-            Path::new("plugins/volhost.io/loop/mounts/%2Fa%2Fb.img")
+            Path::new("plugins/volhost.io/loop/mounts/~2Fa~2Fb.img")
         );
+        let of_driver = UniqueVolumeName::shared(&plugin, "acme~lun/pv-1").unwrap();
+        assert_eq!(volume_folder(&plugin, &of_driver), "acme~lun~2Fpv-1");
     }
 
     #[test]
@@ -159,7 +191,7 @@ mod tests {
         let volume = UniqueVolumeName::shared(&plugin, &"/".repeat(1000)).unwrap();
         let folder = volume_folder(&plugin, &volume);
         assert!(folder.len() < 100, "{folder}");
-        for other in [folder.as_str(), "%2f", "%", "a%zz", "%2"] {
+        for other in [folder.as_str(), "~2f", "~", "~zz", "a%zz", "a~2E"] {
             assert_eq!(volume_of_folder(&plugin, other), None, "{other}");
         }
     }

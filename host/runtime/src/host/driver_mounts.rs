@@ -28,7 +28,7 @@ fn private_of(target: &Target) -> Result<&PrivateFolder, HostError> {
     target
         .private
         .as_ref()
-        .ok_or_else(|| HostError::Plugin(types::Error::Unsupported("the node's own place keeps no note".to_owned())))
+        .ok_or_else(|| HostError::Plugin(types::Error::Unsupported("no note can be kept with this target".to_owned())))
 }
 
 /// The path of a name in a folder, for a program.
@@ -49,6 +49,12 @@ fn make_ready(kernel: &dyn Kernel, parent: &Directory, name: &OsStr, leaf: Leaf)
         (_, Leaf::Folder) => kernel.make_folder(parent, name, FOLDER_MODE, None)?,
     }
     Ok(entry)
+}
+
+/// Whether the plain folder at a target has anything in it.
+fn is_filled(kernel: &dyn Kernel, target: &Target) -> Result<bool, HostError> {
+    let folder = kernel.walk(&target.parent, Path::new(&target.name))?;
+    Ok(!kernel.names(&folder)?.is_empty())
 }
 
 /// Why a place that a driver says it has mounted at holds no mount.
@@ -165,11 +171,20 @@ impl HostDriverPlace for State {
 
     fn take_over(&mut self, place: Resource<DriverPlace>) -> Result<Found, HostError> {
         self.step("driver-place.take-over", |state| {
+            let folder_is_enough = state.folder_is_enough;
             let place = state.table.get(&place)?;
             let target = &place.target;
             let entry = state.kernel.entry(&target.parent, &target.name)?;
             let Entry::Mount(id) = entry else {
                 let appeared = state.kernel.mounts_besides(&place.known)?;
+                let is_below = |mount: &MountInfo| mount.point.starts_with(&place.path);
+                if folder_is_enough
+                    && entry == Entry::Folder
+                    && !appeared.iter().any(is_below)
+                    && is_filled(&*state.kernel, target)?
+                {
+                    return Ok(Found::FilledFolder);
+                }
                 return Err(HostError::Plugin(nothing_mounted(&place.path, entry, &appeared)));
             };
             Ok(if place.before == Some(id) { Found::SameMount } else { Found::NewMount })

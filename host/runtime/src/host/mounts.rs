@@ -223,7 +223,7 @@ impl HostMountTarget for State {
     fn private_folder(&mut self, target: Resource<MountTarget>) -> Result<Resource<MountSource>, HostError> {
         self.change("mount-target.private-folder", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
-            let Some(private) = &target.private else {
+            let Some(private) = target.private.as_ref().filter(|_| target.pod_uid.is_some()) else {
                 let text = "the node's own place has no private folder".to_owned();
                 return Err(HostError::Plugin(types::Error::Unsupported(text)));
             };

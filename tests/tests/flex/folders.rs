@@ -1,0 +1,57 @@
+//! Drivers that put files into the folder instead of mounting there, as the kubelet lets them.
+
+use std::fs;
+
+use volhost_tests::wait::eventually;
+
+use super::kit::Flex;
+
+const FILLS: &str = "echo from-the-driver >\"$2/file\"; answer Success";
+const EMPTIES: &str = "rm -f \"$2/file\"; answer Success";
+
+#[test]
+fn a_driver_may_fill_the_folder_without_mounting() {
+    let mut flex = Flex::doing(&[("mount", FILLS), ("unmount", EMPTIES)]);
+    flex.pod("");
+    flex.wait_mounted();
+    assert_eq!(flex.node.pod_mounts(), []);
+    assert_eq!(fs::read_to_string(flex.volume("data").join("file")).unwrap(), "from-the-driver\n");
+    flex.node.kill();
+    flex.node.start();
+    flex.wait_mounted();
+    assert_eq!(fs::read_to_string(flex.volume("data").join("file")).unwrap(), "from-the-driver\n");
+    let folder = flex.volume("data");
+    flex.remove_pod();
+    assert!(!folder.exists());
+    assert!(flex.count("unmount") >= 1);
+    flex.assert_nothing_left();
+}
+
+#[test]
+fn what_a_driver_leaves_in_its_folder_is_never_deleted() {
+    let flex = Flex::doing(&[("mount", FILLS), ("unmount", "answer Success")]);
+    flex.pod("");
+    flex.wait_mounted();
+    flex.node.remove_manifest("pod.yaml");
+    flex.node.wait_event(&["left files in its folder"]);
+    assert!(flex.volume("data").join("file").exists());
+    flex.does("unmount", EMPTIES);
+    assert!(eventually(|| !flex.volume("data").exists()), "{}", flex.node.log());
+}
+
+#[test]
+fn a_driver_may_fill_the_nodes_folder_without_mounting() {
+    let flex = Flex::doing(&[
+        ("init", "answer Success"),
+        ("mountdevice", FILLS),
+        ("unmountdevice", EMPTIES),
+        ("mount", "answer 'Not supported'"),
+        ("unmount", "answer 'Not supported'"),
+    ]);
+    flex.claimed("");
+    flex.wait_mounted();
+    assert_eq!(fs::read_to_string(flex.volume("lun-1").join("file")).unwrap(), "from-the-driver\n");
+    flex.remove_pod();
+    assert!(eventually(|| flex.count("detach") == 1), "{}", flex.node.log());
+    flex.assert_nothing_left();
+}
