@@ -208,12 +208,14 @@ impl Node {
         command
     }
 
-    /// Starts the daemon and waits until it serves.
+    /// Starts the daemon and waits until it serves and has loaded its plugins: a test's cache is empty at first, so they are compiled while
+    /// the daemon serves.
     ///
     /// # Panics
     /// When it ends before; its log is in the message.
     pub fn start(&mut self) {
         assert!(self.try_start(), "volhost did not get ready; its log:\n{}", self.log());
+        self.wait_event(&["PluginsLoaded"]);
     }
 
     /// Starts the daemon; whether it serves, or else has ended.
@@ -375,10 +377,10 @@ impl Node {
     /// Waits until an event has all these words in its line.
     ///
     /// # Panics
-    /// When there is none within a minute.
+    /// When there is none within three minutes.
     pub fn wait_event(&self, words: &[&str]) {
         let mut watching = Command::new("timeout")
-            .arg("60")
+            .arg("180")
             .arg(artifacts::volhost())
             .arg("--socket")
             .arg(self.socket())

@@ -209,3 +209,34 @@ fn inspect_tells_what_a_file_is_without_a_daemon() {
         assert!(said.contains(word), "{word} is missing:\n{said}");
     }
 }
+
+/// A pod of the plugin with every capability, whose volume makes it misbehave when it is asked what the volume is.
+fn asked(node: &Node, name: &str, how: &str) {
+    let volume = format!("name: v, lyingDevices: {{at: identify, how: {how}, image: {name}}}");
+    node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[&volume]));
+}
+
+#[test]
+fn a_plugin_that_never_says_what_a_volume_is_holds_up_no_other_pod_and_is_quarantined() {
+    let node = Node::builder()
+        .plugin(artifacts::fixture("fixture-lying-devices"))
+        .config("[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n")
+        .start();
+    let names: Vec<String> = (0..40).map(|number| format!("spins-{number}")).collect();
+    for name in &names {
+        asked(&node, name, "spin");
+    }
+    node.manifest("quick.yaml", &pod("quick", "uid-quick", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/quick");
+    let waiting = names.iter().filter(|name| {
+        let shown = node.ok(&["describe", "pod", &format!("default/{name}")]);
+        shown.contains("fixture.volhost/lying-devices is being asked what the volume is")
+    });
+    assert!(waiting.count() > 0, "the other pod was mounted after the plugin had been asked for all\n{}", node.log());
+    // Its faults count.
+    node.wait_event(&["PluginQuarantined", "fixture.volhost/lying-devices"]);
+    asked(&node, "late", "spin");
+    node.wait_event(&["UnresolvedVolume", "late", "is quarantined and is not asked"]);
+    let listed = node.ok(&["get", "plugins"]);
+    assert!(listed.lines().any(|line| line.contains("lying-devices") && line.contains("Quarantined")), "{listed}");
+}

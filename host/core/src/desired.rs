@@ -216,9 +216,9 @@ impl Desired {
             entry.volumes.insert(name, Box::new(wanted));
         }
         let mut unresolved = BTreeMap::new();
-        for UnresolvedVolume { outer_name, reason, spec, claim } in desired.unresolved {
+        for UnresolvedVolume { outer_name, reason, is_pending, spec, claim } in desired.unresolved {
             let old = entry.unresolved.remove(&outer_name);
-            if old.as_ref().is_none_or(|old| old.reason != reason) {
+            if !is_pending && old.as_ref().is_none_or(|old| old.reason != reason) {
                 change.new_reasons.push((outer_name.clone(), reason.clone()));
             }
             let led_to =

@@ -172,6 +172,8 @@ pub struct UnresolvedVolume {
     pub outer_name: OuterName,
     /// Why, in words a person can act on.
     pub reason: String,
+    /// It will be resolved without anybody doing anything: a plugin is being loaded or asked. Users are not warned.
+    pub is_pending: bool,
     /// The volume it is, where that is known and only its plugin could not be asked.
     pub spec: Option<Arc<VolumeSpec>>,
     /// The claim it comes by, `namespace/name`, where it comes by one.
@@ -181,7 +183,7 @@ pub struct UnresolvedVolume {
 impl UnresolvedVolume {
     /// An unresolved volume of which only its name in the pod is known.
     pub fn new(outer_name: OuterName, reason: impl Into<String>) -> Self {
-        Self { outer_name, reason: reason.into(), spec: None, claim: None }
+        Self { outer_name, reason: reason.into(), is_pending: false, spec: None, claim: None }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  lock the root folder -> make it a mount of its own -> the tmpfs for records
-//!    -> load plugins -> read what stands in the pods' folders -> read every source -> serve
+//!    -> load plugins whose code is cached -> read what stands in the pods' folders -> read every source -> serve
 //! ```
 //!
 //! Nothing is mounted or unmounted before recovery has seen what stands, and no recovered volume is unmounted before every source has spoken.
@@ -187,7 +187,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node. When it returns, what earlier runs left is known, every source has been read once, and requests are served.
+    /// Starts a node. When it returns, what earlier runs left is known, every source has been read once, and requests are served. Plugins may
+    /// still be being compiled.
     ///
     /// # Errors
     /// [`StartError`]; then nothing runs, and what was mounted before is as it was.
@@ -217,6 +218,7 @@ impl Node {
         let (requests, request_inputs) = mpsc::channel(REQUEST_QUEUE);
 
         let mut reload = vec![Arc::new(Notify::new())];
+        registry.set_starting(true);
         tokio::spawn(plugins::watch(
             options.plugins.clone(),
             registry.clone(),
@@ -225,12 +227,8 @@ impl Node {
             reload.first().cloned().unwrap_or_default(),
             stop.clone(),
         ));
+        // Plugins whose code is cached. Others are compiled while the node serves.
         let first_plugins = plugin_inputs.recv().await.ok_or(StartError::Ended)?;
-        if first_plugins.failed.is_empty() {
-            // A file that cannot be loaded now may be mended, and may have volumes.
-            let (registry, needed) = (registry.clone(), recovery.digests.clone());
-            tokio::task::spawn_blocking(move || registry.prune_cache(needed));
-        }
 
         let first_manifests = match &options.manifests {
             None => None,

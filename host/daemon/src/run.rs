@@ -72,7 +72,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         None => None,
     };
     info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");
-    let node = Node::start(NodeOptions {
+    let starting = Node::start(NodeOptions {
         root: config.root_dir,
         plugins: config.plugin_dir,
         manifests: config.manifests,
@@ -109,8 +109,12 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         tokens,
         provision: config.provision,
         kernel: Arc::new(LinuxKernel::new()),
-    })
-    .await?;
+    });
+    let node = tokio::select! {
+        node = starting => node?,
+        _ = terminate.recv() => return Ok(stopped_early()),
+        _ = interrupt.recv() => return Ok(stopped_early()),
+    };
 
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(api::serve(listener, node.handle(), stop.clone()));
@@ -152,6 +156,12 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
             Ok(())
         }
     }
+}
+
+/// The next start finds what this one has left.
+fn stopped_early() {
+    info!("volhost stops before it has served; mounts stay");
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
 }
 
 fn tell_ready(ready: Option<File>) {

@@ -1,4 +1,5 @@
 //! The claims and PersistentVolumes, as users look at them.
+#![deny(clippy::disallowed_methods)]
 
 use volhost_model::view::{ClaimView, PersistentVolumeView};
 use volhost_provisioner::{ClaimName, Reclaim};

@@ -1,4 +1,5 @@
 //! What controllers say of attachments, from the API and from VolumeAttachments in the manifest folder, put together for the state machine.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};

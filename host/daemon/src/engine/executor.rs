@@ -1,13 +1,14 @@
 //! Starts operations on threads that may block, and knows which are running and since when.
 //!
 //! A plugin's operations share a [`Lane`] of bounded width: storage that hangs holds its own plugin's threads, never all of them.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tracing::{debug, debug_span};
+use tracing::{debug, debug_span, warn};
 use volhost_core::{Operation, OperationId, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
@@ -23,6 +24,7 @@ use super::operation::Workshop;
 use super::running::Running;
 use super::sink::OperationSink;
 use crate::csi::DriverNote;
+use crate::plugins::{Answer, PluginRegistry, Question};
 
 /// What comes back from the threads.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ pub enum FromOperation {
         /// How.
         outcome: Outcome,
     },
+    /// A plugin was asked what a volume is.
+    Identified(Box<Answer>),
     /// A plugin was asked which of its volumes are attached.
     Verified {
         /// Which plugin.
@@ -89,6 +93,9 @@ pub struct Executor {
     /// How many operations of one plugin run at once.
     lane_width: usize,
     lanes: HashMap<PluginName, Lane>,
+    /// Threads of each plugin for questions what volumes are. They are not the threads of its operations: `identify` reaches nothing that
+    /// could hang, and must not wait behind what hangs.
+    askers: HashMap<PluginName, Lane>,
     running: HashMap<OperationId, Running>,
     /// Plugins that are being asked which of their volumes are attached.
     verifying: BTreeSet<PluginName>,
@@ -123,6 +130,34 @@ impl Drop for Promise {
     }
 }
 
+/// Answers the question, also if its thread unwinds.
+struct Asked {
+    question: Option<Question>,
+    outcomes: mpsc::UnboundedSender<FromOperation>,
+}
+
+impl Asked {
+    fn answer(mut self, plugins: &PluginRegistry) {
+        let Some(question) = &self.question else { return };
+        let answer = plugins.ask(question.clone());
+        self.question = None;
+        self.send(answer);
+    }
+
+    fn send(&self, answer: Answer) {
+        // Nobody listens any more only when the process ends.
+        let _ = self.outcomes.send(FromOperation::Identified(Box::new(answer)));
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(question) = self.question.take() {
+            self.send(Answer::none(question));
+        }
+    }
+}
+
 impl Executor {
     /// An executor whose operations report to `outcomes`.
     pub fn new(
@@ -147,6 +182,7 @@ impl Executor {
             outcomes,
             lane_width: bounds.lane_width,
             lanes: HashMap::new(),
+            askers: HashMap::new(),
             running: HashMap::new(),
             verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
@@ -218,6 +254,28 @@ impl Executor {
             // First told, first believed: what the dropped job tells afterwards is of an operation that has ended.
             let _ = self.outcomes.send(FromOperation::Done(id, report));
             drop(job);
+        }
+    }
+
+    /// Begins to ask a plugin what a volume is. The answer comes later as [`FromOperation::Identified`].
+    pub fn ask(&mut self, question: Question) {
+        let (plugins, outcomes) = (Arc::clone(&self.workshop.plugins), self.outcomes.clone());
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let width = self.width_for(question.plugin()).min(processors);
+        let lane = self.askers.entry(question.plugin().clone()).or_insert_with(|| Lane::eager(width));
+        let asked = Asked { question: Some(question), outcomes };
+        let work = move || asked.answer(&plugins);
+        // A job that is dropped answers that nobody was asked.
+        if let Err((_, error)) = lane.push(Box::new(work)) {
+            warn!(%error, "no thread can be started to ask a plugin what a volume is; it is asked again");
+        }
+    }
+
+    /// Takes what the plugin is granted now as the bound of its operations.
+    pub fn resize(&self, plugin: &PluginName) {
+        let width = self.width_for(plugin);
+        for lane in self.lanes.get(plugin).into_iter().chain(self.askers.get(plugin)) {
+            lane.resize(width);
         }
     }
 

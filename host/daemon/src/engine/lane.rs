@@ -30,8 +30,6 @@ pub struct Lane {
     shared: Arc<Shared>,
     /// Workers that are started without need shown: one a processor.
     eager: usize,
-    /// Workers at the most.
-    width: usize,
 }
 
 #[derive(Default)]
@@ -50,6 +48,8 @@ impl std::fmt::Debug for Shared {
 struct State {
     queue: VecDeque<Job>,
     workers: usize,
+    /// Workers at the most. More may run for a while when it was lowered: each ends after its job.
+    width: usize,
     /// Workers that wait for a job.
     idle: usize,
     /// Those of them that have been woken for one. May count too few, which wakes one more than is needed.
@@ -62,8 +62,29 @@ struct State {
 impl Lane {
     /// A lane of at most `width` threads; it has none yet.
     pub fn new(width: usize) -> Self {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self { shared: Arc::default(), eager: processors.min(width.max(1)), width: width.max(1) }
+        Self::with(thread::available_parallelism().map_or(1, usize::from), width)
+    }
+
+    /// A lane of at most `width` threads that starts one for each job until it has them all: for jobs that may hang, and that nobody
+    /// measures.
+    pub fn eager(width: usize) -> Self {
+        Self::with(width, width)
+    }
+
+    fn with(eager: usize, width: usize) -> Self {
+        let shared = Arc::<Shared>::default();
+        shared.lock().width = width.max(1);
+        Self { shared, eager: eager.max(1) }
+    }
+
+    /// Bounds the lane by another number of threads from now on. Threads beyond it end after the job that they run.
+    pub fn resize(&self, width: usize) {
+        let mut state = self.shared.lock();
+        let width = width.max(1);
+        if std::mem::replace(&mut state.width, width) > width {
+            drop(state);
+            self.shared.wake.notify_all();
+        }
     }
 
     /// Runs the job on one of the lane's threads, in the order of pushing.
@@ -82,7 +103,7 @@ impl Lane {
             self.shared.wake.notify_one();
             return Ok(());
         }
-        if state.workers >= self.eager {
+        if state.workers >= self.eager.min(state.width) {
             return Ok(());
         }
         match self.shared.start_worker(&mut state) {
@@ -98,7 +119,7 @@ impl Lane {
     /// When [`Lane::relieve`] is to be called next; none while nothing waits, or when there can be no more workers.
     pub fn next_relief(&self) -> Option<Instant> {
         let state = self.shared.lock();
-        if state.queue.is_empty() || state.workers >= self.width {
+        if state.queue.is_empty() || state.workers >= state.width {
             return None;
         }
         state.last_taken.map(|taken| taken + PRESSURE)
@@ -112,7 +133,7 @@ impl Lane {
             return;
         }
         state.last_taken = Some(now);
-        let more = state.workers.max(1).min(self.width.saturating_sub(state.workers)).min(state.queue.len());
+        let more = state.workers.max(1).min(state.width.saturating_sub(state.workers)).min(state.queue.len());
         for _ in 0..more {
             if self.shared.start_worker(&mut state).is_err() {
                 // No thread to be had now; the next relief tries again.
@@ -153,6 +174,9 @@ impl Shared {
         let mut state = self.lock();
         let until = Instant::now() + IDLE;
         loop {
+            if state.workers > state.width {
+                return None;
+            }
             if let Some(job) = state.queue.pop_front() {
                 state.last_taken = Some(Instant::now());
                 return Some(job);
@@ -176,9 +200,15 @@ impl Drop for Worker<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.workers = state.workers.saturating_sub(1);
-        if !state.queue.is_empty() {
+        if state.queue.is_empty() {
+            return;
+        }
+        if state.workers < state.width {
             // Without a thread to be had, the next push or relief starts one.
             let _ = self.0.start_worker(&mut state);
+        } else {
+            // The job that this one was woken for is another's.
+            self.0.wake.notify_one();
         }
     }
 }
@@ -210,6 +240,35 @@ mod tests {
         }
         assert_eq!(ends.iter().take(1000).count(), 1000);
         assert!(lane.shared.lock().workers <= lane.eager);
+    }
+
+    #[test]
+    fn another_width_counts_for_a_lane_that_is_at_work() {
+        let lane = Lane::eager(1);
+        let (running, runs) = mpsc::channel();
+        let mut releases = Vec::new();
+        for name in 0..6 {
+            let (job, release) = held(&running, name);
+            assert!(lane.push(job).is_ok());
+            releases.push(release);
+        }
+        assert_eq!(runs.recv(), Ok(0));
+        assert!(lane.next_relief().is_none(), "one thread is all it may have");
+        lane.resize(3);
+        while let Some(due) = lane.next_relief() {
+            lane.relieve(due);
+        }
+        let mut seen: Vec<u32> = runs.iter().take(2).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2], "two more run at once");
+        lane.resize(1);
+        for name in 0..3 {
+            drop(releases.remove(0));
+            assert!(name == 2 || runs.try_recv().is_err(), "none but the last of the three takes another job");
+        }
+        assert_eq!(runs.recv(), Ok(3));
+        drop(releases);
+        assert_eq!(runs.iter().take(2).count(), 2);
     }
 
     #[test]

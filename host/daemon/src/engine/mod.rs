@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`serve`] | the task: one thing after another |
 //! | [`world`] | the state machine and what surrounds it |
+//! | `turns` | how long the task was busy with one thing |
 //! | [`sources`] | objects to desired pods |
 //! | [`controller_reports`] | what controllers say of attachments |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
@@ -59,6 +60,7 @@ pub mod sources;
 pub mod standing;
 mod sub_paths;
 mod sweep;
+mod turns;
 mod vanished;
 pub mod world;
 

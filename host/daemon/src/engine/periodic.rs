@@ -1,5 +1,6 @@
 //! What the engine does from time to time although nothing happens: it has plugins look whether what they attached still is, and volumes set up
 //! again that want it.
+#![deny(clippy::disallowed_methods)]
 
 use std::time::Duration;
 

@@ -1,14 +1,17 @@
 //! Volumes for claims: what the provisioner is told of the world, and what becomes of its commands.
+#![deny(clippy::disallowed_methods)]
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tracing::warn;
 use volhost_model::view::EventKind;
 use volhost_provisioner::{Command, Job, Outcome, Provisioner, Record, Severity, Standing, Time};
 
 use super::executor::FromOperation;
+use super::lane::Lane;
 use super::requests::RequestError;
 use super::serve::Engine;
 use super::sources::Sources;
@@ -18,11 +21,16 @@ use crate::manifest::{Content, Kind, ObjectKey};
 use crate::populate::{PodStanding, standing};
 use crate::provision::{self, Asked, NotAsked, Runner};
 
+/// How many volumes are made or deleted at once. A driver that hangs holds a thread for each of its volumes.
+const MAKERS: usize = 32;
+
 /// What makes volumes for claims on this node.
 #[derive(Debug)]
 pub struct Provisioning {
     pub(super) machine: Provisioner,
     runner: Arc<Runner>,
+    /// The threads of its jobs.
+    makers: Lane,
     outcomes: mpsc::UnboundedSender<FromOperation>,
     /// Something may have changed since the last look.
     due: bool,
@@ -32,6 +40,30 @@ pub struct Provisioning {
     told_held: bool,
     restored: Vec<Command>,
     problems: Vec<String>,
+}
+
+/// Reports how a job has ended, also if its thread unwinds.
+struct Promise {
+    name: String,
+    outcome: Option<Outcome>,
+    outcomes: mpsc::UnboundedSender<FromOperation>,
+}
+
+impl Promise {
+    fn fulfil(mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            Outcome::Uncertain("its thread ended early, or there was none for it; see the log".to_owned())
+        });
+        let name = std::mem::take(&mut self.name);
+        // Nobody listens any more only when the process ends.
+        let _ = self.outcomes.send(FromOperation::Provisioned { name, outcome });
+    }
 }
 
 impl Provisioning {
@@ -44,20 +76,18 @@ impl Provisioning {
         let (machine, restored) = Provisioner::restored(records);
         let problems = problems.iter().map(ToString::to_string).collect();
         let (runner, told) = (Arc::new(runner), BTreeMap::new());
-        Ok(Self { machine, runner, outcomes, due: true, told, told_held: false, restored, problems })
+        let makers = Lane::eager(MAKERS);
+        Ok(Self { machine, makers, runner, outcomes, due: true, told, told_held: false, restored, problems })
     }
 
     fn run(&self, job: Job) {
-        let (runner, outcomes) = (Arc::clone(&self.runner), self.outcomes.clone());
-        tokio::spawn(async move {
-            let name = job.record.name.clone();
-            let done = tokio::task::spawn_blocking(move || runner.run(&job)).await;
-            let outcome = done.unwrap_or_else(|error| {
-                Outcome::Uncertain(format!("its thread ended early: a fault of volhost; please report it: {error}"))
-            });
-            // Nobody listens any more only when the process ends.
-            let _ = outcomes.send(FromOperation::Provisioned { name, outcome });
-        });
+        let runner = Arc::clone(&self.runner);
+        let promise = Promise { name: job.record.name.clone(), outcome: None, outcomes: self.outcomes.clone() };
+        let work = move || promise.fulfil(runner.run(&job));
+        // A job that is dropped answers for itself.
+        if let Err((_, error)) = self.makers.push(Box::new(work)) {
+            warn!(%error, "no thread can be started to make or delete a volume; it is tried again");
+        }
     }
 }
 

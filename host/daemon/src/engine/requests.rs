@@ -1,4 +1,5 @@
 //! What others ask of the engine. Each request carries the channel for its answer; an answer that nobody waits for is dropped.
+#![deny(clippy::disallowed_methods)]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The engine's task: one thing after another, whatever comes first.
+#![deny(clippy::disallowed_methods)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,12 @@ use super::recovery::Recovery;
 use super::requests::{PodSelector, Request};
 use super::sources::{Effects, Sources};
 use super::sweep::{Found, Sweep};
+use super::turns::Turns;
 use super::vanished;
 use super::world::{WaitAnswer, World};
 use crate::drivers::{DriverChange, DriverNews, DriverTable};
 use crate::manifest::Changes;
-use crate::plugins::{PluginChanges, PluginRegistry};
+use crate::plugins::{Answer, PluginChanges, PluginRegistry, QuestionKey};
 
 /// How many things of one kind are taken before the others get their turn, so that a flood of one starves none.
 const BATCH: usize = 256;
@@ -59,6 +61,14 @@ pub struct Engine {
     pub(super) reports: ControllerReports,
     /// What makes volumes for claims, if anybody does.
     pub(super) provisioning: Option<Provisioning>,
+    /// Every source has been read completely.
+    sources_complete: bool,
+    /// Every plugin file that was there at the start has been loaded or refused.
+    plugins_complete: bool,
+    /// Compiled plugins that nobody needs have been removed.
+    cache_pruned: bool,
+    /// The digests of the plugins that had volumes at the start.
+    digests: std::collections::BTreeSet<String>,
     synced: bool,
     /// Plugins are asked which volumes are attached.
     pub(super) verify: Period,
@@ -104,6 +114,10 @@ impl Engine {
             drivers: None,
             reports: ControllerReports::default(),
             provisioning: None,
+            sources_complete: false,
+            plugins_complete: false,
+            cache_pruned: false,
+            digests: std::collections::BTreeSet::new(),
             synced: false,
             verify: Period::new(verify_every),
             refresh: Period::new(REFRESH_EVERY),
@@ -135,6 +149,7 @@ impl Engine {
         for (what, why) in recovery.problems {
             self.world.tell(EventKind::Warning, "RecoveryProblem", &format!("path {what}"), &why);
         }
+        self.digests = recovery.digests;
         let count = recovery.volumes.len();
         for volume in recovery.volumes {
             self.world.feed(Event::Recovered(volume));
@@ -158,7 +173,7 @@ impl Engine {
             None => {
                 self.sources.set_complete();
                 self.reports.set_complete();
-                self.sync();
+                self.sources_complete = true;
             }
         }
         self.tidy();
@@ -172,12 +187,20 @@ impl Engine {
         self.sweep.answers = Some(answers);
         let asked = self.sweep.asked.clone();
         self.tidy();
+        let mut turns = Turns::default();
         loop {
             let wake = self.next_wake();
-            tokio::select! {
+            let begun;
+            let input = tokio::select! {
                 () = shutdown.cancelled() => break,
                 _ = inputs.operations.recv_many(&mut reports, BATCH) => {
+                    begun = std::time::Instant::now();
+                    let mut answered = Vec::new();
                     for report in reports.drain(..) {
+                        if let FromOperation::Identified(answer) = report {
+                            answered.extend(self.identified(*answer));
+                            continue;
+                        }
                         if let FromOperation::Provisioned { name, outcome } = report {
                             self.provisioned(&name, outcome);
                             continue;
@@ -190,22 +213,56 @@ impl Engine {
                             self.unmounted_from(pod);
                         }
                     }
+                    if !answered.is_empty() {
+                        let effects = self.sources.resolve_waiting(answered);
+                        self.carry_out(effects);
+                    }
+                    "what operations have reported"
                 }
                 Some(request) = inputs.requests.recv() => {
+                    begun = std::time::Instant::now();
                     self.answer(request);
                     for _ in 1..BATCH {
                         let Ok(request) = inputs.requests.try_recv() else { break };
                         self.answer(request);
                     }
+                    "requests"
                 }
-                Some(changes) = inputs.manifests.recv() => self.manifests_changed(changes),
-                Some(changes) = inputs.plugins.recv() => self.plugins_changed(changes),
-                Some(news) = inputs.drivers.recv() => self.driver_news(news),
-                Some(found) = found.recv() => self.swept(found),
-                () = asked.notified() => self.sweep_now(),
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.world.wake(),
-            }
+                Some(changes) = inputs.manifests.recv() => {
+                    begun = std::time::Instant::now();
+                    self.manifests_changed(changes);
+                    "changed manifests"
+                }
+                Some(changes) = inputs.plugins.recv() => {
+                    begun = std::time::Instant::now();
+                    self.plugins_changed(changes);
+                    "changed plugins"
+                }
+                Some(news) = inputs.drivers.recv() => {
+                    begun = std::time::Instant::now();
+                    self.driver_news(news);
+                    "a changed driver"
+                }
+                Some(found) = found.recv() => {
+                    begun = std::time::Instant::now();
+                    self.swept(found);
+                    "what was found in folders"
+                }
+                () = asked.notified() => {
+                    begun = std::time::Instant::now();
+                    self.sweep_now();
+                    "a reload"
+                }
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
+                    begun = std::time::Instant::now();
+                    self.world.wake();
+                    "what was due"
+                }
+            };
             self.tidy();
+            if let Some(slow) = turns.ended(input, begun.elapsed(), std::time::Instant::now()) {
+                warn!("{slow}");
+            }
         }
         self.finish(inputs, grace).await
     }
@@ -238,6 +295,7 @@ impl Engine {
                     | FromOperation::Driver(_)
                     | FromOperation::SourceChanged(_)
                     | FromOperation::Provisioned { .. }
+                    | FromOperation::Identified(_)
                     | FromOperation::Verified { .. },
                 )) => {}
                 Ok(None) => break,
@@ -260,22 +318,22 @@ impl Engine {
         let draining = self.draining.iter().map(|draining| draining.deadline);
         let expected = self.expected.iter().map(|expected| expected.deadline);
         let relief = self.world.executor.next_relief().map(Instant::from_std);
+        let questions = self.plugins.next_question().map(Instant::from_std);
         let sweep = self.sweep.due.into_iter().chain([self.verify.next(), self.refresh.next()]);
-        world.chain(draining).chain(expected).chain(relief).chain(sweep).min()
+        world.chain(draining).chain(expected).chain(relief).chain(questions).chain(sweep).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {
         let complete = changes.complete;
         let effects = self.sources.apply_manifests(changes);
         self.carry_out(effects);
-        if complete {
-            self.sync();
-        }
+        self.sources_complete |= complete;
     }
 
-    /// Every source has been read completely: what nobody named belongs to nobody.
+    /// What nobody named belongs to nobody once every source has been read completely, every plugin file was looked at, and every plugin
+    /// has said what the pods' volumes are (rule R2).
     fn sync(&mut self) {
-        if !self.synced {
+        if !self.synced && self.sources_complete && self.plugins_complete && !self.plugins.is_asking() {
             self.synced = true;
             self.world.feed(Event::SourcesSynced);
             self.sweep.due = Some(Instant::now());
@@ -309,6 +367,14 @@ impl Engine {
     }
 
     fn plugins_changed(&mut self, changes: PluginChanges) {
+        for file in &changes.compiling {
+            let message = "its plugin is being compiled in the background; volumes that need it wait";
+            self.world.tell(EventKind::Normal, "PluginCompiling", &format!("file {}", file.display()), message);
+        }
+        if changes.is_complete {
+            self.prune_cache();
+        }
+        let all_loaded = changes.is_complete && !std::mem::replace(&mut self.plugins_complete, changes.is_complete);
         for (file, error) in &changes.failed {
             self.world.tell(EventKind::Warning, "PluginNotLoaded", &format!("file {}", file.display()), error);
         }
@@ -326,11 +392,19 @@ impl Engine {
         let effects = self.sources.resolve_all();
         self.carry_out(effects);
         for plugin in changes.ready.into_iter().chain(changes.retired) {
+            self.world.executor.resize(&plugin);
             self.world.feed(Event::PluginChanged { plugin });
         }
         self.forget_unused_plugins();
         self.hurry_provisioning();
         self.world.announce_plugins();
+        if all_loaded {
+            let message = match self.plugins.failures().len() {
+                0 => "every plugin file is loaded".to_owned(),
+                failed => format!("every plugin file is loaded but {failed}; see `volhost get plugins -o wide`"),
+            };
+            self.world.tell(EventKind::Normal, "PluginsLoaded", "node", &message);
+        }
     }
 
     fn driver_news(&mut self, news: DriverNews) {
@@ -359,6 +433,39 @@ impl Engine {
         }
     }
 
+    /// Removes, once, compiled plugins that nobody needs. Not while a file could not be loaded: it may be mended, and may have volumes.
+    fn prune_cache(&mut self) {
+        if self.cache_pruned || !self.plugins.failures().is_empty() {
+            return;
+        }
+        self.cache_pruned = true;
+        let (plugins, needed) = (self.plugins.clone(), std::mem::take(&mut self.digests));
+        tokio::task::spawn_blocking(move || plugins.prune_cache(needed));
+    }
+
+    /// A plugin has answered what a volume is.
+    fn identified(&mut self, answer: Answer) -> Option<QuestionKey> {
+        let plugin = answer.plugin().clone();
+        let (changed, quarantined) = self.plugins.take_answer(answer);
+        if quarantined {
+            let message = "it misbehaves with one volume after another when it is asked what they are, and is asked no more; replace its file, or send SIGHUP to try it again";
+            self.world.tell(EventKind::Warning, "PluginQuarantined", &format!("plugin {plugin}"), message);
+        }
+        changed
+    }
+
+    /// Asks plugins what has come up, and again what they refused a while ago.
+    fn ask_plugins(&mut self) {
+        let due = self.plugins.due_questions(std::time::Instant::now());
+        if !due.is_empty() {
+            let effects = self.sources.resolve_waiting(due);
+            self.carry_out(effects);
+        }
+        for question in self.plugins.take_questions() {
+            self.world.executor.ask(question);
+        }
+    }
+
     fn forget_unused_plugins(&self) {
         let core = &self.world.core;
         let in_use = |name: &PluginName| core.volumes_of_plugin(name) > 0;
@@ -367,6 +474,8 @@ impl Engine {
 
     /// What is due after every turn.
     fn tidy(&mut self) {
+        self.ask_plugins();
+        self.sync();
         self.sweep_when_due();
         self.do_periodic();
         self.answer_drains();

@@ -3,7 +3,7 @@
 //! Objects that were added by request are kept beside the records, so that a restart does not take their pods for gone. Only kinds
 //! without secrets are taken by request: records hold none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::operation::Workshop;
 use super::requests::{AddedPod, RequestError};
 use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
 use crate::objects::SharedObjects;
-use crate::plugins::PluginRegistry;
+use crate::plugins::{PluginRegistry, QuestionKey};
 use crate::populate::attachments::{AttachmentReport, attachments_of};
 use crate::populate::{NodeIdentity, PodStanding, SelinuxCensus, asks_for_labels, resolve, selinux_census, standing};
 use crate::provision;
@@ -68,6 +68,17 @@ pub struct Sources {
     misses_objects: bool,
     /// A manifest was there, since the start.
     has_seen_manifests: bool,
+    /// Who is to be resolved again when a plugin has answered what a volume is.
+    waiting: HashMap<QuestionKey, BTreeSet<Waiting>>,
+}
+
+/// What waits for the answer of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Waiting {
+    /// A pod's volumes.
+    Pod(ObjectKey),
+    /// What VolumeAttachments say.
+    Attachments,
 }
 
 impl Sources {
@@ -93,6 +104,7 @@ impl Sources {
             provisions: false,
             misses_objects: false,
             has_seen_manifests: false,
+            waiting: HashMap::new(),
         }
     }
 
@@ -315,7 +327,30 @@ impl Sources {
         self.effects(Applied { resolve: pods, attachments_changed: true, ..Applied::default() })
     }
 
+    /// Resolves again what waits for the answers to these questions.
+    pub fn resolve_waiting(&mut self, questions: impl IntoIterator<Item = QuestionKey>) -> Effects {
+        let waiting: BTreeSet<Waiting> =
+            questions.into_iter().filter_map(|key| self.waiting.remove(&key)).flatten().collect();
+        let mut applied = Applied::default();
+        for one in waiting {
+            match one {
+                Waiting::Pod(key) => drop(applied.resolve.insert(key)),
+                Waiting::Attachments => applied.attachments_changed = true,
+            }
+        }
+        self.effects(applied)
+    }
+
+    /// Takes note that what was resolved just now waits for the questions that came up.
+    fn note_waiting(&mut self, who: &Waiting) {
+        for key in self.catalog.take_awaited() {
+            self.waiting.entry(key).or_default().insert(who.clone());
+        }
+    }
+
     fn effects(&mut self, applied: Applied) -> Effects {
+        // What figures ask for waits for nothing.
+        drop(self.catalog.take_awaited());
         let mut effects = Effects { gone: applied.gone, ..Effects::default() };
         if applied.attachments_changed {
             let host_attaches = |plugin: &PluginName| self.attaching.by_host(plugin);
@@ -323,6 +358,7 @@ impl Sources {
             // A VolumeAttachment that no file has could be in one that nobody has read (rule R2).
             let report = attachments_of(&self.node.name, store, catalog, host_attaches, self.complete);
             effects.attachments = Some(report);
+            self.note_waiting(&Waiting::Attachments);
         }
         for uid in &effects.gone {
             self.shared.forget_pod(uid);
@@ -339,6 +375,7 @@ impl Sources {
                         effects.notices.push((EventKind::Normal, "NoSELinux", object, message));
                     }
                     effects.desired.push(resolve(pod, &self.store, self.catalog.as_ref(), &self.node));
+                    self.note_waiting(&Waiting::Pod(key.clone()));
                 }
                 PodStanding::Finished => effects.gone.push(pod.pod.uid.clone()),
                 PodStanding::OtherNode { node } => {

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Before every source has spoken completely nothing is looked for (rule R2). A folder that hangs holds a thread and no other pod's folder.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -60,6 +61,7 @@ pub(super) struct Sweep {
 
 impl Engine {
     /// Looks through the pods' folder, if it is time.
+    #[expect(clippy::disallowed_methods, reason = "on a thread that may block")]
     pub(super) fn sweep_when_due(&mut self) {
         let Some(answers) = self.sweep.answers.clone() else { return };
         if self.sweep.due.is_none_or(|due| due > Instant::now()) {
@@ -128,11 +130,14 @@ impl Engine {
         if !self.is_nobodys(pod) || !self.sweep.cleaning.insert(pod.clone()) {
             return;
         }
-        let (workshop, pod) = (self.workshop.clone(), pod.clone());
-        tokio::task::spawn_blocking(move || {
-            let orphan = workshop.clean_orphan(&pod);
-            let _ = answers.send(Found::Orphan(pod, orphan));
+        let (workshop, uid) = (self.workshop.clone(), pod.clone());
+        let cleaning = self.world.do_chore(move || {
+            let orphan = workshop.clean_orphan(&uid);
+            let _ = answers.send(Found::Orphan(uid, orphan));
         });
+        if !cleaning {
+            self.sweep.cleaning.remove(pod);
+        }
     }
 
     /// No pod of this uid is wanted, and nothing of one is mounted, or may be.

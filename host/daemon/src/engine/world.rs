@@ -1,4 +1,5 @@
 //! The state machine and what surrounds it: its clock, its operations, its waiting callers, its events.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use volhost_model::view::EventKind;
 use super::clock::{Clock, micros};
 use super::event_log::EventLog;
 use super::executor::{Executor, FromOperation};
+use super::lane::Lane;
 use super::operation::Workshop;
 use super::requests::{Change, RequestError};
 use super::running::Running;
@@ -24,6 +26,10 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 
 /// Where the answer to a waiting caller goes.
 pub type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>;
+
+/// How many folders of gone pods are worked on at once. A folder that hangs holds a thread, and this many may hang before others wait: the
+/// node's pods need none of these threads.
+const CHORES: usize = 16;
 
 /// The state machine at work. Everything happens on one task; only operations run elsewhere.
 #[derive(Debug)]
@@ -40,6 +46,8 @@ pub struct World {
     pub operations: Arc<Operations>,
     workshop: Arc<Workshop>,
     changes: broadcast::Sender<Change>,
+    /// Threads for the folders of pods that are gone.
+    chores: Lane,
     waiters: HashMap<WaiterId, WaitAnswer>,
     next_waiter: WaiterId,
     timer: Option<Time>,
@@ -64,6 +72,7 @@ impl World {
             operations: Arc::default(),
             workshop,
             changes,
+            chores: Lane::eager(CHORES),
             waiters: HashMap::new(),
             next_waiter: 0,
             timer: None,
@@ -159,8 +168,8 @@ impl World {
                 }
                 None
             }
-            // The engine's, which makes volumes for claims.
-            FromOperation::Provisioned { .. } => None,
+            // The engine's, which makes volumes for claims and resolves pods.
+            FromOperation::Provisioned { .. } | FromOperation::Identified(_) => None,
             FromOperation::SourceChanged(uid) => {
                 self.feed(Event::SourceChanged { uid });
                 None
@@ -234,10 +243,21 @@ impl World {
     /// Removes, on a thread that may block, the empty folders of a pod that has no volumes any more.
     pub fn forget_pod_folders(&self, pod: PodUid) {
         let workshop = self.workshop.clone();
-        tokio::task::spawn_blocking(move || {
+        self.do_chore(move || {
             if let Err(error) = workshop.forget_pod(&pod) {
                 warn!(%pod, %error, "the empty folders of a pod could not be removed");
             }
         });
+    }
+
+    /// Runs work on the folders of pods that are gone, on one of a few threads that may block. Whether there is a thread for it.
+    pub(super) fn do_chore(&self, chore: impl FnOnce() + Send + 'static) -> bool {
+        match self.chores.push(Box::new(chore)) {
+            Ok(()) => true,
+            Err((_, error)) => {
+                warn!(%error, "no thread can be started for the folders of pods that are gone; they are looked at later");
+                false
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Which plugin serves a volume, for the populator.
+#![deny(clippy::disallowed_methods)]
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use volhost_model::VolumeSpec;
 use volhost_runtime::{Capability, Plugin};
 
 use super::registry::PluginRegistry;
-use crate::populate::{PluginCatalog, PluginChoice};
+use crate::populate::{NoChoice, PluginCatalog, PluginChoice};
 
 /// Sources that name a driver: several plugins can share the field, one a driver.
 const DRIVER_SOURCES: [&str; 2] = ["csi", "flexVolume"];
@@ -16,14 +17,19 @@ const DRIVER_SOURCES: [&str; 2] = ["csi", "flexVolume"];
 const POD_VOLUMES: &str = "pod-volumes";
 
 impl PluginCatalog for PluginRegistry {
-    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String> {
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice> {
         let source = spec.source.as_str();
         let driver = spec.parameter("driver").filter(|_| DRIVER_SOURCES.contains(&source));
-        let plugin = driver
-            .as_ref()
-            .and_then(|driver| self.serving(&format!("{source}:{driver}")))
-            .or_else(|| self.serving(source));
-        let Some(plugin) = plugin else {
+        let own = driver.as_ref().map(|driver| format!("{source}:{driver}"));
+        let plugin = own.as_ref().and_then(|own| self.serving(own));
+        if let (None, Some(own), true) = (&plugin, &own, self.is_starting()) {
+            // The plugin that has this driver to itself may be in a file that has not been read: no other may take its volumes.
+            return Err(NoChoice::not_yet(format!(
+                "it is not known yet which plugin serves {own}: {}",
+                self.still_loading()
+            )));
+        }
+        let Some(plugin) = plugin.or_else(|| self.serving(source)) else {
             return Err(self.nobody_serves(source, driver.as_deref()));
         };
         let info = plugin.info();
@@ -31,7 +37,8 @@ impl PluginCatalog for PluginRegistry {
             return Err(format!(
                 "volume {} has volumeMode Block, and plugin {} cannot hand volumes over as devices; use volumeMode Filesystem, or another plugin",
                 spec.name, info.name
-            ));
+            )
+            .into());
         }
         let on_node = self.on_node(&plugin, spec)?;
         Ok(PluginChoice {
@@ -69,7 +76,7 @@ struct OnNode {
 
 impl PluginRegistry {
     /// What a plugin that neither attaches nor stages nor uses the pod's other volumes says of a volume changes nothing here, so it is not asked.
-    fn on_node(&self, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Result<OnNode, String> {
+    fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<OnNode, NoChoice> {
         let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::DeviceMounter };
         let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
         let uses_others = plugin.info().imports.iter().any(|import| import == POD_VOLUMES);
@@ -83,7 +90,8 @@ impl PluginRegistry {
             return Err(format!(
                 "plugin {name} needs other volumes of the pod ({}) and does not import {POD_VOLUMES}; it is the plugin's fault",
                 needs.join(", ")
-            ));
+            )
+            .into());
         }
         let attachable = attaches && said.attachable.unwrap_or(true);
         // A device is always made ready for the node first.
@@ -112,9 +120,21 @@ impl PluginRegistry {
 }
 
 impl PluginRegistry {
-    fn nobody_serves(&self, source: &str, driver: Option<&str>) -> String {
+    /// Which files are still to be loaded, for a message about a volume that waits for one of them.
+    fn still_loading(&self) -> String {
+        match self.compiling() {
+            files if files.is_empty() => "the plugins are being loaded".to_owned(),
+            files => format!("being compiled: {}", files.join(", ")),
+        }
+    }
+
+    fn nobody_serves(&self, source: &str, driver: Option<&str>) -> NoChoice {
         let wanted =
             driver.map_or_else(|| format!("{source:?}"), |driver| format!("{source:?} with driver {driver:?}"));
+        if self.is_starting() || !self.compiling().is_empty() {
+            let loading = self.still_loading();
+            return NoChoice::not_yet(format!("no loaded plugin serves the volume source {wanted} yet; {loading}"));
+        }
         let served = self.sources();
         let known = if served.is_empty() {
             "no plugin is loaded".to_owned()
@@ -127,6 +147,6 @@ impl PluginRegistry {
         } else {
             format!("; {} plugin file(s) could not be loaded, see `volhost get plugins -o wide`", failed.len())
         };
-        format!("no loaded plugin serves the volume source {wanted}: {known}{hint}")
+        format!("no loaded plugin serves the volume source {wanted}: {known}{hint}").into()
     }
 }

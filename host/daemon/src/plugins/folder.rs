@@ -1,27 +1,42 @@
 //! Watches the plugin folder and keeps the registry in step with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::grant_file::GrantFile;
+use super::loader::{Loader, Progress};
 use super::registry::{PluginChanges, PluginRegistry};
 
 /// What tells a file from an older one of the same name.
 type Stamp = (FileStamp, Option<FileStamp>);
 type FileStamp = (u64, u64, Option<SystemTime>);
 
+/// How long the first look may hold up the start for plugins whose code is cached. Loading one takes 2 ms.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// Ends the compiler's children when the folder is watched no longer, for whatever reason.
+struct StopCompiling(Arc<PluginRegistry>);
+
+impl Drop for StopCompiling {
+    fn drop(&mut self) {
+        self.0.stop_compiling();
+    }
+}
+
 /// Looks at the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
-/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing. `reload` asks for another look,
-/// and gives plugins that were set aside another chance.
+/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing, and as soon as no file but those
+/// that must be compiled is left to load. `reload` asks for another look, and gives plugins that are quarantined or were refused by the
+/// compiler another chance.
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
@@ -30,6 +45,7 @@ pub async fn watch(
     reload: Arc<Notify>,
     shutdown: CancellationToken,
 ) {
+    let _stop = StopCompiling(Arc::clone(&registry));
     let (poke, mut poked) = mpsc::channel::<()>(1);
     // A full channel means that a look is due already.
     let within = folder.clone();
@@ -47,51 +63,56 @@ pub async fn watch(
             None
         }
     };
-    let mut seen = BTreeMap::new();
+    let mut folder_now = Folder::new(folder.clone(), Arc::clone(&registry));
     let mut watched = false;
-    let mut first = true;
-    let mut released = Vec::new();
-    let mut again = Vec::new();
+    let mut look = Some(Vec::new());
+    let mut found = PluginChanges::default();
+    let mut is_first = true;
+    let first_due = Instant::now() + FIRST_LOOK;
     loop {
-        if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
-            // The parent too: a folder that is removed and made again is seen there.
-            if let Some(parent) = folder.parent() {
-                let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
+        if let Some(again) = look.take() {
+            if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
+                // The parent too: a folder that is removed and made again is seen there.
+                if let Some(parent) = folder.parent() {
+                    let _ = watcher.watch(parent, RecursiveMode::NonRecursive);
+                }
+                match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+                    Ok(()) => watched = true,
+                    Err(error) => {
+                        warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched");
+                    }
+                }
             }
-            match watcher.watch(&folder, RecursiveMode::NonRecursive) {
-                Ok(()) => watched = true,
-                Err(error) => warn!(folder = %folder.display(), %error, "the plugin folder cannot be watched"),
+            folder_now.look(again, &mut found).await;
+        }
+        folder_now.try_failed_again();
+        let was_starting = registry.is_starting();
+        if folder_now.loader.is_idle() {
+            registry.set_starting(false);
+        }
+        let is_due = is_first && (folder_now.loader.only_compiles() || Instant::now() >= first_due);
+        if is_due || !is_first && (!found.is_empty() || was_starting && !registry.is_starting()) {
+            is_first = false;
+            found.is_complete = !registry.is_starting();
+            if changes.send(std::mem::take(&mut found)).await.is_err() {
+                return;
             }
         }
-        let look = {
-            let (folder, registry, seen) = (folder.clone(), registry.clone(), std::mem::take(&mut seen));
-            let again = std::mem::take(&mut again);
-            tokio::task::spawn_blocking(move || look(&folder, &registry, seen, again)).await
-        };
-        let mut found = match look {
-            Ok((now_seen, found)) => {
-                seen = now_seen;
-                found
-            }
-            Err(error) => {
-                warn!(%error, "a look at the plugin folder ended early");
-                PluginChanges::default()
-            }
-        };
-        found.ready.append(&mut released);
-        let nothing = found.ready.is_empty() && found.retired.is_empty() && found.failed.is_empty();
-        if (first || !nothing) && changes.send(found).await.is_err() {
-            return;
-        }
-        first = false;
         tokio::select! {
             () = shutdown.cancelled() => return,
-            Some(()) = poked.recv() => watched &= folder.is_dir(),
-            Some(()) = regranted.recv() => again = reread(grants.as_mut(), &registry),
+            progress = folder_now.loader.next() => folder_now.take(progress, &mut found),
+            () = sleep_until(first_due), if is_first => {}
+            Some(()) = poked.recv() => {
+                watched &= folder.is_dir();
+                look = Some(Vec::new());
+            }
+            Some(()) = regranted.recv() => look = Some(reread(grants.as_mut(), &registry)),
             () = reload.notified() => {
                 watched = false;
-                again = reread(grants.as_mut(), &registry);
-                released = registry.release_all();
+                registry.forget_refusals();
+                found.ready.extend(registry.release_all());
+                folder_now.retry_failed();
+                look = Some(reread(grants.as_mut(), &registry));
             }
         }
     }
@@ -115,58 +136,98 @@ fn concerns(folder: &Path, event: &notify::Event) -> bool {
     !reading && (event.paths.is_empty() || event.paths.iter().any(|path| path.starts_with(folder)))
 }
 
-/// One look: a file that cannot be listed or read now keeps what it had.
-fn look(
-    folder: &Path,
-    registry: &PluginRegistry,
+/// The folder as it was seen last.
+struct Folder {
+    path: PathBuf,
+    registry: Arc<PluginRegistry>,
     seen: BTreeMap<PathBuf, Stamp>,
-    regranted: Vec<PathBuf>,
-) -> (BTreeMap<PathBuf, Stamp>, PluginChanges) {
-    let mut found = PluginChanges::default();
-    let files = match list(folder) {
-        Ok(files) => files,
-        Err(error) => {
-            warn!(folder = %folder.display(), %error, "the plugin folder cannot be read; the plugins loaded before stay");
-            found.failed.push((folder.to_owned(), format!("the plugin folder cannot be read: {error}")));
-            return (seen, found);
-        }
-    };
-    for file in seen.keys().filter(|file| !files.contains_key(*file)) {
-        if let Some(name) = registry.remove(file) {
-            info!(plugin = %name, file = %file.display(), "plugin retired: its file is gone; it still takes its volumes away");
-            found.retired.push(name);
-        }
+    loader: Loader,
+    /// Files that were refused, perhaps for a name or source that another file had: something has changed since, and they are loaded once
+    /// more when all else is.
+    retry: BTreeSet<PathBuf>,
+}
+
+impl Folder {
+    fn new(path: PathBuf, registry: Arc<PluginRegistry>) -> Self {
+        let loader = Loader::new(Arc::clone(&registry));
+        Self { path, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
     }
-    let mut again: Vec<PathBuf> =
-        files.iter().filter(|(file, stamp)| seen.get(*file) != Some(stamp)).map(|(file, _)| file.clone()).collect();
-    for file in regranted {
-        if files.contains_key(&file) && !again.contains(&file) {
-            again.push(file);
-        }
-    }
-    if again.is_empty() && found.retired.is_empty() {
-        return (files, found);
-    }
-    // What was refused for a name or source that another file had may be acceptable now.
-    for (file, _) in registry.failures() {
-        if files.contains_key(&file) && !again.contains(&file) {
-            again.push(file);
-        }
-    }
-    for file in again {
-        match registry.load(&file) {
-            Ok(name) => {
-                info!(plugin = %name, file = %file.display(), "plugin loaded");
-                found.ready.push(name);
-            }
+
+    /// One look: begins to load what is new or changed, and what is in `regranted`. A file that cannot be listed or read now keeps what it
+    /// had.
+    async fn look(&mut self, regranted: Vec<PathBuf>, found: &mut PluginChanges) {
+        let folder = self.path.clone();
+        let listed = tokio::task::spawn_blocking(move || list(&folder)).await;
+        let files = match listed.unwrap_or_else(|_| Err(std::io::Error::other("the look ended early"))) {
+            Ok(files) => files,
             Err(error) => {
-                warn!(file = %file.display(), %error, "plugin not loaded");
-                found.retired.extend(registry.retire_ungranted(&file, &error));
-                found.failed.push((file, error.to_string()));
+                let folder = self.path.display();
+                warn!(%folder, %error, "the plugin folder cannot be read; the plugins loaded before stay");
+                found.failed.push((self.path.clone(), format!("the plugin folder cannot be read: {error}")));
+                return;
+            }
+        };
+        for file in self.seen.keys().filter(|file| !files.contains_key(*file)) {
+            if let Some(name) = self.registry.remove(file) {
+                info!(plugin = %name, file = %file.display(), "plugin retired: its file is gone; it still unmounts its volumes");
+                found.retired.push(name);
+            }
+        }
+        let changed = files.iter().filter(|(file, stamp)| self.seen.get(*file) != Some(stamp));
+        let mut again: BTreeSet<PathBuf> = changed.map(|(file, _)| file.clone()).collect();
+        again.extend(regranted.into_iter().filter(|file| files.contains_key(file)));
+        if !again.is_empty() || !found.retired.is_empty() {
+            self.retry_failed();
+            self.retry.retain(|file| !again.contains(file));
+        }
+        self.seen = files;
+        for file in again {
+            self.loader.start(file);
+        }
+    }
+
+    /// Takes what the loader reports.
+    fn take(&mut self, progress: Progress, found: &mut PluginChanges) {
+        for file in progress.compiling.into_iter().filter(|file| self.seen.contains_key(file)) {
+            info!(file = %file.display(), "plugin is being compiled");
+            self.registry.is_being_compiled(&file);
+            found.compiling.push(file);
+        }
+        for (file, loaded) in progress.loaded {
+            // Its file has gone meanwhile.
+            if !self.seen.contains_key(&file) {
+                continue;
+            }
+            match self.registry.admit(&file, loaded) {
+                Ok(name) => {
+                    info!(plugin = %name, file = %file.display(), "plugin loaded");
+                    found.ready.push(name);
+                }
+                Err(error) => {
+                    warn!(file = %file.display(), %error, "plugin not loaded");
+                    found.retired.extend(self.registry.retire_ungranted(&file, &error));
+                    found.failed.push((file, error.to_string()));
+                }
             }
         }
     }
-    (files, found)
+
+    /// Has what was refused loaded once more.
+    fn retry_failed(&mut self) {
+        self.retry.extend(self.registry.failures().into_iter().map(|(file, _)| file));
+    }
+
+    /// Loads once more what was refused, if something has changed since and all is loaded.
+    fn try_failed_again(&mut self) {
+        if !self.loader.is_idle() {
+            return;
+        }
+        for file in std::mem::take(&mut self.retry) {
+            if self.seen.contains_key(&file) {
+                self.loader.start(file);
+            }
+        }
+    }
 }
 
 fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, Stamp>> {

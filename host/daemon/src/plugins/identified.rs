@@ -1,57 +1,291 @@
-//! What plugins say of volumes, remembered: a pod is resolved again at every change of its objects, and a plugin that runs for ever
-//! when it is asked must not hold up others' pods more than once a volume.
+//! What plugins say of volumes, remembered, and the questions that are open.
+//!
+//! ```text
+//!  choose(volume) --known and current--> answer
+//!       |
+//!       |-- known, but a driver, an object or the plugin has changed --> the answer before, and a question
+//!       '-- unknown ---------------------------------------------------> "not yet", and a question
+//!
+//!  question --> thread: identify --> answer --> the pods that wait for it are resolved again
+//! ```
+//!
+//! An answer is current for one digest of the plugin, one revision of the objects and one state of the drivers: that is all that `identify`
+//! may look at. A refusal is asked again after a back-off besides, because a busy machine can make an honest plugin miss its deadline.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use volhost_model::VolumeSpec;
-use volhost_runtime::{Identified, Plugin};
+use sha2::{Digest, Sha256};
+use volhost_core::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};
+use volhost_model::{PluginName, VolumeSpec};
+use volhost_runtime::{CallError, Identified, Plugin};
 
 use super::registry::PluginRegistry;
+use crate::populate::NoChoice;
 
-/// How long a plugin's code may look at a volume. An honest one takes microseconds; the engine waits for it.
-const TIME: Duration = Duration::from_millis(100);
-/// How many answers are kept: some megabytes. When there are more, all are forgotten.
-const KEPT: usize = 4096;
+/// How long a plugin's code may look at a volume. An honest one takes microseconds; the rest is for a busy machine.
+const TIME: Duration = Duration::from_secs(1);
+/// How many answers are kept, the last used ones: more than a node has volumes, and some 20 MB at the most.
+const KEPT: usize = 65_536;
 
-/// Answers by plugin digest and volume.
+/// Names a question: the plugin, and a digest of the volume.
+pub type QuestionKey = (PluginName, [u8; 32]);
+
+/// A volume that a plugin is to be asked about.
+#[derive(Debug, Clone)]
+pub struct Question {
+    key: QuestionKey,
+    plugin: Arc<Plugin>,
+    spec: Arc<VolumeSpec>,
+    basis: Basis,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub struct Answer {
+    question: Question,
+    outcome: Result<Identified, CallError>,
+}
+
+/// What an answer was given on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Basis {
+    /// The plugin's code.
+    digest: String,
+    /// The objects.
+    revision: u64,
+    /// The drivers.
+    drivers: u64,
+}
+
+/// What is known of one volume.
 #[derive(Debug, Default)]
-pub(super) struct IdentifiedVolumes(Mutex<HashMap<(String, String), Result<Identified, String>>>);
+struct Known {
+    /// The last answer, and what it was given on.
+    answer: Option<(Result<Identified, String>, Basis)>,
+    is_asked: bool,
+    /// Refusals in a row.
+    refusals: u32,
+    /// When a refusal is asked again.
+    retry_at: Option<Instant>,
+    /// When it was used last, in uses.
+    used: u64,
+}
+
+/// Answers and questions.
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<QuestionKey, Known>,
+    /// The volumes by their last use, the oldest first.
+    by_use: BTreeMap<u64, QuestionKey>,
+    uses: u64,
+    /// Counts the changes of drivers.
+    drivers: u64,
+    /// What is to be asked.
+    open: Vec<Question>,
+    /// Asked or to be asked, without any answer before.
+    unanswered: HashSet<QuestionKey>,
+    /// What the resolving that goes on has used and may change.
+    awaited: BTreeSet<QuestionKey>,
+    retries: BTreeSet<(Instant, QuestionKey)>,
+}
+
+/// Answers by plugin and volume.
+#[derive(Debug, Default)]
+pub(super) struct IdentifiedVolumes(Mutex<State>);
+
+impl IdentifiedVolumes {
+    /// Each change is whole at any moment.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Question {
+    /// The plugin that is asked.
+    pub fn plugin(&self) -> &PluginName {
+        &self.key.0
+    }
+}
+
+impl Answer {
+    /// The plugin that was asked.
+    pub fn plugin(&self) -> &PluginName {
+        &self.question.key.0
+    }
+
+    /// No thread could ask the plugin.
+    pub fn none(question: Question) -> Self {
+        let reason = "no thread of volhost could ask the plugin".to_owned();
+        Self { question, outcome: Err(CallError::Sandbox { reason }) }
+    }
+}
 
 impl PluginRegistry {
-    /// Forgets what plugins said of volumes: a driver has changed, and what it can do may have been part of it.
+    /// Has plugins asked again what volumes are: a driver has changed, and what it can do may have been part of it.
     pub fn forget_identified(&self) {
-        self.identified.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.identified.lock().drivers += 1;
     }
 
-    /// What the plugin says of the volume.
+    /// What the plugin says of the volume, as far as is known. Runs no plugin code.
     ///
     /// # Errors
-    /// What the user reads: the field that is wrong, or how the plugin failed.
-    pub(super) fn identified(&self, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Result<Identified, String> {
-        // What the objects say that a plugin may ask here may change its answer.
+    /// What the user reads: the field that is wrong, how the plugin failed, or that it has not answered yet.
+    pub(super) fn identified(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<Identified, NoChoice> {
+        let name = &plugin.info().name;
+        let text = serde_json::to_vec(spec.as_ref()).map_err(|error| error.to_string())?;
+        let key: QuestionKey = (name.clone(), Sha256::digest(&text).into());
+        let quarantined = self.quarantined(name);
         let revision = self.revision();
-        let key =
-            serde_json::to_string(spec.as_ref()).map(|text| (format!("{} {revision}", plugin.info().digest), text));
-        let known = self.identified.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = key.as_ref().ok().and_then(|key| known.get(key)) {
-            return answer.clone();
+        let mut state = self.identified.lock();
+        let basis = Basis { digest: plugin.info().digest.clone(), revision, drivers: state.drivers };
+        let question = Question { key: key.clone(), plugin: Arc::clone(plugin), spec: Arc::clone(spec), basis };
+        let answer = state.look_up(question, quarantined.is_none());
+        match (answer, quarantined) {
+            (Some(answer), _) => Ok(answer?),
+            (None, Some(fault)) => Err(format!(
+                "plugin {name} is quarantined and is not asked what the volume is; replace its file, or send SIGHUP to try it again; its last fault: {fault}"
+            )
+            .into()),
+            (None, None) => Err(NoChoice::not_yet(format!("plugin {name} is being asked what the volume is"))),
         }
-        drop(known);
-        let call = self.quiet(TIME);
-        let (answer, lasting) = match plugin.identify(&call, spec) {
-            Ok(said) => (Ok(said), true),
-            // An honest refusal may have a cause that passes.
-            Err(error) => (Err(error.message()), error.is_misbehaviour()),
+    }
+
+    /// The questions that have come up. Each is asked once, and its answer goes to [`Self::take_answer`].
+    pub fn take_questions(&self) -> Vec<Question> {
+        std::mem::take(&mut self.identified.lock().open)
+    }
+
+    /// The questions whose answers may change what has been resolved since the last call.
+    pub fn take_awaited(&self) -> BTreeSet<QuestionKey> {
+        std::mem::take(&mut self.identified.lock().awaited)
+    }
+
+    /// Whether there are volumes of which no plugin has said anything yet, and is asked.
+    pub fn is_asking(&self) -> bool {
+        !self.identified.lock().unanswered.is_empty()
+    }
+
+    /// Asks the question. Blocks for as long as the plugin's code runs.
+    pub fn ask(&self, question: Question) -> Answer {
+        let outcome = question.plugin.identify(&self.quiet(TIME), &question.spec);
+        Answer { question, outcome }
+    }
+
+    /// Takes an answer. Returns the question if what waits for it is to be resolved again, and whether the plugin is quarantined by it.
+    pub fn take_answer(&self, answer: Answer) -> (Option<QuestionKey>, bool) {
+        let Answer { question, outcome } = answer;
+        let quarantined = self.note_answer(&question.key.0, &question.volume(), outcome.as_ref().err());
+        let current = Basis {
+            digest: self.ready(&question.key.0).map(|plugin| plugin.info().digest.clone()).unwrap_or_default(),
+            revision: self.revision(),
+            drivers: question.basis.drivers,
         };
-        if let Some(key) = key.ok().filter(|_| lasting) {
-            let mut known = self.identified.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.len() >= KEPT {
-                known.clear();
-            }
-            known.insert(key, answer.clone());
+        let changed = self.identified.lock().take(question, outcome, current, Instant::now());
+        (changed, quarantined)
+    }
+
+    /// When refusals are asked again next.
+    pub fn next_question(&self) -> Option<Instant> {
+        self.identified.lock().retries.first().map(|(at, _)| *at)
+    }
+
+    /// The refusals that are to be asked again now: what waits for them is to be resolved again.
+    pub fn due_questions(&self, now: Instant) -> Vec<QuestionKey> {
+        let mut state = self.identified.lock();
+        let mut due = Vec::new();
+        while let Some((at, key)) = state.retries.first().cloned().filter(|(at, _)| *at <= now) {
+            state.retries.remove(&(at, key.clone()));
+            due.push(key);
         }
+        due
+    }
+}
+
+impl Question {
+    /// Tells volumes of one plugin apart, for its quarantine.
+    fn volume(&self) -> String {
+        let (plugin, digest) = &self.key;
+        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{plugin} {} {digest}", self.spec.name)
+    }
+}
+
+impl State {
+    /// The last answer, if there is any. Notes the question as open if the answer is missing or not current, and `may_ask`.
+    fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, String>> {
+        let key = question.key.clone();
+        self.uses += 1;
+        let uses = self.uses;
+        let known = self.known.entry(key.clone()).or_default();
+        self.by_use.remove(&std::mem::replace(&mut known.used, uses));
+        self.by_use.insert(uses, key.clone());
+        let is_current = known.answer.as_ref().is_some_and(|(_, basis)| *basis == question.basis)
+            && known.retry_at.is_none_or(|at| at > Instant::now());
+        let answer = known.answer.as_ref().map(|(answer, _)| answer.clone());
+        if !is_current && !known.is_asked && may_ask {
+            known.is_asked = true;
+            if answer.is_none() {
+                self.unanswered.insert(key.clone());
+            }
+            self.open.push(question);
+        }
+        if !is_current || known.retry_at.is_some() {
+            self.awaited.insert(key);
+        }
+        self.forget_oldest();
         answer
     }
+
+    /// Keeps an answer. Returns its question if it differs from the answer before, or is out of date already.
+    fn take(
+        &mut self,
+        question: Question,
+        outcome: Result<Identified, CallError>,
+        current: Basis,
+        now: Instant,
+    ) -> Option<QuestionKey> {
+        let Question { key, basis, .. } = question;
+        self.unanswered.remove(&key);
+        let drivers = self.drivers;
+        // One that was forgotten meanwhile is asked anew.
+        let Some(known) = self.known.get_mut(&key) else { return Some(key) };
+        known.is_asked = false;
+        if let Some(at) = known.retry_at.take() {
+            self.retries.remove(&(at, key.clone()));
+        }
+        let answer = outcome.map_err(|error| error.message());
+        match &answer {
+            Ok(_) => known.refusals = 0,
+            Err(_) => {
+                let at = now + back_off(known.refusals);
+                known.refusals = known.refusals.saturating_add(1);
+                known.retry_at = Some(at);
+                self.retries.insert((at, key.clone()));
+            }
+        }
+        let is_same = known.answer.as_ref().is_some_and(|(before, _)| *before == answer);
+        let is_current = basis == Basis { drivers, ..current };
+        known.answer = Some((answer, basis));
+        (!is_same || !is_current).then_some(key)
+    }
+
+    /// Forgets what has not been used for longest, if there is too much.
+    fn forget_oldest(&mut self) {
+        while self.known.len() > KEPT
+            && let Some((_, key)) = self.by_use.pop_first()
+        {
+            if let Some(at) = self.known.remove(&key).and_then(|known| known.retry_at) {
+                self.retries.remove(&(at, key.clone()));
+            }
+            self.unanswered.remove(&key);
+        }
+    }
+}
+
+/// How long a refusal stands: what every failed operation waits.
+fn back_off(refusals: u32) -> Duration {
+    let factor = BACKOFF_FACTOR.saturating_pow(refusals.min(16));
+    Duration::from_micros(BACKOFF_INITIAL.saturating_mul(factor).min(BACKOFF_MAX))
 }

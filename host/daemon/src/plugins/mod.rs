@@ -16,15 +16,20 @@
 //! A new version that asks for more than is granted is *Held*: the version before goes on until the operator grants it. Grants are read again
 //! when their file changes. A plugin whose grant no longer covers what it imports is retired.
 //!
+//! A plugin whose code is not cached is *Compiling* first, in the background. What the compiler refused is remembered, and tried again on
+//! SIGHUP.
+//!
 //! A file that cannot be loaded never takes away the version that was loaded before.
 
 mod catalog;
 mod folder;
 mod grant_file;
 mod identified;
+mod loader;
 mod quarantine;
 mod registry;
 
 pub use folder::watch;
 pub use grant_file::GrantFile;
+pub use identified::{Answer, Question, QuestionKey};
 pub use registry::{PluginChanges, PluginRegistry, RegistryError};

@@ -1,6 +1,6 @@
 //! Which plugins are loaded, by file, by name and by the source they serve.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -82,6 +82,18 @@ pub struct PluginChanges {
     pub retired: Vec<PluginName>,
     /// Files that could not be loaded, and why.
     pub failed: Vec<(PathBuf, String)>,
+    /// Files that are being compiled: their plugins come later.
+    pub compiling: Vec<PathBuf>,
+    /// Every file that was in the folder at the start has been loaded or refused.
+    pub is_complete: bool,
+}
+
+impl PluginChanges {
+    /// Whether nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.retired.is_empty() && self.failed.is_empty() && self.compiling.is_empty()
+    }
 }
 
 /// The loaded plugins. Shared between the folder's watcher, which changes it, and the engine, which looks things up.
@@ -110,7 +122,13 @@ struct State {
     failed: BTreeMap<PathBuf, String>,
     /// The interfaces that a file's plugin waits for.
     waiting: BTreeMap<PathBuf, Vec<String>>,
+    /// Files that are being compiled.
+    compiling: BTreeSet<PathBuf>,
+    /// The first look at the folder has not ended: a plugin that is not known may be in a file that has not been read.
+    is_starting: bool,
     quarantine: Quarantine,
+    /// The same for `identify` alone.
+    bad_answers: Quarantine,
 }
 
 impl PluginRegistry {
@@ -174,10 +192,69 @@ impl PluginRegistry {
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
     pub fn load(&self, file: &Path) -> Result<PluginName, RegistryError> {
-        let loaded = self.runtime.load(file).map_err(|error| self.held(file, error));
+        self.admit(file, self.runtime.load(file))
+    }
+
+    /// Reads the file and loads its plugin without the compiler; none if the plugin has to be compiled. Changes nothing in service.
+    /// Blocking: the plugin describes itself.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn read_compiled(&self, file: &Path) -> Result<Option<Arc<Plugin>>, LoadError> {
+        self.runtime.load_compiled(file)
+    }
+
+    /// Reads the file and loads its plugin, compiled if need be. Changes nothing in service. Blocking, for as long as the compiler takes.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn compile(&self, file: &Path) -> Result<Arc<Plugin>, LoadError> {
+        self.runtime.load(file)
+    }
+
+    /// Kills the compiler's children and starts no further one: the host stops.
+    pub fn stop_compiling(&self) {
+        self.runtime.stop_compiling();
+    }
+
+    /// Forgets which plugins the compiler refused, so that they are tried again.
+    pub fn forget_refusals(&self) {
+        self.runtime.forget_refusals();
+    }
+
+    /// Takes note that the file is being compiled, until [`Self::admit`] or [`Self::remove`].
+    pub fn is_being_compiled(&self, file: &Path) {
+        let mut state = self.write();
+        state.failed.remove(file);
+        state.compiling.insert(file.to_owned());
+    }
+
+    /// The names of the files that are being compiled.
+    pub fn compiling(&self) -> Vec<String> {
+        self.read().compiling.iter().map(|file| file_name(file)).collect()
+    }
+
+    /// Takes note that the first look at the folder is still to come, or has ended.
+    pub fn set_starting(&self, starting: bool) {
+        self.write().is_starting = starting;
+    }
+
+    /// Whether the first look at the folder has not ended: a plugin that is not known may be in a file that has not been read.
+    pub fn is_starting(&self) -> bool {
+        self.read().is_starting
+    }
+
+    /// Takes what came of loading a file: its plugin into service, in place of an older version from the same file, or the reason why there
+    /// is none.
+    ///
+    /// # Errors
+    /// [`RegistryError`]; the version loaded before stays in service.
+    pub fn admit(&self, file: &Path, loaded: Result<Arc<Plugin>, LoadError>) -> Result<PluginName, RegistryError> {
+        let loaded = loaded.map_err(|error| self.held(file, error));
         let outcome = loaded.and_then(|plugin| self.put_into_service(file, plugin));
         let mut state = self.write();
         state.waiting.remove(file);
+        state.compiling.remove(file);
         match &outcome {
             Ok(_) => state.failed.remove(file),
             Err(error) => state.failed.insert(file.to_owned(), error.to_string()),
@@ -262,6 +339,7 @@ impl PluginRegistry {
         }
         state.retired.remove(&name);
         state.quarantine.release(&name);
+        state.bad_answers.release(&name);
         state.ready.insert(name.clone(), plugin);
         Ok(name)
     }
@@ -271,6 +349,7 @@ impl PluginRegistry {
         let mut state = self.write();
         state.failed.remove(file);
         state.waiting.remove(file);
+        state.compiling.remove(file);
         let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
         state.retire(&name);
         Some(name)
@@ -326,7 +405,7 @@ impl PluginRegistry {
     /// Takes note of how a call of the plugin for this volume went; `error` is none when it succeeded. Whether the plugin is set aside now.
     pub fn note(&self, plugin: &PluginName, volume: &UniqueVolumeName, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
-            return self.write().quarantine.misbehaved(plugin, volume, &error.message());
+            return self.write().quarantine.misbehaved(plugin, volume.as_str(), &error.message());
         }
         // Nearly always there is nothing to forget, and no need to keep readers out.
         if self.read().quarantine.has(plugin) {
@@ -335,14 +414,31 @@ impl PluginRegistry {
         false
     }
 
+    /// Takes note of how the plugin answered what a volume is. Counted by itself: a plugin that names volumes well may set none up.
+    /// Whether the plugin is quarantined now.
+    pub(super) fn note_answer(&self, plugin: &PluginName, volume: &str, error: Option<&CallError>) -> bool {
+        if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
+            return self.write().bad_answers.misbehaved(plugin, volume, &error.message());
+        }
+        if self.read().bad_answers.has(plugin) {
+            self.write().bad_answers.behaved(plugin);
+        }
+        false
+    }
+
     /// Why the plugin is set aside, if it is.
     pub fn quarantined(&self, plugin: &PluginName) -> Option<String> {
-        self.read().quarantine.reason(plugin).map(str::to_owned)
+        self.read().quarantined(plugin).map(str::to_owned)
     }
 
     /// Gives every plugin another chance. Returns those that were set aside.
     pub fn release_all(&self) -> Vec<PluginName> {
-        self.write().quarantine.release_all()
+        let mut state = self.write();
+        let mut released = state.quarantine.release_all();
+        released.extend(state.bad_answers.release_all());
+        released.sort();
+        released.dedup();
+        released
     }
 
     /// Removes compiled plugins that nobody needs any more: neither loaded nor among `needed`, the digests of plugins with volumes.
@@ -370,46 +466,70 @@ impl PluginRegistry {
                 exports: info.exports.clone(),
                 imports: info.imports.clone(),
                 volumes: volumes(&info.name),
-                error: state.failed.get(&info.file).cloned().unwrap_or_default(),
+                error: match state.compiling.contains(&info.file) {
+                    true => "a new version of it is being compiled; this one serves until then".to_owned(),
+                    false => state.failed.get(&info.file).cloned().unwrap_or_default(),
+                },
                 waits_for: state.waiting.get(&info.file).cloned().unwrap_or_default(),
             }
         };
-        let ready = |plugin: &Arc<Plugin>| match state.quarantine.reason(&plugin.info().name) {
+        let ready = |plugin: &Arc<Plugin>| match state.quarantined(&plugin.info().name) {
             Some(fault) => PluginView { error: fault.to_owned(), ..loaded(plugin, "Quarantined") },
             None if state.waiting.contains_key(&plugin.info().file) => loaded(plugin, "Held"),
             None => loaded(plugin, "Ready"),
         };
         let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
         views.extend(state.retired.values().map(|plugin| loaded(plugin, "Retired")));
+        let known = |plugins: &BTreeMap<PluginName, Arc<Plugin>>, file: &Path| {
+            plugins.values().any(|plugin| plugin.info().file == file)
+        };
+        for file in state.compiling.iter().filter(|file| !known(&state.ready, file)) {
+            let message = "it is being compiled; its volumes wait, and what is mounted of them stays".to_owned();
+            views.push(PluginView { error: message, ..view_of_file(file, "Compiling") });
+        }
         for (file, error) in &state.failed {
-            let known = |plugins: &BTreeMap<PluginName, Arc<Plugin>>| plugins.values().any(|p| p.info().file == *file);
-            if known(&state.ready) || (state.waiting.contains_key(file) && known(&state.retired)) {
+            if known(&state.ready, file) || (state.waiting.contains_key(file) && known(&state.retired, file)) {
                 continue;
             }
-            views.push(PluginView {
-                name: file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-                version: String::new(),
-                state: "Failed".to_owned(),
-                file: file.display().to_string(),
-                digest: String::new(),
-                abi: String::new(),
-                sources: Vec::new(),
-                exports: Vec::new(),
-                imports: Vec::new(),
-                volumes: 0,
-                error: error.clone(),
-                waits_for: state.waiting.get(file).cloned().unwrap_or_default(),
-            });
+            let waits_for = state.waiting.get(file).cloned().unwrap_or_default();
+            views.push(PluginView { error: error.clone(), waits_for, ..view_of_file(file, "Failed") });
         }
         views
     }
 }
 
 impl State {
+    /// The last fault of a plugin that is quarantined.
+    fn quarantined(&self, plugin: &PluginName) -> Option<&str> {
+        self.quarantine.reason(plugin).or_else(|| self.bad_answers.reason(plugin))
+    }
+
     fn retire(&mut self, name: &PluginName) {
         if let Some(plugin) = self.ready.remove(name) {
             self.retired.insert(name.clone(), plugin);
         }
         self.sources.retain(|_, by| by != name);
+    }
+}
+
+fn file_name(file: &Path) -> String {
+    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// A file whose plugin is not known.
+fn view_of_file(file: &Path, state: &str) -> PluginView {
+    PluginView {
+        name: file_name(file),
+        version: String::new(),
+        state: state.to_owned(),
+        file: file.display().to_string(),
+        digest: String::new(),
+        abi: String::new(),
+        sources: Vec::new(),
+        exports: Vec::new(),
+        imports: Vec::new(),
+        volumes: 0,
+        error: String::new(),
+        waits_for: Vec::new(),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
 
-use super::catalog::PluginCatalog;
+use super::catalog::{NoChoice, PluginCatalog};
 use super::claim;
 use crate::manifest::{ObjectStore, VolumeAttachmentObject};
 
@@ -56,9 +56,11 @@ pub fn attachments_of(
         match volume_of(attachment, store, catalog, &host_attaches) {
             Ok((volume, _)) if of_this_node => report.take(volume, attachment),
             Ok((volume, false)) if attachment.attached => report.has(volume, attachment),
+            // What a plugin has not said yet may be attached all the same (rule R2).
+            Err(NoChoice { is_pending: true, .. }) => report.complete = false,
             // It may refer to what has not been read yet.
-            Err(why) if of_this_node && complete => {
-                report.ignored.insert(attachment.name.clone(), why);
+            Err(NoChoice { reason, .. }) if of_this_node && complete => {
+                report.ignored.insert(attachment.name.clone(), reason);
             }
             _ => {}
         }
@@ -95,14 +97,13 @@ fn volume_of(
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     host_attaches: impl Fn(&PluginName) -> bool,
-) -> Result<(UniqueVolumeName, bool), String> {
+) -> Result<(UniqueVolumeName, bool), NoChoice> {
     let Some(name) = &attachment.persistent_volume else {
-        return Err(
-            "it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here".to_owned()
-        );
+        let why = "it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here";
+        return Err(why.to_owned().into());
     };
     let Some((volume, claim)) = store.persistent_volume(name) else {
-        return Err(format!("there is no PersistentVolume {name}; add its manifest"));
+        return Err(format!("there is no PersistentVolume {name}; add its manifest").into());
     };
     let claim = claim.map(|key| key.full_name()).unwrap_or_default();
     let spec = Arc::new(claim::spec_of(volume, claim, false)?);
@@ -112,22 +113,27 @@ fn volume_of(
         return Err(format!(
             "spec.attacher is {:?}, and PersistentVolume {name} is of {attacher}",
             attachment.attacher
-        ));
+        )
+        .into());
     }
     if host_attaches(&choice.plugin) {
         return Err(format!(
             "this node attaches volumes of {} itself; a controller's word is for a node that runs with --controller-attaches",
             choice.plugin
-        ));
+        )
+        .into());
     }
     match &choice.unique_shared_name {
-        Some(shared) if choice.attachable => UniqueVolumeName::shared(&choice.plugin, shared)
-            .map(|volume| (volume, spec.allows_multi_attach()))
-            .map_err(|error| format!("plugin {} gives the volume a name that cannot be used: {error}", choice.plugin)),
+        Some(shared) if choice.attachable => {
+            UniqueVolumeName::shared(&choice.plugin, shared).map(|volume| (volume, spec.allows_multi_attach())).map_err(
+                |error| format!("plugin {} gives the volume a name that cannot be used: {error}", choice.plugin).into(),
+            )
+        }
         _ => Err(format!(
             "volumes of PersistentVolume {name} are not attached: plugin {} does not ask for it",
             choice.plugin
-        )),
+        )
+        .into()),
     }
 }
 

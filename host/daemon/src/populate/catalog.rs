@@ -7,12 +7,35 @@ use volhost_model::{PluginName, VolumeSpec};
 
 /// The loaded plugins, as far as choosing one goes.
 pub trait PluginCatalog: Send + Sync {
-    /// The plugin that serves this volume. Called for each volume at each resolving, so it answers from memory or from the plugin's
-    /// sandbox, never from storage.
+    /// The plugin that serves this volume. Called for each volume at each resolving, so it answers from memory: it runs no plugin
+    /// code.
     ///
     /// # Errors
-    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume, and what to do.
-    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String>;
+    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume, and what to do; or that it is not known
+    /// yet.
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice>;
+}
+
+/// Why a volume is not resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoChoice {
+    /// In words a person can act on.
+    pub reason: String,
+    /// A plugin is being loaded or asked: the volume is resolved again when it has answered.
+    pub is_pending: bool,
+}
+
+impl NoChoice {
+    /// The answer is on its way.
+    pub fn not_yet(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), is_pending: true }
+    }
+}
+
+impl From<String> for NoChoice {
+    fn from(reason: String) -> Self {
+        Self { reason, is_pending: false }
+    }
 }
 
 /// A plugin, and what it says of one volume.

@@ -9,6 +9,7 @@
 //!
 //! Pure: no I/O, no clock, no state. A volume that no container names is left out, as the kubelet does, unless one that is
 //! named is made of it.
+#![deny(clippy::disallowed_methods)]
 
 pub mod attachments;
 pub mod catalog;
@@ -30,7 +31,7 @@ use volhost_core::{DesiredPod, DesiredVolume, UnresolvedVolume};
 use volhost_model::spec::VolumeMode;
 use volhost_model::{OuterName, SpecName, UniqueVolumeName, VolumeSpec};
 
-pub use catalog::{PluginCatalog, PluginChoice};
+pub use catalog::{NoChoice, PluginCatalog, PluginChoice};
 pub use node::{NodeIdentity, PodStanding, standing};
 pub use selinux::asks_for_labels;
 pub use selinux_census::{SelinuxCensus, selinux_census};
@@ -43,9 +44,9 @@ use needs::Resolved;
 pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> DesiredPod {
     let mut desired = DesiredPod { pod: Arc::clone(&pod.pod), volumes: Vec::new(), unresolved: Vec::new() };
     for (name, volume) in needs::resolve_all(pod, |name| resolve_volume(pod, name, store, catalog, node)) {
-        match volume.and_then(|volume| check_parts(&desired.volumes, volume)) {
+        match volume.and_then(|volume| Ok(check_parts(&desired.volumes, volume)?)) {
             Ok(volume) => desired.volumes.push(volume),
-            Err(reason) => desired.unresolved.push(unresolved(pod, name, reason, store, node)),
+            Err(why) => desired.unresolved.push(unresolved(pod, name, why, store, node)),
         }
     }
     desired
@@ -55,13 +56,13 @@ pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog
 fn unresolved(
     pod: &PodObject,
     outer_name: OuterName,
-    reason: String,
+    why: NoChoice,
     store: &ObjectStore,
     node: &NodeIdentity,
 ) -> UnresolvedVolume {
     let spec = spec_of(pod, &outer_name, store, node).ok().map(Arc::new);
     let claim = claim::name_of(pod, &outer_name);
-    UnresolvedVolume { spec, claim, ..UnresolvedVolume::new(outer_name, reason) }
+    UnresolvedVolume { outer_name, reason: why.reason, is_pending: why.is_pending, spec, claim }
 }
 
 fn resolve_volume(
@@ -70,7 +71,7 @@ fn resolve_volume(
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
-) -> Result<Resolved, String> {
+) -> Result<Resolved, NoChoice> {
     let (mut spec, choice) = identify(pod, name, store, catalog, node)?;
     check_mount_options(&spec, &choice)?;
     if let Some(label) = selinux::label(pod, name, &spec, &choice, node)? {
@@ -109,7 +110,7 @@ fn identify(
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
-) -> Result<(Arc<VolumeSpec>, PluginChoice), String> {
+) -> Result<(Arc<VolumeSpec>, PluginChoice), NoChoice> {
     let mut spec = Arc::new(spec_of(pod, name, store, node)?);
     let choice = catalog.choose(&spec)?;
     if choice.read_only {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use volhost_core::DesiredVolume;
 use volhost_model::{NeededVolume, OuterName};
 
+use super::catalog::NoChoice;
 use crate::manifest::PodObject;
 
 /// A resolved volume, and the names of those that it is made of.
@@ -18,10 +19,10 @@ pub(super) struct Resolved {
 /// reason why it cannot be resolved.
 pub(super) fn resolve_all(
     pod: &PodObject,
-    resolve: impl Fn(&OuterName) -> Result<Resolved, String>,
-) -> Vec<(OuterName, Result<DesiredVolume, String>)> {
+    resolve: impl Fn(&OuterName) -> Result<Resolved, NoChoice>,
+) -> Vec<(OuterName, Result<DesiredVolume, NoChoice>)> {
     let mut order = pod.pod.used_volumes.clone();
-    let mut all: BTreeMap<OuterName, Result<Resolved, String>> =
+    let mut all: BTreeMap<OuterName, Result<Resolved, NoChoice>> =
         order.iter().map(|name| (name.clone(), resolve(name))).collect();
     let named: Vec<String> = all.values().flatten().flat_map(|one| one.needs.clone()).collect();
     for name in named.iter().filter_map(|name| OuterName::new(name.as_str()).ok()) {
@@ -36,31 +37,35 @@ pub(super) fn resolve_all(
 
 fn with_needs(
     pod: &PodObject,
-    one: &Result<Resolved, String>,
-    all: &BTreeMap<OuterName, Result<Resolved, String>>,
-) -> Result<DesiredVolume, String> {
+    one: &Result<Resolved, NoChoice>,
+    all: &BTreeMap<OuterName, Result<Resolved, NoChoice>>,
+) -> Result<DesiredVolume, NoChoice> {
     let Resolved { volume, needs } = one.clone()?;
-    let needs = needs.iter().map(|name| needed(pod, name, all)).collect::<Result<_, String>>()?;
+    let needs = needs.iter().map(|name| needed(pod, name, all)).collect::<Result<_, NoChoice>>()?;
     Ok(DesiredVolume { needs, ..volume })
 }
 
 fn needed(
     pod: &PodObject,
     name: &str,
-    all: &BTreeMap<OuterName, Result<Resolved, String>>,
-) -> Result<NeededVolume, String> {
+    all: &BTreeMap<OuterName, Result<Resolved, NoChoice>>,
+) -> Result<NeededVolume, NoChoice> {
     let found = all.iter().find(|(outer_name, _)| outer_name.as_str() == name);
     let Some((outer_name, below)) = found else {
         if OuterName::new(name).is_ok_and(|name| pod.volume(&name).is_some()) {
             return Err(format!(
                 "it is made of the volume \"{name}\" of the pod, and another volume is made of it; only one level is possible"
-            ));
+            )
+            .into());
         }
-        return Err(format!("it is made of the volume \"{name}\" of the pod, but {}", super::has_only(pod)));
+        return Err(format!("it is made of the volume \"{name}\" of the pod, but {}", super::has_only(pod)).into());
     };
     let Resolved { volume, needs } = match below {
         Ok(below) => below,
-        Err(reason) => return Err(format!("it is made of the volume \"{name}\" of the pod, which waits: {reason}")),
+        Err(NoChoice { reason, is_pending }) => {
+            let reason = format!("it is made of the volume \"{name}\" of the pod, which waits: {reason}");
+            return Err(NoChoice { reason, is_pending: *is_pending });
+        }
     };
     let why = if volume.spec.is_block() {
         "is a device"
@@ -76,5 +81,5 @@ fn needed(
             spec_name: volume.spec.name.clone(),
         });
     };
-    Err(format!("it cannot be made of the volume \"{name}\" of the pod: that one {why}"))
+    Err(format!("it cannot be made of the volume \"{name}\" of the pod: that one {why}").into())
 }

@@ -5,7 +5,9 @@ use volhost_core::DesiredPod;
 use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
 
 use super::attachments::{AttachmentReport, attachments_of};
-use super::{NodeIdentity, PluginCatalog, PluginChoice, PodStanding, SelinuxCensus, resolve, selinux_census, standing};
+use super::{
+    NoChoice, NodeIdentity, PluginCatalog, PluginChoice, PodStanding, SelinuxCensus, resolve, selinux_census, standing,
+};
 use crate::manifest::tests::{objects, only_pod, pod, pod_with};
 use crate::manifest::{Kind, ObjectKey, ObjectStore, Source};
 
@@ -13,7 +15,7 @@ use crate::manifest::{Kind, ObjectKey, ObjectStore, Source};
 struct Catalog;
 
 impl PluginCatalog for Catalog {
-    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, String> {
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice> {
         let shared = spec.source == "shared";
         match spec.source.as_str() {
             "emptyDir" | "hostPath" | "local" | "shared" | "follows" => Ok(PluginChoice {
@@ -31,7 +33,7 @@ impl PluginCatalog for Catalog {
                 accepts_mount_options: shared,
                 needs: spec.parameter("needs").into_iter().collect(),
             }),
-            other => Err(format!("no loaded plugin serves the volume source {other:?}")),
+            other => Err(format!("no loaded plugin serves the volume source {other:?}").into()),
         }
     }
 }

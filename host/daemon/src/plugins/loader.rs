@@ -1,0 +1,154 @@
+//! Loads plugin files side by side, on threads that may block.
+//!
+//! ```text
+//!  file --> read, find its code in the cache, describe --> loaded, or refused
+//!                  |
+//!                  '-- no code yet --> Compiling --> compiler child, describe --> loaded, or refused
+//! ```
+//!
+//! Reading and compiling wait in two queues, so that plugins whose code is cached do not wait for the compiler.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use volhost_runtime::{CompileError, LoadError, LoadProblem, Plugin};
+
+use super::registry::PluginRegistry;
+
+/// What came of a file.
+pub(super) type Loaded = (PathBuf, Result<Arc<Plugin>, LoadError>);
+
+/// The files that are being loaded.
+#[derive(Debug)]
+pub(super) struct Loader {
+    registry: Arc<PluginRegistry>,
+    /// One place for each processor.
+    readers: Arc<Semaphore>,
+    /// Likewise. A compiler child has one thread.
+    compilers: Arc<Semaphore>,
+    reports: mpsc::UnboundedSender<Report>,
+    reported: mpsc::UnboundedReceiver<Report>,
+    loading: BTreeMap<PathBuf, Loading>,
+}
+
+/// How far a file is.
+#[derive(Debug, Default)]
+struct Loading {
+    is_compiling: bool,
+    /// The file has changed since it was read.
+    again: bool,
+}
+
+#[derive(Debug)]
+enum Report {
+    Compiling(PathBuf),
+    Loaded(Box<Loaded>),
+}
+
+/// What has happened since it was asked last.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Files whose plugins have to be compiled.
+    pub(super) compiling: Vec<PathBuf>,
+    /// What came of files, by their names.
+    pub(super) loaded: Vec<Loaded>,
+}
+
+impl Loader {
+    pub(super) fn new(registry: Arc<PluginRegistry>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let (reports, reported) = mpsc::unbounded_channel();
+        Self {
+            registry,
+            readers: Arc::new(Semaphore::new(processors)),
+            compilers: Arc::new(Semaphore::new(processors)),
+            reports,
+            reported,
+            loading: BTreeMap::new(),
+        }
+    }
+
+    /// Begins to load a file. One that is being loaded is loaded again afterwards.
+    pub(super) fn start(&mut self, file: PathBuf) {
+        if let Some(loading) = self.loading.get_mut(&file) {
+            loading.again = true;
+            return;
+        }
+        self.loading.insert(file.clone(), Loading::default());
+        let (readers, compilers) = (Arc::clone(&self.readers), Arc::clone(&self.compilers));
+        let (registry, reports) = (Arc::clone(&self.registry), self.reports.clone());
+        tokio::spawn(async move {
+            let loaded = load(&file, registry, &readers, &compilers, &reports).await;
+            // Nobody listens any more only when the host stops.
+            let _ = reports.send(Report::Loaded(Box::new((file, loaded))));
+        });
+    }
+
+    /// Whether no file is being loaded.
+    pub(super) fn is_idle(&self) -> bool {
+        self.loading.is_empty()
+    }
+
+    /// Whether no file is being loaded but those that are being compiled.
+    pub(super) fn only_compiles(&self) -> bool {
+        self.loading.values().all(|loading| loading.is_compiling)
+    }
+
+    /// Waits until there is something to report. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Progress {
+        let mut progress = Progress::default();
+        // The loader holds a sender itself, so there is always another report to come.
+        let Some(first) = self.reported.recv().await else { return progress };
+        self.take(first, &mut progress);
+        while let Ok(report) = self.reported.try_recv() {
+            self.take(report, &mut progress);
+        }
+        progress.loaded.sort_by(|(one, _), (other, _)| one.cmp(other));
+        progress
+    }
+
+    fn take(&mut self, report: Report, progress: &mut Progress) {
+        match report {
+            Report::Compiling(file) => {
+                if let Some(loading) = self.loading.get_mut(&file) {
+                    loading.is_compiling = true;
+                }
+                progress.compiling.push(file);
+            }
+            Report::Loaded(loaded) => match self.loading.remove(&loaded.0) {
+                Some(Loading { again: true, .. }) => self.start(loaded.0),
+                _ => progress.loaded.push(*loaded),
+            },
+        }
+    }
+}
+
+async fn load(
+    file: &PathBuf,
+    registry: Arc<PluginRegistry>,
+    readers: &Semaphore,
+    compilers: &Semaphore,
+    reports: &mpsc::UnboundedSender<Report>,
+) -> Result<Arc<Plugin>, LoadError> {
+    // The semaphores are never closed.
+    let place = readers.acquire().await;
+    let (reading, path) = (Arc::clone(&registry), file.clone());
+    let read = tokio::task::spawn_blocking(move || reading.read_compiled(&path)).await;
+    drop(place);
+    if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
+        return Ok(plugin);
+    }
+    let _ = reports.send(Report::Compiling(file.clone()));
+    let _place = compilers.acquire().await;
+    let path = file.clone();
+    tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))
+}
+
+/// A thread of the host's ended early.
+fn fault(file: &PathBuf) -> LoadError {
+    let (how, said) = ("a thread ended early".to_owned(), "this is a fault of volhost; please report it".to_owned());
+    let problem = Box::new(LoadProblem::Compile(CompileError::Died { how, said }));
+    LoadError { file: file.clone(), problem }
+}

@@ -1,0 +1,136 @@
+//! A start whose plugins have to be compiled first: the daemon serves, hears, and takes nothing away meanwhile.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use volhost_tests::Node;
+use volhost_tests::manifests::pod;
+
+/// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no plugin, which only shows afterwards.
+fn slow_to_compile() -> Vec<u8> {
+    const DEPTH: usize = 3000;
+    // A core module: one type, one function, and its code with one local. Each loop adds 1 to the local, and goes on while it is not 0.
+    let mut body = vec![1, 1, 0x7f];
+    body.extend([0x03, 0x40, 0x20, 0, 0x41, 1, 0x6a, 0x21, 0].repeat(DEPTH));
+    body.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(DEPTH));
+    body.push(0x0b);
+    let mut code = vec![1];
+    code.extend(number(body.len()));
+    code.extend(body);
+    let mut module = b"\0asm\x01\0\0\0".to_vec();
+    for (section, content) in [(1, vec![1, 0x60, 0, 0]), (3, vec![1, 0]), (7, vec![1, 1, b'f', 0, 0]), (10, code)] {
+        module.push(section);
+        module.extend(number(content.len()));
+        module.extend(content);
+    }
+    // A component with that module in it.
+    let mut component = b"\0asm\x0d\0\x01\0".to_vec();
+    component.push(1);
+    component.extend(number(module.len()));
+    component.extend(module);
+    component
+}
+
+/// A number as WebAssembly writes it: seven bits a byte, the lowest first.
+fn number(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(number & 0x7f).unwrap();
+        number >>= 7;
+        if number == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+fn with_slow_plugins(count: usize) -> Node {
+    let node = Node::builder().build();
+    for index in 0..count {
+        // Each has a digest of its own.
+        let mut bytes = slow_to_compile();
+        let name = format!("n{index}");
+        let mut custom = number(name.len());
+        custom.extend(name.as_bytes());
+        bytes.push(0);
+        bytes.extend(number(custom.len()));
+        bytes.extend(custom);
+        fs::write(node.folder().join(format!("plugins/slow-{index}.wasm")), bytes).unwrap();
+    }
+    node
+}
+
+/// The compiler children of the node's daemon.
+fn compilers(node: &Node) -> Vec<PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap();
+    let of_thread = |task: PathBuf| fs::read_to_string(task.join("children")).unwrap_or_default();
+    let all: String = tasks.map(|task| of_thread(task.unwrap().path())).collect();
+    all.split_whitespace().map(|pid| PathBuf::from("/proc").join(pid)).collect()
+}
+
+#[test]
+fn a_daemon_serves_while_plugins_are_compiled_and_says_so() {
+    let mut node = with_slow_plugins(1);
+    let begun = Instant::now();
+    assert!(node.try_start(), "{}", node.log());
+    node.wait_event(&["PluginCompiling", "slow-0.wasm"]);
+    let listed = node.ok(&["get", "plugins"]);
+    assert!(listed.lines().any(|line| line.contains("slow-0") && line.contains("Compiling")), "{listed}");
+    // Other plugins do not wait for it.
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/a");
+    let listed = node.ok(&["get", "plugins"]);
+    assert!(listed.lines().any(|line| line.contains("slow-0") && line.contains("Compiling")), "{listed}");
+    // It is refused in the end, within its processor time.
+    node.wait_event(&["PluginNotLoaded", "slow-0.wasm", "processor time"]);
+    assert!(begun.elapsed() < Duration::from_secs(170), "{:?}", begun.elapsed());
+    // And the next start does not pay for it again.
+    node.terminate();
+    node.start();
+    let listed = node.ok(&["get", "plugins", "-o", "wide"]);
+    assert!(listed.contains("refused before") && !listed.contains("Compiling"), "{listed}");
+}
+
+#[test]
+fn a_stop_is_heard_while_plugins_are_compiled_and_ends_the_compilers() {
+    let mut node = with_slow_plugins(3);
+    assert!(node.try_start(), "{}", node.log());
+    node.wait_event(&["PluginCompiling", "slow-0.wasm"]);
+    let running = compilers(&node);
+    assert!(!running.is_empty(), "no compiler runs");
+    let begun = Instant::now();
+    assert!(node.terminate().success(), "{}", node.log());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    for process in running {
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("State:\tZ"), "a compiler still runs: {status}");
+    }
+}
+
+#[test]
+fn a_live_pod_keeps_its_volumes_while_their_plugin_is_compiled_again() {
+    let mut node = Node::start_default();
+    let memory = "name: scratch, emptyDir: {medium: Memory}";
+    node.manifest("a.yaml", &pod("a", "uid-a", &[memory]));
+    node.wait_mounted("default/a");
+    let volume = node.volume("uid-a", "kubernetes.io~empty-dir", "scratch");
+    fs::write(volume.join("kept"), "kept").unwrap();
+    node.kill();
+    // As after an update of volhost: nothing of the cache can be used.
+    fs::remove_dir_all(node.folder().join("cache")).unwrap();
+    assert!(node.try_start(), "{}", node.log());
+    assert_eq!(fs::read_to_string(volume.join("kept")).unwrap(), "kept");
+    node.wait_event(&["PluginsLoaded"]);
+    node.wait_mounted("default/a");
+    assert_eq!(fs::read_to_string(volume.join("kept")).unwrap(), "kept");
+}
