@@ -28,7 +28,12 @@ pub enum Standing {
         /// Its class lets volumes grow.
         may_grow: bool,
     },
-    /// It is gone, or has another volume.
+    /// No source has it, all sources are known, and nobody said that it was deleted; or it has another volume now.
+    Missing {
+        /// A pod of this node has the volume, or wants it.
+        in_use: bool,
+    },
+    /// Its deletion was stated.
     Gone {
         /// A pod of this node has the volume, or wants it.
         in_use: bool,

@@ -18,6 +18,8 @@
 //! - A volume is deleted only when its record says `Released`, which is on disk before the storage is asked. A claim that comes back meanwhile
 //!   gets another volume.
 //! - Nothing is released while it is not known that the claim is gone, or while a pod of this node has the volume or wants it.
+//! - A claim is gone when its deletion was stated, or when it was missing from everything that sources say for longer than the grace.
+//!   When it was first missing is in the record, so that the grace goes on after a restart.
 //! - What may have been made is asked for until it is known what became of it, also when its claim is gone: nothing is leaked.
 //!
 //! | module | holds |
@@ -27,6 +29,7 @@
 //! | [`record`] | what is remembered of a volume |
 //! | [`machine`] | [`Provisioner`]: all volumes |
 //! | `volume` | one volume: the states above |
+//! | `missing` | how long the volume of a missing claim is kept |
 //! | [`command`] | what it is told and what it answers |
 //! | [`backoff`] | when something is tried again |
 #![forbid(unsafe_code)]
@@ -34,6 +37,7 @@
 pub mod backoff;
 pub mod command;
 pub mod machine;
+mod missing;
 pub mod record;
 pub mod secret_names;
 pub mod terms;

@@ -15,6 +15,8 @@ const MOST_AT_ONCE: usize = 8;
 #[derive(Debug, Default)]
 pub struct Provisioner {
     volumes: BTreeMap<String, Volume>,
+    /// How long a claim must be missing before its volume is released, in microseconds.
+    grace: Time,
 }
 
 impl Provisioner {
@@ -29,7 +31,13 @@ impl Provisioner {
             let volume = Volume { kept: true, may_exist, ..Volume::new(record) };
             volumes.insert(volume.record.name.clone(), volume);
         }
-        (Self { volumes }, commands)
+        (Self { volumes, grace: 0 }, commands)
+    }
+
+    /// Keeps the volume of a claim that is missing for this many microseconds.
+    #[must_use]
+    pub fn with_grace(self, grace: Time) -> Self {
+        Self { grace, ..self }
     }
 
     /// The records as they are now, by name.
@@ -47,13 +55,14 @@ impl Provisioner {
     /// Why the last try for the volume of this name failed, if it did.
     #[must_use]
     pub fn problem(&self, name: &str) -> Option<&str> {
-        self.volumes.get(name)?.problem.as_deref()
+        let volume = self.volumes.get(name)?;
+        volume.problem.as_deref().or(volume.missing_message.as_deref())
     }
 
     /// When to look again although nothing happens.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        self.volumes.values().filter(|volume| volume.running.is_none()).filter_map(|volume| volume.retry_at).min()
+        self.volumes.values().filter_map(Volume::next_wake).min()
     }
 
     /// Whether volumes wait for pods to let go of them.
@@ -103,6 +112,21 @@ impl Provisioner {
         }
     }
 
+    /// Takes note that the claims of this name were deleted, but for the one with the uid `except`, which exists. Their volumes are
+    /// released even if no source ever says more of them. Returns whether there is such a volume.
+    pub fn delete_claim(&mut self, namespace: &str, name: &str, except: Option<&str>) -> bool {
+        let mut found = false;
+        for volume in self.volumes.values_mut() {
+            let claim = &volume.record.claim;
+            let exists = except == Some(claim.uid.as_str());
+            if claim.namespace == namespace && claim.name == name && !exists && volume.is_a_claims() {
+                volume.state_deletion();
+                found = true;
+            }
+        }
+        found
+    }
+
     /// Takes a look at how everything stands, and begins what is to be done. `wants` are the claims that are to have a volume made.
     pub fn look(&mut self, now: Time, wants: Vec<Want>, standing: impl Fn(&Record) -> Standing) -> Vec<Command> {
         let mut commands = Vec::new();
@@ -116,14 +140,19 @@ impl Provisioner {
         for volume in self.volumes.values_mut() {
             let at_once = running.entry(volume.record.terms.provisioner.clone()).or_default();
             let waits = volume.retry_at.is_some_and(|at| at > now);
-            if volume.running.is_some() || waits || *at_once >= MOST_AT_ONCE {
+            if volume.running.is_some() || waits {
                 continue;
             }
-            let standing = standing(&volume.record);
+            volume.retry_at = None;
+            volume.missing.due = None;
+            if *at_once >= MOST_AT_ONCE {
+                // The end of a job has everything looked at again.
+                continue;
+            }
+            let standing = volume.judged(now, self.grace, standing(&volume.record), &mut commands);
             volume.told_used &= matches!(standing, Standing::Gone { in_use: true });
             if let Some(step) = volume.next(standing, &mut commands) {
                 volume.running = Some(step);
-                volume.retry_at = None;
                 *at_once += 1;
                 commands.push(Command::Run(Box::new(Job { record: volume.record.clone(), step })));
             }

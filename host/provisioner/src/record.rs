@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::Time;
 use crate::command::Want;
 use crate::terms::Terms;
 
@@ -103,6 +104,12 @@ pub struct Record {
     /// The claim stood in a manifest: where no manifest is seen at all, it isn't known to be gone.
     #[serde(default)]
     pub in_manifest: bool,
+    /// Since when the claim is missing, if it is and nobody deleted it.
+    #[serde(default)]
+    pub missing_since: Option<Time>,
+    /// Somebody said that the claim is deleted, and it was not seen since.
+    #[serde(default)]
+    pub deletion_stated: bool,
     /// How far it is.
     pub phase: Phase,
 }
@@ -129,7 +136,17 @@ impl Record {
     #[must_use]
     pub fn new(name: String, want: Want) -> Self {
         let Want { claim, terms, wanted, in_manifest } = want;
-        Self { version: VERSION, name, claim, terms, wanted, in_manifest, phase: Phase::Asked }
+        Self {
+            version: VERSION,
+            name,
+            claim,
+            terms,
+            wanted,
+            in_manifest,
+            missing_since: None,
+            deletion_stated: false,
+            phase: Phase::Asked,
+        }
     }
 
     /// What the storage says of it, if it is known to be there.

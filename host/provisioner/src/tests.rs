@@ -38,6 +38,10 @@ fn want(name: &str, bytes: u64, reclaim: Reclaim) -> Want {
     }
 }
 
+const SECOND: Time = 1_000_000;
+const HOUR: Time = 3_600 * SECOND;
+const MISSING: Standing = Standing::Missing { in_use: false };
+
 fn made(id: &str, capacity: u64) -> Made {
     Made { id: id.to_owned(), capacity, attributes: BTreeMap::new(), reachable_from: Vec::new() }
 }
@@ -155,10 +159,10 @@ fn the_handle_of_another_volume_is_refused_and_that_volume_is_left_alone() {
 fn nothing_is_released_while_it_is_used_or_nobody_knows() {
     let mut machine = bound(Reclaim::Delete);
     assert_eq!(jobs(&machine.look(0, Vec::new(), |_| Standing::Unknown)), []);
-    assert_eq!(reasons(&machine.look(0, Vec::new(), |_| USED)), ["VolumeStillUsed"]);
+    assert_eq!(reasons(&look(&mut machine, 0, USED)), ["VolumeStillUsed"]);
     assert_eq!(machine.look(0, Vec::new(), |_| USED), [], "it is told once");
     // The claim comes back: it has its volume.
-    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| WANTS)), []);
+    assert_eq!(reasons(&look(&mut machine, 0, WANTS)), ["ClaimFound"]);
     assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Delete)]);
     // Too late now: another one is made.
     let commands = machine.look(0, vec![want("data", MIB, Reclaim::Delete)], |_| WANTS);
@@ -168,6 +172,107 @@ fn nothing_is_released_while_it_is_used_or_nobody_knows() {
     assert_eq!(jobs(&machine.look(500_000, Vec::new(), |_| WANTS)), [(NAME.to_owned(), Step::Delete)]);
     let deleted = machine.ended(500_000, NAME, Outcome::Done);
     assert!(deleted.contains(&Command::Hide(NAME.to_owned())));
+}
+
+/// What is on disk after a daemon died, and a machine that goes on with it.
+fn restarted(machine: &Provisioner) -> Provisioner {
+    let records = machine.records().map(|record| Record::read(&record.name, &record.write().unwrap()).unwrap());
+    Provisioner::restored(records.collect()).0.with_grace(HOUR)
+}
+
+/// Looks, and lets a record be written.
+fn look(machine: &mut Provisioner, now: Time, standing: Standing) -> Vec<Command> {
+    let commands = machine.look(now, Vec::new(), |_| standing);
+    if jobs(&commands) == [(NAME.to_owned(), Step::Keep)] {
+        machine.ended(now, NAME, Outcome::Done);
+    }
+    commands
+}
+
+#[test]
+fn the_volume_of_a_missing_claim_is_deleted_only_after_the_grace() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    let first = look(&mut machine, 0, MISSING);
+    assert_eq!(reasons(&first), ["ClaimMissing"]);
+    let Some(Command::Tell { message, object, .. }) = first.first() else { panic!("{first:?}") };
+    assert_eq!(object, "claim default/data");
+    for words in
+        [NAME, "since 1970-01-01 00:00:00 UTC", "at 1970-01-01 01:00:00 UTC", "volhost delete pvc default/data"]
+    {
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(machine.problem(NAME).unwrap().contains("missing since"));
+    assert_eq!(machine.next_wake(), Some(HOUR / 2));
+    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"], "it is told again");
+    assert_eq!(jobs(&look(&mut machine, HOUR - 1, MISSING)), []);
+    assert_eq!(jobs(&look(&mut machine, HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn a_claim_that_comes_back_within_the_grace_keeps_its_volume_and_begins_a_new_one() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    look(&mut machine, 0, MISSING);
+    assert_eq!(reasons(&look(&mut machine, HOUR - 1, WANTS)), ["ClaimFound"]);
+    assert_eq!(machine.problem(NAME), None);
+    assert_eq!(machine.records().next().unwrap().missing_since, None);
+    look(&mut machine, HOUR, MISSING);
+    assert_eq!(jobs(&look(&mut machine, 2 * HOUR - 1, MISSING)), []);
+    assert_eq!(jobs(&look(&mut machine, 2 * HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn a_restart_neither_begins_the_grace_anew_nor_ends_it() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    look(&mut machine, 0, MISSING);
+    let mut machine = restarted(&machine);
+    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"]);
+    assert_eq!(jobs(&look(&mut machine, HOUR - 1, MISSING)), []);
+    // The daemon was down for a day: whoever fills the folder has a minute.
+    let mut machine = restarted(&machine);
+    assert_eq!(jobs(&look(&mut machine, 24 * HOUR, MISSING)), []);
+    assert_eq!(jobs(&look(&mut machine, 24 * HOUR + 60 * SECOND - 1, MISSING)), []);
+    // And so after a time in which nobody knew.
+    look(&mut machine, 24 * HOUR + 60 * SECOND - 1, Standing::Unknown);
+    assert_eq!(jobs(&look(&mut machine, 25 * HOUR, MISSING)), []);
+    assert_eq!(jobs(&look(&mut machine, 25 * HOUR + 60 * SECOND, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn a_clock_that_was_turned_back_begins_the_grace_anew() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    look(&mut machine, 24 * HOUR, MISSING);
+    let mut machine = restarted(&machine);
+    look(&mut machine, 0, MISSING);
+    assert_eq!(machine.records().next().unwrap().missing_since, Some(0));
+    assert_eq!(jobs(&look(&mut machine, HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn what_is_not_written_down_as_missing_is_not_deleted() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    assert_eq!(jobs(&machine.look(0, Vec::new(), |_| MISSING)), [(NAME.to_owned(), Step::Keep)]);
+    machine.ended(0, NAME, Outcome::NotBegun("the disk is full".to_owned()));
+    assert_eq!(jobs(&machine.look(2 * HOUR, Vec::new(), |_| MISSING)), [(NAME.to_owned(), Step::Keep)]);
+    machine.ended(2 * HOUR, NAME, Outcome::Done);
+    assert_eq!(jobs(&machine.look(2 * HOUR, Vec::new(), |_| MISSING)), [(NAME.to_owned(), Step::Delete)]);
+}
+
+#[test]
+fn a_stated_deletion_needs_no_grace_and_is_remembered_while_pods_use_the_volume() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    assert_eq!(reasons(&look(&mut machine, 0, USED)), ["VolumeStillUsed"]);
+    let mut machine = restarted(&machine);
+    look(&mut machine, 0, Standing::Missing { in_use: true });
+    assert_eq!(jobs(&look(&mut machine, 0, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    look(&mut machine, 0, MISSING);
+    assert!(!machine.delete_claim("default", "other", None));
+    assert!(!machine.delete_claim("default", "data", Some("uid-data")), "that one exists");
+    assert!(machine.delete_claim("default", "data", Some("uid-of-another")));
+    look(&mut machine, 0, MISSING);
+    assert_eq!(jobs(&look(&mut machine, 0, MISSING)), [(NAME.to_owned(), Step::Delete)]);
+    assert!(!machine.delete_claim("default", "data", None), "it is no claim's any more");
 }
 
 #[test]

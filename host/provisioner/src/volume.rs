@@ -3,6 +3,7 @@
 use crate::Time;
 use crate::backoff::delay;
 use crate::command::{Command, Outcome, Severity, Standing, Step};
+use crate::missing::{self, Missing};
 use crate::record::{ClaimName, Made, Phase, Record};
 use crate::terms::Reclaim;
 
@@ -26,6 +27,10 @@ pub(crate) struct Volume {
     pub(crate) refused_size: Option<u64>,
     /// It was told that pods still use it.
     pub(crate) told_used: bool,
+    /// What this run has seen of its claim's being missing.
+    pub(crate) missing: Missing,
+    /// What users were told last of that.
+    pub(crate) missing_message: Option<String>,
 }
 
 impl Volume {
@@ -41,11 +46,89 @@ impl Volume {
             problem: None,
             refused_size: None,
             told_used: false,
+            missing: Missing::default(),
+            missing_message: None,
         }
     }
 
     pub(crate) fn is_for(&self, claim: &ClaimName) -> bool {
-        self.record.claim == *claim && matches!(self.record.phase, Phase::Asked | Phase::Made(_) | Phase::Undoing(_))
+        self.record.claim == *claim && self.is_a_claims()
+    }
+
+    /// Whether it belongs to a claim still.
+    pub(crate) fn is_a_claims(&self) -> bool {
+        matches!(self.record.phase, Phase::Asked | Phase::Made(_) | Phase::Undoing(_))
+    }
+
+    /// When it has to be looked at although nothing happens.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        match self.running {
+            Some(_) => None,
+            None => self.retry_at.or_else(|| self.missing.next_wake()),
+        }
+    }
+
+    /// Takes note that the claim was deleted.
+    pub(crate) fn state_deletion(&mut self) {
+        self.kept &= self.record.deletion_stated;
+        self.record.deletion_stated = true;
+    }
+
+    /// How the claim stands, by the rules for claims that are missing. Only a volume that was made can be lost.
+    pub(crate) fn judged(
+        &mut self,
+        now: Time,
+        grace: Time,
+        standing: Standing,
+        commands: &mut Vec<Command>,
+    ) -> Standing {
+        if !matches!(self.record.phase, Phase::Made(_)) {
+            return match standing {
+                Standing::Missing { in_use } => Standing::Gone { in_use },
+                other => other,
+            };
+        }
+        match standing {
+            Standing::Unknown => self.missing.forget(),
+            Standing::Wants { .. } => self.is_back(commands),
+            // Its release writes the record.
+            Standing::Gone { in_use: false } => self.record.deletion_stated = true,
+            Standing::Gone { in_use: true } => self.state_deletion(),
+            Standing::Missing { in_use } if self.record.deletion_stated => return Standing::Gone { in_use },
+            Standing::Missing { in_use } => return self.is_missing(now, grace, in_use, commands),
+        }
+        standing
+    }
+
+    fn is_back(&mut self, commands: &mut Vec<Command>) {
+        self.missing.forget();
+        self.missing_message = None;
+        let was_missing = self.record.missing_since.take().is_some();
+        let was_deleted = std::mem::take(&mut self.record.deletion_stated);
+        if was_missing || was_deleted {
+            self.kept = false;
+            let message = format!("it is there again, and keeps its volume {}", self.record.name);
+            commands.push(self.tell_claim(Severity::Normal, "ClaimFound", message));
+        }
+    }
+
+    fn is_missing(&mut self, now: Time, grace: Time, in_use: bool, commands: &mut Vec<Command>) -> Standing {
+        // A clock that was turned back must not shorten the grace, so the time begins anew.
+        let since = self.record.missing_since.filter(|since| *since <= now).unwrap_or(now);
+        self.kept &= self.record.missing_since == Some(since);
+        self.record.missing_since = Some(since);
+        let due = self.missing.is_missing(now, since, grace);
+        if due <= now {
+            self.missing.is_over();
+            return Standing::Gone { in_use };
+        }
+        if self.missing.reminds(now, due) {
+            let (name, claim) = (&self.record.name, self.record.claim.full_name());
+            let message = missing::message(name, &claim, self.record.terms.reclaim, since, due, now);
+            commands.push(self.tell_claim(Severity::Warning, "ClaimMissing", message.clone()));
+            self.missing_message = Some(message);
+        }
+        Standing::Unknown
     }
 
     /// What is to be done now.
@@ -62,6 +145,13 @@ impl Volume {
                 Some(Step::Create)
             }
             (Phase::Undoing(_), _) => Some(Step::Delete),
+            (Phase::Made(_), Standing::Gone { in_use: true }) => {
+                if !std::mem::replace(&mut self.told_used, true) {
+                    let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
+                    commands.push(self.tell(Severity::Normal, "VolumeStillUsed", message.to_owned()));
+                }
+                (!self.kept).then_some(Step::Keep)
+            }
             (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
             (Phase::Made(made), Standing::Wants { bytes, may_grow }) if bytes > made.capacity => {
                 self.next_growth(bytes, may_grow, commands)
@@ -76,17 +166,11 @@ impl Volume {
                     Reclaim::Retain => Step::Keep,
                 })
             }
-            (Phase::Made(_), Standing::Gone { in_use: true }) => {
-                if !std::mem::replace(&mut self.told_used, true) {
-                    let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
-                    commands.push(self.tell(Severity::Normal, "VolumeStillUsed", message.to_owned()));
-                }
-                None
-            }
             (Phase::Released(_), _) => match self.record.terms.reclaim {
                 Reclaim::Delete => Some(Step::Delete),
                 Reclaim::Retain => (!self.kept).then_some(Step::Keep),
             },
+            // A claim that is missing is judged before: see `judged`.
             (Phase::Made(_) | Phase::Forgotten, _) => None,
         }
     }

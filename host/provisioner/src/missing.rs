@@ -1,0 +1,146 @@
+//! Claims that nobody deleted and that no source has any more: how long their volumes are kept.
+//!
+//! ```text
+//!            claim missing                      grace over                     no pod has the volume
+//!  present ----------------> missing since T -------------------> gone (released by its reclaim policy)
+//!     ^                          |
+//!     '------ claim is back -----'
+//! ```
+//!
+//! The time T is in the volume's record, so a restart does not begin the grace anew. A restart does not
+//! shorten it either: the claim must also be missing for [`SEEN_AGAIN`] since the start.
+
+use crate::Time;
+use crate::terms::Reclaim;
+
+/// One second.
+const SECOND: Time = 1_000_000;
+/// How long a claim must be missing since the start, and since everything could be read again, in
+/// microseconds: long enough to mount a folder of manifests or to finish a copy. A shorter grace counts.
+const SEEN_AGAIN: Time = 60 * SECOND;
+/// With less time left than this, in microseconds, nobody is reminded again.
+const LAST_REMINDER: Time = 30 * SECOND;
+
+/// What this run has seen of a missing claim.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    /// Since when this run sees that it is missing.
+    seen: Option<Time>,
+    /// When users are reminded next.
+    remind_at: Option<Time>,
+    /// When its volume is released.
+    pub(crate) due: Option<Time>,
+}
+
+impl Missing {
+    /// It is there, or nobody knows.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The claim is missing now, and has been since `since`. Answers when its volume is released.
+    pub(crate) fn is_missing(&mut self, now: Time, since: Time, grace: Time) -> Time {
+        let seen = *self.seen.get_or_insert(now);
+        let due = since.saturating_add(grace).max(seen.saturating_add(grace.min(SEEN_AGAIN)));
+        self.due = Some(due);
+        due
+    }
+
+    /// Whether users are to be reminded now. They are at once, and each time half of what was left is over.
+    pub(crate) fn reminds(&mut self, now: Time, due: Time) -> bool {
+        if self.remind_at.is_some_and(|at| at > now) {
+            return false;
+        }
+        let left = due.saturating_sub(now);
+        let next = if left > LAST_REMINDER { now.saturating_add(left / 2) } else { due };
+        self.remind_at = Some(next);
+        true
+    }
+
+    /// The grace is over: nothing is waited for any more.
+    pub(crate) fn is_over(&mut self) {
+        (self.due, self.remind_at) = (None, None);
+    }
+
+    /// When it has to be looked at again although nothing happens.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.due.into_iter().chain(self.remind_at).min()
+    }
+}
+
+/// What users are told of a missing claim.
+pub(crate) fn message(volume: &str, claim: &str, reclaim: Reclaim, since: Time, due: Time, now: Time) -> String {
+    let fate = match reclaim {
+        Reclaim::Delete => "is deleted",
+        Reclaim::Retain => "is released and kept in the storage",
+    };
+    format!(
+        "missing since {}: no source has it, and nobody deleted it; its volume {volume} {fate} at {} (in {}). Put the claim back to keep the volume, or delete it now with `volhost delete pvc {claim}`",
+        utc(since),
+        utc(due),
+        span(due.saturating_sub(now)),
+    )
+}
+
+/// A length of time with its two largest units.
+fn span(time: Time) -> String {
+    let seconds = time.div_ceil(SECOND);
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{}s", seconds % 60),
+        _ => format!("{hours}h{}m", minutes % 60),
+    }
+}
+
+/// The time of day in UTC: `2026-11-22 14:51:01 UTC`.
+fn utc(time: Time) -> String {
+    let seconds = time / SECOND;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
+}
+
+/// Year, month and day of a day after 1970-01-01, by the Gregorian calendar.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years begin in March, so that a leap day is a year's last; 400 years have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_the_calendar_has_them() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_795_359_061, "2026-11-22 14:51:01 UTC"),
+            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
+        ] {
+            assert_eq!(utc(seconds * SECOND), text);
+        }
+        assert_eq!([span(999), span(61 * SECOND), span(3_661 * SECOND)], ["1s", "1m1s", "1h1m"]);
+    }
+
+    #[test]
+    fn users_are_reminded_at_once_and_at_each_half_of_what_is_left() {
+        let (mut missing, hour) = (Missing::default(), 3_600 * SECOND);
+        let due = missing.is_missing(0, 0, hour);
+        let mut reminded = Vec::new();
+        for now in (0..3_600).map(|second| second * SECOND) {
+            if missing.reminds(now, due) {
+                reminded.push(now / SECOND);
+            }
+        }
+        assert_eq!(reminded, [0, 1_800, 2_700, 3_150, 3_375, 3_488, 3_544, 3_572]);
+    }
+}
