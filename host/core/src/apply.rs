@@ -53,12 +53,22 @@ impl Core {
                     self.not_attached(name, turn);
                 }
             }
-            Event::Drain => {
-                self.draining = true;
-                turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
-                turn.touched.extend(self.desired.pods().map(|(uid, _)| uid.clone()));
+            Event::Drain => self.drain(true, turn),
+            Event::DrainEnded => self.drain(false, turn),
+        }
+    }
+
+    fn drain(&mut self, draining: bool, turn: &mut Turn) {
+        self.draining = draining;
+        turn.dirty.extend(self.actual.volumes().map(|(name, _)| name.clone()));
+        turn.dirty.extend(self.desired.volumes().map(|(name, _)| name.clone()));
+        let pods: Vec<PodUid> = self.desired.pods().map(|(uid, _)| uid.clone()).collect();
+        for uid in &pods {
+            if self.is_desired(uid) {
+                self.take_over(uid);
             }
         }
+        turn.touched.extend(pods);
     }
 
     fn pod_desired(&mut self, mut desired: DesiredPod, turn: &mut Turn) {

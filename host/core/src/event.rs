@@ -103,6 +103,8 @@ pub enum Event {
     NotAttached(Vec<UniqueVolumeName>),
     /// From now on no pod wants anything: take every volume away, whatever sources say, until the process ends.
     Drain,
+    /// Volumes are mounted again for the pods that want them.
+    DrainEnded,
 }
 
 /// Names one operation, for the life of the process.

@@ -107,7 +107,11 @@ impl Core {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
-        let draining = if self.draining { "the host is taking every volume away (drain)" } else { "" };
+        let draining = if self.draining {
+            "the host is taking every volume away (drain); `volhost uncordon` ends that"
+        } else {
+            ""
+        };
         for (name, wanted) in &entry.volumes {
             if self.draining || !self.is_mounted_as_wanted(uid, name, wanted) {
                 let known = names(&wanted.outer_names);

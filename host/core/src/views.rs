@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
-use volhost_model::{ContainerMount, Failure, FailureClass, RecursiveReadOnly, VolumeSpec};
+use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnly, VolumeSpec};
 
 use crate::actual::{Mount, Volume};
 use crate::core::Core;
 use crate::desired::{PodEntry, Told, Wanted};
+use crate::event::{DesiredPod, UnresolvedVolume};
 
 impl Core {
     /// Every pod that exists, or of which something is still mounted or may be, by uid.
@@ -286,6 +287,23 @@ impl Core {
         let unknown =
             |volume: &Volume| volume.attachable && volume.attach.recovered && !self.attaching.by_host(&volume.plugin);
         !self.actual.volumes().any(|(_, volume)| unknown(volume))
+    }
+
+    /// A pod that exists and of which a source can say no more, as it is wanted: nothing new, and nothing of it unmounted (rule R2).
+    pub fn unreadable_pod(&self, uid: &PodUid, why: String) -> DesiredPod {
+        let known = self.pod_object(uid).unwrap_or_else(|| Arc::new(Pod::unknown(uid.clone())));
+        let names = known.used_volumes.iter().cloned();
+        let mut unresolved: Vec<UnresolvedVolume> =
+            names.map(|outer_name| UnresolvedVolume::new(outer_name, why.clone())).collect();
+        if let (true, Ok(outer_name)) = (unresolved.is_empty(), OuterName::new("unknown")) {
+            unresolved.push(UnresolvedVolume::new(outer_name, why));
+        }
+        DesiredPod { pod: known, volumes: Vec::new(), unresolved }
+    }
+
+    /// Whether every volume is being taken away.
+    pub fn is_draining(&self) -> bool {
+        self.draining
     }
 
     /// Every source of pods has been read completely once.

@@ -72,6 +72,28 @@ pub struct ContainerResources {
 }
 
 impl Pod {
+    /// A pod of which only the uid is known.
+    pub fn unknown(uid: PodUid) -> Self {
+        Self {
+            namespace: "unknown".to_owned(),
+            name: uid.to_string(),
+            uid,
+            service_account: String::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            fs_group: None,
+            fs_group_change_policy: FsGroupChangePolicy::default(),
+            fs_user: None,
+            supplemental_groups: Vec::new(),
+            memory_limit: None,
+            ephemeral_storage_limit: None,
+            used_volumes: Vec::new(),
+            containers: Vec::new(),
+            resources: ContainerResources::default(),
+            nested_mounts: BTreeMap::new(),
+        }
+    }
+
     /// `namespace/name`, as users write it.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

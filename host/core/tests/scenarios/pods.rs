@@ -250,6 +250,30 @@ fn draining_takes_everything_away_whatever_sources_say() {
 }
 
 #[test]
+fn the_end_of_a_drain_mounts_again_what_pods_want() {
+    let mut world = World::new();
+    world.desire("a", vec![plain("a", "data"), shared("disk")]);
+    world.settle();
+    world.step(Event::Drain);
+    world.settle();
+    world.desire("b", vec![plain("b", "data")]);
+    assert!(world.core.is_draining());
+    let mut started = world.step(Event::DrainEnded);
+    started.sort();
+    assert_eq!(started, ["volume_attach disk", "volume_mount data a", "volume_mount data b"]);
+    assert!(!world.core.is_draining());
+    world.settle();
+    assert_eq!(world.core.mounted_volumes_of(&uid("a")).len(), 2);
+
+    // What had not been unmounted yet stays.
+    assert_eq!(world.step(Event::Drain).len(), 3);
+    world.step(Event::DrainEnded);
+    world.settle();
+    assert_eq!(world.core.mounted_volumes_of(&uid("a")).len(), 2);
+    assert_eq!(world.core.mounted_volumes_of(&uid("b")).len(), 1);
+}
+
+#[test]
 fn extra_groups_come_from_mounted_volumes_and_leave_out_the_pods_own() {
     let mut world = World::new();
     let with_gid =

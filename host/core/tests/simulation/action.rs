@@ -115,6 +115,7 @@ pub enum Action {
         luck: u64,
     },
     Drain,
+    DrainEnded,
     /// An event that changes nothing.
     Idle,
     /// Answers that nobody asked for.
@@ -196,6 +197,7 @@ fn any_action(random: &mut Random, lies: bool) -> Action {
         898..=937 => Action::Source,
         938..=944 => Action::Crash { luck: random.next() },
         945 if random.chance(30) => Action::Drain,
+        946 if random.chance(60) => Action::DrainEnded,
         946..=975 => Action::Idle,
         976..=985 => Action::Echo { pick },
         986..=990 => Action::Look,

@@ -63,5 +63,6 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         Event::PluginChanged { plugin } => format!("{plugin} is there anew"),
         Event::NotAttached(volumes) => format!("not attached any more: {volumes:?}"),
         Event::Drain => "drain".to_owned(),
+        Event::DrainEnded => "drain ended".to_owned(),
     }
 }

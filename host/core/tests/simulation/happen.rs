@@ -91,6 +91,10 @@ impl Sim<'_> {
                 self.life.draining = true;
                 self.step(Event::Drain, everything())
             }
+            Action::DrainEnded => {
+                self.life.draining = false;
+                self.step(Event::DrainEnded, everything())
+            }
             Action::Idle => self.idle(),
             Action::Echo { pick } => self.echo(pick),
             Action::Look => self.check_views(),
