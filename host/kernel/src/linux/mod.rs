@@ -68,6 +68,7 @@ mod ioctl;
 mod labels;
 mod landlock;
 mod last_resorts;
+mod lease;
 mod lock;
 mod loop_device;
 mod loop_table;
@@ -89,6 +90,7 @@ mod tree;
 mod usage;
 mod walk;
 
+pub use lease::is_being_written;
 pub(crate) use syscall::spawn;
 pub use syscall::wait_readable;
 

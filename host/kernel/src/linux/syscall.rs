@@ -63,6 +63,22 @@ pub(super) fn statmount(mount: u64, mask: u64, buffer: &mut [u8]) -> Result<(), 
     if done == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// Takes or gives back a lease (`F_RDLCK`, `F_UNLCK`) on an open file.
+pub(super) fn set_lease(fd: BorrowedFd<'_>, lease: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: the command takes a number and no pointer; the descriptor is borrowed over the call.
+    let done = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, lease) };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// Chooses the signal that announces that another process wants to break a lease on this open file.
+pub(super) fn set_lease_signal(fd: BorrowedFd<'_>, signal: libc::c_int) -> Result<(), Errno> {
+    // <asm-generic/fcntl.h>; not in the C library's bindings for every target.
+    const F_SETSIG: libc::c_int = 10;
+    // SAFETY: the command takes a number and no pointer; the descriptor is borrowed over the call.
+    let done = unsafe { libc::fcntl(fd.as_raw_fd(), F_SETSIG, signal) };
+    if done == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
 fn request(mount: u64, param: u64) -> MountIdRequest {
     const SIZE: u32 = {
         // The kernel's MNT_ID_REQ_SIZE_VER0.
