@@ -181,7 +181,27 @@ fn an_edited_persistent_volume_stays_mounted_and_the_edit_applies_at_the_next_mo
     let all = node.all_mounts();
     let staged =
         all.iter().find(|mount| mount.point.starts_with(node.root().join("plugins")) && mount.fs_type == "ext4");
-    assert!(staged.unwrap().options.contains("noatime"), "{staged:?}");
+    assert!(staged.unwrap().options.iter().any(|option| option == "noatime"), "{staged:?}");
+}
+
+#[test]
+fn a_file_system_that_a_user_mounted_inside_a_volume_keeps_everything() {
+    let kept = Kept::start();
+    let node = &kept.node;
+    kept.mount_both();
+    let inner = node.volume_inside("uid-a", LOOP, "data").join("inner");
+    fs::create_dir(node.path(&inner)).unwrap();
+    let mount = node.inside("mount").args(["-t", "tmpfs", "users"]).arg(&inner).status().unwrap();
+    assert!(mount.success());
+    fs::write(node.path(&inner).join("file"), "a user's").unwrap();
+
+    node.remove_manifest("a.yaml");
+    node.wait_event(&["FailedUnmount", "pod default/a", "data/inner"]);
+    assert_eq!(fs::read_to_string(node.path(&inner).join("file")).unwrap(), "a user's");
+    assert_eq!(fs::read_to_string(kept.file()).unwrap(), "precious");
+
+    assert!(node.inside("umount").arg(&inner).status().unwrap().success());
+    node.wait_unmounted("default/a");
 }
 
 #[test]
@@ -191,7 +211,7 @@ fn a_volume_by_a_claim_shows_its_events_and_a_pod_that_waits_the_step_and_the_dr
     node.add_arguments(&["--plugin-registry", &registry]);
     node.start();
     let driver = volhost_tests::csi::CsiDriver::start(&node, "csi.test", &["stage"]);
-    driver.order("NodeStageVolume idle");
+    driver.order("NodeStageVolume wait");
     let volume = loop_volume("data", "data-id", "ext4", "32Mi", "").replace("loop.volhost.io", "csi.test");
     node.manifest("data.yaml", &volume);
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("data")]));

@@ -9,7 +9,6 @@ use crate::command::OperationKind;
 use crate::config::Mutation;
 use crate::core::{Core, Turn, differs, keeps_edit, lacks_parts};
 use crate::desired::Wanted;
-use crate::edits::is_staged_before_edit;
 use crate::pending::Slot;
 use crate::transitions::{Need, Presence, need};
 
@@ -222,7 +221,7 @@ impl Core {
         if let Some(why) = self.label_hindrance(pod, wanted, volume) {
             return Some(why);
         }
-        if volume.is_some_and(|volume| volume.mounts.is_empty() && is_staged_before_edit(volume, wanted)) {
+        if volume.is_some_and(|volume| self.must_be_staged_again(name, volume)) {
             return Some(
                 "the node has it staged as its PersistentVolume was before an edit; it is staged again first"
                     .to_owned(),

@@ -132,7 +132,7 @@ impl Sim<'_> {
                 other != volume && other_of.kind_id == of.kind_id && life.known[other].mounts[pod].is_some()
             });
         let known = &life.known[volume];
-        let restaged = !known.has_mounts() && life.is_staged_before_edit(self.catalog, volume, known, variant);
+        let restaged = of.kind.edited && life.is_relabelled(self.catalog, volume, known);
         (of.kind.single_pod && elsewhere)
             || taken
             || restaged
