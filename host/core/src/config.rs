@@ -42,6 +42,8 @@ pub enum Mutation {
     UnmountBeforeSynced,
     /// R2: what may be an unresolved volume is taken away.
     UnmountUnresolved,
+    /// R2: what is staged or attached for an unresolved volume is taken away.
+    ReleaseAwaited,
     /// R3: keys are not looked at.
     IgnoreKeys,
     /// R3: failed keys are tried again at once.
@@ -107,13 +109,14 @@ pub enum Mutation {
 #[cfg(feature = "mutants")]
 impl Mutation {
     /// Every one.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::ForgetUncertain,
         Self::ForgetUncertainDevice,
         Self::ForgetFailedTearDown,
         Self::TakeOverBroken,
         Self::UnmountBeforeSynced,
         Self::UnmountUnresolved,
+        Self::ReleaseAwaited,
         Self::IgnoreKeys,
         Self::IgnoreBackoff,
         Self::NeverDoubles,

@@ -276,7 +276,8 @@ impl Core {
             return;
         };
         needed.push((None, kind.name()));
-        if !relabel && !self.draining && self.desired.is_awaited(name, volume.spec.as_ref()) {
+        let awaited = !self.mutated(Mutation::ReleaseAwaited) && self.desired.is_awaited(name, volume.spec.as_ref());
+        if awaited && !relabel && !self.draining {
             self.awaited.insert(name.clone());
             return;
         }

@@ -6,13 +6,14 @@ use crate::rules::{RULES, Rule};
 use crate::{Campaign, STEPS_A_MUTANT};
 
 /// What each mutant breaks.
-const MUTANTS: [(Mutation, Rule); 36] = [
+const MUTANTS: [(Mutation, Rule); 37] = [
     (Mutation::ForgetUncertain, Rule::NothingForgotten),
     (Mutation::ForgetUncertainDevice, Rule::NothingForgotten),
     (Mutation::ForgetFailedTearDown, Rule::NothingForgotten),
     (Mutation::TakeOverBroken, Rule::NothingImagined),
     (Mutation::UnmountBeforeSynced, Rule::HalfKnowledge),
     (Mutation::UnmountUnresolved, Rule::HalfKnowledge),
+    (Mutation::ReleaseAwaited, Rule::HalfKnowledge),
     (Mutation::IgnoreKeys, Rule::OneAtATime),
     (Mutation::IgnoreBackoff, Rule::BackOff),
     (Mutation::NeverDoubles, Rule::BackOff),
