@@ -34,6 +34,29 @@ pub(crate) const fn backoff(failures: u32) -> Time {
     if delay > BACKOFF_MAX { BACKOFF_MAX } else { delay }
 }
 
+/// The part of a wait by which the waits of different keys differ: a quarter.
+const SPREAD: Time = 4;
+
+/// The wait of one key after this many failures in a row. Keys that failed together, because their storage is down, are tried again
+/// one after another: each wait is longer than [`backoff`] by up to a quarter, and at the longest wait shorter by up to a quarter.
+/// The key alone decides by how much, so that a simulation can be repeated.
+fn spread_backoff(volume: &UniqueVolumeName, slot: &Slot, failures: u32) -> Time {
+    let wait = backoff(failures);
+    let share = key_hash(volume, slot, failures) % (wait / SPREAD);
+    if wait == BACKOFF_MAX { wait - share } else { (wait + share).min(BACKOFF_MAX) }
+}
+
+/// FNV-1a: the same on every machine and in every build.
+fn key_hash(volume: &UniqueVolumeName, slot: &Slot, failures: u32) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let pod = slot.as_ref().map_or("", PodUid::as_str);
+    let bytes = volume.as_str().bytes().chain([0]).chain(pod.bytes()).chain(failures.to_le_bytes());
+    let hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    // The low bits of FNV differ little between names that differ in the last character.
+    hash ^ (hash >> 32)
+}
+
 /// An operation that was started and has not ended.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -186,7 +209,7 @@ impl Pending {
             .filter(|failed| failed.name == name)
             .map_or(0, |failed| failed.failures);
         let failures = before.saturating_add(1);
-        let retry_at = now.saturating_add(backoff(failures));
+        let retry_at = now.saturating_add(spread_backoff(&operation.volume, &slot, failures));
         self.retries.insert((retry_at, operation.volume.clone(), slot.clone()));
         let failed = Backoff { name, plugin: operation.plugin.clone(), failures, failed_at: now, retry_at, failure };
         self.volumes.entry(operation.volume.clone()).or_default().failed.insert(slot, failed);
@@ -303,6 +326,26 @@ mod tests {
         assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]);
         assert_eq!(backoff(0), BACKOFF_INITIAL);
         assert_eq!(backoff(u32::MAX), BACKOFF_MAX);
+    }
+
+    #[test]
+    fn the_waits_of_keys_that_failed_together_are_spread_within_a_quarter() {
+        let volume = |n: u32| UniqueVolumeName::new(format!("kubernetes.io/csi/driver^volume-{n}")).unwrap();
+        for failures in 1..=12 {
+            let wait = backoff(failures);
+            let bounds = if wait == BACKOFF_MAX { wait - wait / 4..=wait } else { wait..=wait + wait / 4 };
+            let waits: BTreeSet<Time> = (0..1000).map(|n| spread_backoff(&volume(n), &None, failures)).collect();
+            assert!(waits.iter().all(|wait| bounds.contains(wait)), "{failures}");
+            assert!(waits.len() > 900, "{} different waits after {failures} failures", waits.len());
+            // Every tenth of the window has its part.
+            let tenth = (bounds.end() - bounds.start()) / 10;
+            for part in 0..10 {
+                let from = bounds.start() + part * tenth;
+                let there = waits.range(from..from + tenth).count();
+                assert!((40..200).contains(&there), "{there} of 1000 in part {part} after {failures} failures");
+            }
+            assert_eq!(spread_backoff(&volume(1), &None, failures), spread_backoff(&volume(1), &None, failures));
+        }
     }
 
     #[test]

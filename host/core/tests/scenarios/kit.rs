@@ -12,6 +12,8 @@ use volhost_model::view::{VolumeState, VolumeView};
 use volhost_model::{Failure, FailureClass, Pod, VolumeSpec};
 
 pub const MS: Time = 1_000;
+/// The wait after a first failure, spread by a quarter.
+pub const FIRST_WAIT: std::ops::RangeInclusive<Time> = 500 * MS..=625 * MS;
 
 pub struct World {
     pub core: Core,

@@ -55,7 +55,9 @@ fn a_failed_key_waits_twice_as_long_each_time() {
         assert!(world.fails("volume_mount data a", FailureClass::Final).is_empty());
         assert!(world.desire("a", vec![plain("a", "data")]).is_empty(), "an event does not shorten the wait");
         assert_eq!(world.tick(), ["volume_mount data a"]);
-        assert!(((world.now - begun) as f64 / 1e6 - seconds).abs() < 1e-9, "{seconds}");
+        // Spread by a quarter: longer until the longest wait is reached, and shorter from then on.
+        let bounds = if seconds == 122.0 { 91.5..=122.0 } else { seconds..=seconds * 1.25 };
+        assert!(bounds.contains(&((world.now - begun) as f64 / 1e6)), "{seconds}");
     }
     assert_eq!(world.view("a", "data").failures, 10);
 }
@@ -71,7 +73,7 @@ fn another_operation_on_the_key_starts_at_once_and_wipes_the_wait() {
     let begun = world.now;
     world.fails("volume_mount data a", FailureClass::Uncertain);
     world.tick();
-    assert_eq!(world.now - begun, 500 * MS);
+    assert!(FIRST_WAIT.contains(&(world.now - begun)));
 }
 
 #[test]

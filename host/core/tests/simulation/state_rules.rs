@@ -11,13 +11,13 @@ use crate::life::Known;
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
 
-/// The wait after so many failures in a row.
-fn wait_after(failures: u32) -> Time {
+/// The shortest and the longest wait after so many failures in a row: waits are spread by a quarter.
+fn waits_after(failures: u32) -> std::ops::RangeInclusive<Time> {
     let mut wait = BACKOFF_INITIAL;
     for _ in 1..failures.min(32) {
         wait = (wait * BACKOFF_FACTOR).min(BACKOFF_MAX);
     }
-    wait
+    if wait == BACKOFF_MAX { wait - wait / 4..=wait } else { wait..=(wait + wait / 4).min(BACKOFF_MAX) }
 }
 
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
@@ -114,7 +114,11 @@ impl Sim<'_> {
                 let same = expected.filter(|failed| failed.name == ended.name);
                 if ended.failed.is_some() && fails_on == slot {
                     let failures = same.map_or(0, |failed| failed.failures) + 1;
-                    let retry_at = self.life.now + wait_after(failures);
+                    let waits = waits_after(failures);
+                    let shortest = self.life.now + waits.start();
+                    // Any time within the bounds will do.
+                    let held = known.failures[slot].map(|found| found.retry_at).unwrap_or(shortest);
+                    let retry_at = held.clamp(shortest, self.life.now + waits.end());
                     expected = Some(FailureProbe { name: ended.name, failures, retry_at });
                 } else if ended.failed.is_none()
                     && same.is_some()
