@@ -158,7 +158,7 @@ macro_rules! name_type {
 
 name_type!(
     /// A pod's uid: the name of its folder under `pods/`.
-    PodUid, "pod uid", |what, text| check_component(what, text, MAX_COMPONENT_BYTES)
+    PodUid, "pod uid", check_pod_uid
 );
 name_type!(
     /// The name of a volume in its pod (`spec.volumes[].name`).
@@ -176,6 +176,24 @@ name_type!(
     /// The name by which the host knows one volume: equal names are one volume.
     UniqueVolumeName, "unique volume name", check_unique_name
 );
+
+/// Checks a pod's uid. Kubernetes uses UUIDs and the kubelet 32 hex digits for static pods; anything is taken that is visible, short
+/// and safe in a path, a log line and a command.
+fn check_pod_uid(what: &'static str, text: &str) -> Result<(), NameError> {
+    const UID_BYTES: usize = 128;
+    check_component(what, text, UID_BYTES)?;
+    let ends = [text.chars().next(), text.chars().next_back()];
+    let good = text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && ends.iter().flatten().all(char::is_ascii_alphanumeric);
+    if good {
+        return Ok(());
+    }
+    Err(NameError::Malformed {
+        what,
+        shown: shown(text),
+        rule: "it must be ASCII letters, digits, `-`, `_` and `.`, and begin and end with a letter or digit",
+    })
+}
 
 fn check_plugin_name(what: &'static str, text: &str) -> Result<(), NameError> {
     const RULE: &str = "it must be `vendor/name`, each of lower-case letters, digits, `-` and `.`";
@@ -231,10 +249,11 @@ impl UniqueVolumeName {
         Self::new(format!("{plugin}/{volume_name}"))
     }
 
-    /// The name of a volume that belongs to one pod.
+    /// The name of a volume that belongs to one pod. Unlike the kubelet's `UID-NAME` it has a slash between uid and name, which neither
+    /// of them contains: the volumes of different pods never have equal names.
     pub fn of_pod(plugin: &PluginName, pod: &PodUid, spec_name: &SpecName) -> Self {
         // Made of checked parts: a plugin name, and components without control characters.
-        Self(format!("{plugin}/{pod}-{spec_name}").into())
+        Self(format!("{plugin}/{pod}/{spec_name}").into())
     }
 
     /// The plugin's part of the name, `vendor/name`.
@@ -276,11 +295,33 @@ mod tests {
     }
 
     #[test]
-    fn unique_names_follow_the_kubelets_form() {
+    fn a_pod_uid_is_short_and_visible() {
+        for good in ["0", "uid-a", "f9f3c5a2-7d1e-4c39-8a3a-0d5c2f2c9b11", "d41d8cd98f00b204e9800998ecf8427e", "a.b_c"]
+        {
+            assert!(PodUid::new(good).is_ok(), "{good:?}");
+        }
+        let long = "a".repeat(129);
+        for bad in ["-a", "a-", ".hidden", "a b", "a\u{202e}b", "a\u{200b}", "ü", "a~b", "a,b", "$(x)", "a%b", &long] {
+            assert!(PodUid::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn volumes_of_different_pods_never_have_equal_names() {
+        let plugin = PluginName::new("kubernetes.io/empty-dir").unwrap();
+        let name = |pod: &str, volume: &str| {
+            UniqueVolumeName::of_pod(&plugin, &PodUid::new(pod).unwrap(), &SpecName::new(volume).unwrap())
+        };
+        assert_ne!(name("aaaa", "x-y"), name("aaaa-x", "y"));
+        assert_ne!(name("aaaa", "x.y"), name("aaaa.x", "y"));
+    }
+
+    #[test]
+    fn unique_names_begin_with_their_plugin() {
         let plugin = PluginName::new("kubernetes.io/empty-dir").unwrap();
         let pod = PodUid::new("1234").unwrap();
         let unique = UniqueVolumeName::of_pod(&plugin, &pod, &SpecName::new("scratch").unwrap());
-        assert_eq!(unique.as_str(), "kubernetes.io/empty-dir/1234-scratch");
+        assert_eq!(unique.as_str(), "kubernetes.io/empty-dir/1234/scratch");
         assert_eq!(unique.plugin(), "kubernetes.io/empty-dir");
         assert!(UniqueVolumeName::shared(&plugin, "").is_err());
         assert_eq!(UniqueVolumeName::shared(&plugin, "driver^a/b").unwrap().plugin(), "kubernetes.io/empty-dir");
