@@ -37,6 +37,16 @@ pub enum ManifestError {
         /// The limit.
         limit: u64,
     },
+    /// It holds too many objects.
+    #[error("{file}:{line}: more than {limit} objects in one file; split it into several files")]
+    TooMany {
+        /// The file.
+        file: String,
+        /// The line of the first object that is one too many.
+        line: u32,
+        /// The limit.
+        limit: usize,
+    },
     /// It is not text.
     #[error("{file}:{line}: is not UTF-8 text")]
     NotUtf8 {

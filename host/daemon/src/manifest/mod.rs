@@ -32,6 +32,7 @@ mod grace;
 pub mod immutable;
 mod inotify;
 mod keyed;
+mod limits;
 mod listing;
 mod nested_mounts;
 pub mod object;

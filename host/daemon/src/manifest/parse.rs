@@ -14,6 +14,7 @@ use volhost_model::quantity::parse_bytes;
 use volhost_model::{PodUid, SpecName};
 
 use super::error::{FieldError, ManifestError};
+use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::unknown_fields;
@@ -104,6 +105,10 @@ impl Reader {
                 format!("{:?} has no {kind} that volhost knows; write {}", shorten(version), kind.api_version()),
             )));
         }
+        if self.parsed.objects.len() >= OBJECTS_PER_FILE {
+            let line = node.line;
+            return Err(ManifestError::TooMany { file: self.file.to_string(), line, limit: OBJECTS_PER_FILE });
+        }
         let object = self.object(node, kind).map_err(refuse)?;
         let line = |path: &str| node.line_of(&tree::steps(path));
         for path in object.1 {
@@ -138,6 +143,7 @@ impl Reader {
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed);
                 let volumes = raw_volumes(&mut raw);
+                check_count("spec.volumes", "volumes", volumes.len(), VOLUMES_PER_POD)?;
                 check_sizes(&volumes)?;
                 ephemeral::check(&volumes)?;
                 let Identity { key, uid, given } = &identity;

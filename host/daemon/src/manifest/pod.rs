@@ -11,7 +11,7 @@ use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 use super::environment::Environment;
 use super::error::{FieldError, FieldProblem};
 use super::volume_uses::{VolumeUse, used_volumes, uses};
-use super::{nested_mounts, pod_resources, selinux};
+use super::{limits, nested_mounts, pod_resources, selinux};
 
 /// Linux keeps the highest 32-bit id for "no change".
 const MAX_ID: u32 = u32::MAX - 1;
@@ -76,6 +76,7 @@ pub(super) fn check(
     if spec.containers.is_empty() {
         return Err(FieldError::other("spec.containers", "is empty; a pod has at least one container"));
     }
+    limits::check_containers(&spec)?;
     let uid = PodUid::new(uid).map_err(|e| FieldError::new("metadata.uid", e))?;
     let volumes = volumes(raw_volumes, line_of)?;
     let (uses, environments) = uses(&spec, line_of)?;

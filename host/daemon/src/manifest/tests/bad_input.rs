@@ -201,3 +201,50 @@ fn a_volume_attachment_says_who_where_and_what() {
     let wrong_version = attachment("{}").replace("storage.k8s.io/v1", "v1");
     assert!(refusal(&wrong_version).contains("write storage.k8s.io/v1"));
 }
+
+/// A pod with this many volumes and this many mounts of the first of them.
+fn pod_of_many(volumes: usize, mounts: usize) -> String {
+    use std::fmt::Write;
+    let mut text = String::from("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  volumes:\n");
+    for volume in 0..volumes {
+        writeln!(text, "  - {{name: v{volume}, emptyDir: {{}}}}").unwrap();
+    }
+    text.push_str("  containers:\n  - name: c\n    volumeMounts:\n");
+    for mount in 0..mounts {
+        writeln!(text, "    - {{name: v0, mountPath: /m{mount}}}").unwrap();
+    }
+    text
+}
+
+#[test]
+fn a_pod_with_more_volumes_or_mounts_than_a_pod_may_have_is_refused() {
+    assert_eq!(objects(&pod_of_many(1024, 1024)).len(), 1);
+    let message = refusal(&pod_of_many(100_000, 1));
+    assert!(message.starts_with("test.yaml:5: spec.volumes: has 100000 volumes, 1024 at most"), "{message}");
+    let message = refusal(&pod_of_many(1, 1025));
+    assert!(message.contains("spec.containers[0].volumeMounts: has 1025 volume mounts, 1024 at most"), "{message}");
+    let containers: String = (0..9)
+        .map(|index| format!("  - name: c{index}{}", pod_of_many(0, 1000).split_once("  - name: c").unwrap().1))
+        .collect();
+    let head = pod_of_many(1, 0).split_once("  - name: c").unwrap().0.to_owned();
+    let message = refusal(&format!("{head}{containers}"));
+    assert!(message.contains("has 9000 volume mounts and devices in all its containers, 8192 at most"), "{message}");
+    let containers: String = (0..257).map(|container| format!("  - {{name: c{container}}}\n")).collect();
+    let message = refusal(&format!("{head}{containers}"));
+    assert!(message.contains("spec.containers: has 257 containers, 256 at most"), "{message}");
+}
+
+#[test]
+fn a_file_with_too_many_objects_is_refused() {
+    let map = |n: usize| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{n}}}\n---\n");
+    let message = refusal(&(0..20_001).map(map).collect::<String>());
+    assert!(message.contains("more than 20000 objects in one file"), "{message}");
+}
+
+#[test]
+fn a_uid_that_is_no_uid_is_refused() {
+    for bad in ["..", "a/b", "-a", "a b", "\"a\\u202eb\"", "\"a\\u200bb\"", &"x".repeat(129)] {
+        let message = refusal(&pod("a").replace("{name: a}", &format!("{{name: a, uid: {bad}}}")));
+        assert!(message.contains("metadata.uid: "), "{bad}: {message}");
+    }
+}
