@@ -33,8 +33,12 @@ const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
 const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
 /// As the kubelet, which looks at each pod about once a minute.
 const DEFAULT_REFRESH_PERIOD: Duration = Duration::from_secs(60);
-/// One thread each. More than any disk does well at once; enough that a few hung ones leave room.
-const DEFAULT_MAX_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
+/// Operations of one plugin for each processor, one thread each: enough that a few hung ones leave room, and so few that plugins
+/// that compute all the time do not take the processors from everything else.
+const OPERATIONS_PER_PROCESSOR: usize = 8;
+/// The least and the most of it. More operations at once help no disk.
+const LEAST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);
+const MOST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -165,7 +169,9 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         otlp_endpoint: given.otlp_endpoint,
         operation_deadline: positive("operation-deadline", given.operation_deadline, DEFAULT_OPERATION_DEADLINE)?,
         plugin_cpu_time: positive("plugin-cpu-time", given.plugin_cpu_time, DEFAULT_PLUGIN_CPU_TIME)?,
-        max_operations: given.max_operations.unwrap_or(DEFAULT_MAX_OPERATIONS),
+        max_operations: given.max_operations.unwrap_or_else(|| {
+            default_max_operations(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
+        }),
         controller_attaches: given.controller_attaches.unwrap_or_default(),
         controller_attaches_for: given.controller_attaches_for.unwrap_or_default(),
         verify_attached: positive("verify-attached", given.verify_attached, DEFAULT_VERIFY_ATTACHED)?,
@@ -182,6 +188,12 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         provision: given.provision.unwrap_or_default(),
         file: file.map(|file| absolute("config", &file)).transpose()?,
     })
+}
+
+/// How many operations of one plugin run at once on a node of so many processors.
+fn default_max_operations(processors: NonZeroUsize) -> NonZeroUsize {
+    let wanted = processors.get().saturating_mul(OPERATIONS_PER_PROCESSOR);
+    NonZeroUsize::new(wanted).unwrap_or(MOST_OPERATIONS).clamp(LEAST_OPERATIONS, MOST_OPERATIONS)
 }
 
 /// What plugins are allowed, by this file's `[grants]` over what the plugins that come with volhost need.

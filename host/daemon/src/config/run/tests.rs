@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 
 use clap::{Args, Command, FromArgMatches};
 
@@ -36,7 +37,7 @@ fn the_command_line_wins_over_the_environment_over_the_file_over_the_default() {
     assert_eq!(config.cache_dir, Path::new("/file"));
     assert_eq!(config.socket, Path::new(DEFAULT_SOCKET));
     assert_eq!(config.operation_deadline, DEFAULT_OPERATION_DEADLINE);
-    assert_eq!(config.max_operations.get(), 64);
+    assert!((16..=64).contains(&config.max_operations.get()));
 }
 
 #[test]
@@ -190,4 +191,10 @@ fn a_duration_of_zero_and_a_bad_node_name_are_refused() {
     assert_eq!(zero.to_string(), "operation-deadline: it must be longer than 0");
     let name = load(flags(&["--node-name", "a/b"]), None, &Environment::default()).unwrap_err();
     assert!(name.to_string().starts_with("node-name: the node's name \"a/b\" is not valid"), "{name}");
+}
+
+#[test]
+fn the_default_number_of_operations_follows_the_processors() {
+    let default = |processors| super::default_max_operations(NonZeroUsize::new(processors).unwrap()).get();
+    assert_eq!([1, 2, 4, 8, 256].map(default), [16, 16, 32, 64, 64]);
 }
