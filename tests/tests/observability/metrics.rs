@@ -1,5 +1,7 @@
 //! The figures: at the command line, over HTTP, and when storage hangs.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use volhost_tests::Node;
@@ -85,6 +87,28 @@ fn a_claim_shows_how_full_its_volume_is() {
     assert!(capacity > 0.0 && used <= capacity && available <= capacity, "{capacity} {used} {available}");
     assert_eq!(of("inodes"), of("inodes_free") + of("inodes_used"));
     assert!(!figures.0.contains("uid-a"), "no label grows with the number of pods");
+}
+
+#[test]
+fn connections_that_never_read_or_never_ask_leave_room_for_a_scrape() {
+    let node = node_with_a_claim(&["--metrics-listen", "127.0.0.1:0"]);
+    let address = address(&node);
+    let never_asking: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert_eq!(request(address, "GET", "/metrics").status, 200);
+    let never_reading: Vec<_> = (0..40)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // More answers than the buffers of a connection hold.
+            let asked = "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n".repeat(200);
+            // The daemon may have closed the connection after the first answer.
+            let _ = stream.write_all(asked.as_bytes());
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(request(address, "GET", "/metrics").status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    drop((never_asking, never_reading));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -16,17 +17,20 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::connections::Connections;
 use super::exposition;
 use crate::engine::EngineHandle;
 
-/// Connections at one time; more wait. A node has one or two scrapers.
+/// Connections at one time; one more takes the place of another. A node has one or two scrapers.
 const CONNECTIONS: usize = 16;
-/// How long a connection may send nothing of its next request. Longer than the usual time between two scrapes.
-const HEADER_TIME: Duration = Duration::from_secs(90);
+/// How long an exchange that has begun keeps its connection although others wait. A scrape on the node takes milliseconds.
+const UNDISTURBED: Duration = Duration::from_secs(2);
+/// How long a connection has for its one request and the whole answer. The usual timeout of a scrape.
+const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 /// The largest request header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How long to wait after the system refused a connection: mostly because there are too many open files.
@@ -68,24 +72,30 @@ impl Listener {
 
     /// Serves until `shutdown`. Connections that are open then are cut.
     pub async fn serve(self, engine: EngineHandle, shutdown: CancellationToken) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Connections::new(CONNECTIONS, UNDISTURBED);
         loop {
-            let Ok(place) = places.clone().acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = self.0.accept() => accepted,
                 () = shutdown.cancelled() => return,
             };
             match accepted {
                 Ok((stream, peer)) => {
+                    let place = tokio::select! {
+                        place = connections.place() => place,
+                        () = shutdown.cancelled() => return,
+                    };
                     let (engine, shutdown) = (engine.clone(), shutdown.clone());
                     tokio::spawn(async move {
+                        let exchange = timeout(EXCHANGE_TIME, converse(stream, engine, place.asked()));
                         tokio::select! {
-                            ended = converse(stream, engine) => if let Err(error) = ended {
-                                debug!(%peer, %error, "a connection for metrics ended early");
+                            ended = exchange => match ended {
+                                Ok(Ok(())) => {}
+                                Ok(Err(error)) => debug!(%peer, %error, "a connection for metrics ended early"),
+                                Err(_) => debug!(%peer, "a connection for metrics was cut: its exchange took too long"),
                             },
+                            () = place.wanted() => debug!(%peer, "a connection for metrics made room for another"),
                             () = shutdown.cancelled() => {}
                         }
-                        drop(place);
                     });
                 }
                 Err(error) => {
@@ -97,14 +107,17 @@ impl Listener {
     }
 }
 
-async fn converse(stream: TcpStream, engine: EngineHandle) -> hyper::Result<()> {
+/// Serves one request. The connection is closed after its answer: an idle connection would hold a place for nothing.
+async fn converse(stream: TcpStream, engine: EngineHandle, asked: Arc<AtomicBool>) -> hyper::Result<()> {
     let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
         let engine = engine.clone();
         async move { Ok::<_, Infallible>(answer(&request, &engine).await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(EXCHANGE_TIME)
+        .keep_alive(false)
         .max_buf_size(MAX_HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .await

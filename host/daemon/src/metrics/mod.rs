@@ -16,6 +16,7 @@
 //! Names and labels are the kubelet's wherever it has the figure, so that dashboards and alerts made for it go on working.
 
 mod census;
+mod connections;
 mod drivers;
 pub mod exposition;
 mod helpers;
