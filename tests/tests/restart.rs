@@ -9,9 +9,10 @@
 )]
 
 use std::fs;
+use std::path::Path;
 
-use volhost_tests::Node;
 use volhost_tests::manifests::{local_volume, pod};
+use volhost_tests::{Node, artifacts};
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const LOCAL: &str = "kubernetes.io~local-volume";
@@ -189,4 +190,37 @@ fn a_pod_added_by_request_survives_a_restart_of_the_daemon() {
     node.kill();
     node.start();
     assert!(!node.ok(&["get", "pods"]).contains("asked"));
+}
+
+/// What a second daemon says with this root folder, beside one that runs.
+fn refused_beside(node: &Node, root: &Path, plugins: &Path) -> String {
+    let folder = node.folder();
+    std::fs::create_dir_all(node.path(plugins)).unwrap();
+    let mut second = node.inside(artifacts::volhost());
+    second.arg("run").arg("--root-dir").arg(root).arg("--plugin-dir").arg(plugins);
+    second.arg("--socket").arg(folder.join("second.sock")).arg("--cache-dir").arg(folder.join("second-cache"));
+    let output = second.output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_root_folder_inside_or_around_another_ones_is_refused() {
+    let node = Node::start_default();
+    let (root, plugins) = (node.root(), node.folder().join("second-plugins"));
+    let before = node.all_mounts();
+    let inside = refused_beside(&node, &root.join("inner/root"), &plugins);
+    assert!(inside.contains("lies inside") && inside.contains("another running volhost (process"), "{inside}");
+    let around = refused_beside(&node, root.parent().unwrap(), &plugins);
+    assert!(around.contains("the root folder of another running volhost (process"), "{around}");
+    assert_eq!(node.all_mounts(), before, "nothing was mounted");
+    assert!(!node.path(&root.join("inner")).exists(), "nothing was made");
+}
+
+#[test]
+fn a_root_folder_among_what_the_daemon_reads_is_refused() {
+    let node = Node::start_default();
+    let plugins = node.folder().join("second-plugins");
+    let said = refused_beside(&node, &plugins.join("root"), &plugins);
+    assert!(said.contains("lies in the plugin folder") && said.contains("--root-dir"), "{said}");
 }

@@ -32,6 +32,7 @@ pub mod objects;
 pub mod plugins;
 pub mod populate;
 pub mod provision;
+mod root_place;
 pub mod run;
 pub mod stats;
 pub mod telemetry;

@@ -46,6 +46,7 @@ use crate::objects::{Issuer, SharedObjects, renewals};
 use crate::plugins::{self, PluginRegistry};
 use crate::populate::NodeIdentity;
 use crate::provision::{ProvisionRecords, Runner};
+use crate::root_place::{self, PlaceError};
 use crate::stats::VolumeMeter;
 
 /// Requests that may wait for the engine; more callers wait before they have asked.
@@ -124,6 +125,9 @@ pub enum StartError {
         /// Why.
         source: KernelError,
     },
+    /// The root folder lies where it must not.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// Another volhost has it.
     #[error("the root folder {} cannot be locked: {source}", root.display())]
     Lock {
@@ -410,6 +414,7 @@ fn begin(
         None
     });
     let memory = kernel.total_memory().map_err(StartError::Memory)?;
+    check_place(options)?;
     let (lock, root) = lock_and_prepare(options)?;
     let state = state_folder(kernel.as_ref(), &root)
         .map_err(|source| StartError::State { path: options.root.join(layout::STATE), source })?;
@@ -457,6 +462,21 @@ fn begin(
 /// The processors that this process may use, which are the node's.
 fn processors() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| u64::try_from(count.get()).unwrap_or(u64::MAX))
+}
+
+/// Refuses a root folder that lies among what volhost reads, or inside or around another one's.
+fn check_place(options: &NodeOptions) -> Result<(), PlaceError> {
+    let mut folders = vec![("plugin folder", options.plugins.as_path()), ("cache folder", options.cache.as_path())];
+    folders.extend(options.manifests.as_deref().map(|folder| ("manifest folder", folder)));
+    folders.extend(options.plugin_registry.as_deref().map(|folder| ("plugin registry", folder)));
+    folders.extend(options.flex_driver_dir.as_deref().map(|folder| ("folder of FlexVolume drivers", folder)));
+    // By the name that was given, and by the one it leads to through links.
+    let resolved = std::fs::canonicalize(&options.root).ok();
+    for root in std::iter::once(&options.root).chain(&resolved) {
+        root_place::check_folders(root, &folders)?;
+        root_place::check_others(options.kernel.as_ref(), root)?;
+    }
+    Ok(())
 }
 
 /// The lock first, so that a second volhost changes nothing of the first one's mounts. Only a folder that is not there yet is made before.
