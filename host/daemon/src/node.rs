@@ -16,6 +16,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{Notify, broadcast, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_core::{Attaching, Config, Core};
@@ -34,7 +35,7 @@ use crate::engine::executor::{Bounds, Executor, FromOperation};
 use crate::engine::operation::Workshop;
 use crate::engine::provisioning::Provisioning;
 use crate::engine::records::Records;
-use crate::engine::serve::{Engine, Inputs};
+use crate::engine::serve::{Engine, FirstManifests, Inputs};
 use crate::engine::sizes::{self, SizeWatch};
 use crate::engine::sources::Sources;
 use crate::engine::standing::StandingMounts;
@@ -55,6 +56,9 @@ const REQUEST_QUEUE: usize = 1024;
 const CHANGE_QUEUE: usize = 256;
 /// The records' tmpfs: 40,000 volumes need less than half of it.
 const STATE_BYTES: u64 = 512 << 20;
+
+/// How long a start waits for the first reading of the manifest folder before it serves without: far longer than a local disk takes.
+const MANIFESTS_TIME: Duration = Duration::from_secs(5);
 
 /// How long running operations may take to end when the node stops: under the 90 s that systemd gives a service.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -235,7 +239,7 @@ impl Node {
         let first_plugins = plugin_inputs.recv().await.ok_or(StartError::Ended)?;
 
         let first_manifests = match &options.manifests {
-            None => None,
+            None => FirstManifests::NoFolder,
             Some(folder) => {
                 let reread = Arc::new(Notify::new());
                 reload.push(reread.clone());
@@ -246,7 +250,12 @@ impl Node {
                         error!(%error, "the manifest folder is not watched any more; restart volhost");
                     }
                 });
-                Some(manifest_inputs.recv().await.ok_or(StartError::Ended)?)
+                // Without an answer, as from a server that hangs: what is mounted is served, and stays.
+                match timeout(MANIFESTS_TIME, manifest_inputs.recv()).await {
+                    Ok(Some(changes)) => FirstManifests::Read(changes),
+                    Ok(None) => return Err(StartError::Ended),
+                    Err(_) => FirstManifests::Unread(options.manifests.clone().unwrap_or_default()),
+                }
             }
         };
 

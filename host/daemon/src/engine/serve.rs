@@ -45,6 +45,17 @@ pub struct Inputs {
     pub operations: mpsc::UnboundedReceiver<FromOperation>,
 }
 
+/// What a start knows of the manifest folder.
+#[derive(Debug)]
+pub enum FirstManifests {
+    /// There is no manifest folder.
+    NoFolder,
+    /// What its first reading has brought.
+    Read(Changes),
+    /// The folder has not answered yet. Its first reading comes later, and until then nothing is unmounted for want of a manifest.
+    Unread(std::path::PathBuf),
+}
+
 /// The engine: the world, its sources, its plugins.
 #[derive(Debug)]
 pub struct Engine {
@@ -163,14 +174,19 @@ impl Engine {
     }
 
     /// Takes the first reading of plugins and of every source, before anything is served.
-    pub fn begin(&mut self, plugins: PluginChanges, manifests: Option<Changes>) {
+    pub fn begin(&mut self, plugins: PluginChanges, manifests: FirstManifests) {
         self.plugins_changed(plugins);
         self.begin_provisioning();
         let stored = self.sources.restore();
         self.carry_out(stored);
         match manifests {
-            Some(changes) => self.manifests_changed(changes),
-            None => {
+            FirstManifests::Read(changes) => self.manifests_changed(changes),
+            FirstManifests::Unread(folder) => {
+                let message = "the manifest folder does not answer: volhost serves without it; what is mounted stays, and pods of it come and go once it has been read";
+                let object = format!("path {}", folder.display());
+                self.world.tell(EventKind::Warning, "ManifestsNotRead", &object, message);
+            }
+            FirstManifests::NoFolder => {
                 self.sources.set_complete();
                 self.reports.set_complete();
                 self.sources_complete = true;

@@ -44,15 +44,17 @@ pub async fn watch(
     changes: mpsc::Sender<Changes>,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError> {
-    let mut watcher = Watcher::new(&folder);
+    let mut watcher = None;
     let mut reported: Option<bool> = None;
     loop {
         let reading = tokio::task::spawn_blocking(move || {
+            // Here too, for it looks the folder up, which may hang.
+            let mut watcher = watcher.unwrap_or_else(|| Watcher::new(&folder));
             let found = read(&mut folder, &mut watcher);
             (folder, watcher, found)
         });
-        let found;
-        (folder, watcher, found) = reading.await.map_err(WatchError::Reading)?;
+        let (mut watched, found);
+        (folder, watched, found) = reading.await.map_err(WatchError::Reading)?;
         if !found.is_empty() || reported != Some(found.complete) {
             reported = Some(found.complete);
             tokio::select! {
@@ -64,7 +66,7 @@ pub async fn watch(
         }
         let due = folder.next_reading().map(Instant::from_std);
         loop {
-            if watcher.watch.as_ref().is_some_and(FolderWatch::has_changed) {
+            if watched.watch.as_ref().is_some_and(FolderWatch::has_changed) {
                 break;
             }
             tokio::select! {
@@ -72,18 +74,17 @@ pub async fn watch(
                 () = changes.closed() => return Ok(()),
                 () = reload.notified() => {
                     folder.forget_stamps();
-                    if watcher.watch.is_none() {
-                        watcher = Watcher::new(&folder);
-                    }
-                    if let Some(watch) = watcher.watch.as_mut() {
+                    if let Some(watch) = watched.watch.as_mut() {
                         watch.forget_writers();
                     }
                     break;
                 }
-                () = watcher.event() => {}
+                () = watched.event() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => break,
             }
         }
+        // Without a watch, the next reading tries again to make one.
+        watcher = Some(watched).filter(|watched| watched.watch.is_some());
     }
 }
 
