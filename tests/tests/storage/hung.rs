@@ -212,6 +212,43 @@ fn a_root_folder_that_is_read_only_is_told_and_forgotten_once_it_is_not() {
 }
 
 #[test]
+fn a_start_on_a_root_folder_that_is_read_only_shows_and_unmounts_what_is_mounted() {
+    let remount = |node: &Node, options: &str| {
+        let done = node.inside("mount").args(["-o", options]).arg(node.root()).status().unwrap();
+        assert!(done.success(), "{options}");
+    };
+    let mut node = Node::start_default();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]));
+    node.wait_mounted("default/a");
+    node.kill();
+    remount(&node, "remount,bind,ro");
+    node.start();
+    node.wait_mounted("default/a");
+    assert!(node.ok(&["get", "volumes"]).contains("Mounted"));
+    assert_eq!(node.pod_mounts().len(), 1);
+    node.remove_manifest("a.yaml");
+    node.wait_event(&["FailedUnmount", "default/a", "Read-only file system"]);
+    until("the unmount", &node, |_| node.pod_mounts().is_empty().then_some(()));
+    remount(&node, "remount,bind,rw");
+    node.wait_unmounted("default/a");
+}
+
+#[test]
+fn a_start_serves_while_the_manifest_folder_hangs_and_says_so() {
+    let mut node = Node::start_default();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]));
+    node.wait_mounted("default/a");
+    node.kill();
+    let server = FuseServer::mount(&node, &node.folder().join("manifests"));
+    server.hang_wholly();
+    node.start();
+    node.wait_event(&["ManifestsNotRead", "manifests", "does not answer"]);
+    assert!(node.ok(&["get", "volumes"]).contains("fast"), "{}", node.ok(&["get", "volumes"]));
+    assert_eq!(node.pod_mounts().len(), 1, "a folder that does not answer unmounts nothing");
+    server.die(&node);
+}
+
+#[test]
 fn a_volume_whose_record_finds_no_room_stands_and_is_set_up_once_more_after_a_restart() {
     let mut node = Node::start_default();
     let state = node.root().join("state");

@@ -25,8 +25,17 @@ impl LinuxKernel {
         let failed = |errno| KernelError::walking(Step::Lock, &path, errno);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let fd =
-            rustix::fs::openat2(folder_fd(folder)?, name, flags, Mode::RUSR | Mode::WUSR, beneath).map_err(failed)?;
+        let folder = folder_fd(folder)?;
+        let (fd, writable) = match rustix::fs::openat2(folder, name, flags, Mode::RUSR | Mode::WUSR, beneath) {
+            // The file of an earlier run can be locked on a read-only file system, too.
+            Err(Errno::ROFS) => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let opened = rustix::fs::openat2(folder, name, flags, Mode::empty(), beneath);
+                // Without a file, the first answer says what is wrong.
+                (opened.map_err(|errno| failed(if errno == Errno::NOENT { Errno::ROFS } else { errno }))?, false)
+            }
+            opened => (opened.map_err(failed)?, true),
+        };
         let mut file = File::from(fd);
         // On the open file, not the process: it ends with the descriptor, however the process ends.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -35,6 +44,9 @@ impl LinuxKernel {
                 return Err(KernelError::InUse { path, pid: read_pid(&file) });
             }
             Err(errno) => return Err(failed(errno)),
+        }
+        if !writable {
+            return Ok(RootLock { _handle: LockHandle::Fd(file.into()) });
         }
         // Told to whoever finds the lock taken; it decides nothing.
         file.set_len(0)
