@@ -11,6 +11,8 @@ const SHOWN_BYTES: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stopped {
     pub(super) thread: i32,
+    /// The daemon that is followed.
+    pub(super) daemon: i32,
 }
 
 /// A system call's number and arguments.
@@ -51,17 +53,12 @@ impl Stopped {
         if read.is_ok() { u64::from_ne_bytes(bytes) } else { 0 }
     }
 
-    /// Whether it has mounts of its own, which end with it: so the daemon confines the programs
-    /// that work on devices.
+    /// Whether it has other mounts than the daemon, which end with it: so the daemon confines the
+    /// programs that work on devices.
     pub(super) fn is_confined(self) -> bool {
-        let mounts = |task: String| fs::read_link(format!("/proc/{task}/ns/mnt"));
-        let status = fs::read_to_string(format!("/proc/{}/status", self.thread)).unwrap_or_default();
-        let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(|id| id.trim().to_owned());
-        // A thread of the daemon differs from the daemon, a program that it has started from its
-        // parent.
-        let leader = of("Tgid:").filter(|leader| *leader != self.thread.to_string()).or_else(|| of("PPid:"));
-        match (mounts(self.thread.to_string()), leader.map(mounts)) {
-            (Ok(own), Some(Ok(leaders))) => own != leaders,
+        let mounts = |process: i32| fs::read_link(format!("/proc/{process}/ns/mnt"));
+        match (mounts(self.thread), mounts(self.daemon)) {
+            (Ok(own), Ok(daemons)) => own != daemons,
             _ => false,
         }
     }

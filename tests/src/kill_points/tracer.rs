@@ -160,7 +160,7 @@ impl Tracer {
     fn at_call(&mut self, thread: Pid) {
         let entering = ptrace::syscall_info(thread).is_ok_and(|info| info.op == libc::PTRACE_SYSCALL_INFO_ENTRY);
         if entering && !self.killed {
-            let stopped = Stopped { thread: thread.as_raw() };
+            let stopped = Stopped { thread: thread.as_raw(), daemon: self.process.as_raw() };
             if let Some(call) = stopped.call().and_then(|raw| Call::of(stopped, raw)) {
                 self.calls.push(call);
                 if self.death.before.is_some_and(|before| self.calls.len() > before) {
