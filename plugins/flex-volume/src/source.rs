@@ -92,7 +92,7 @@ impl Source {
 }
 
 /// Whether an option's key belongs to Kubernetes, by the API server's rule.
-fn is_reserved(key: &str) -> bool {
+pub(crate) fn is_reserved(key: &str) -> bool {
     let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace).to_ascii_lowercase();
     RESERVED
         .iter()

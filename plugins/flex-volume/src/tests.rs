@@ -66,7 +66,8 @@ fn a_volumes_name_says_what_it_is() {
     let name = |volume: &TestVolume| host.identify::<FlexVolume>(volume).unwrap().unwrap();
     let first = name(&volume());
     assert_ne!(first, name(&lun("eight")), "pods choose the same names for other storage");
-    assert_eq!(driver_and_name(&first).unwrap(), (DRIVER.to_owned(), volume().name()));
+    let (driver, own) = driver_and_name(&first).unwrap();
+    assert!(driver == DRIVER && own.starts_with(&format!("{}_", volume().name())), "{own}");
     assert_eq!(name(&volume().persistent_volume("pv-1")), "acme~lun/pv-1");
     assert!(driver_and_name("nonsense").is_err());
 }
@@ -88,6 +89,51 @@ fn a_failure_leaves_nothing_behind_and_doubt_leaves_all() {
     let error = host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
     assert!(matches!(&error, Error::Uncertain(text) if text.contains("usage")), "{error:?}");
     assert!(host.target(volume().name()).mount().is_some());
+}
+
+#[test]
+fn what_an_uncertain_call_has_left_is_taken_back_before_the_driver_is_called_again() {
+    let host = honest(&[("capabilities.attach", "false")]);
+    host.flex_script(|run| {
+        TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
+        TestReply::words("killed").exit(2)
+    });
+    host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
+    host.flex_script(|run| match run.arguments[0].as_str() {
+        "mount" => {
+            assert!(TestDriver::mount(&run.arguments[1], TestMount::of_type("fuse")), "nothing is mounted there");
+            TestReply::status("Success")
+        }
+        _ => TestReply::status("Failure").field("message", "it knows of no mount").exit(1),
+    });
+    for _ in 0..2 {
+        host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
+    }
+    assert_eq!(calls(&host), ["mount", "unmount", "mount"]);
+    assert_eq!(host.events()[0].reason, "UncertainMountUndone");
+}
+
+#[test]
+fn a_driver_may_fill_the_folder_without_a_mount() {
+    let host = honest(&[("capabilities.attach", "false")]);
+    host.flex_script(|run| {
+        TestDriver::fill(&run.arguments[1], "file", b"content");
+        TestReply::status("Success")
+    });
+    host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
+    assert!(host.target(volume().name()).mount().is_none());
+    let error = host.tear_down::<FlexVolume>(volume().name()).unwrap_err();
+    assert!(error.to_string().contains("left files in its folder"), "{error:?}");
+}
+
+#[test]
+fn options_in_the_namespaces_of_kubernetes_are_refused() {
+    for key in ["kubernetes.io/pod.namespace", "a.kubernetes.io/b", "K8S.IO/x", "kubernetes.io"] {
+        assert!(crate::source::is_reserved(key), "{key}");
+    }
+    for key in ["lun", "mykubernetes.io/x", "example.com/kubernetes.io"] {
+        assert!(!crate::source::is_reserved(key), "{key}");
+    }
 }
 
 #[test]

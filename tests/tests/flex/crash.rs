@@ -31,7 +31,7 @@ fn go_on(flex: &Flex) {
 }
 
 #[test]
-fn a_mount_that_outlives_its_daemon_is_adopted() {
+fn a_mount_that_outlives_its_daemon_is_undone_and_made_again() {
     let mut flex = with_gate("mount", "", &[]);
     flex.pod("");
     wait_begun(&flex);
@@ -41,8 +41,9 @@ fn a_mount_that_outlives_its_daemon_is_adopted() {
     flex.node.start();
     flex.wait_mounted();
     assert_eq!(flex.node.pod_mounts().len(), 1);
+    assert_eq!((flex.count("mount"), flex.count("unmount")), (2, 1), "nobody has heard what the first call did");
     flex.remove_pod();
-    assert_eq!(flex.count("unmount"), 1);
+    assert_eq!(flex.count("unmount"), 2);
     flex.assert_nothing_left();
 }
 
