@@ -47,6 +47,23 @@ async fn completions_and_manual_pages_cover_the_commands() {
 }
 
 #[tokio::test]
+async fn manual_pages_replace_planted_links_and_reach_a_folder_behind_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pages, victim) = (folder.path().join("man1"), folder.path().join("victim"));
+    fs::create_dir(&pages).unwrap();
+    fs::write(&victim, "root's").unwrap();
+    std::os::unix::fs::symlink(&victim, pages.join("volhost.1")).unwrap();
+    std::os::unix::fs::symlink("man1", folder.path().join("linked")).unwrap();
+    let ran = finish(command(&["man", "--dir", folder.path().join("linked").to_str().unwrap()])).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "root's");
+    assert!(fs::symlink_metadata(pages.join("volhost.1")).unwrap().is_file());
+    assert!(fs::read_to_string(pages.join("volhost.1")).unwrap().contains(".TH volhost 1"));
+    let left: Vec<_> = fs::read_dir(&pages).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+#[tokio::test]
 async fn a_bad_configuration_stops_the_daemon_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
