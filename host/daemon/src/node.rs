@@ -114,6 +114,8 @@ pub struct NodeOptions {
     pub tokens: Option<Issuer>,
     /// Volumes are made for claims.
     pub provision: bool,
+    /// The volume of a claim that is missing and was not deleted is kept this long.
+    pub reclaim_grace: Duration,
     /// The primitives.
     pub kernel: Arc<dyn Kernel>,
 }
@@ -301,10 +303,11 @@ impl Node {
             false => None,
             true => {
                 let (workshop, outcomes, time) = (workshop.clone(), provisioned, options.bounds.plugin_time);
+                let grace = options.reclaim_grace;
                 let restoring = move || {
                     let records = ProvisionRecords::open(workshop.kernel.clone(), &workshop.root);
                     let records = records.map_err(|error| error.to_string())?;
-                    Provisioning::restore(Runner::new(records, workshop.plugins.clone(), time), outcomes)
+                    Provisioning::restore(Runner::new(records, workshop.plugins.clone(), time), grace, outcomes)
                 };
                 let restored = tokio::task::spawn_blocking(restoring).await.map_err(|_| StartError::Ended)?;
                 Some(restored.map_err(StartError::Provisioned)?)
@@ -331,7 +334,7 @@ impl Node {
             .with_helpers(helpers);
         let mut sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
         if provisioning.is_some() {
-            sources = sources.provisioning();
+            sources = sources.provisioning(workshop.clone());
         }
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
             .with_drivers(table)

@@ -108,6 +108,7 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         },
         tokens,
         provision: config.provision,
+        reclaim_grace: config.reclaim_grace,
         kernel: Arc::new(LinuxKernel::new()),
     });
     let node = tokio::select! {

@@ -113,6 +113,9 @@ impl Volume {
     }
 
     fn is_missing(&mut self, now: Time, grace: Time, in_use: bool, commands: &mut Vec<Command>) -> Standing {
+        if grace == 0 {
+            return Standing::Gone { in_use };
+        }
         // A clock that was turned back must not shorten the grace, so the time begins anew.
         let since = self.record.missing_since.filter(|since| *since <= now).unwrap_or(now);
         self.kept &= self.record.missing_since == Some(since);

@@ -1,6 +1,7 @@
 //! What volhost cannot read, or cannot read yet, takes nothing away from a pod that lives.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -126,6 +127,44 @@ fn a_claim_that_cannot_be_read_at_the_start_unmounts_nothing() {
         site.node.manifest(broken, &text);
         assert_settled(&site);
     }
+}
+
+#[test]
+fn a_manifest_that_is_empty_at_the_start_unmounts_nothing() {
+    let mut site = site();
+    let text = fs::read_to_string(manifests(&site).join("claims.yaml")).unwrap();
+    // As a power cut or a full disk leaves it.
+    for left in ["", "# The pods of this node\n"] {
+        site.node.kill();
+        fs::write(manifests(&site).join("claims.yaml"), left).unwrap();
+        site.revive();
+        site.node.wait_event(&["InvalidManifest", "claims.yaml", "is empty"]);
+        assert_untouched(&site);
+        site.node.manifest("claims.yaml", &text);
+        assert_settled(&site);
+    }
+}
+
+#[test]
+fn a_manifest_that_is_being_written_at_the_start_or_a_reload_unmounts_nothing() {
+    let mut site = site();
+    let text = fs::read_to_string(manifests(&site).join("claims.yaml")).unwrap();
+    let write = |site: &Site| {
+        let mut writer = fs::File::create(manifests(site).join("claims.yaml")).unwrap();
+        // A good manifest of its own, without the pod.
+        writer.write_all(b"apiVersion: v1\nkind: ConfigMap\nmetadata: { name: first }\n").unwrap();
+        writer
+    };
+    let mut writer = write(&site);
+    site.node.poke("-HUP");
+    assert_untouched(&site);
+    site.node.kill();
+    site.revive();
+    site.node.wait_event(&["InvalidManifest", "claims.yaml", "is being written"]);
+    assert_untouched(&site);
+    writer.write_all(format!("---\n{text}").as_bytes()).unwrap();
+    drop(writer);
+    assert_settled(&site);
 }
 
 #[test]

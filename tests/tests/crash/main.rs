@@ -11,6 +11,7 @@
     reason = "tests may panic"
 )]
 
+mod by_request;
 mod churn;
 mod exhaustive;
 mod formats;

@@ -204,7 +204,7 @@ fn after_the_machine_was_restarted_folders_keep_their_data_and_pods_are_set_up_a
 }
 
 /// Takes from the node what does not outlive a machine: mounts, with the records on them, and loop devices.
-fn power_off(site: &Site) {
+pub(crate) fn power_off(site: &Site) {
     let mut mounts: Vec<PathBuf> = site.node.all_mounts().into_iter().map(|mount| mount.point).collect();
     mounts.sort();
     for mount in mounts.iter().rev() {

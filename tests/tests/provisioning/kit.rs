@@ -29,9 +29,22 @@ impl Host {
         Self::prepared("")
     }
 
+    /// The same, on a node that keeps the volumes of missing claims for so long; none: the default.
+    pub(crate) fn with_grace(grace: Option<&str>) -> Self {
+        Self::natively("", grace)
+    }
+
     /// The same, on a node that this script prepares.
     pub(crate) fn prepared(script: &str) -> Self {
+        Self::natively(script, Some("0s"))
+    }
+
+    fn natively(script: &str, grace: Option<&str>) -> Self {
         let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).arguments(&["--provision"]);
+        let node = match grace {
+            Some(grace) => node.arguments(&["--reclaim-grace", grace]),
+            None => node,
+        };
         let node = node.prepare(script).start();
         let devices = LoopDevices::below(&node.folder().join("disk"));
         Self { node, served: None, driver: OWN, devices }
@@ -39,7 +52,10 @@ impl Host {
 
     /// A CSI driver makes them.
     pub(crate) fn served(arguments: &[&str]) -> Self {
-        let mut node = Node::builder().plugin(artifacts::plugin("csi")).arguments(&["--provision"]).build();
+        let mut node = Node::builder()
+            .plugin(artifacts::plugin("csi"))
+            .arguments(&["--provision", "--reclaim-grace", "0s"])
+            .build();
         let registry = node.folder().join(volhost_tests::csi::REGISTRY);
         fs::create_dir_all(&registry).unwrap();
         let registry = registry.display().to_string();

@@ -15,3 +15,4 @@ mod faults;
 mod kit;
 mod life;
 mod manifests_gone;
+mod missing_claims;

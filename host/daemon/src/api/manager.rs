@@ -14,7 +14,7 @@ use super::status::{refused, stopping};
 use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, pb, watch};
 use crate::engine::EngineHandle;
 use crate::engine::forced::ForceTarget;
-use crate::engine::requests::{PodSelector, RequestError};
+use crate::engine::requests::{Added, PodSelector, RequestError};
 use crate::manifest::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 
 /// How a wait ends: the engine's answer, and in it how the pod stands.
@@ -92,14 +92,14 @@ impl VolumeManager for ManagerService {
                 manifest.len()
             )));
         }
-        let pods = self.engine.add_objects(manifest).await.map_err(|error| refused(&error))?;
+        let Added { pods, warnings } = self.engine.add_objects(manifest).await.map_err(|error| refused(&error))?;
         let mut waits = JoinSet::new();
         for pod in pods.iter().filter(|_| wait_ms > 0) {
             let (engine, pod) = (self.engine.clone(), PodSelector::Uid(pod.uid.to_string()));
             waits.spawn(async move { engine.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
         }
         let failures = self.failures(waits).await?;
-        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect(), failures }))
+        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect(), failures, warnings }))
     }
 
     async fn remove_pod(
@@ -116,11 +116,10 @@ impl VolumeManager for ManagerService {
         request: Request<pb::RemoveObjectRequest>,
     ) -> Result<Response<pb::RemoveObjectResponse>, Status> {
         let pb::RemoveObjectRequest { kind, namespace, name } = request.into_inner();
-        let known = Kind::from_name(&kind)
-            .filter(|kind| matches!(kind, Kind::PersistentVolumeClaim | Kind::PersistentVolume | Kind::StorageClass));
+        let known = Kind::from_name(&kind).filter(|kind| *kind != Kind::Pod);
         let kind = known.ok_or_else(|| {
             Status::invalid_argument(format!(
-                "kind: {kind:?} cannot be removed by request; PersistentVolumeClaim, PersistentVolume and StorageClass can"
+                "kind: {kind:?} is no kind that this call removes; RemovePod removes pods"
             ))
         })?;
         let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
@@ -235,6 +234,19 @@ impl VolumeManager for ManagerService {
     ) -> Result<Response<pb::StatesSyncedResponse>, Status> {
         let synced = self.engine.states_synced().await.map_err(|error| refused(&error))?;
         Ok(Response::new(pb::StatesSyncedResponse { synced }))
+    }
+
+    async fn sources_ready(
+        &self,
+        _: Request<pb::SourcesReadyRequest>,
+    ) -> Result<Response<pb::SourcesReadyResponse>, Status> {
+        self.engine.sources_ready().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::SourcesReadyResponse {}))
+    }
+
+    async fn end_drain(&self, _: Request<pb::EndDrainRequest>) -> Result<Response<pb::EndDrainResponse>, Status> {
+        let was_draining = self.engine.end_drain().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::EndDrainResponse { was_draining }))
     }
 
     type DrainStream = Pin<Box<dyn Stream<Item = Result<pb::DrainUpdate, Status>> + Send>>;

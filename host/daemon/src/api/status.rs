@@ -11,6 +11,8 @@ pub(super) fn refused(error: &RequestError) -> Status {
         RequestError::Invalid(_) => Status::invalid_argument(text),
         RequestError::UnknownPod(_) | RequestError::UnknownObject(_) => Status::not_found(text),
         RequestError::Conflict(_) => Status::already_exists(text),
+        RequestError::NotKept { is_full: true, .. } => Status::resource_exhausted(text),
+        RequestError::NotKept { .. } => Status::internal(text),
         RequestError::Failed(_) => Status::failed_precondition(text),
         RequestError::Precondition(_) => Status::failed_precondition(text),
         RequestError::Stopping => Status::unavailable(text),

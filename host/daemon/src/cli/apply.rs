@@ -12,8 +12,8 @@ use super::output::Output;
 use super::wait::explain;
 use volhost::api::{MAX_MANIFEST_BYTES, pb};
 
-/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--wait` it returns once
-/// their pods are mounted.
+/// Sends each file's objects. A file is applied wholly or not at all; files before a bad one stay applied. With `--complete`, then says
+/// that there are no other pods. With `--wait` it returns once their pods are mounted.
 pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     let mut client = Client::connect(socket).await?;
     let timeout = arguments.timeout.0;
@@ -28,6 +28,9 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
             CliError::Refused(why) => CliError::Refused(format!("{}: {why}", shown(file))),
             other => other,
         })?;
+        for warning in &added.warnings {
+            output.note(&format!("Warning: {}: {}", shown(file), printable(warning)));
+        }
         if added.pods.is_empty() {
             output.line(&format!("{} applied; it has no pods", shown(file)))?;
         }
@@ -39,6 +42,10 @@ pub(super) async fn run(arguments: &ApplyArguments, socket: &Path, output: &mut 
         for failure in &added.failures {
             unmounted.push(explain(failure, "mounted", timeout)?);
         }
+    }
+    if arguments.complete {
+        within(ANSWER_TIME, socket, client.manager.sources_ready(pb::SourcesReadyRequest {})).await?;
+        output.line("every pod is added; what no source names is taken for gone")?;
     }
     if unmounted.is_empty() { Ok(()) } else { Err(CliError::Failed(unmounted.join("\n"))) }
 }

@@ -27,9 +27,10 @@ Look:
 
 Act:
   wait           Wait until a pod's volumes are mounted or unmounted
-  apply          Add pods, PersistentVolumes and PersistentVolumeClaims from a file
-  delete         Remove a pod that `apply` added
+  apply          Add pods and other objects from a file
+  delete         Remove a pod or another object that `apply` added
   drain          Take every volume of the node away
+  uncordon       End a drain: mount volumes again
   force-unmount  Take a volume out of sight whose storage does not answer
   attachments    Act as the controller that attaches volumes to this node
 
@@ -130,18 +131,20 @@ pub(super) enum Command {
     /// Print the daemon's figures as Prometheus reads them
     #[command(after_help = "To have Prometheus fetch them: volhost run --metrics-listen 127.0.0.1:9810")]
     Metrics,
-    /// Add pods, PersistentVolumes and PersistentVolumeClaims from a file
+    /// Add pods and other objects from a file
     #[command(
-        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
+        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon was started again.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
     )]
     Apply(ApplyArguments),
-    /// Remove a pod that `apply` added; its volumes are taken away
+    /// Remove a pod or another object that `apply` added; a pod's volumes are taken away
     Delete(DeleteArguments),
     /// Take every volume of the node away
     #[command(
-        after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end."
+        after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end. Nothing is mounted until `volhost uncordon` or the next start of the daemon."
     )]
     Drain(DrainArguments),
+    /// End a drain: mount volumes again for the pods that want them
+    Uncordon,
     /// Take a volume out of sight whose storage does not answer; what was not written yet may be lost
     #[command(
         after_help = "For a pod that is gone and whose volume cannot be unmounted, and for a volume that hangs while it is mounted. It is told as an event. The kernel lets go of the file system with its last user."
@@ -329,6 +332,30 @@ pub(super) enum RemovedKind {
     /// A StorageClass
     #[value(name = "sc", aliases = ["storageclass"])]
     StorageClass,
+    /// A ConfigMap
+    #[value(name = "configmap", aliases = ["cm"])]
+    ConfigMap,
+    /// A Secret
+    #[value(name = "secret")]
+    Secret,
+    /// A ServiceAccount
+    #[value(name = "serviceaccount", aliases = ["sa"])]
+    ServiceAccount,
+    /// A CSIDriver
+    #[value(name = "csidriver")]
+    CsiDriver,
+    /// A VolumeAttachment
+    #[value(name = "volumeattachment")]
+    VolumeAttachment,
+    /// A VolumeSnapshot
+    #[value(name = "volumesnapshot")]
+    VolumeSnapshot,
+    /// A VolumeSnapshotContent
+    #[value(name = "volumesnapshotcontent")]
+    VolumeSnapshotContent,
+    /// A ClusterTrustBundle
+    #[value(name = "clustertrustbundle")]
+    ClusterTrustBundle,
 }
 
 /// What to wait for.
@@ -420,8 +447,11 @@ pub(super) struct TopArguments {
 #[derive(Debug, Args)]
 pub(super) struct ApplyArguments {
     /// File with objects in YAML or JSON; `-` reads standard input; give it several times
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
     pub(super) files: Vec<PathBuf>,
+    /// Afterwards, say that there are no other pods: after a restart of the machine, what is left of others is removed
+    #[arg(long)]
+    pub(super) complete: bool,
     /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
     #[arg(long)]
     pub(super) wait: bool,
@@ -433,10 +463,10 @@ pub(super) struct ApplyArguments {
 /// `delete`.
 #[derive(Debug, Args)]
 pub(super) struct DeleteArguments {
-    /// What to remove: a pod, a claim, a PersistentVolume or a StorageClass
-    #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc")]
+    /// What to remove: a pod, a claim, or another object, by its kind in lower case
+    #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc|configmap|secret|...")]
     pub(super) kind: RemovedKind,
-    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume and a StorageClass have none
+    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume, for example, has no namespace
     pub(super) name: String,
 }
 

@@ -25,7 +25,27 @@ pub(super) async fn run(arguments: &DeleteArguments, socket: &Path, output: &mut
         RemovedKind::StorageClass => {
             object("StorageClass", "StorageClass", String::new(), arguments.name.clone(), socket, output).await
         }
+        RemovedKind::ConfigMap => namespaced("ConfigMap", &arguments.name, socket, output).await,
+        RemovedKind::Secret => namespaced("Secret", &arguments.name, socket, output).await,
+        RemovedKind::ServiceAccount => namespaced("ServiceAccount", &arguments.name, socket, output).await,
+        RemovedKind::VolumeSnapshot => namespaced("VolumeSnapshot", &arguments.name, socket, output).await,
+        RemovedKind::VolumeSnapshotContent => cluster("VolumeSnapshotContent", &arguments.name, socket, output).await,
+        RemovedKind::CsiDriver => cluster("CSIDriver", &arguments.name, socket, output).await,
+        RemovedKind::VolumeAttachment => cluster("VolumeAttachment", &arguments.name, socket, output).await,
+        RemovedKind::ClusterTrustBundle => cluster("ClusterTrustBundle", &arguments.name, socket, output).await,
     }
+}
+
+/// An object of a kind that lives in namespaces.
+async fn namespaced(kind: &str, name: &str, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let named = names::pod(name, None)
+        .map_err(|_| CliError::Usage(format!("{name:?} names no {kind}; write NAMESPACE/NAME")))?;
+    object(kind, kind, named.namespace, named.name, socket, output).await
+}
+
+/// An object of a kind that lives in no namespace.
+async fn cluster(kind: &str, name: &str, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    object(kind, kind, String::new(), name.to_owned(), socket, output).await
 }
 
 async fn pod(name: &str, socket: &Path, output: &mut Output) -> Result<(), CliError> {

@@ -48,3 +48,13 @@ pub(super) async fn run(arguments: &DrainArguments, socket: &Path, output: &mut 
 fn count(number: u32, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
+
+/// Ends a drain.
+pub(super) async fn end(socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let mut client = Client::connect(socket).await?;
+    let answer = within(ANSWER_TIME, socket, client.manager.end_drain(pb::EndDrainRequest {})).await?;
+    output.line(match answer.was_draining {
+        true => "the drain is over; volumes are mounted for the pods that want them",
+        false => "the node is not drained",
+    })
+}

@@ -108,6 +108,7 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
             Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
             Command::Attachments { command } => attachments::run(&command, &socket, output).await,
             Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
+            Command::Uncordon => drain::end(&socket, output).await,
             Command::ForceUnmount(arguments) => force_unmount::run(&arguments, &socket, output).await,
             Command::Top(arguments) => top::run(&arguments, &socket, output).await,
             Command::Metrics => metrics::print(&socket, output).await,

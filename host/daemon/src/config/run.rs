@@ -31,6 +31,8 @@ const DEFAULT_OPERATION_DEADLINE: Duration = Duration::from_secs(120);
 const DEFAULT_PLUGIN_CPU_TIME: Duration = Duration::from_secs(5);
 /// Storage that vanishes is told by the kernel too, to who uses it: this is for what nobody uses at the moment.
 const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
+/// Long enough to notice that a folder of manifests lacks a file, and to put it back.
+const DEFAULT_RECLAIM_GRACE: Duration = Duration::from_secs(60 * 60);
 /// As the kubelet, which looks at each pod about once a minute.
 const DEFAULT_REFRESH_PERIOD: Duration = Duration::from_secs(60);
 /// Operations of one plugin for each processor, one thread each: enough that a few hung ones leave room, and so few that plugins
@@ -128,6 +130,8 @@ pub struct RunConfig {
     pub require_signature: bool,
     /// Volumes are made for claims that name a StorageClass.
     pub provision: bool,
+    /// The volume of a claim that is missing and was not deleted is kept this long.
+    pub reclaim_grace: Duration,
     /// The file that was read; its grants are read again when it changes.
     pub file: Option<PathBuf>,
 }
@@ -159,6 +163,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         manifests: given.manifests.map(|folder| absolute("manifests", &folder)).transpose()?,
         plugin_registry: given.plugin_registry.map(|folder| absolute("plugin-registry", &folder)).transpose()?,
         manifest_grace: given.manifest_grace.map_or(Duration::ZERO, |HumanDuration(time)| time),
+        reclaim_grace: given.reclaim_grace.map_or(DEFAULT_RECLAIM_GRACE, |HumanDuration(time)| time),
         socket: absolute("socket", &or_default(given.socket, DEFAULT_SOCKET))?,
         node_name,
         node_labels,

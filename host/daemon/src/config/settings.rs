@@ -112,6 +112,9 @@ pub struct Settings {
     /// reclaim policy. Only where no cluster does it
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub provision: Option<bool>,
+    /// How long the volume that was made for a claim is kept when the claim is missing and nobody deleted it, as 30m; goes with --provision [default: 1h]
+    #[arg(long, value_name = "DURATION")]
+    pub reclaim_grace: Option<HumanDuration>,
     /// How many volumes of a plugin may be attached to this node at once, by the plugin's name; in the file only.
     #[arg(skip)]
     pub attach_limits: Option<BTreeMap<PluginName, u32>>,
@@ -155,6 +158,7 @@ impl Settings {
             trusted_keys: self.trusted_keys.or(below.trusted_keys),
             require_signature: self.require_signature.or(below.require_signature),
             provision: self.provision.or(below.provision),
+            reclaim_grace: self.reclaim_grace.or(below.reclaim_grace),
             attach_limits: self.attach_limits.or(below.attach_limits),
             grants: self.grants.or(below.grants),
         }

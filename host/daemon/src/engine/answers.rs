@@ -11,6 +11,7 @@ use volhost_core::Event;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 use volhost_model::view::{ContainerMountView, EventKind, PodView, VolumeView};
 
+use super::keeping::KeepRequest;
 use super::layout;
 use super::requests::{MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
 use super::serve::{Draining, Engine, Expected};
@@ -18,21 +19,16 @@ use super::serve::{Draining, Engine, Expected};
 impl Engine {
     pub(super) fn answer(&mut self, request: Request) {
         match request {
-            Request::AddObjects { manifest, answer } => {
-                let outcome = self.sources.add(manifest);
-                let added = outcome.map(|(added, effects)| {
-                    self.carry_out(effects);
-                    added
-                });
-                reply(answer, added);
+            Request::AddObjects { manifest, answer } => self.keep(KeepRequest::Add { manifest, answer }),
+            Request::RemovePod { pod, answer } => self.keep(KeepRequest::RemovePod { pod, answer }),
+            Request::RemoveObject { key, answer } => self.keep(KeepRequest::RemoveObject { key, answer }),
+            Request::SourcesReady(answer) => {
+                self.clients_are_ready();
+                reply(answer, ());
             }
-            Request::RemovePod { pod, answer } => {
-                let outcome = self.find(&pod).and_then(|uid| self.sources.remove_pod(&uid));
-                reply(answer, outcome.map(|effects| self.carry_out(effects)));
-            }
-            Request::RemoveObject { key, answer } => {
-                let outcome = self.remove_object(&key);
-                reply(answer, outcome);
+            Request::EndDrain(answer) => {
+                let was_draining = self.end_drain();
+                reply(answer, was_draining);
             }
             Request::WaitMounted { pod, timeout, answer } => match self.named(&pod) {
                 Ok(uid) => {
@@ -195,6 +191,26 @@ impl Engine {
         self.draining.push(Draining { deadline: after(timeout), answer });
         self.world.tell(EventKind::Normal, "Draining", "node", "every volume is being taken away");
         self.world.feed(Event::Drain);
+    }
+
+    /// Mounts volumes again. Returns whether the host drained.
+    fn end_drain(&mut self) -> bool {
+        let was_draining = self.world.core.is_draining();
+        if was_draining {
+            self.drained = false;
+            self.world.tell(
+                EventKind::Normal,
+                "DrainEnded",
+                "node",
+                "volumes are mounted again for the pods that want them",
+            );
+            self.world.feed(Event::DrainEnded);
+            let left: Vec<String> = vec!["the drain was ended before everything was taken away".to_owned()];
+            for draining in std::mem::take(&mut self.draining) {
+                reply(draining.answer, left.clone());
+            }
+        }
+        was_draining
     }
 
     /// Lets the callers that wait for a pod nobody had named go on, if it has been named now.

@@ -2,7 +2,7 @@
 #![deny(clippy::disallowed_methods)]
 
 use volhost_model::view::{ClaimView, PersistentVolumeView};
-use volhost_provisioner::{ClaimName, Reclaim};
+use volhost_provisioner::ClaimName;
 
 use super::requests::Claims;
 use super::serve::Engine;
@@ -60,6 +60,8 @@ impl Engine {
         let kept_for = || volume.claim.as_ref().map(|claim| format!("{}/{}", claim.namespace, claim.name));
         let phase = match claim {
             Some(_) => "Bound",
+            // It is kept for a claim that is missing.
+            None if record.is_some() && volume.available => "Bound",
             None if !volume.available || volume.provisioned => "Released",
             None => "Available",
         };
@@ -70,10 +72,7 @@ impl Engine {
             capacity: volume.capacity.unwrap_or_default(),
             access_modes: volume.access_modes.clone(),
             storage_class: volume.storage_class.clone(),
-            reclaim_policy: match record.map(|record| record.terms.reclaim) {
-                Some(Reclaim::Delete) => "Delete".to_owned(),
-                Some(Reclaim::Retain) | None => "Retain".to_owned(),
-            },
+            reclaim_policy: volume.reclaim_policy.to_owned(),
             provisioner: record.map(|record| record.terms.provisioner.clone()).unwrap_or_default(),
             reason: machine.and_then(|machine| machine.problem(volume.name.as_str())).unwrap_or_default().to_owned(),
         }

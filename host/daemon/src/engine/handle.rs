@@ -9,9 +9,7 @@ use volhost_model::view::{EventView, UsageView};
 
 use super::forced::{ForceTarget, Forced};
 use super::manifest_text::Manifest;
-use super::requests::{
-    AddedPod, Change, Claims, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
-};
+use super::requests::{Added, Change, Claims, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
 use crate::manifest::ObjectKey;
 use crate::metrics::Exposition;
 use crate::stats::StandingVolume;
@@ -50,11 +48,12 @@ impl EngineHandle {
         self.changes.subscribe()
     }
 
-    /// Adds or replaces the objects of a manifest: Pods, PersistentVolumes, PersistentVolumeClaims. All or nothing.
+    /// Adds or replaces the objects of a manifest. All or nothing.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object.
-    pub async fn add_objects(&self, manifest: String) -> Result<Vec<AddedPod>, RequestError> {
+    /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object;
+    /// [`RequestError::NotKept`] when the objects cannot be kept for the next start.
+    pub async fn add_objects(&self, manifest: String) -> Result<Added, RequestError> {
         let manifest = if manifest.len() < READ_ELSEWHERE_BYTES {
             Manifest::read(manifest)
         } else {
@@ -66,13 +65,30 @@ impl EngineHandle {
     /// Forgets a pod that [`EngineHandle::add_objects`] added; its volumes are taken away.
     ///
     /// # Errors
-    /// [`RequestError::UnknownPod`]; [`RequestError::Conflict`] when the pod comes from a manifest file.
+    /// [`RequestError::UnknownPod`]; [`RequestError::Conflict`] when the pod comes from a manifest file; [`RequestError::NotKept`] when its
+    /// file cannot be removed, so that a restart would bring it back.
     pub async fn remove_pod(&self, pod: PodSelector) -> Result<(), RequestError> {
         self.ask(|answer| Request::RemovePod { pod, answer }).await?
     }
 
-    /// Forgets a claim, a PersistentVolume or a StorageClass that [`EngineHandle::add_objects`] added, or a released volume. Answers what
-    /// happens now, in words.
+    /// Says that every pod that clients want was added: what no source names does not exist.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn sources_ready(&self) -> Result<(), RequestError> {
+        self.ask(Request::SourcesReady).await
+    }
+
+    /// Ends a drain: volumes are mounted again for the pods that want them.
+    ///
+    /// # Errors
+    /// [`RequestError::Stopping`].
+    pub async fn end_drain(&self) -> Result<bool, RequestError> {
+        self.ask(Request::EndDrain).await
+    }
+
+    /// Forgets an object that [`EngineHandle::add_objects`] added, a missing claim, or a released volume. Answers what happens now, in
+    /// words.
     ///
     /// # Errors
     /// [`RequestError::UnknownObject`]; [`RequestError::Conflict`] when it comes from a manifest file, or is still kept for somebody.

@@ -9,6 +9,7 @@
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
 //! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
+//! ROOT/pods-by-request                               there while pods are kept that were added by request
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/lock                                          held by the running volhost
 //! ```

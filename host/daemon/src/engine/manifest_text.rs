@@ -1,5 +1,6 @@
 //! The text of a request, read: its objects, and each of them as it is kept for the next start.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,8 +10,7 @@ use crate::manifest::{self, Kind, Object, ObjectKey};
 /// What a request's manifest is called in messages.
 pub(super) const REQUEST: &str = "request";
 
-/// A manifest that came with a request.
-#[derive(Debug)]
+/// A manifest that came with a request. It may hold secrets, so nothing of it is printed.
 pub struct Manifest {
     /// The text.
     pub text: String,
@@ -18,23 +18,42 @@ pub struct Manifest {
     pub(super) read: Result<Objects, String>,
 }
 
+impl fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manifest").finish_non_exhaustive()
+    }
+}
+
 /// The objects of a manifest.
-#[derive(Debug)]
 pub(super) struct Objects {
     /// Checked.
     pub(super) objects: Vec<Arc<Object>>,
     /// Each by itself, as JSON.
     pub(super) documents: Vec<(ObjectKey, String)>,
+    /// What volhost does not use of them: fields that a kind does not have, for example.
+    pub(super) warnings: Vec<String>,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.objects.iter().map(|object| object.key.to_string())).finish()
+    }
 }
 
 impl Manifest {
     /// Reads the text. What is wrong with it is kept for the answer.
     pub fn read(text: String) -> Self {
-        let read = manifest::parse(REQUEST, &text)
-            .map_err(|error| error.to_string())
-            .and_then(|parsed| Ok(Objects { documents: documents(&text)?, objects: parsed.objects }));
-        Self { text, read }
+        Self { read: objects(&text), text }
     }
+}
+
+fn objects(text: &str) -> Result<Objects, String> {
+    let parsed = manifest::parse(REQUEST, text).map_err(|error| error.to_string())?;
+    // Whoever asks for an object to be added wants it to count. In a folder it may be meant for others.
+    if let Some(why) = parsed.unknown_kinds.into_iter().next() {
+        return Err(why);
+    }
+    Ok(Objects { documents: documents(text)?, objects: parsed.objects, warnings: parsed.notices })
 }
 
 /// The objects of a manifest that has been checked.

@@ -13,6 +13,7 @@
 //! | [`world`] | the state machine and what surrounds it |
 //! | `turns` | how long the task was busy with one thing |
 //! | [`sources`] | objects to desired pods |
+//! | `keeping`, `kept` | objects that were added by request, and their files |
 //! | [`controller_reports`] | what controllers say of attachments |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
 //! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion`, `sharers` | what each operation does |
@@ -38,6 +39,8 @@ mod expansion;
 pub mod forced;
 pub mod handle;
 pub mod helpers;
+mod keeping;
+mod kept;
 pub mod lane;
 pub mod layout;
 pub mod manifest_text;

@@ -4,12 +4,14 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::warn;
 use volhost_model::view::EventKind;
 use volhost_provisioner::{Command, Job, Outcome, Provisioner, Record, Severity, Standing, Time};
 
+use super::clock::micros;
 use super::executor::FromOperation;
 use super::lane::Lane;
 use super::requests::RequestError;
@@ -67,13 +69,19 @@ impl Drop for Promise {
 }
 
 impl Provisioning {
-    /// Goes on with what the records say; jobs report to `outcomes`. Blocks on the disk.
+    /// Goes on with what the records say; jobs report to `outcomes`. The volumes of missing claims are kept for `grace`. Blocks on
+    /// the disk.
     ///
     /// # Errors
     /// That the records cannot be read, in words.
-    pub fn restore(runner: Runner, outcomes: mpsc::UnboundedSender<FromOperation>) -> Result<Self, String> {
+    pub fn restore(
+        runner: Runner,
+        grace: Duration,
+        outcomes: mpsc::UnboundedSender<FromOperation>,
+    ) -> Result<Self, String> {
         let (records, problems) = runner.records().all().map_err(|error| error.to_string())?;
         let (machine, restored) = Provisioner::restored(records);
+        let machine = machine.with_grace(micros(grace));
         let problems = problems.iter().map(ToString::to_string).collect();
         let (runner, told) = (Arc::new(runner), BTreeMap::new());
         let makers = Lane::eager(MAKERS);
@@ -139,7 +147,8 @@ impl Engine {
         let now = self.world.clock.now();
         let timed = provisioning.machine.next_wake().is_some_and(|at| at <= now);
         let freed = self.world.has_changed() && provisioning.machine.waits_for_pods();
-        if (provisioning.due || timed || freed) && self.is_synced() {
+        // Pods may be missing that were added by request before the machine restarted; claims are not.
+        if (provisioning.due || timed || freed) && self.sources_complete && self.plugins_complete {
             provisioning.due = false;
             let machine = &provisioning.machine;
             let Asked { wants, not_asked } =
@@ -225,11 +234,11 @@ impl Engine {
         }
     }
 
-    /// Forgets an object by request. What happens now, in words.
-    pub(super) fn remove_object(&mut self, key: &ObjectKey) -> Result<String, RequestError> {
+    /// Forgets a volume that was made here, by request. None when it is not one; else what happens now, in words.
+    pub(super) fn forget_made(&mut self, key: &ObjectKey) -> Option<Result<String, RequestError>> {
         let made = self.provisioning.as_ref().and_then(|all| all.machine.records().find(|one| one.name == key.name));
         if key.kind == Kind::PersistentVolume && made.is_some() {
-            let Some(mut provisioning) = self.provisioning.take() else { return Err(RequestError::Stopping) };
+            let mut provisioning = self.provisioning.take()?;
             let forgotten = provisioning.machine.forget(&key.name);
             provisioning.due = true;
             let outcome = forgotten.map_err(RequestError::Conflict).map(|commands| {
@@ -237,16 +246,31 @@ impl Engine {
                 "forgotten; what it holds stays in the storage".to_owned()
             });
             self.provisioning = Some(provisioning);
-            return outcome;
+            return Some(outcome);
         }
-        let effects = self.sources.remove_object(key)?;
-        self.carry_out(effects);
-        Ok(match key.kind {
+        None
+    }
+
+    /// What happens after an object was removed by request, in words.
+    pub(super) fn removal(&self, key: &ObjectKey) -> String {
+        match key.kind {
             Kind::PersistentVolumeClaim if self.provisioning.is_some() => {
                 "removed; a volume that was made for it goes by its reclaim policy, when no pod uses it".to_owned()
             }
             _ => "removed; no storage is deleted".to_owned(),
-        })
+        }
+    }
+}
+
+impl Engine {
+    /// Takes note that a claim of this name that no source has was deleted. Returns whether a volume was made for one.
+    pub(super) fn delete_missing_claim(&mut self, key: &ObjectKey) -> bool {
+        let Some(provisioning) = self.provisioning.as_mut().filter(|_| key.kind == Kind::PersistentVolumeClaim) else {
+            return false;
+        };
+        let existing = self.sources.store().get(key).map(|object| object.uid.as_str());
+        provisioning.due = true;
+        provisioning.machine.delete_claim(&key.namespace, &key.name, existing)
     }
 }
 
@@ -264,12 +288,12 @@ impl Situation<'_> {
         let claim = &record.claim;
         let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
         let Some(object) = store.get(&key) else {
-            if self.sources.misses_objects() || self.is_held(record) {
+            if self.sources.may_miss_claims() || self.is_held(record) {
                 return Standing::Unknown;
             }
             let wanted = store.users_of(&key).filter_map(|pod| store.pod(pod));
             let mut wanted = wanted.map(|pod| standing(pod, self.sources.node()) == PodStanding::Runs);
-            return Standing::Gone { in_use: self.is_on_node(record) || wanted.any(|runs| runs) };
+            return Standing::Missing { in_use: self.is_on_node(record) || wanted.any(|runs| runs) };
         };
         let Content::Claim(found) = &object.content else { return Standing::Unknown };
         let other = match store.volume_of_claim(&key) {
@@ -278,8 +302,11 @@ impl Situation<'_> {
             Some(Err(Unbound::MissingVolume(name))) => *name != record.name,
             _ => false,
         };
-        if found.uid != claim.uid || found.deleted || other {
+        if found.uid == claim.uid && found.deleted {
             return Standing::Gone { in_use: self.is_on_node(record) };
+        }
+        if found.uid != claim.uid || other {
+            return Standing::Missing { in_use: self.is_on_node(record) };
         }
         let may_grow = store.storage_classes().any(|class| class.name == record.terms.class && class.may_grow);
         Standing::Wants { bytes: found.request, may_grow }

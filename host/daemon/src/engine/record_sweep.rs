@@ -9,7 +9,7 @@ use volhost_kernel::{Directory, ErrorKind, KernelError, is_temporary};
 use volhost_model::names::{PluginName, PodUid, SpecName};
 
 use super::records::{self, RecordError, Records, file_name};
-use super::{device_records, sources};
+use super::{device_records, kept};
 
 /// What was found in pods' folders: whose records stay.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Records {
         self.sweep_folder(self.state(), OsStr::new(device_records::FOLDER), |record| {
             !matches!(self.read_device_file(record), Err(RecordError::Unusable { .. }))
         })?;
-        self.sweep_folder(self.state(), OsStr::new(sources::FOLDER), |_| true)?;
+        self.sweep_folder(self.state(), OsStr::new(kept::FOLDER), |_| true)?;
         Ok(())
     }
 

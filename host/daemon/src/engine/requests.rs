@@ -40,6 +40,15 @@ pub struct AddedPod {
     pub full_name: String,
 }
 
+/// What a request has added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Added {
+    /// The pods among the objects.
+    pub pods: Vec<AddedPod>,
+    /// What volhost does not use of the objects: fields that a kind does not have, for example.
+    pub warnings: Vec<String>,
+}
+
 /// Why a request was refused. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RequestError {
@@ -58,6 +67,14 @@ pub enum RequestError {
     /// It was tried, and failed.
     #[error("{0}")]
     Failed(String),
+    /// What the next start has to know cannot be written.
+    #[error("{message}")]
+    NotKept {
+        /// What, and the kernel's words.
+        message: String,
+        /// The disk is full.
+        is_full: bool,
+    },
     /// This node is not one that does such a thing.
     #[error("{0}")]
     Precondition(String),
@@ -138,12 +155,12 @@ pub enum Change {
 /// A request and where its answer goes.
 #[derive(Debug)]
 pub enum Request {
-    /// Add or replace the objects of a manifest (Pod, PersistentVolume, PersistentVolumeClaim).
+    /// Add or replace the objects of a manifest.
     AddObjects {
         /// YAML or JSON, perhaps several documents; read already, so that the engine has no text to work through.
         manifest: Manifest,
-        /// The pods among them.
-        answer: oneshot::Sender<Result<Vec<AddedPod>, RequestError>>,
+        /// What was added.
+        answer: oneshot::Sender<Result<Added, RequestError>>,
     },
     /// Forget a pod that was added by request.
     RemovePod {
@@ -152,7 +169,7 @@ pub enum Request {
         /// Done.
         answer: oneshot::Sender<Result<(), RequestError>>,
     },
-    /// Forget a claim, a PersistentVolume or a StorageClass.
+    /// Forget an object that was added by request, a missing claim, or a released volume.
     RemoveObject {
         /// Which.
         key: ObjectKey,
@@ -247,6 +264,10 @@ pub enum Request {
         /// Done.
         answer: oneshot::Sender<Result<Forced, RequestError>>,
     },
+    /// Every pod that clients want was added.
+    SourcesReady(oneshot::Sender<()>),
+    /// Mount volumes again after a drain; answers whether there was one.
+    EndDrain(oneshot::Sender<bool>),
     /// Take every volume away; answered when nothing is left or the time is over.
     Drain {
         /// At most this long.

@@ -14,6 +14,7 @@ use volhost_model::view::EventKind;
 
 use super::controller_reports::ControllerReports;
 use super::executor::FromOperation;
+use super::keeping::Keeping;
 use super::periodic::{Period, REFRESH_EVERY};
 use super::provisioning::Provisioning;
 use super::recovery::Recovery;
@@ -72,10 +73,12 @@ pub struct Engine {
     pub(super) reports: ControllerReports,
     /// What makes volumes for claims, if anybody does.
     pub(super) provisioning: Option<Provisioning>,
+    /// Requests that change objects.
+    pub(super) keeping: Keeping,
     /// Every source has been read completely.
-    sources_complete: bool,
+    pub(super) sources_complete: bool,
     /// Every plugin file that was there at the start has been loaded or refused.
-    plugins_complete: bool,
+    pub(super) plugins_complete: bool,
     /// Compiled plugins that nobody needs have been removed.
     cache_pruned: bool,
     /// The digests of the plugins that had volumes at the start.
@@ -125,6 +128,7 @@ impl Engine {
             drivers: None,
             reports: ControllerReports::default(),
             provisioning: None,
+            keeping: Keeping::default(),
             sources_complete: false,
             plugins_complete: false,
             cache_pruned: false,
@@ -195,12 +199,15 @@ impl Engine {
         self.tidy();
     }
 
-    /// Serves until `shutdown`, then lets running operations end for at most `grace`. Returns whether everything was drained.
+    /// Serves until `shutdown`, then lets running operations end for at most `grace`. Returns whether everything was drained, and
+    /// nothing is kept for the next start on the mount of the records.
     pub async fn run(mut self, mut inputs: Inputs, shutdown: CancellationToken, grace: Duration) -> bool {
         let mut reports = Vec::with_capacity(BATCH);
         let (answers, mut found) = mpsc::unbounded_channel();
         self.watch_mounts(answers.clone());
         self.sweep.answers = Some(answers);
+        let (written, mut kept) = mpsc::unbounded_channel();
+        self.keeping.written = Some(written);
         let asked = self.sweep.asked.clone();
         self.tidy();
         let mut turns = Turns::default();
@@ -264,6 +271,11 @@ impl Engine {
                     self.swept(found);
                     "what was found in folders"
                 }
+                Some(written) = kept.recv() => {
+                    begun = std::time::Instant::now();
+                    self.kept(written);
+                    "files of objects"
+                }
                 () = asked.notified() => {
                     begun = std::time::Instant::now();
                     self.sweep_now();
@@ -325,7 +337,12 @@ impl Engine {
                 }
             }
         }
-        self.drained && self.world.executor.running() == 0
+        let drained = self.drained && self.world.executor.running() == 0;
+        if drained && self.sources.needs_state() {
+            info!("the mount of the records stays: objects were added by request, and the next start needs them");
+            return false;
+        }
+        drained
     }
 
     fn next_wake(&self) -> Option<Instant> {
@@ -348,8 +365,9 @@ impl Engine {
 
     /// What nobody named belongs to nobody once every source has been read completely, every plugin file was looked at, and every plugin
     /// has said what the pods' volumes are (rule R2).
-    fn sync(&mut self) {
-        if !self.synced && self.sources_complete && self.plugins_complete && !self.plugins.is_asking() {
+    pub(super) fn sync(&mut self) {
+        let known = self.sources_complete && !self.sources.may_miss_pods();
+        if !self.synced && known && self.plugins_complete && !self.plugins.is_asking() {
             self.synced = true;
             self.world.feed(Event::SourcesSynced);
             self.sweep.due = Some(Instant::now());
@@ -369,6 +387,10 @@ impl Engine {
         }
         if let Some(report) = effects.attachments {
             self.attachments_reported(report);
+        }
+        for (uid, why) in effects.unreadable {
+            let pod = self.world.core.unreadable_pod(&uid, why);
+            self.world.feed(Event::PodDesired(pod));
         }
         for uid in effects.gone {
             self.world.feed(Event::PodGone { uid });

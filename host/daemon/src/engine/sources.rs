@@ -1,21 +1,16 @@
 //! The objects of all sources, and what their changes mean for the world.
 //!
-//! Objects that were added by request are kept beside the records, so that a restart does not take their pods for gone. Only kinds
-//! without secrets are taken by request: records hold none.
+//! Objects that were added by request are kept in files ([`kept`](super::kept)), so that a restart does not take their pods for gone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-use tracing::{info, warn};
 use volhost_core::{Attaching, DesiredPod};
-use volhost_kernel::{Directory, Durability, ErrorKind, KernelError};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 
-use super::manifest_text::{Manifest, Objects, REQUEST};
+use super::kept::{DamagedPod, FileChange, Kept, KeptFiles};
+use super::manifest_text::{Objects, REQUEST};
 use super::operation::Workshop;
 use super::requests::{AddedPod, RequestError};
 use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
@@ -23,12 +18,9 @@ use crate::objects::SharedObjects;
 use crate::plugins::{PluginRegistry, QuestionKey};
 use crate::populate::attachments::{AttachmentReport, attachments_of};
 use crate::populate::{NodeIdentity, PodStanding, SelinuxCensus, asks_for_labels, resolve, selinux_census, standing};
-use crate::provision;
 
-/// The folder of objects that were added by request, below the state folder.
-pub(super) const FOLDER: &str = "objects";
-/// An object as the API server stores it at the most, and then some.
-const MAX_OBJECT_BYTES: usize = 4 << 20;
+/// The event that tells what volhost does not use of a manifest.
+pub(super) const IGNORED: &str = "IgnoredInManifest";
 
 /// What a change of objects means for the world.
 #[derive(Debug, Default)]
@@ -41,6 +33,8 @@ pub struct Effects {
     pub source_changed: Vec<PodUid>,
     /// What VolumeAttachments say now, if that may have changed.
     pub attachments: Option<AttachmentReport>,
+    /// Pods that exist and of which no more is known, and why. Nothing of them is unmounted.
+    pub unreadable: Vec<(PodUid, String)>,
     /// What users are told: kind, reason, object, message.
     pub notices: Vec<(EventKind, &'static str, String, String)>,
 }
@@ -53,7 +47,7 @@ pub struct Sources {
     shared: Arc<SharedObjects>,
     node: NodeIdentity,
     catalog: Arc<PluginRegistry>,
-    workshop: Arc<Workshop>,
+    files: KeptFiles,
     /// Every manifest was read once.
     complete: bool,
     /// Who attaches volumes.
@@ -62,12 +56,20 @@ pub struct Sources {
     told_of_labels: bool,
     /// Pods that were told to be another node's, so that it is said once.
     elsewhere: BTreeSet<ObjectKey>,
-    /// Volumes are made here for claims.
-    provisions: bool,
-    /// Objects that were added by request could not be read: what is not known may be among them.
-    misses_objects: bool,
+    /// Pods that were added by request and whose objects cannot be read.
+    damaged: BTreeMap<PodUid, DamagedPod>,
+    /// What was added by request cannot be read, and may hold pods of which not even the uid is known.
+    may_miss_pods: bool,
+    /// What was added by request cannot be read, and may hold claims.
+    may_miss_claims: bool,
+    /// Pods were added by request before the machine restarted, and their client has not said yet which it still has.
+    awaits_clients: bool,
+    /// The mark is on disk that pods were added by request.
+    is_marked: bool,
     /// A manifest was there, since the start.
     has_seen_manifests: bool,
+    /// A manifest that nobody could read yet may hold anything.
+    has_unread_manifests: bool,
     /// Who is to be resolved again when a plugin has answered what a volume is.
     waiting: HashMap<QuestionKey, BTreeSet<Waiting>>,
 }
@@ -91,26 +93,31 @@ impl Sources {
         attaching: Attaching,
     ) -> Self {
         let (store, elsewhere) = (ObjectStore::new(), BTreeSet::new());
+        let files = KeptFiles::new(workshop, false);
         Self {
             store,
             shared,
             node,
             catalog,
-            workshop,
+            files,
             complete: false,
             attaching,
             told_of_labels: false,
             elsewhere,
-            provisions: false,
-            misses_objects: false,
+            damaged: BTreeMap::new(),
+            may_miss_pods: false,
+            may_miss_claims: false,
+            awaits_clients: false,
+            is_marked: false,
             has_seen_manifests: false,
             waiting: HashMap::new(),
+            has_unread_manifests: false,
         }
     }
 
-    /// Whether an object that is not known may be one that was added by request and cannot be read (rule R2).
-    pub fn misses_objects(&self) -> bool {
-        self.misses_objects
+    /// Whether a claim that is not known may be in what cannot be read: a manifest, or an object that was added by request (rule R2).
+    pub fn may_miss_claims(&self) -> bool {
+        self.may_miss_claims || self.has_unread_manifests
     }
 
     /// Whether any manifest was there since the start. Without one, nothing tells that what stood in one is gone: the folder's mount may be
@@ -119,10 +126,31 @@ impl Sources {
         self.has_seen_manifests
     }
 
-    /// The same, where volumes are made for claims.
+    /// Keeps claims, and what belongs to them, for as long as the volumes that are made for them here.
     #[must_use]
-    pub fn provisioning(self) -> Self {
-        Self { provisions: true, ..self }
+    pub fn provisioning(self, workshop: Arc<Workshop>) -> Self {
+        Self { files: KeptFiles::new(workshop, true), ..self }
+    }
+
+    /// The files of objects that were added by request.
+    pub(super) fn files(&self) -> KeptFiles {
+        self.files.clone()
+    }
+
+    /// Whether pods may exist that no source has named: their client has not spoken, or what it said cannot be read (rule R2).
+    pub fn may_miss_pods(&self) -> bool {
+        self.awaits_clients || self.may_miss_pods
+    }
+
+    /// Whether clients still have to say which pods they have.
+    pub fn awaits_clients(&self) -> bool {
+        self.awaits_clients
+    }
+
+    /// Takes note that clients have added every pod that they want. What they do not name is gone.
+    pub fn clients_are_ready(&mut self) -> Effects {
+        let attachments_changed = std::mem::take(&mut self.awaits_clients);
+        self.effects(Applied { attachments_changed, ..Applied::default() })
     }
 
     /// Takes note that no source will say more than it has: what is not known does not exist.
@@ -140,7 +168,7 @@ impl Sources {
 
     /// Whether an object names this pod.
     pub fn knows(&self, uid: &PodUid) -> bool {
-        self.store.pod_with_uid(uid.as_str()).is_some()
+        self.store.pod_with_uid(uid.as_str()).is_some() || self.damaged.contains_key(uid)
     }
 
     /// How the SELinux labels that pods ask for fit together.
@@ -156,9 +184,6 @@ impl Sources {
 
     /// Takes what the manifest folder has brought.
     pub fn apply_manifests(&mut self, mut changes: Changes) -> Effects {
-        for notice in &changes.notices {
-            info!("{notice}");
-        }
         let refused = self.refuse_changes_of_immutable(&mut changes);
         let removed: Vec<ObjectKey> = changes.removed.iter().map(|object| object.key.clone()).collect();
         let mut touched = removed.clone();
@@ -168,6 +193,7 @@ impl Sources {
         for key in &touched {
             self.shared.keep(key, self.store.get(key).map(Arc::as_ref));
         }
+        self.has_unread_manifests = !changes.complete;
         if changes.complete && !self.complete {
             self.complete = true;
             applied.attachments_changed = true;
@@ -188,6 +214,11 @@ impl Sources {
             }
         }
         effects.notices.extend(refused);
+        for notice in changes.notices {
+            for message in notice.messages {
+                effects.notices.push((EventKind::Warning, IGNORED, format!("file {}", notice.file), message));
+            }
+        }
         for file in changes.cleared {
             effects.notices.push((
                 EventKind::Normal,
@@ -213,32 +244,75 @@ impl Sources {
         refused
     }
 
-    /// Adds or replaces the objects of a request. All or nothing.
+    /// Whether the objects of a request can be added now.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`], [`RequestError::Conflict`]; nothing was changed.
-    pub fn add(&mut self, manifest: Manifest) -> Result<(Vec<AddedPod>, Effects), RequestError> {
-        let Objects { objects, documents } = manifest.read.map_err(RequestError::Invalid)?;
-        for object in &objects {
-            if !by_request(object.key.kind) {
+    /// [`RequestError::Invalid`], [`RequestError::Conflict`].
+    pub(super) fn check(&self, objects: &[Arc<Object>]) -> Result<(), RequestError> {
+        let mut uids: BTreeMap<&str, &Object> = BTreeMap::new();
+        for object in objects {
+            self.store.check(Source::Api, object).map_err(|conflict| RequestError::Conflict(conflict.to_string()))?;
+            let old = self.store.get(&object.key);
+            if let Some(why) = old.and_then(|old| manifest::immutable::refused(old, object)) {
+                return Err(RequestError::Invalid(why));
+            }
+            let twin = object.pod().and_then(|_| uids.insert(&object.uid, object));
+            if let Some(twin) = twin {
                 return Err(RequestError::Invalid(format!(
-                    "{}: {} cannot be added by request; put its manifest into the manifest folder",
-                    object.origin, object.key
+                    "{}: {} has the uid of {} at {}; give each pod a uid of its own, or none",
+                    object.origin, object.key, twin.key, twin.origin
                 )));
             }
-            self.store.check(Source::Api, object).map_err(|conflict| RequestError::Conflict(conflict.to_string()))?;
         }
-        if objects.is_empty() {
-            return Err(RequestError::Invalid(format!("{REQUEST}: there is no object in it")));
+        match objects.is_empty() {
+            true => Err(RequestError::Invalid(format!("{REQUEST}: there is no object in it"))),
+            false => Ok(()),
         }
-        for (key, text) in documents {
-            self.keep(&key, &text)
-                .map_err(|error| RequestError::Invalid(format!("{key} cannot be kept for the next start: {error}")))?;
+    }
+
+    /// The files to be written before these objects are added.
+    pub(super) fn files_to_add(&self, Objects { objects, documents, .. }: &Objects) -> Vec<FileChange> {
+        let mut changes = Vec::with_capacity(objects.len());
+        if !self.is_marked && objects.iter().any(|object| object.pod().is_some()) {
+            changes.push(self.files.mark(true));
         }
+        let documents: BTreeMap<&ObjectKey, &String> = documents.iter().map(|(key, text)| (key, text)).collect();
+        for object in objects {
+            if let Some(document) = documents.get(&object.key) {
+                changes.push(self.files.keep(object, document));
+            }
+        }
+        for object in objects.iter().filter(|object| object.pod().is_some()) {
+            let old = self.store.get(&object.key).filter(|old| old.uid != object.uid);
+            changes.extend(old.map(|old| self.files.forget(&old.key, &old.uid)));
+            let uid = PodUid::new(object.uid.clone()).ok();
+            let damaged = uid.and_then(|uid| self.damaged.get(&uid));
+            let stale = damaged.map(|pod| self.files.forget_damaged(pod, &changes)).unwrap_or_default();
+            changes.extend(stale);
+        }
+        changes
+    }
+
+    /// Adds or replaces objects that were [checked](Sources::check) and are kept.
+    pub(super) fn add(&mut self, objects: Vec<Arc<Object>>) -> (Vec<AddedPod>, Effects) {
         let pods = objects.iter().filter_map(|object| object.pod());
-        let added = pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect();
+        let added: Vec<_> =
+            pods.map(|pod| AddedPod { uid: pod.pod.uid.clone(), full_name: pod.pod.full_name() }).collect();
+        self.is_marked |= !added.is_empty();
+        for pod in &added {
+            self.damaged.remove(&pod.uid);
+        }
+        let keys: Vec<ObjectKey> = objects.iter().map(|object| object.key.clone()).collect();
         let applied = self.store.apply(Source::Api, objects, []);
-        Ok((added, self.effects(applied)))
+        self.share(&keys);
+        (added, self.effects(applied))
+    }
+
+    /// Lets operations read what these objects say now.
+    fn share(&self, keys: &[ObjectKey]) {
+        for key in keys {
+            self.shared.keep(key, self.store.get(key).map(Arc::as_ref));
+        }
     }
 
     /// Takes the PersistentVolumes of volumes that were made for claims, and forgets those that are gone.
@@ -267,57 +341,108 @@ impl Sources {
         &self.node
     }
 
-    /// Forgets a claim, a PersistentVolume or a StorageClass that was added by request.
+    /// The files to be removed before an object is forgotten that was added by request.
     ///
     /// # Errors
     /// [`RequestError::Conflict`] when a manifest file has it, [`RequestError::UnknownObject`] when nobody has.
-    pub fn remove_object(&mut self, key: &ObjectKey) -> Result<Effects, RequestError> {
-        match self.store.source(key) {
-            Some(Source::Api) => {}
-            Some(Source::Manifest) => {
-                let origin = self.store.get(key).map(|object| object.origin.to_string()).unwrap_or_default();
-                return Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")));
+    pub(super) fn files_to_remove(&self, key: &ObjectKey) -> Result<Vec<FileChange>, RequestError> {
+        match (self.store.source(key), self.store.get(key)) {
+            (Some(Source::Api), Some(object)) => Ok(vec![self.files.forget(key, &object.uid)]),
+            (Some(Source::Host), _) => Err(RequestError::Conflict(format!("{key} was made for a claim"))),
+            (Some(_), Some(object)) => {
+                let origin = &object.origin;
+                Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")))
             }
-            Some(Source::Host) => return Err(RequestError::Conflict(format!("{key} was made for a claim"))),
-            None => return Err(RequestError::UnknownObject(key.to_string())),
+            // A secret of an earlier run, or an object that cannot be read.
+            _ if self.shared.is_lost(key) => Ok(vec![self.files.forget(key, "")]),
+            _ => Err(RequestError::UnknownObject(key.to_string())),
         }
-        self.drop_kept(key).map_err(|error| RequestError::Failed(format!("{key} cannot be removed: {error}")))?;
-        let applied = self.store.apply(Source::Api, Vec::new(), [key.clone()]);
-        Ok(self.effects(applied))
     }
 
-    /// Forgets a pod that was added by request.
+    /// Forgets an object that was added by request, and whose file is gone.
+    pub(super) fn remove_object(&mut self, key: &ObjectKey) -> Effects {
+        let applied = self.store.apply(Source::Api, Vec::new(), [key.clone()]);
+        self.share(std::slice::from_ref(key));
+        self.effects(applied)
+    }
+
+    /// The files to be removed before a pod is forgotten that was added by request.
     ///
     /// # Errors
     /// [`RequestError::Conflict`] when the pod comes from a manifest file, [`RequestError::UnknownPod`] when it is gone already.
-    pub fn remove_pod(&mut self, uid: &PodUid) -> Result<Effects, RequestError> {
-        let unknown = || RequestError::UnknownPod(uid.to_string());
-        let key = self.store.pod_with_uid(uid.as_str()).cloned().ok_or_else(unknown)?;
-        if self.store.source(&key) != Some(Source::Api) {
-            let origin = self.store.get(&key).map(|object| object.origin.to_string()).unwrap_or_default();
-            return Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")));
+    pub(super) fn files_of_pod(&self, uid: &PodUid) -> Result<Vec<FileChange>, RequestError> {
+        let mut changes = match self.damaged.get(uid) {
+            Some(damaged) => self.files.forget_damaged(damaged, &[]),
+            None => {
+                let unknown = || RequestError::UnknownPod(uid.to_string());
+                let key = self.store.pod_with_uid(uid.as_str()).ok_or_else(unknown)?;
+                self.files_to_remove(key)?
+            }
+        };
+        let is_other = |key: &ObjectKey| self.store.pod_with_uid(uid.as_str()) != Some(key);
+        let others = self.pods_by_request().any(is_other) || self.damaged.keys().any(|other| other != uid);
+        if !others {
+            changes.extend(self.unmark());
         }
-        if let Err(error) = self.drop_kept(&key) {
-            warn!(pod = %key, %error, "the pod's object could not be removed; a restart would bring it back");
-        }
-        let applied = self.store.apply(Source::Api, Vec::new(), [key]);
-        Ok(self.effects(applied))
+        Ok(changes)
+    }
+
+    /// Forgets a pod that was added by request, and whose file is gone.
+    pub(super) fn remove_pod(&mut self, uid: &PodUid) -> Effects {
+        let applied = if self.damaged.remove(uid).is_some() {
+            Applied { gone: vec![uid.clone()], ..Applied::default() }
+        } else {
+            let key = self.store.pod_with_uid(uid.as_str()).cloned();
+            self.store.apply(Source::Api, Vec::new(), key)
+        };
+        self.effects(applied)
+    }
+
+    fn pods_by_request(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.store.pods().map(|(key, _)| key).filter(|key| self.store.source(key) == Some(Source::Api))
+    }
+
+    /// Takes the mark from the disk that pods were added by request, if it is there and nothing needs it.
+    pub(super) fn unmark(&self) -> Option<FileChange> {
+        (self.is_marked && !self.may_miss_pods()).then(|| self.files.mark(false))
+    }
+
+    /// Whether pods are known that were added by request.
+    pub(super) fn has_pods_by_request(&self) -> bool {
+        !self.damaged.is_empty() || self.pods_by_request().next().is_some()
+    }
+
+    /// Whether objects are kept that go with the mount of the records.
+    pub(super) fn needs_state(&self) -> bool {
+        let mut by_request = self.store.keys_of(Source::Api);
+        self.has_pods_by_request() || by_request.any(|key| self.files.goes_with_the_machine(key.kind))
+    }
+
+    /// Takes note that the mark is on disk, or is not.
+    pub(super) fn set_marked(&mut self, is_marked: bool) {
+        self.is_marked = is_marked;
     }
 
     /// Takes over the objects that an earlier run was given by request.
     pub fn restore(&mut self) -> Effects {
-        let mut notices = Vec::new();
-        let objects = match self.kept(&mut notices) {
-            Ok(objects) => objects,
-            Err(error) => {
-                notices.push((EventKind::Warning, "RecoveryProblem", format!("path {FOLDER}"), error.to_string()));
-                Vec::new()
-            }
-        };
-        self.misses_objects = !notices.is_empty();
-        let applied = self.store.apply(Source::Api, objects, []);
+        let kept = self.files.read();
+        let Kept { objects, damaged, lost, problems, may_miss_pods, may_miss_claims, pods_are_unknown, has_marker } =
+            kept;
+        (self.may_miss_pods, self.may_miss_claims) = (may_miss_pods, may_miss_claims);
+        (self.awaits_clients, self.is_marked) = (pods_are_unknown, has_marker);
+        self.damaged = damaged;
+        self.shared.set_lost(lost);
+        let keys: Vec<ObjectKey> = objects.keys().cloned().collect();
+        let applied = self.store.apply(Source::Api, objects.into_values().collect(), []);
+        self.share(&keys);
         let mut effects = self.effects(applied);
-        effects.notices.append(&mut notices);
+        effects.unreadable = self.damaged.iter().map(|(uid, pod)| (uid.clone(), pod.why.clone())).collect();
+        let problem = |(path, why)| (EventKind::Warning, "RecoveryProblem", format!("path {path}"), why);
+        effects.notices.extend(problems.into_iter().map(problem));
+        if self.awaits_clients {
+            let message = "pods were added over the API before the machine restarted, and their client has not said which of them it still has: until then nothing is removed of pods that no source names. Clients call SourcesReady after they have added all their pods; `volhost apply --complete` does so, too";
+            effects.notices.push((EventKind::Warning, "SourcesNotReady", "node".to_owned(), message.to_owned()));
+        }
         effects
     }
 
@@ -352,11 +477,14 @@ impl Sources {
         // What figures ask for waits for nothing.
         drop(self.catalog.take_awaited());
         let mut effects = Effects { gone: applied.gone, ..Effects::default() };
+        // Another pod of the name or uid says nothing of one that cannot be read.
+        effects.gone.retain(|uid| !self.damaged.contains_key(uid));
         if applied.attachments_changed {
             let host_attaches = |plugin: &PluginName| self.attaching.by_host(plugin);
             let (store, catalog) = (&self.store, self.catalog.as_ref());
             // A VolumeAttachment that no file has could be in one that nobody has read (rule R2).
-            let report = attachments_of(&self.node.name, store, catalog, host_attaches, self.complete);
+            let complete = self.complete && !self.awaits_clients;
+            let report = attachments_of(&self.node.name, store, catalog, host_attaches, complete);
             effects.attachments = Some(report);
             self.note_waiting(&Waiting::Attachments);
         }
@@ -406,87 +534,4 @@ impl Sources {
         }
         effects
     }
-
-    /// Where objects of this kind are kept: pods go with the machine, claims stay as long as their volumes where these are made here.
-    fn kept_in(&self, kind: Kind) -> (&Directory, PathBuf, Durability) {
-        if self.provisions && kind != Kind::Pod {
-            return (&self.workshop.root, Path::new(provision::FOLDER).join(provision::OBJECTS), Durability::Machine);
-        }
-        (self.workshop.records.state(), PathBuf::from(FOLDER), Durability::Process)
-    }
-
-    fn keep(&self, key: &ObjectKey, text: &str) -> Result<(), KernelError> {
-        let kernel = &self.workshop.kernel;
-        let (above, folder, durability) = self.kept_in(key.kind);
-        let folder = kernel.make_dirs(above, &folder, 0o700)?;
-        kernel.write_atomic(&folder, &file_name(key), text.as_bytes(), 0o600, durability)
-    }
-
-    fn drop_kept(&self, key: &ObjectKey) -> Result<(), KernelError> {
-        let kernel = &self.workshop.kernel;
-        let (above, folder, _) = self.kept_in(key.kind);
-        kernel.walk(above, &folder).and_then(|folder| kernel.remove_file(&folder, &file_name(key)))
-    }
-
-    /// What an earlier run kept, of all kinds.
-    fn kept(
-        &self,
-        notices: &mut Vec<(EventKind, &'static str, String, String)>,
-    ) -> Result<Vec<Arc<Object>>, KernelError> {
-        let mut objects = Vec::new();
-        let mut folders = vec![self.kept_in(Kind::Pod)];
-        if self.provisions {
-            folders.push(self.kept_in(Kind::PersistentVolumeClaim));
-        }
-        for (above, folder, _) in folders {
-            match self.workshop.kernel.walk(above, &folder) {
-                Ok(opened) => objects.extend(self.kept_below(&opened, &folder, notices)?),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(objects)
-    }
-
-    fn kept_below(
-        &self,
-        folder: &Directory,
-        path: &Path,
-        notices: &mut Vec<(EventKind, &'static str, String, String)>,
-    ) -> Result<Vec<Arc<Object>>, KernelError> {
-        let mut objects = Vec::new();
-        for name in self.workshop.kernel.names(folder)? {
-            match self.kept_object(folder, &name) {
-                Ok(parsed) => objects.extend(parsed),
-                Err(error) => {
-                    notices.push((
-                        EventKind::Warning,
-                        "RecoveryProblem",
-                        format!("path {}", path.join(&name).display()),
-                        error,
-                    ));
-                }
-            }
-        }
-        Ok(objects)
-    }
-
-    fn kept_object(&self, folder: &Directory, name: &OsStr) -> Result<Vec<Arc<Object>>, String> {
-        let bytes =
-            self.workshop.kernel.read_file(folder, name, MAX_OBJECT_BYTES).map_err(|error| error.to_string())?;
-        let text = String::from_utf8(bytes.unwrap_or_default()).map_err(|error| error.to_string())?;
-        let parsed = manifest::parse(REQUEST, &text).map_err(|error| error.to_string())?;
-        Ok(parsed.objects)
-    }
-}
-
-/// The kinds that can be added by request: those that hold no secrets.
-fn by_request(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::PersistentVolume | Kind::PersistentVolumeClaim | Kind::StorageClass)
-}
-
-fn file_name(key: &ObjectKey) -> OsString {
-    let digest = Sha256::digest(key.to_string());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    OsString::from(format!("{hex}.json"))
 }

@@ -16,7 +16,7 @@ pub struct Changes {
     /// Files whose problems are over.
     pub cleared: Vec<String>,
     /// What was ignored in files that were parsed now.
-    pub notices: Vec<String>,
+    pub notices: Vec<Problem>,
     /// The folder was listed, and every file in it has been read without error at least once: a pod that no object names is really
     /// gone. Describes the state after this reading, whatever changed.
     pub complete: bool,

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
 
 use super::error::FieldError;
+use super::object::Kind;
 use super::persistent_volume::{access_modes, storage, volume_mode};
 use super::references::EPHEMERAL_SOURCE;
 use super::unknown_fields::unknown_fields;
@@ -52,7 +53,7 @@ fn check_template(template: &Map<String, Value>) -> Result<(), FieldError> {
     };
     let spec: k8s::PersistentVolumeClaimSpec =
         serde_json::from_value(written.clone()).map_err(|error| FieldError::other("spec", error.to_string()))?;
-    if let Some(unknown) = unknown_fields(written, &spec).first() {
+    if let Some(unknown) = unknown_fields(written, &spec, Kind::PersistentVolumeClaim).paths.first() {
         return Err(FieldError::other(unknown, "is no field of a claim's spec").below("spec"));
     }
     check_spec(spec)

@@ -55,9 +55,19 @@ pub enum ManifestError {
         /// The line of the first byte that is wrong.
         line: usize,
     },
-    /// It had objects and now has no byte: most likely its writer was interrupted.
-    #[error("{file}: is empty now; the objects it had stay. Delete the file to remove them")]
-    Emptied {
+    /// There is nothing in it: most likely its writer was interrupted, by a power cut or a full disk.
+    #[error(
+        "{file}: is empty; the objects it had stay. Delete the file to remove them, or write an empty List into it (apiVersion: v1, kind: List, items: [])"
+    )]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// Another process has it open for writing.
+    #[error(
+        "{file}: is being written; it is read when its writer has closed it, and the objects it had stay until then"
+    )]
+    BeingWritten {
         /// The file.
         file: String,
     },

@@ -21,6 +21,9 @@ const MAX_TRIES: usize = 5;
 /// Two writes within one tick of the kernel's clock give a file the same stamp. A stamp this young is not relied on.
 const STAMP_AGE: Duration = Duration::from_millis(50);
 
+/// When a file is looked at again that somebody writes.
+const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
+
 /// A folder of manifests as it was read last.
 #[derive(Debug)]
 pub struct ManifestFolder {
@@ -32,6 +35,10 @@ pub struct ManifestFolder {
     /// Why changes are not noticed, if they are not.
     unwatched: Option<String>,
     listed_once: bool,
+    /// A listing was believed.
+    is_listed: bool,
+    /// Files were passed over at the last reading because somebody wrote them.
+    being_written: bool,
     /// The mount that was listed last and believed.
     mount: Option<u64>,
     grace: Grace,
@@ -54,6 +61,8 @@ pub(super) struct Scan {
     mount: Option<u64>,
     /// Files are gone that another listing did not confirm.
     unsettled: bool,
+    /// Files were passed over because somebody writes them.
+    being_written: bool,
     readings: BTreeMap<String, Reading>,
 }
 
@@ -72,6 +81,8 @@ impl ManifestFolder {
             problems: BTreeMap::new(),
             unwatched: None,
             listed_once: false,
+            is_listed: false,
+            being_written: false,
             mount: None,
             grace: Grace::default(),
         }
@@ -86,7 +97,9 @@ impl ManifestFolder {
 
     /// When it has to be read again although nothing happens in it.
     pub(super) fn next_reading(&self) -> Option<Instant> {
-        self.grace.next()
+        // The end of writing is an event, but not of a file that a link leads to.
+        let written = self.being_written.then(|| Instant::now() + WRITTEN_AGAIN);
+        self.grace.next().into_iter().chain(written).min()
     }
 
     /// The path it was opened by.
@@ -107,14 +120,15 @@ impl ManifestFolder {
     /// Reads the folder again. Files that have not changed are not parsed again. Blocks on the file system.
     ///
     /// # Guarantees
-    /// - A file that cannot be read or parsed keeps the objects it had; one that was emptied too.
+    /// - A file that cannot be read or parsed, is empty, or is being written keeps the objects it had; if it was never read, the folder
+    ///   is not complete.
     /// - A folder that cannot be listed removes nothing. One that is on another mount than before, and lacks files that had objects,
     ///   removes nothing either: the mount that held them has gone, or another has come over it.
     /// - An object that moves from one file to another between two readings stays.
     /// - Of two files with one object, the one that had it first counts; at the first reading, the first by name.
     pub fn reread(&mut self) -> Changes {
         let nobody_writes = BTreeSet::new();
-        let scan = self.scan(&nobody_writes);
+        let scan = self.scan(&nobody_writes, &mut || false);
         self.commit(scan, &nobody_writes)
     }
 
@@ -130,26 +144,29 @@ impl ManifestFolder {
         self.unwatched = why;
     }
 
-    /// Looks at the folder. Files that somebody is `writing` are not read.
-    pub(super) fn scan(&self, writing: &BTreeSet<String>) -> Scan {
-        let mut scan = self.scan_once(writing);
+    /// Looks at the folder. Files that somebody is `writing` are not read. `moved` answers whether a manifest was renamed since it was
+    /// asked last.
+    pub(super) fn scan(&self, writing: &BTreeSet<String>, moved: &mut dyn FnMut() -> bool) -> Scan {
+        let mut scan = self.scan_once(writing, moved);
         for _ in 1..MAX_TRIES {
             if !scan.unsettled {
                 break;
             }
-            scan = self.scan_once(writing);
+            scan = self.scan_once(writing, moved);
         }
         scan
     }
 
-    fn scan_once(&self, writing: &BTreeSet<String>) -> Scan {
+    fn scan_once(&self, writing: &BTreeSet<String>, moved: &mut dyn FnMut() -> bool) -> Scan {
         let mount = mount_of(&self.path);
-        let (listing, mut unsettled) = match self.list() {
+        let (listing, mut unsettled) = match self.list(moved) {
             Ok(listed) => listed,
             Err(error) => {
-                return Scan { listing: Err(error), mount, unsettled: false, readings: BTreeMap::new() };
+                let readings = BTreeMap::new();
+                return Scan { listing: Err(error), mount, unsettled: false, being_written: false, readings };
             }
         };
+        let mut being_written = false;
         unsettled |= mount_of(&self.path) != mount;
         let mut readings = BTreeMap::new();
         for (name, stamp) in &listing {
@@ -159,12 +176,18 @@ impl ManifestFolder {
                 continue;
             }
             let result = match listing::read(&self.path, name) {
-                Ok(FileText::Text(text))
-                    if text.trim().is_empty() && known.is_some_and(|file| !file.objects.is_empty()) =>
-                {
-                    Err(ManifestError::Emptied { file: name.clone() })
+                Ok(FileText::Text(text)) => match parse(name, &text) {
+                    Ok(parsed) if parsed.is_empty => Err(ManifestError::Empty { file: name.clone() }),
+                    result => result,
+                },
+                Ok(FileText::BeingWritten) => {
+                    being_written = true;
+                    // What it held when it was last whole counts.
+                    if known.is_some_and(|file| file.ever_good) {
+                        continue;
+                    }
+                    Err(ManifestError::BeingWritten { file: name.clone() })
                 }
-                Ok(FileText::Text(text)) => parse(name, &text),
                 // Renamed, perhaps, to a name that the listing has not seen.
                 Ok(FileText::Vanished) => {
                     unsettled = true;
@@ -176,21 +199,23 @@ impl ManifestFolder {
             let stamp = stamp.filter(|stamp| result.is_ok() && stamp.is_older_than(STAMP_AGE, SystemTime::now()));
             readings.insert(name.clone(), Reading { stamp, result });
         }
-        Scan { listing: Ok(listing), mount, unsettled, readings }
+        Scan { listing: Ok(listing), mount, unsettled, being_written, readings }
     }
 
-    /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone only when two listings
-    /// agree; the flag says that they did not.
-    fn list(&self) -> io::Result<(BTreeMap<String, Option<Stamp>>, bool)> {
+    /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone, or as never having been
+    /// there, only when two listings agree and nothing was renamed meanwhile; the flag says that it was otherwise.
+    fn list(&self, moved: &mut dyn FnMut() -> bool) -> io::Result<(BTreeMap<String, Option<Stamp>>, bool)> {
+        // What was renamed before does not count.
+        let _ = moved();
         let mut now = listing::list(&self.path)?;
         for _ in 1..MAX_TRIES {
-            if self.files.keys().all(|name| now.contains_key(name)) {
+            if self.is_listed && self.files.keys().all(|name| now.contains_key(name)) {
                 return Ok((now, false));
             }
             let again = listing::list(&self.path)?;
             let agree = again.keys().eq(now.keys());
             now = again;
-            if agree {
+            if agree && !moved() {
                 return Ok((now, false));
             }
         }
@@ -201,6 +226,7 @@ impl ManifestFolder {
     pub(super) fn commit(&mut self, scan: Scan, meanwhile: &BTreeSet<String>) -> Changes {
         let mut changes = Changes::default();
         let mut folder_problem = None;
+        self.being_written = scan.being_written;
         match scan.listing {
             Err(error) => {
                 folder_problem = Some(format!(
@@ -216,6 +242,7 @@ impl ManifestFolder {
             }
             Ok(listing) => {
                 if !scan.unsettled {
+                    self.is_listed = true;
                     self.mount = scan.mount;
                     let known = self.files.iter().filter(|(_, file)| !file.objects.is_empty()).map(|(name, _)| name);
                     self.grace.take(known, &listing, Instant::now());
@@ -231,11 +258,16 @@ impl ManifestFolder {
                     if meanwhile.contains(&name) {
                         continue;
                     }
+                    let file_name = name.clone();
                     let file = self.files.entry(name).or_default();
                     file.stamp = reading.stamp;
                     match reading.result {
                         Ok(parsed) => {
-                            changes.notices.extend(parsed.notices);
+                            let messages: Vec<String> =
+                                parsed.unknown_kinds.into_iter().chain(parsed.notices).collect();
+                            if !messages.is_empty() {
+                                changes.notices.push(Problem { file: file_name, messages });
+                            }
                             *file = FileState {
                                 stamp: reading.stamp,
                                 objects: parsed.objects,

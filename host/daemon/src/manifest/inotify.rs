@@ -34,6 +34,8 @@ pub(super) struct FolderWatch {
     writing: BTreeSet<String>,
     /// Files written since [`FolderWatch::begin_reading`].
     written: BTreeSet<String>,
+    /// A manifest was renamed.
+    moved: bool,
     changed: bool,
     must_arm: bool,
 }
@@ -56,6 +58,7 @@ impl FolderWatch {
             above: None,
             writing: BTreeSet::new(),
             written: BTreeSet::new(),
+            moved: false,
             changed: true,
             must_arm: true,
         })
@@ -86,6 +89,13 @@ impl FolderWatch {
     pub(super) fn written_meanwhile(&mut self) -> BTreeSet<String> {
         self.drain();
         self.written.clone()
+    }
+
+    /// Whether a manifest was renamed, or the folder replaced, since this was asked last. The kernel queues the event of a rename before
+    /// another listing of the folder can begin.
+    pub(super) fn take_moved(&mut self) -> bool {
+        self.drain();
+        std::mem::take(&mut self.moved)
     }
 
     /// Nobody counts as writing any more: for a writer that left no trace of having finished.
@@ -122,6 +132,7 @@ impl FolderWatch {
             // Ends of writing may be among the lost events.
             self.writing.clear();
             self.must_arm = true;
+            self.moved = true;
             self.changed = true;
             return;
         }
@@ -129,6 +140,7 @@ impl FolderWatch {
         if self.inner == Some(watch) {
             if events.intersects(lost) {
                 self.must_arm = true;
+                self.moved = true;
                 self.changed = true;
                 self.writing.clear();
                 if events.contains(ReadFlags::IGNORED) {
@@ -164,6 +176,7 @@ impl FolderWatch {
             {
                 self.writing.remove(name);
             }
+            self.moved |= events.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO);
             self.changed = true;
         }
     }

@@ -46,6 +46,8 @@ impl Stamp {
 /// What reading a file gave.
 pub(super) enum FileText {
     Text(String),
+    /// Another process has it open for writing.
+    BeingWritten,
     /// It is not there any more.
     Vanished,
 }
@@ -96,6 +98,9 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
         return Err(ManifestError::NotAFile { file: name.to_owned() });
+    }
+    if volhost_kernel::linux::is_being_written(&file) == Some(true) {
+        return Ok(FileText::BeingWritten);
     }
     let too_large = |bytes| ManifestError::TooLarge { file: name.to_owned(), bytes, limit: MAX_FILE_BYTES };
     if metadata.len() > MAX_FILE_BYTES {

@@ -9,7 +9,7 @@
 //! A file's life, as [`folder::ManifestFolder`] sees it. "Keeps" is rule R2: what is not known to be gone stays.
 //!
 //! ```text
-//!            read, parsed                 cannot be read or parsed, or emptied
+//!            read, parsed                 cannot be read or parsed, is empty, or is being written
 //!  (new) ------------------> good <-----------------------------------------> bad: keeps its last objects, or none if
 //!    |                         |                                                |   it was never good; reported
 //!    '--- not parsed ----------+--> bad                                         |

@@ -134,6 +134,12 @@ impl ObjectKey {
         Self::new(Kind::PersistentVolume, "", name)
     }
 
+    /// The name of a file for the object, without an ending: a digest, since a name can be longer than a file's.
+    pub fn file_stem(&self) -> String {
+        let digest = Sha256::digest(self.to_string());
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// `namespace/name`, or the name alone.
     pub fn full_name(&self) -> String {
         if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }

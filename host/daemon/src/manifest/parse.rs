@@ -17,7 +17,7 @@ use super::error::{FieldError, ManifestError};
 use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
 use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
 use super::tree::{self, Node, Step, Tree};
-use super::unknown_fields::unknown_fields;
+use super::unknown_fields::{UnknownFields, unknown_fields};
 use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
 use crate::objects::check_trust_bundle;
 
@@ -33,6 +33,10 @@ pub struct Parsed {
     pub objects: Vec<Arc<Object>>,
     /// What was ignored, with file, line and field: worth telling, no error.
     pub notices: Vec<String>,
+    /// Objects that were passed over, with file and line: volhost does not know their kinds.
+    pub unknown_kinds: Vec<String>,
+    /// There is nothing in it but white space and comments.
+    pub is_empty: bool,
 }
 
 /// Reads a manifest: YAML or JSON, one or several documents, each an object or a `List` of objects.
@@ -44,7 +48,9 @@ pub struct Parsed {
 /// [`ManifestError`] names `file`, which is for messages only, line and field.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, ManifestError> {
     let mut reader = Reader { file: file.into(), parsed: Parsed::default() };
-    for document in tree::read(file, text)? {
+    let documents = tree::read(file, text)?;
+    reader.parsed.is_empty = documents.is_empty();
+    for document in documents {
         reader.document(&document, "")?;
     }
     let mut lines: BTreeMap<&ObjectKey, u32> = BTreeMap::new();
@@ -91,11 +97,12 @@ impl Reader {
             if let Some(right) = misspelt(kind_name) {
                 return Err(refuse(FieldError::other("kind", format!("{kind_name:?} is not known; write {right}"))));
             }
-            self.parsed.notices.push(format!(
-                "{}:{}: volhost does not use objects of kind {} ({version}); ignored",
+            self.parsed.unknown_kinds.push(format!(
+                "{}:{}: volhost does not use objects of kind {} ({})",
                 self.file,
                 node.line,
-                shorten(kind_name)
+                shorten(kind_name),
+                shorten(version)
             ));
             return Ok(());
         };
@@ -111,11 +118,31 @@ impl Reader {
         }
         let object = self.object(node, kind).map_err(refuse)?;
         let line = |path: &str| node.line_of(&tree::steps(path));
-        for path in object.1 {
+        for path in object.1.paths {
             self.parsed.notices.push(format!(
                 "{}:{}: {above}{path}: is no field of a {kind}; ignored",
                 self.file,
                 line(&path)
+            ));
+        }
+        if object.1.more > 0 {
+            self.parsed.notices.push(format!(
+                "{}:{}: {} more are no fields of a {kind}; ignored",
+                self.file, node.line, object.1.more
+            ));
+        }
+        if matches!(&object.0.content, Content::VolumeSnapshot(snapshot) if snapshot.content.is_none()) {
+            self.parsed.notices.push(format!(
+                "{}:{}: {above}spec.source.persistentVolumeClaimName: volhost makes no snapshots; name the content of one that exists (volumeSnapshotContentName)",
+                self.file,
+                line("spec.source.persistentVolumeClaimName")
+            ));
+        }
+        if matches!(&object.0.content, Content::VolumeSnapshotContent(content) if content.handle.is_none()) {
+            self.parsed.notices.push(format!(
+                "{}:{}: {above}spec.source.volumeHandle: volhost makes no snapshots; name one that exists (snapshotHandle)",
+                self.file,
+                line("spec.source.volumeHandle")
             ));
         }
         self.parsed.objects.push(Arc::new(object.0));
@@ -131,7 +158,7 @@ impl Reader {
         ManifestError::Field { file: self.file.to_string(), line, path, message: error.problem.to_string() }
     }
 
-    fn object(&self, node: &Node, kind: Kind) -> Result<(Object, Vec<String>), FieldError> {
+    fn object(&self, node: &Node, kind: Kind) -> Result<(Object, UnknownFields), FieldError> {
         let mut raw = node.to_json();
         if !matches!(kind, Kind::ConfigMap | Kind::Secret) {
             numbers_to_quantities(&mut raw);
@@ -141,7 +168,7 @@ impl Reader {
             Kind::Pod => {
                 let typed: k8s::Pod = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 let volumes = raw_volumes(&mut raw);
                 check_count("spec.volumes", "volumes", volumes.len(), VOLUMES_PER_POD)?;
                 check_sizes(&volumes)?;
@@ -153,7 +180,7 @@ impl Reader {
             Kind::PersistentVolume => {
                 let typed: k8s::PersistentVolume = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 let name = SpecName::new(identity.key.name.clone()).map_err(|e| FieldError::new("metadata.name", e))?;
                 let spec = match raw.get_mut("spec").map(Value::take) {
                     Some(Value::Object(spec)) => spec,
@@ -165,7 +192,7 @@ impl Reader {
             Kind::PersistentVolumeClaim => {
                 let typed: k8s::PersistentVolumeClaim = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 let Identity { key, uid, given } = &identity;
                 let checked = claim::check(typed, uid.clone(), *given, key.namespace.clone(), &self.file)?;
                 (Content::Claim(Arc::new(checked)), identity, unknown)
@@ -174,23 +201,26 @@ impl Reader {
                 let typed: k8s::ConfigMap = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 keyed::check_config_map(&typed)?;
-                (Content::ConfigMap(Arc::new(typed)), identity, Vec::new())
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::ConfigMap(Arc::new(typed)), identity, unknown)
             }
             Kind::Secret => {
                 let typed: k8s::Secret = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 keyed::check_secret(&typed)?;
-                (Content::Secret(Arc::new(typed)), identity, Vec::new())
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::Secret(Arc::new(typed)), identity, unknown)
             }
             Kind::ServiceAccount => {
                 let typed: k8s::ServiceAccount = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                (Content::ServiceAccount(Arc::new(typed)), identity, Vec::new())
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::ServiceAccount(Arc::new(typed)), identity, unknown)
             }
             Kind::ClusterTrustBundle => {
                 let typed: ClusterTrustBundle = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 check_trust_bundle(&typed.spec.trust_bundle)
                     .map_err(|why| FieldError::other("spec.trustBundle", why))?;
                 (Content::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
@@ -198,34 +228,34 @@ impl Reader {
             Kind::CsiDriver => {
                 let typed: CSIDriver = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 csi_driver::check(&typed.spec)?;
                 (Content::CsiDriver(Arc::new(typed)), identity, unknown)
             }
             Kind::VolumeAttachment => {
                 let typed: VolumeAttachment = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 let checked = volume_attachment::check(typed, identity.key.name.clone())?;
                 (Content::VolumeAttachment(Arc::new(checked)), identity, unknown)
             }
             Kind::StorageClass => {
                 let typed: StorageClass = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 let checked = storage_class::check(typed, identity.key.name.clone(), &self.file)?;
                 (Content::StorageClass(Arc::new(checked)), identity, unknown)
             }
             Kind::VolumeSnapshot => {
                 let typed: snapshot::VolumeSnapshot = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 (Content::VolumeSnapshot(Arc::new(snapshot::check(typed)?)), identity, unknown)
             }
             Kind::VolumeSnapshotContent => {
                 let typed: snapshot::VolumeSnapshotContent = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
-                let unknown = unknown_fields(&raw, &typed);
+                let unknown = unknown_fields(&raw, &typed, kind);
                 (Content::VolumeSnapshotContent(Arc::new(snapshot::check_content(typed)?)), identity, unknown)
             }
         };

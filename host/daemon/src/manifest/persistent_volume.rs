@@ -66,6 +66,8 @@ pub struct PersistentVolumeObject {
     pub gid: Option<i64>,
     /// Its annotations that are meant for volhost.
     pub annotations: BTreeMap<String, String>,
+    /// `spec.persistentVolumeReclaimPolicy`; `Retain` when absent, as Kubernetes' default.
+    pub reclaim_policy: &'static str,
     /// It was made for the claim that it is kept for, which need not fit otherwise: it may ask for more meanwhile, or have named no class.
     pub provisioned: bool,
     /// It is on offer: not deleted, released or failed.
@@ -123,6 +125,7 @@ pub(super) fn check(
         claim: spec.claim_ref.map(claim_reference).transpose()?,
         gid,
         annotations,
+        reclaim_policy: reclaim_policy(spec.persistent_volume_reclaim_policy.as_deref())?,
         provisioned,
         available: metadata.deletion_timestamp.is_none() && !matches!(phase.as_str(), "Released" | "Failed"),
     })
@@ -165,6 +168,18 @@ pub(super) fn volume_mode(mode: Option<&str>) -> Result<VolumeMode, FieldError> 
         Some(other) => Err(FieldError::other(
             "spec.volumeMode",
             format!("{:?} is no volume mode; there are Filesystem and Block", shorten(other)),
+        )),
+    }
+}
+
+fn reclaim_policy(policy: Option<&str>) -> Result<&'static str, FieldError> {
+    match policy.unwrap_or_default() {
+        "" | "Retain" => Ok("Retain"),
+        "Delete" => Ok("Delete"),
+        "Recycle" => Ok("Recycle"),
+        other => Err(FieldError::other(
+            "spec.persistentVolumeReclaimPolicy",
+            format!("{:?} is no reclaim policy; there are Retain, Delete and Recycle", shorten(other)),
         )),
     }
 }

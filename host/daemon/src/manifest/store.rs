@@ -106,6 +106,11 @@ impl ObjectStore {
         self.entries.get(key).map(|entry| entry.source)
     }
 
+    /// The objects that come from this source.
+    pub fn keys_of(&self, source: Source) -> impl Iterator<Item = &ObjectKey> {
+        self.entries.iter().filter(move |(_, entry)| entry.source == source).map(|(key, _)| key)
+    }
+
     /// The pod of this key.
     pub fn pod(&self, key: &ObjectKey) -> Option<&Arc<PodObject>> {
         self.get(key).and_then(|object| object.pod())

@@ -29,7 +29,8 @@ pub enum WatchError {
 ///
 /// # Guarantees
 /// - The first message is sent after the first reading, even when the folder is empty: it carries [`Changes::complete`].
-/// - A file is read when its writer has closed it; until then it stays as it was. A `reload` reads it all the same.
+/// - A file is read when its writer has closed it; until then it stays as it was. On a file system that does not tell of writers, a
+///   `reload` reads it all the same.
 /// - The folder may be missing, deleted, replaced and made again at any time.
 /// - Ends when `shutdown` is cancelled or nobody receives any more. Cancel-safe: no state but the folder's own, which goes with it.
 ///
@@ -102,7 +103,8 @@ fn read(folder: &mut ManifestFolder, watcher: &mut Watcher) -> Changes {
         (Ok(_), None) => None,
     };
     folder.set_unwatched(unwatched);
-    let scan = folder.scan(&begun.unwrap_or_default());
+    let mut moved = || watcher.watch.as_mut().is_some_and(FolderWatch::take_moved);
+    let scan = folder.scan(&begun.unwrap_or_default(), &mut moved);
     let meanwhile = watcher.watch.as_mut().map(FolderWatch::written_meanwhile).unwrap_or_default();
     folder.commit(scan, &meanwhile)
 }

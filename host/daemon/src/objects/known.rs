@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) revision: u64,
     /// What is not here does not exist.
     pub(super) complete: bool,
+    /// But for objects of an earlier run, which are known by the stems of their files alone.
+    pub(super) lost: BTreeSet<String>,
 }
 
 struct Bundle {
@@ -34,6 +36,9 @@ struct Bundle {
 
 impl Known {
     pub(super) fn keep(&mut self, key: &ObjectKey, object: Option<&Object>) {
+        if !self.lost.is_empty() {
+            self.lost.remove(&key.file_stem());
+        }
         match object.map(|object| &object.content) {
             Some(Content::ConfigMap(map)) => drop(self.keyed.insert(key.clone(), of_config_map(map))),
             Some(Content::Secret(secret)) => {
@@ -73,8 +78,13 @@ impl Known {
         }
     }
 
+    /// Whether the object was added by request to an earlier run and is not known now.
+    pub(super) fn is_lost(&self, key: &ObjectKey) -> bool {
+        !self.lost.is_empty() && self.lost.contains(&key.file_stem())
+    }
+
     pub(super) fn keyed(&self, key: &ObjectKey) -> Result<KeyedObject, ObjectError> {
-        self.keyed.get(key).cloned().ok_or_else(|| self.missing(&key.to_string()))
+        self.keyed.get(key).cloned().ok_or_else(|| self.missing(key))
     }
 
     pub(super) fn typed_secret(&self, key: &ObjectKey) -> Result<(String, KeyedObject), ObjectError> {
@@ -89,7 +99,9 @@ impl Known {
 
     pub(super) fn trust_bundle(&self, name: &str) -> Result<Bytes, ObjectError> {
         let bundle = self.bundles.get(name);
-        bundle.map(|bundle| pem([bundle])).ok_or_else(|| self.missing(&format!("ClusterTrustBundle {name}")))
+        bundle
+            .map(|bundle| pem([bundle]))
+            .ok_or_else(|| self.missing(&ObjectKey::new(Kind::ClusterTrustBundle, "", name)))
     }
 
     pub(super) fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
@@ -100,20 +112,32 @@ impl Known {
             .filter(|bundle| bundle.signer == signer && selector.as_ref().is_some_and(|s| s.matches(&bundle.labels)))
             .collect();
         if matching.is_empty() {
-            return Err(self.missing(&format!("ClusterTrustBundle of signer {signer} with these labels")));
+            return Err(self.unknown(&format!("ClusterTrustBundle of signer {signer} with these labels")));
         }
         Ok(pem(matching))
     }
 
     pub(super) fn csi_driver(&self, name: &str) -> Result<Option<String>, ObjectError> {
+        let key = ObjectKey::new(Kind::CsiDriver, "", name);
         match self.drivers.get(name) {
             Some(spec) => Ok(Some(spec.clone())),
-            None if self.complete => Ok(None),
-            None => Err(self.missing(&format!("CSIDriver {name}"))),
+            None if self.complete && !self.is_lost(&key) => Ok(None),
+            None => Err(self.missing(&key)),
         }
     }
 
-    fn missing(&self, what: &str) -> ObjectError {
+    fn missing(&self, key: &ObjectKey) -> ObjectError {
+        if !self.is_lost(key) {
+            return self.unknown(&key.to_string());
+        }
+        let why = match key.kind {
+            Kind::Secret => "secrets that were added by request are kept in memory only, and volhost was started since",
+            _ => "it was added by request, and what was kept of it cannot be read",
+        };
+        ObjectError::Unknown(format!("{key} is not known: {why}; add it again (volhost apply)"))
+    }
+
+    fn unknown(&self, what: &str) -> ObjectError {
         if self.complete {
             ObjectError::NotFound(format!("there is no {what}; add its manifest"))
         } else {

@@ -15,6 +15,7 @@ mod signer;
 mod tokens;
 mod trust_bundle;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
 use std::time::SystemTime;
@@ -64,6 +65,16 @@ impl SharedObjects {
         if key.kind == Kind::CsiDriver {
             self.csi_drivers.send_modify(|changes| *changes = changes.wrapping_add(1));
         }
+    }
+
+    /// Takes note of objects that were added by request to an earlier run and are not known now, by the stems of their files.
+    pub fn set_lost(&self, lost: BTreeSet<String>) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).lost = lost;
+    }
+
+    /// Whether an object of this name was added by request to an earlier run and is not known now.
+    pub fn is_lost(&self, key: &ObjectKey) -> bool {
+        self.read(|known| known.is_lost(key))
     }
 
     /// Tells when a CSIDriver object may have changed.

@@ -7,7 +7,7 @@ use tokio::sync::{broadcast, mpsc};
 use volhost::engine::EngineHandle;
 use volhost::engine::forced::{ForceTarget, Forced};
 use volhost::engine::requests::{
-    AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
+    Added, AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
 use volhost::populate::SelinuxCensus;
 use volhost_core::{Census, WaitFailure};
@@ -82,8 +82,11 @@ impl Fake {
                     "taken" => Err(RequestError::Conflict(
                         "pod default/web comes from the file web.yaml; change that file".into(),
                     )),
-                    "volume" => Ok(vec![]),
-                    _ => Ok(vec![AddedPod { uid: PodUid::new("u1").unwrap(), full_name: "default/web".into() }]),
+                    "volume" => Ok(Added::default()),
+                    _ => {
+                        let pod = AddedPod { uid: PodUid::new("u1").unwrap(), full_name: "default/web".into() };
+                        Ok(Added { pods: vec![pod], warnings: Vec::new() })
+                    }
                 };
                 world.manifests.push(manifest.text);
                 let _ = answer.send(result);

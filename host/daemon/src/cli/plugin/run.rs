@@ -1,6 +1,6 @@
 //! `volhost plugin run`: a daemon with this plugin alone, in a mount namespace and a folder of its own, and a shell in a volume.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::CommandExt;
@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use volhost::api::pb::Kind;
 use volhost::config::HumanDuration;
 use volhost_kernel::namespace::unshare_mounts;
+use volhost_kernel::{Detach, Kernel, LinuxKernel};
 use volhost_plugin_build::Request;
 use volhost_plugin_build::toolchain::Search;
 
@@ -158,6 +159,7 @@ impl Scratch {
     async fn mount(&self, arguments: &TryArguments, output: &mut Output) -> Result<PathBuf, CliError> {
         let apply = ApplyArguments {
             files: vec![self.objects(&arguments.volume)?],
+            complete: false,
             wait: true,
             timeout: HumanDuration(arguments.timeout.0),
         };
@@ -176,6 +178,14 @@ impl Scratch {
     }
 
     fn remove(self) -> Result<(), CliError> {
+        // The daemon leaves the mount that has its records, since they name the pod that was applied.
+        let (kernel, root) = (LinuxKernel::new(), self.path("root"));
+        if let Ok(folder) = kernel.open_directory(&root) {
+            // What fails here is told by the removal of the folder.
+            let _ = kernel.detach(&folder, OsStr::new(volhost::engine::layout::STATE), Detach::Lazy);
+            drop(folder);
+            let _ = kernel.release_root(&root);
+        }
         let path = self.0.path().to_owned();
         self.0.close().map_err(|source| CliError::File { path, source })
     }

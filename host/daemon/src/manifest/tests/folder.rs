@@ -4,6 +4,9 @@ use std::os::unix::fs::symlink;
 use super::{pod, pod_with, problems, removed, upserted, write};
 use crate::manifest::ManifestFolder;
 
+/// What says that a file has no objects.
+const NO_OBJECTS: &str = "apiVersion: v1\nkind: List\nitems: []\n";
+
 fn start(files: &[(&str, String)]) -> (tempfile::TempDir, ManifestFolder) {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -66,14 +69,63 @@ fn a_broken_file_keeps_its_pods_and_leaves_others_alone() {
 fn a_file_that_was_emptied_keeps_its_pods() {
     let (dir, mut folder) = start(&[("a.yaml", pod("a"))]);
     folder.reread();
-    for left in ["", "\n"] {
+    for left in ["", "\n", "# only the head was written\n"] {
         write(dir.path(), "a.yaml", left);
         let changes = folder.reread();
         assert!(removed(&changes).is_empty(), "{changes:?}");
-        assert!(folder.problems().any(|problem| problem.messages.iter().any(|text| text.contains("is empty now"))));
+        assert!(folder.problems().any(|problem| problem.messages.iter().any(|text| text.contains("is empty"))));
     }
-    write(dir.path(), "a.yaml", "# no pods any more\n");
+    write(dir.path(), "a.yaml", NO_OBJECTS);
     assert_eq!(removed(&folder.reread()), ["Pod default/a"]);
+}
+
+#[test]
+fn a_file_that_is_empty_at_the_first_reading_is_not_read() {
+    for left in ["", "\n", "# only the head was written\n", "---\n"] {
+        let (dir, mut folder) = start(&[("a.yaml", left.to_owned()), ("b.yaml", pod("b"))]);
+        let changes = folder.reread();
+        assert_eq!(upserted(&changes), ["Pod default/b"]);
+        assert!(!changes.complete && problems(&changes).contains("a.yaml: is empty"), "{left:?}: {changes:?}");
+        write(dir.path(), "a.yaml", NO_OBJECTS);
+        assert!(folder.reread().complete, "{left:?}");
+    }
+}
+
+#[test]
+fn a_file_that_somebody_has_open_for_writing_is_not_read() {
+    let (dir, mut folder) = start(&[("a.yaml", format!("{}---\n{}", pod("a"), pod("b")))]);
+    // At the start, and when it was read before.
+    for first in [true, false] {
+        let mut writer = fs::File::create(dir.path().join("a.yaml")).unwrap();
+        std::io::Write::write_all(&mut writer, pod("a").as_bytes()).unwrap();
+        folder.forget_stamps();
+        let changes = folder.reread();
+        assert!(removed(&changes).is_empty() && upserted(&changes).is_empty(), "{changes:?}");
+        assert_eq!(changes.complete, !first);
+        assert_eq!(problems(&changes).contains("a.yaml: is being written"), first);
+        assert!(folder.next_reading().is_some());
+        std::io::Write::write_all(&mut writer, format!("---\n{}", pod("b")).as_bytes()).unwrap();
+        drop(writer);
+        folder.forget_stamps();
+        assert_eq!(upserted(&folder.reread()).len(), if first { 2 } else { 0 });
+        assert_eq!(folder.next_reading(), None);
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_while_manifests_are_renamed_is_not_gone() {
+    let (dir, mut folder) = start(&[("a.yaml", pod("a"))]);
+    let writing = Default::default();
+    // Nobody knows what a first listing misses, either.
+    let scan = folder.scan(&writing, &mut || true);
+    assert!(!folder.commit(scan, &writing).complete);
+    assert!(folder.reread().complete);
+    let away = dir.path().with_extension("away");
+    fs::rename(dir.path().join("a.yaml"), &away).unwrap();
+    let scan = folder.scan(&writing, &mut || true);
+    assert!(removed(&folder.commit(scan, &writing)).is_empty());
+    assert_eq!(removed(&folder.reread()), ["Pod default/a"]);
+    fs::remove_file(away).unwrap();
 }
 
 #[test]
@@ -82,9 +134,9 @@ fn a_file_that_is_being_written_is_not_believed() {
     folder.reread();
     write(dir.path(), "a.yaml", &pod("a"));
     let writing = std::collections::BTreeSet::from(["a.yaml".to_owned()]);
-    let held = folder.scan(&writing);
+    let held = folder.scan(&writing, &mut || false);
     assert!(folder.commit(held, &Default::default()).is_empty(), "known beforehand");
-    let seen = folder.scan(&Default::default());
+    let seen = folder.scan(&Default::default(), &mut || false);
     assert!(folder.commit(seen, &writing).is_empty(), "noticed while reading");
     assert_eq!(removed(&folder.reread()), ["Pod default/b"], "closed");
 }

@@ -107,11 +107,7 @@ fn many_documents_and_lists_are_read_and_strangers_are_noted() {
     let parsed = parse("test.yaml", &text).unwrap();
     let keys: Vec<_> = parsed.objects.iter().map(|object| object.key.to_string()).collect();
     assert_eq!(keys, ["Pod default/a", "ConfigMap default/b"]);
-    assert!(
-        parsed.notices.iter().any(|notice| notice.contains("kind Deployment (apps/v1); ignored")),
-        "{:?}",
-        parsed.notices
-    );
+    assert!(parsed.unknown_kinds[0].contains("kind Deployment (apps/v1)"), "{:?}", parsed.unknown_kinds);
 }
 
 #[test]
@@ -120,6 +116,43 @@ fn a_slip_of_the_pen_is_noted_with_its_line() {
     let parsed = parse("test.yaml", &text).unwrap();
     assert_eq!(parsed.notices, ["test.yaml:7: spec.containers[0].volumeMount: is no field of a Pod; ignored"]);
     assert!(parse("test.yaml", &pod_with("a", "newStorage: {x: 1}")).unwrap().notices.is_empty());
+}
+
+#[test]
+fn no_unknown_field_is_passed_over_in_silence() {
+    let head = "apiVersion: v1\nmetadata: { name: a }\n";
+    for (text, path) in [
+        (pod("a").replace("spec:\n", "spec:\n  securityContexts: { fsGroup: 5 }\n"), "spec.securityContexts"),
+        (format!("{head}kind: ConfigMap\ndat: {{ x: y }}\n"), "dat"),
+        (format!("{head}kind: Secret\nstringDat: {{ pin: '1234' }}\n"), "stringDat"),
+        (format!("{head}kind: ServiceAccount\nsecret: []\n"), "secret"),
+        (
+            format!("{head}kind: PersistentVolumeClaim\nspec: {{ accessModes: [ReadWriteOnce], selectors: {{}} }}\n"),
+            "spec.selectors",
+        ),
+    ] {
+        let notices = parse("test.yaml", &text).unwrap().notices;
+        assert!(
+            notices.iter().any(|notice| notice.contains(&format!(": {path}: is no field of"))),
+            "{path}: {notices:?}"
+        );
+        assert!(!notices.iter().any(|notice| notice.contains("1234")), "{notices:?}");
+    }
+    let many: String = (0..25).map(|n| format!("x{n}: 1\n")).collect();
+    let notices = parse("test.yaml", &format!("{head}kind: ConfigMap\n{many}")).unwrap().notices;
+    assert!(notices.len() == 21 && notices[20].contains("5 more"), "{notices:?}");
+}
+
+#[test]
+fn a_snapshot_that_volhost_would_have_to_make_is_told() {
+    let head = "apiVersion: snapshot.storage.k8s.io/v1\nmetadata: { name: s }\n";
+    for (kind, spec) in [
+        ("VolumeSnapshot", "source: { persistentVolumeClaimName: c }"),
+        ("VolumeSnapshotContent", "driver: d, source: { volumeHandle: h }"),
+    ] {
+        let notices = parse("test.yaml", &format!("{head}kind: {kind}\nspec: {{ {spec} }}\n")).unwrap().notices;
+        assert!(notices.iter().any(|notice| notice.contains("volhost makes no snapshots")), "{kind}: {notices:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Watching {
     }
 
     /// Skips what a writer's halves may have brought.
-    async fn until(&mut self, wanted: impl Fn(&Changes) -> bool) -> Changes {
+    async fn until(&mut self, mut wanted: impl FnMut(&Changes) -> bool) -> Changes {
         loop {
             let changes = self.next().await;
             if wanted(&changes) {
@@ -83,6 +83,54 @@ async fn a_half_written_file_takes_nothing_away() {
     drop(writer);
     let closed = watching.next().await;
     assert_eq!((upserted(&closed), removed(&closed)), (vec!["Pod default/b".to_owned()], vec![]));
+    watching.stop().await;
+}
+
+#[tokio::test]
+async fn a_reload_while_a_file_is_being_written_takes_nothing_away() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "a.yaml", &format!("{}---\n{}", pod("a"), pod("b")));
+    let mut watching = Watching::start(dir.path());
+    assert_eq!(watching.next().await.upserted.len(), 2);
+    let mut writer = File::create(dir.path().join("a.yaml")).unwrap();
+    writer.write_all(pod("a").as_bytes()).unwrap();
+    write(dir.path(), "c.yaml", &pod("c"));
+    watching.reload.notify_one();
+    let meanwhile = watching.until(|changes| !changes.upserted.is_empty()).await;
+    assert_eq!((upserted(&meanwhile), removed(&meanwhile)), (vec!["Pod default/c".to_owned()], vec![]));
+    drop(writer);
+    assert_eq!(removed(&watching.until(|changes| !changes.removed.is_empty()).await), ["Pod default/b"]);
+    watching.stop().await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_again_and_again_in_a_large_folder_keeps_its_pod() {
+    const FILES: usize = 1_000;
+    const RENAMES: usize = 3_000;
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..FILES {
+        write(dir.path(), &format!("file-{number}.yaml"), &pod(&format!("p{number}")));
+    }
+    write(dir.path(), "moves-0.yaml", &pod("moves"));
+    let mut watching = Watching::start(dir.path());
+    let path = dir.path().to_owned();
+    let renaming = std::thread::spawn(move || {
+        for number in 0..RENAMES {
+            let (from, to) = (format!("moves-{number}.yaml"), format!("moves-{}.yaml", number + 1));
+            fs::rename(path.join(from), path.join(to)).unwrap();
+        }
+    });
+    let last = format!("moves-{RENAMES}.yaml");
+    let mut known = std::collections::BTreeSet::new();
+    watching
+        .until(|changes| {
+            assert!(removed(changes).is_empty(), "{:?}", removed(changes));
+            known.extend(upserted(changes));
+            changes.upserted.iter().any(|object| *object.origin.file == *last)
+        })
+        .await;
+    assert_eq!(known.len(), FILES + 1);
+    renaming.join().unwrap();
     watching.stop().await;
 }
 
