@@ -19,7 +19,10 @@ struct Host {
 
 impl Host {
     fn start(capabilities: &[&str], arguments: &[&str]) -> Self {
-        let mut node = Node::builder().plugin(artifacts::plugin("csi")).arguments(&["--provision"]).build();
+        let mut node = Node::builder()
+            .plugin(artifacts::plugin("csi"))
+            .arguments(&["--provision", "--reclaim-grace", "0s"])
+            .build();
         let registry = node.folder().join(volhost_tests::csi::REGISTRY).display().to_string();
         node.add_arguments(&["--plugin-registry", &registry]);
         node.add_arguments(arguments);
