@@ -216,6 +216,12 @@ pub trait Kernel:
     /// `InvalidOption` for another name, and then none is set; `Failed`.
     fn set_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()>;
 
+    /// Makes the topmost mount at a name read-only, not those below it. Read-only already: done. Does not ask a dead server.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, `InvalidArgument` when it is no mount; `Failed`.
+    fn make_read_only(&self, directory: &Directory, name: &OsStr) -> Result<()>;
+
     /// A new, empty tmpfs. Options: `size`, `nr_inodes`, `mode`, `uid`, `gid`, `noswap`.
     ///
     /// # Errors

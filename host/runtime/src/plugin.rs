@@ -255,6 +255,11 @@ impl Plugin {
         answer.map_err(PluginError::from)?;
         let set_up = SetUp { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
+            Entry::Mount(_) if spec.read_only => {
+                // Whatever the plugin, or a driver behind it, thinks of the wish: the pod does not write.
+                let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
+                return made.map(|()| set_up).map_err(|source| CallError::Check { function: FUNCTION, source });
+            }
             Entry::Mount(_) | Entry::Folder => return Ok(set_up),
             Entry::Absent => "nothing stands at the target",
             Entry::File => "an ordinary file stands at the target",

@@ -195,6 +195,10 @@ impl Kernel for LinuxKernel {
         self.attach_at(&mount, directory, name)
     }
 
+    fn make_read_only(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        self.make_read_only_at(directory, name)
+    }
+
     fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
         self.detach_at(directory, name, how)
     }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
@@ -57,6 +57,16 @@ impl LinuxKernel {
         // Before anybody sees the mount: there is no moment at which a read-only volume can be written.
         mount_setattr(mount_fd(mount)?, recursive, wanted.set, wanted.clear, 0)
             .map_err(|errno| KernelError::failed(Step::SetOptions, shown, errno))
+    }
+
+    pub(super) fn make_read_only_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let shown = label(&folder.label, name);
+        let failed = |errno| KernelError::failed(Step::SetOptions, text(&shown), errno);
+        // The kernel follows no link and takes the attribute only for the root of a mount, which this is, or nothing is changed.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mount = rustix::fs::openat(folder_fd(folder)?, name, flags, Mode::empty()).map_err(failed)?;
+        mount_setattr(mount.as_fd(), false, libc::MOUNT_ATTR_RDONLY, 0, 0).map_err(failed)
     }
 
     pub(super) fn attach_at(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr) -> Result<()> {

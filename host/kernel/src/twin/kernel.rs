@@ -299,6 +299,22 @@ impl Kernel for TwinKernel {
         Ok(())
     }
 
+    fn make_read_only(&self, directory: &Directory, name: &OsStr) -> Result<()> {
+        let shown = label(&directory.label, name);
+        let failed = |errno| KernelError::failed(Step::SetOptions, text(&shown), errno);
+        let key = match self.entry(directory, name)? {
+            Entry::Mount(MountId(key)) => key,
+            Entry::Absent => return Err(failed(Errno::NOENT)),
+            _ => return Err(failed(Errno::INVAL)),
+        };
+        let mut state = lock(&self.state);
+        state.step(Step::SetOptions, &shown)?;
+        if let Some(mount) = state.mounts.get_mut(&key) {
+            mount.attributes |= libc::MOUNT_ATTR_RDONLY;
+        }
+        Ok(())
+    }
+
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount> {
         check_tmpfs(options)?;
         let shown = PathBuf::from("tmpfs");

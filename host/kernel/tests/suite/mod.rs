@@ -161,6 +161,7 @@ macro_rules! all_cases {
             mounts {
                 a_bound_folder_shows_its_source,
                 a_read_only_bind_refuses_writes_and_leaves_its_source_writable,
+                a_mount_that_stands_is_made_read_only_and_nothing_else_is,
                 the_mount_point_comes_and_goes_with_the_mount,
                 bad_targets_are_refused_and_left_alone,
                 an_empty_target_is_used,

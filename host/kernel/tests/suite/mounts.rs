@@ -28,6 +28,22 @@ pub fn a_read_only_bind_refuses_writes_and_leaves_its_source_writable(world: &dy
     assert!(told.options.iter().any(|option| option == "nosuid"), "{told:?}");
 }
 
+pub fn a_mount_that_stands_is_made_read_only_and_nothing_else_is(world: &dyn World) {
+    let house = House::new(world);
+    let source = house.outside("source");
+    house.attach(house.bind(&source), "volume");
+    world.write(&house.at("volume/data"), b"written").unwrap();
+    for _ in 0..2 {
+        house.kernel.make_read_only(&house.root, name("volume")).unwrap();
+    }
+    assert_eq!(world.write(&house.at("volume/data"), b"x"), Err(Errno::ROFS));
+    world.write(&source.join("data"), b"the source is writable").unwrap();
+    assert_eq!(house.kernel.make_read_only(&house.root, name("none")).unwrap_err().errno(), Some(Errno::NOENT));
+    house.kernel.make_folder(&house.root, name("folder"), 0o750, None).unwrap();
+    assert_eq!(house.kernel.make_read_only(&house.root, name("folder")).unwrap_err().errno(), Some(Errno::INVAL));
+    world.write(&house.at("folder/data"), b"x").unwrap();
+}
+
 pub fn the_mount_point_comes_and_goes_with_the_mount(world: &dyn World) {
     let house = House::new(world);
     let before = world.mount_count();
