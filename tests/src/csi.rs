@@ -95,6 +95,16 @@ impl CsiDriver {
         process.wait().expect("it can be waited for");
     }
 
+    /// Sends it a signal by name: `STOP`, `CONT`.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn signal(&self, name: &str) {
+        let process = self.process.as_ref().expect("the driver runs").id().to_string();
+        let sent = std::process::Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.expect("kill runs").success(), "{name} was not sent");
+    }
+
     /// Waits until it has ended by itself.
     ///
     /// # Panics

@@ -8,6 +8,7 @@
     reason = "tests may panic"
 )]
 
+mod drivers_shown;
 mod faults;
 mod node_info;
 mod upgrade;
@@ -259,7 +260,10 @@ fn a_driver_that_goes_and_comes_back_is_used_again() {
     driver.kill();
     fs::remove_file(driver.registration()).unwrap();
     node.remove_manifest("a.yaml");
-    node.wait_event(&["default/a", "is not registered on this node"]);
+    node.wait_event(&["default/a", "FailedUnmount", "is not registered on this node"]);
+    let told = node.ok(&["events"]);
+    let mut unmounts = told.lines().filter(|line| line.contains("FailedUnmount"));
+    assert!(unmounts.all(|line| !line.contains("may have happened")), "the driver was never asked: {told}");
     assert_eq!(node.pod_mounts().len(), 1, "what the driver has published stays while nobody can ask it");
     driver.run(&node);
     node.wait_unmounted("default/a");

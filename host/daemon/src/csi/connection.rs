@@ -42,6 +42,11 @@ impl Connection {
         Self { channel: endpoint.connect_with_connector_lazy(connector), socket: socket.to_owned() }
     }
 
+    /// The driver's socket.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The channel, for calls with types.
     pub(super) fn channel(&self) -> Channel {
         self.channel.clone()

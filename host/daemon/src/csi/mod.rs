@@ -10,6 +10,7 @@
 
 mod about_node;
 mod connection;
+mod health;
 pub mod pb;
 mod refresh;
 mod registration;

@@ -133,11 +133,9 @@ async fn take_in(drivers: &CsiDrivers, socket: &Path, info: PluginInfo) -> Resul
         topology = ?about_node.topology,
         "CSI driver registered"
     );
-    let asked = Arc::default();
-    drivers.register(
-        Registered { name: name.clone(), socket: socket.to_owned(), version, about_node, connection, asked },
-        row,
-    );
+    let socket = socket.to_owned();
+    let (asked, suspect) = (Arc::default(), Arc::default());
+    drivers.register(Registered { name: name.clone(), socket, version, about_node, connection, asked, suspect }, row);
     Ok(name)
 }
 

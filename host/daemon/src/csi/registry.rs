@@ -1,6 +1,6 @@
 //! The registered drivers, and calls of them from the threads that run plugins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -10,17 +10,20 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tonic::codegen::http::uri::PathAndQuery;
-use volhost_model::view::DriverKind;
+use volhost_model::view::{DriverKind, DriverState, EventKind};
 use volhost_runtime::{DriverFailure, Drivers};
 
 use super::about_node::AboutNode;
 use super::connection::Connection;
+use super::health::Health;
 use super::versions::Version;
 use crate::drivers::{DriverRow, DriverTable};
 use crate::objects::SharedObjects;
 
 /// Beyond a call's deadline, for a runtime that is busy: then the call counts as unanswered.
 const SLACK: Duration = Duration::from_secs(5);
+/// How many drivers that have gone are shown, the latest. Names come from whoever may write to the registry's folder.
+const GONE: usize = 64;
 
 /// A driver in service.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) struct Registered {
     pub(super) connection: Connection,
     /// Has it asked again what it says of this node.
     pub(super) asked: Arc<Notify>,
+    /// Has it asked whether it is well.
+    pub(super) suspect: Arc<Notify>,
 }
 
 /// What has become of a driver in service, for users and for the volumes that wait for it.
@@ -43,6 +48,8 @@ pub(super) struct Registered {
 pub struct DriverNote {
     /// Its name.
     pub driver: String,
+    /// Normal when its volumes can be tried again, a warning when it cannot be used.
+    pub kind: EventKind,
     /// One CamelCase word.
     pub reason: &'static str,
     /// What happened.
@@ -68,6 +75,15 @@ struct State {
     registered: BTreeMap<String, Registered>,
     /// The names in the table of what could not be registered, by registration socket.
     failed: BTreeMap<PathBuf, String>,
+    /// The drivers that were in service and have gone, oldest first.
+    gone: VecDeque<DriverRow>,
+}
+
+impl State {
+    /// Returns what is shown of a driver of this name that has gone.
+    fn gone(&self, name: &str) -> Option<DriverRow> {
+        self.gone.iter().find(|row| row.name == name).cloned()
+    }
 }
 
 impl fmt::Debug for CsiDrivers {
@@ -129,13 +145,14 @@ impl CsiDrivers {
         let name = driver.name.clone();
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = state.failed.remove(&driver.socket).filter(|shown| *shown != name) {
-            self.table.remove(DriverKind::Csi, &shown);
+            self.show_no_more(&state, &shown);
         }
+        state.gone.retain(|row| row.name != name);
         state.registered.insert(name.clone(), driver);
         drop(state);
         self.table.put(row);
         let message = "it is registered: its volumes can be used".to_owned();
-        self.note(DriverNote { driver: name, reason: "DriverRegistered", message });
+        self.note(DriverNote { driver: name, kind: EventKind::Normal, reason: "DriverRegistered", message });
     }
 
     fn note(&self, note: DriverNote) {
@@ -156,7 +173,40 @@ impl CsiDrivers {
             self.table.put(DriverRow { volume_limit: said.volume_limit, ..row });
         }
         let message = format!("it says now that {}", said.limit_in_words());
-        self.note(DriverNote { driver: name.to_owned(), reason: "DriverLimitChanged", message });
+        let driver = name.to_owned();
+        self.note(DriverNote { driver, kind: EventKind::Normal, reason: "DriverLimitChanged", message });
+    }
+
+    /// Takes the answer of a driver in service to the question whether it is well, and shows it. Calls are sent all the same.
+    pub(super) fn has_health(&self, name: &str, health: Health) {
+        // Held to the end: the driver must not go meanwhile, and be shown as well.
+        let registry = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if !registry.registered.contains_key(name) {
+            return;
+        }
+        let Some(before) = self.table.get(DriverKind::Csi, name) else { return };
+        let (state, error) = match health {
+            Health::Well => (DriverState::Ready, String::new()),
+            Health::NotReady => (DriverState::Starting, "it answers Probe, and says that it is not ready".to_owned()),
+            Health::Unwell(why) => (DriverState::Failed, why),
+        };
+        let (was, driver) = (before.state, name.to_owned());
+        if was == state && before.error == error {
+            return;
+        }
+        self.table.put(DriverRow { state, error: error.clone(), ..before });
+        drop(registry);
+        match (was, state) {
+            (DriverState::Ready, DriverState::Failed) => {
+                let message = format!("{error}; calls for its volumes are repeated until it answers");
+                self.note(DriverNote { driver, kind: EventKind::Warning, reason: "DriverFailed", message });
+            }
+            (DriverState::Failed | DriverState::Starting, DriverState::Ready) => {
+                let message = "it answers again: its volumes are tried at once".to_owned();
+                self.note(DriverNote { driver, kind: EventKind::Normal, reason: "DriverReady", message });
+            }
+            _ => {}
+        }
     }
 
     /// The connection of a driver in service.
@@ -171,6 +221,12 @@ impl CsiDrivers {
         state.registered.get(driver).map(|driver| Arc::clone(&driver.asked))
     }
 
+    /// What has a driver in service asked whether it is well.
+    pub(super) fn suspicion(&self, driver: &str) -> Option<Arc<Notify>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.registered.get(driver).map(|driver| Arc::clone(&driver.suspect))
+    }
+
     /// Takes note that the driver behind a socket could not be registered. One of its name that is in service stays, and is what is shown.
     pub(super) fn failed(&self, socket: &Path, row: DriverRow) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -179,23 +235,50 @@ impl CsiDrivers {
         }
         let before = state.failed.insert(socket.to_owned(), row.name.clone());
         if let Some(shown) = before.filter(|shown| *shown != row.name) {
-            self.table.remove(DriverKind::Csi, &shown);
+            self.show_no_more(&state, &shown);
         }
         drop(state);
         self.table.put(row);
     }
 
-    /// The socket is gone, and with it its driver.
+    /// The socket is gone, and with it its driver. One that was in service is shown as gone: volumes of it may be left.
     pub(super) fn forget(&self, socket: &Path) -> Option<String> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = state.failed.remove(socket) {
-            self.table.remove(DriverKind::Csi, &shown);
+            self.show_no_more(&state, &shown);
         }
         let name = state.registered.values().find(|one| one.socket == socket)?.name.clone();
         state.registered.remove(&name);
+        let message = format!(
+            "its registration socket {} is gone; what it has mounted stays, and waits for it to register again",
+            socket.display()
+        );
+        let row = DriverRow {
+            state: DriverState::Gone,
+            error: message.clone(),
+            ..self
+                .table
+                .get(DriverKind::Csi, &name)
+                .unwrap_or_else(|| DriverRow::found(DriverKind::Csi, name.clone(), socket.display().to_string()))
+        };
+        state.gone.retain(|row| row.name != name);
+        state.gone.push_back(row.clone());
+        let forgotten = if state.gone.len() > GONE { state.gone.pop_front() } else { None };
+        if let Some(oldest) = forgotten {
+            self.table.remove(DriverKind::Csi, &oldest.name);
+        }
         drop(state);
-        self.table.remove(DriverKind::Csi, &name);
+        self.table.put(row);
+        self.note(DriverNote { driver: name.clone(), kind: EventKind::Warning, reason: "DriverRemoved", message });
         Some(name)
+    }
+
+    /// Shows a driver no more that could not be registered; one of its name that was in service before is shown as gone again.
+    fn show_no_more(&self, state: &State, name: &str) {
+        match state.gone(name) {
+            Some(row) => drop(self.table.put(row)),
+            None => drop(self.table.remove(DriverKind::Csi, name)),
+        }
     }
 
     fn connection(&self, driver: &str) -> Result<Connection, DriverFailure> {
@@ -226,13 +309,19 @@ impl Drivers for CsiDrivers {
             // Nobody waits any more only when the thread has given up.
             let _ = answer.send(connection.call(method, request, deadline).await);
         });
-        match answered.recv_timeout(deadline + SLACK) {
+        let outcome = match answered.recv_timeout(deadline + SLACK) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => Err(DriverFailure::Unanswered("nobody answered in time".to_owned())),
             Err(RecvTimeoutError::Disconnected) => {
                 Err(DriverFailure::Unanswered("volhost ended before the driver answered".to_owned()))
             }
+        };
+        if matches!(outcome, Err(DriverFailure::NotSent(_) | DriverFailure::Unanswered(_)))
+            && let Some(suspect) = self.suspicion(driver)
+        {
+            suspect.notify_one();
         }
+        outcome
     }
 
     fn node_id(&self, driver: &str) -> Option<String> {

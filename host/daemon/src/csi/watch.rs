@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::registry::CsiDrivers;
-use super::{refresh, registration};
+use super::{health, refresh, registration};
 
 /// After which time a registration that failed is tried again, doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -117,10 +117,12 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
         let error = match outcome {
             Ok(name) => {
                 let Some(asked) = drivers.asking(&name) else { return };
+                let Some(suspect) = drivers.suspicion(&name) else { return };
                 let objects = drivers.objects.csi_driver_changes();
                 tokio::select! {
                     () = gone.cancelled() => {}
                     () = refresh::keep_current(&drivers, &name, asked, objects) => {}
+                    () = health::keep_watch(&drivers, &name, suspect) => {}
                 }
                 return;
             }

@@ -12,7 +12,7 @@ use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase,
 use super::device_records::DeviceRecord;
 use super::elsewhere::multi_attach;
 use super::layout;
-use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
+use super::operation::{Findings, Workshop, kernel_failure, not_loaded, tear_down_class};
 
 /// The code by which a plugin says that as many volumes are attached to the node as the storage allows: gRPC's.
 const NO_PLACE: &str = "RESOURCE_EXHAUSTED";
@@ -131,7 +131,7 @@ impl Workshop {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
             let outcome = plugin.detach(call, name).and_then(|()| detached(&plugin, call, name));
             self.note_conduct(operation, call, outcome.as_ref().err());
-            outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
+            outcome.map_err(|error| Failure::new(tear_down_class(&error, false), STEP, error.message()))?;
         }
         self.forget_note(operation);
         if let Err(error) = self.records.remove_device(&operation.volume) {

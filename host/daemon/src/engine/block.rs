@@ -12,7 +12,7 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{CallContext, Capability, DevicePlaces};
 
 use super::layout;
-use super::operation::{Findings, Workshop, kernel_failure};
+use super::operation::{Findings, Workshop, kernel_failure, tear_down_class};
 use super::records::{Record, Stands};
 
 impl Workshop {
@@ -147,7 +147,7 @@ impl Workshop {
             let call = &self.about_device(operation, call);
             let outcome = plugin.tear_down_device(call, name);
             self.note_conduct(operation, call, outcome.as_ref().err());
-            outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))?;
+            outcome.map_err(|error| Failure::new(tear_down_class(&error, false), STEP, error.message()))?;
         }
         self.clear_driver_places(operation).map_err(failed)?;
         if let Some(path) = record.and_then(|record| record.device) {

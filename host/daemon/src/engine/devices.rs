@@ -11,7 +11,7 @@ use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, PrivateFolder, Target};
 
 use super::layout;
-use super::operation::{Findings, Workshop, kernel_failure};
+use super::operation::{Findings, Workshop, kernel_failure, tear_down_class};
 use super::standing::{NodePlace, VolumePlace};
 
 /// How often a volume's folder is made again that vanishes while it is made: there are as many folders above it.
@@ -171,9 +171,19 @@ impl Workshop {
                 .map_err(|error| kernel_failure(STEP, FailureClass::Uncertain, &error));
         };
         let name = layout::volume_name(&operation.plugin, &operation.volume);
+        let is_mounted =
+            || matches!(self.kernel.entry(parent, OsStr::new(layout::GLOBAL_MOUNT)), Ok(Entry::Mount(_)));
+        let was_mounted = is_mounted();
         let outcome = plugin.unmount_device(call, name, self.node_target(parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
-        outcome.map_err(|error| Failure::new(FailureClass::Uncertain, STEP, error.message()))
+        outcome.map_err(|error| {
+            // The plugin's word that it has not begun counts only while the kernel shows the same as before.
+            let changed = was_mounted && !is_mounted();
+            if was_mounted && !changed {
+                self.standing.stands_on_node(node_place(operation));
+            }
+            Failure::new(tear_down_class(&error, changed), STEP, error.message())
+        })
     }
 
     /// No pod's folder may show the device's file system any more: what a container still uses must not vanish below it.

@@ -11,7 +11,7 @@ use volhost_model::{Failure, FailureClass, NeededVolume, PodUid};
 use volhost_runtime::{CallContext, NeededPlace, Place, PrivateFolder, Target};
 
 use super::layout;
-use super::operation::{Findings, Workshop, kernel_failure, not_loaded};
+use super::operation::{Findings, Workshop, kernel_failure, not_loaded, tear_down_class};
 use super::records::{Record, Stands};
 use super::standing::VolumePlace;
 
@@ -105,7 +105,7 @@ impl Workshop {
         };
         self.standing.leaves(&volume_place(operation, pod));
         self.sizes.forget(pod, &operation.plugin, &operation.spec_name);
-        self.clean_sub_paths(operation, call, pod)?;
+        let parts_gone = self.clean_sub_paths(operation, call, pod)?;
         let parent = self
             .open_if_there(&layout::plugin_folder(pod, &operation.plugin))
             .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
@@ -116,7 +116,13 @@ impl Workshop {
                     let outcome = plugin.tear_down(call, target);
                     self.note_conduct(operation, call, outcome.as_ref().err());
                     outcome.map_err(|error| {
-                        Failure::new(FailureClass::Uncertain, "UnmountVolume.TearDown", error.message())
+                        // The plugin's word that it has not begun counts only while the mount is there.
+                        let stands = self.kernel.entry(&parent, OsStr::new(operation.spec_name.as_str()));
+                        let changed = parts_gone || !matches!(stands, Ok(Entry::Mount(_)));
+                        if !changed {
+                            self.standing.stands(volume_place(operation, pod));
+                        }
+                        Failure::new(tear_down_class(&error, changed), "UnmountVolume.TearDown", error.message())
                     })?;
                 }
                 None => self.tear_down_without_plugin(&parent, operation)?,

@@ -205,6 +205,15 @@ pub(super) fn not_loaded(plugin: &PluginName, step: &str) -> Failure {
     )
 }
 
+/// What a failed tear-down says of the state. What never began (a driver that cannot be reached) has changed nothing; `changed` tells that
+/// the host itself has taken something away before it asked the plugin.
+pub(super) fn tear_down_class(error: &CallError, changed: bool) -> FailureClass {
+    match error.class() {
+        FailureClass::Transient if !changed => FailureClass::Transient,
+        _ => FailureClass::Uncertain,
+    }
+}
+
 pub(super) fn kernel_failure(step: &str, class: FailureClass, error: &KernelError) -> Failure {
     Failure::new(class, step, error.to_string())
 }

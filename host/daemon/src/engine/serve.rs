@@ -228,7 +228,7 @@ impl Engine {
                             self.provisioned(&name, outcome);
                             continue;
                         }
-                        if matches!(report, FromOperation::Driver(_)) {
+                        if matches!(&report, FromOperation::Driver(note) if note.kind == EventKind::Normal) {
                             self.csi_driver_changed();
                             self.hurry_provisioning();
                         }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tracing::instrument;
 use volhost_core::Operation;
-use volhost_kernel::{Detach, Directory, ErrorKind, KernelError, Missing, SubPathBind};
+use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, Missing, SubPathBind};
 use volhost_model::view::EventKind;
 use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
 use volhost_runtime::CallContext;
@@ -114,7 +114,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// Takes every part of the volume away. What the host did not make stays, and is told.
+    /// Takes every part of the volume away, and says whether there was one. What the host did not make stays, and is told.
     ///
     /// # Errors
     /// What the kernel said of a part that could not be taken away; the volume is to stay until it can.
@@ -124,14 +124,16 @@ impl Workshop {
         operation: &Operation,
         call: &CallContext,
         pod: &PodUid,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let failed = |error: &KernelError| kernel_failure(CLEAN, FailureClass::Uncertain, error);
         let Some(folder) = self.open_if_there(&layout::sub_paths_folder(pod)).map_err(|error| failed(&error))? else {
-            return Ok(());
+            return Ok(false);
         };
         call.progress.enter("sub-paths");
-        match self.kernel.detach_tree(&folder, OsStr::new(operation.spec_name.as_str()), Detach::Normal) {
-            Ok(()) => self.forget_sub_paths(pod).map_err(|error| failed(&error)),
+        let name = OsStr::new(operation.spec_name.as_str());
+        let had_parts = self.kernel.entry(&folder, name).map_err(|error| failed(&error))? != Entry::Absent;
+        match self.kernel.detach_tree(&folder, name, Detach::Normal) {
+            Ok(()) => self.forget_sub_paths(pod).map(|()| had_parts).map_err(|error| failed(&error)),
             // Nothing is mounted there any more: it need not keep the volume.
             Err(error @ KernelError::NotEmpty { .. }) => {
                 let message = format!(
@@ -139,7 +141,7 @@ impl Workshop {
                     operation.spec_name.as_str()
                 );
                 call.sink.event(EventKind::Warning, "SubPathLeftover", &message);
-                Ok(())
+                Ok(true)
             }
             Err(error) => Err(failed(&error)),
         }
@@ -161,7 +163,7 @@ impl Workshop {
                 .kernel
                 .walk(&self.root, &folder)
                 .and_then(|folder| self.kernel.entry(&folder, OsStr::new(&part.index.to_string())));
-            matches!(entry, Ok(volhost_kernel::Entry::Mount(_)))
+            matches!(entry, Ok(Entry::Mount(_)))
         })
     }
 }

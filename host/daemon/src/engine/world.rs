@@ -161,8 +161,12 @@ impl World {
                 }
                 None
             }
-            FromOperation::Driver(DriverNote { driver, reason, message }) => {
-                self.tell(EventKind::Normal, reason, &format!("driver {driver}"), &message);
+            FromOperation::Driver(DriverNote { driver, kind, reason, message }) => {
+                self.tell(kind, reason, &format!("driver {driver}"), &message);
+                // What waits for a driver that cannot be used gains nothing by another try.
+                if kind == EventKind::Warning {
+                    return None;
+                }
                 for plugin in self.workshop.plugins.importers("grpc") {
                     self.feed(Event::PluginChanged { plugin });
                 }
