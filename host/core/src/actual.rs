@@ -37,6 +37,8 @@ pub(crate) struct Volume {
     pub(crate) device_path: Option<String>,
     /// Its size in bytes, as far as known.
     pub(crate) size: Option<u64>,
+    /// The size in bytes that its plugin refuses to give it.
+    pub(crate) refused_size: Option<u64>,
     /// Its pods' mounts, those included that are being made for the first time. Boxed: a map's node has room for eleven, and a volume
     /// has mostly one.
     pub(crate) mounts: BTreeMap<PodUid, Box<Mount>>,

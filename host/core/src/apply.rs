@@ -235,6 +235,7 @@ impl Core {
             device_vanished: false,
             device_path: None,
             size: None,
+            refused_size: None,
             mounts: BTreeMap::new(),
         });
         if volume.label_spec.is_none() {

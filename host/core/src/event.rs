@@ -242,6 +242,9 @@ pub struct OperationReport {
     pub device: Option<DeviceReport>,
     /// The size the volume has now, in bytes, if the operation learnt or changed it.
     pub size: Option<u64>,
+    /// The size, in bytes, that the plugin refuses to give the volume, for good or while it is in use. The plugin is asked again when
+    /// another size is wanted, or when the volume is mounted for another pod.
+    pub refused_size: Option<u64>,
     /// The other node that has the volume, which is why it could not be attached to this one.
     pub elsewhere: Option<String>,
     /// Done, or how it failed.
@@ -262,11 +265,11 @@ pub enum DeviceReport {
 impl OperationReport {
     /// Done, with nothing more to say.
     pub fn done() -> Self {
-        Self { device_path: None, device: None, size: None, elsewhere: None, result: Ok(()) }
+        Self { device_path: None, device: None, size: None, refused_size: None, elsewhere: None, result: Ok(()) }
     }
 
     /// Failed.
     pub fn failed(failure: Failure) -> Self {
-        Self { device_path: None, device: None, size: None, elsewhere: None, result: Err(failure) }
+        Self { device_path: None, device: None, size: None, refused_size: None, elsewhere: None, result: Err(failure) }
     }
 }

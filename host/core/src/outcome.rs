@@ -94,6 +94,9 @@ impl Core {
                 volume.device = Stage::ABSENT;
             }
         }
+        if !matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
+            volume.refused_size = report.refused_size;
+        }
         if outcome == Outcome::Done {
             // A mount brings the file system to the size its PersistentVolume asks for.
             let asked = operation.spec.as_deref().and_then(capacity);
@@ -208,7 +211,10 @@ impl Core {
                 // Done means that there is nothing more to do for this size, whatever size the plugin then reports.
                 volume.size = Some(report.size.unwrap_or(to).max(to));
             }
-            OperationKind::Expand { .. } => volume.size = report.size.or(volume.size),
+            OperationKind::Expand { .. } => {
+                volume.size = report.size.or(volume.size);
+                volume.refused_size = report.refused_size;
+            }
             _ => {}
         }
         if matches!(operation.kind, OperationKind::Attach | OperationKind::VerifyControllerAttached)

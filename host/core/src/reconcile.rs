@@ -169,6 +169,7 @@ impl Core {
                 || lacks_parts(mount, wanted)
         });
         let size = volume.and_then(|volume| volume.size);
+        let refused = volume.and_then(|volume| volume.refused_size);
         let spec = &wanted.volume.spec;
         // What others took away from the node is made again, though the pod has its own mount still.
         let remount = remount
@@ -177,7 +178,7 @@ impl Core {
                 && volume.is_some_and(|volume| volume.device.may_be() && !volume.device.is_present()));
         let grow = wanted.volume.expandable
             && !spec.read_only
-            && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from);
+            && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from && refused != Some(to));
         need(mount.map_or(Presence::Absent, |mount| mount.stage.presence), attached, remount, grow)
     }
 

@@ -60,6 +60,7 @@ impl Core {
             device_vanished: false,
             device_path: None,
             size: None,
+            refused_size: None,
             mounts: BTreeMap::new(),
         });
         volume.attachable |= desired.attachable;

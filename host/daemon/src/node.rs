@@ -39,6 +39,7 @@ use crate::engine::serve::{Engine, FirstManifests, Inputs};
 use crate::engine::sizes::{self, SizeWatch};
 use crate::engine::sources::Sources;
 use crate::engine::standing::StandingMounts;
+use crate::engine::volume_sizes::VolumeSizes;
 use crate::engine::world::World;
 use crate::engine::{helpers, layout};
 use crate::manifest::{self, ManifestFolder};
@@ -459,6 +460,7 @@ fn begin(
         plugins: registry.clone(),
         standing: StandingMounts::default(),
         sizes: SizeWatch::default(),
+        volume_sizes: VolumeSizes::restore(kernel.clone(), kernel.try_clone(&inside).map_err(root_error)?),
         helpers: helpers.clone(),
         attachment_metadata: AttachmentMetadata::default(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),

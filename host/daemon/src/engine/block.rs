@@ -54,7 +54,7 @@ impl Workshop {
             .map_err(|error| Failure::new(FailureClass::Uncertain, "MapVolume.MapPodDevice", error.message()))?;
         self.map_for_pod(operation, &pod.uid, &device)
             .map_err(|error| kernel_failure("MapVolume.MapBlockVolume", FailureClass::Uncertain, &error))?;
-        self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found)?;
+        self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found);
         let record = Record::new(
             pod.as_ref().clone(),
             operation.plugin.clone(),

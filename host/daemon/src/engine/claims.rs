@@ -1,6 +1,8 @@
 //! The claims and PersistentVolumes, as users look at them.
 #![deny(clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
+
 use volhost_model::view::{ClaimView, PersistentVolumeView};
 use volhost_provisioner::ClaimName;
 
@@ -12,13 +14,14 @@ use crate::manifest::{ClaimObject, ObjectKey, PersistentVolumeObject};
 impl Engine {
     pub(super) fn claims(&self) -> Claims {
         let store = self.sources.store();
+        let sizes = self.world.workshop.volume_sizes.by_persistent_volume();
         Claims {
-            claims: store.claims().map(|(key, claim)| self.claim_view(key, claim)).collect(),
+            claims: store.claims().map(|(key, claim)| self.claim_view(key, claim, &sizes)).collect(),
             volumes: store.persistent_volumes().map(|(volume, claim)| self.persistent_volume(volume, claim)).collect(),
         }
     }
 
-    fn claim_view(&self, key: &ObjectKey, claim: &ClaimObject) -> ClaimView {
+    fn claim_view(&self, key: &ObjectKey, claim: &ClaimObject, sizes: &BTreeMap<String, u64>) -> ClaimView {
         let store = self.sources.store();
         let view = ClaimView {
             namespace: claim.namespace.clone(),
@@ -33,13 +36,21 @@ impl Engine {
                 let name =
                     ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
                 let progress = self.provisioning.as_ref().and_then(|all| all.machine.progress(&name));
-                let problem = progress.and_then(|(_, problem)| problem).unwrap_or_default();
+                let mut problem = progress.and_then(|(_, problem)| problem).unwrap_or_default().to_owned();
+                // As in Kubernetes, a claim has the larger size once its file system has grown on the node.
+                let capacity = volume.capacity.unwrap_or_default();
+                let on_node = sizes.get(volume.name.as_str()).copied().filter(|bytes| *bytes < capacity);
+                if on_node.is_some() && problem.is_empty() {
+                    problem = format!(
+                        "FileSystemResizePending: the volume has not grown to {capacity} bytes on this node yet"
+                    );
+                }
                 ClaimView {
                     phase: "Bound".to_owned(),
                     volume: volume.name.to_string(),
-                    capacity: volume.capacity.unwrap_or_default(),
+                    capacity: on_node.unwrap_or(capacity),
                     storage_class: volume.storage_class.clone(),
-                    reason: problem.to_owned(),
+                    reason: problem,
                     ..view
                 }
             }

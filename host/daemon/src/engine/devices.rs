@@ -171,8 +171,7 @@ impl Workshop {
                 .map_err(|error| kernel_failure(STEP, FailureClass::Uncertain, &error));
         };
         let name = layout::volume_name(&operation.plugin, &operation.volume);
-        let is_mounted =
-            || matches!(self.kernel.entry(parent, OsStr::new(layout::GLOBAL_MOUNT)), Ok(Entry::Mount(_)));
+        let is_mounted = || matches!(self.kernel.entry(parent, OsStr::new(layout::GLOBAL_MOUNT)), Ok(Entry::Mount(_)));
         let was_mounted = is_mounted();
         let outcome = plugin.unmount_device(call, name, self.node_target(parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());

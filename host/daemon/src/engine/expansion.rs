@@ -1,9 +1,10 @@
-//! Letting a volume grow to the size that its PersistentVolume asks for: while it is used, and while it is mounted.
+//! Letting a volume grow to the size that its PersistentVolume asks for: while it is used, and while it is mounted. A plugin is asked
+//! only when the size was raised ([`super::volume_sizes`]).
 
 use std::sync::Arc;
 
 use tracing::{instrument, warn};
-use volhost_core::Operation;
+use volhost_core::{Operation, OperationKind};
 use volhost_kernel::Entry;
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
@@ -11,9 +12,21 @@ use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase,
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
+use super::volume_sizes::Refused;
 
 /// The step, as the kubelet's messages name it.
 const STEP: &str = "NodeExpandVolume";
+/// The reason of an event on a volume that does not grow.
+const RESIZE_FAILED: &str = "VolumeResizeFailed";
+
+/// What users are told of a size that a volume can never have.
+fn for_good(why: &str) -> String {
+    format!("{why}; it is not tried again before spec.capacity.storage of the PersistentVolume changes")
+}
+
+fn keeps_its_size(why: &str) -> String {
+    format!("the volume is mounted with the size it has: {why}")
+}
 
 impl Workshop {
     /// Grows a volume that pods use.
@@ -24,14 +37,28 @@ impl Workshop {
         to: u64,
         found: &mut Findings,
     ) -> Result<(), Failure> {
+        let known = self.volume_sizes.of(&operation.volume);
+        if let Some(refused) = known.as_ref().and_then(|known| known.refused.as_ref()).filter(|one| one.bytes == to) {
+            found.refused_size = Some(to);
+            return Err(Failure::new(FailureClass::Final, STEP, for_good(&refused.why)));
+        }
         let plugin = self.plugin_for_set_up(operation, STEP)?;
         let attached = self.attachment(operation, call, &plugin, "NodeExpandVolume.WaitForAttach")?;
-        let outcome = self.grow(operation, call, &plugin, attached.as_ref(), to)?;
-        found.size = Some(outcome.map_err(|error| Failure::new(error.class(), STEP, error.message()))?);
-        Ok(())
+        match self.grow(operation, call, &plugin, attached.as_ref(), to)? {
+            Ok(size) => {
+                found.size = Some(size);
+                self.note_size(operation, size.max(to), None);
+                Ok(())
+            }
+            Err(error) => {
+                let message = self.refused(operation, &error, known.map(|known| known.bytes), to, found);
+                Err(Failure::new(error.class(), STEP, message.unwrap_or_else(|| error.message())))
+            }
+        }
     }
 
-    /// Brings a volume that is just mounted to its size. A volume that cannot grow while it is in use is mounted all the same.
+    /// Brings a volume that is just mounted to its size, if that was raised since the volume was used here last. What cannot grow is
+    /// mounted all the same, with the size it has; what failed for now is repeated by itself.
     #[instrument(name = "MountVolume.Expand", level = "debug", skip_all)]
     pub(super) fn expand_while_mounting(
         &self,
@@ -40,25 +67,71 @@ impl Workshop {
         plugin: &Arc<Plugin>,
         attached: Option<&Attachment>,
         found: &mut Findings,
-    ) -> Result<(), Failure> {
-        let Some(spec) = operation.spec.as_ref().filter(|spec| !spec.read_only) else {
-            return Ok(());
-        };
+    ) {
+        let Some(spec) = operation.spec.as_ref().filter(|spec| !spec.read_only) else { return };
         let capacity = spec.persistent_volume.as_ref().and_then(|pv| pv.capacity);
-        let Some(to) = capacity.filter(|_| plugin.exports(Capability::Expander)) else {
-            return Ok(());
+        let Some(to) = capacity.filter(|_| plugin.exports(Capability::Expander)) else { return };
+        let is_refresh = matches!(operation.kind, OperationKind::Mount { remount: true, .. });
+        let Some(known) = self.volume_sizes.of(&operation.volume).filter(|known| known.bytes <= to || is_refresh)
+        else {
+            // Never used here, or another volume of this name: it is as large as its PersistentVolume says.
+            found.size = Some(to);
+            return self.note_size(operation, to, None);
         };
-        match self.grow(operation, call, plugin, attached, to)? {
-            Ok(size) => found.size = Some(size),
-            Err(CallError::Plugin(error)) if matches!(error.case, ErrorCase::Precondition | ErrorCase::Unsupported) => {
-                warn!(volume = %operation.volume, %error, "the volume is mounted with the size it has");
-                let message = format!("the volume keeps the size it has: {error}");
-                call.sink.event(EventKind::Warning, "FileSystemResizeFailed", &message);
-            }
-            // It stands already, as the kubelet has it too: uncertain, so that it is repeated or undone.
-            Err(error) => return Err(Failure::new(FailureClass::Uncertain, STEP, error.message())),
+        found.size = Some(known.bytes);
+        if known.bytes >= to || is_refresh {
+            return;
         }
-        Ok(())
+        if let Some(refused) = known.refused.as_ref().filter(|refused| refused.bytes == to) {
+            found.refused_size = Some(to);
+            call.sink.event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&for_good(&refused.why)));
+            return;
+        }
+        match self.grow(operation, call, plugin, attached, to) {
+            Ok(Ok(size)) => {
+                found.size = Some(size.max(to));
+                self.note_size(operation, size.max(to), None);
+            }
+            Ok(Err(error)) => match self.refused(operation, &error, Some(known.bytes), to, found) {
+                Some(why) => call.sink.event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&why)),
+                None => warn!(volume = %operation.volume, %error, "the volume is mounted before it has grown"),
+            },
+            Err(failure) => warn!(volume = %operation.volume, %failure, "the volume is mounted before it has grown"),
+        }
+    }
+
+    /// Takes a refusal to grow as the kubelet does: what is infeasible is never asked for again, and what cannot be while the volume is
+    /// in use not before it is mounted again. Returns what users are told of it; none for a failure that is repeated.
+    fn refused(
+        &self,
+        operation: &Operation,
+        error: &CallError,
+        bytes: Option<u64>,
+        to: u64,
+        found: &mut Findings,
+    ) -> Option<String> {
+        let CallError::Plugin(said) = error else { return None };
+        match said.case {
+            ErrorCase::InvalidArgument => {
+                if let Some(bytes) = bytes {
+                    self.note_size(operation, bytes, Some(Refused { bytes: to, why: error.message() }));
+                }
+                found.refused_size = Some(to);
+                Some(for_good(&error.message()))
+            }
+            ErrorCase::Precondition | ErrorCase::Unsupported => {
+                found.refused_size = Some(to);
+                Some(format!("{}; it is tried again when the volume is mounted for another pod", error.message()))
+            }
+            _ => None,
+        }
+    }
+
+    fn note_size(&self, operation: &Operation, bytes: u64, refused: Option<Refused>) {
+        let name = operation.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.name.as_str());
+        if let Some(name) = name {
+            self.volume_sizes.note(&operation.volume, name, bytes, refused);
+        }
     }
 
     fn grow(

@@ -10,6 +10,7 @@
 //! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               there while pods are kept that were added by request
+//! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/lock                                          held by the running volhost
 //! ```
@@ -39,6 +40,8 @@ pub const PLUGINS: &str = "plugins";
 pub const MOUNTS: &str = "mounts";
 /// The node's own mount of a volume.
 pub const GLOBAL_MOUNT: &str = "globalmount";
+/// The records of the sizes of volumes.
+pub const SIZES: &str = "sizes";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
 /// The records of helpers, in it.

@@ -65,6 +65,7 @@ mod sub_paths;
 mod sweep;
 mod turns;
 mod vanished;
+pub mod volume_sizes;
 pub mod world;
 
 pub use handle::EngineHandle;

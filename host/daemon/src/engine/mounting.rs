@@ -63,7 +63,7 @@ impl Workshop {
             Ok(_) => Stands::Folder,
             Err(error) => return Err(kernel_failure("MountVolume.Check", FailureClass::Uncertain, &error)),
         };
-        self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found)?;
+        self.expand_while_mounting(operation, call, &plugin, attached.as_ref(), found);
         self.prepare_sub_paths(operation, call, &pod.uid, &parent)?;
         let record = Record::new(
             pod.as_ref().clone(),

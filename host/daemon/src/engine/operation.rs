@@ -24,6 +24,7 @@ use super::layout;
 use super::records::Records;
 use super::sizes::SizeWatch;
 use super::standing::StandingMounts;
+use super::volume_sizes::VolumeSizes;
 use crate::plugins::PluginRegistry;
 
 /// What every operation works with.
@@ -43,6 +44,8 @@ pub struct Workshop {
     pub helpers: Helpers,
     /// The volumes whose size is watched.
     pub sizes: SizeWatch,
+    /// The sizes that volumes were brought to.
+    pub volume_sizes: VolumeSizes,
     /// What controllers said of attached volumes.
     pub attachment_metadata: AttachmentMetadata,
     /// Nodes that are out of service, by the storage's names for them: volumes are taken away from there.
@@ -58,6 +61,8 @@ pub(super) struct Findings {
     pub(super) device: Option<DeviceReport>,
     /// The volume's size in bytes.
     pub(super) size: Option<u64>,
+    /// The size that the volume cannot have, in bytes.
+    pub(super) refused_size: Option<u64>,
     /// The other node that has the volume.
     pub(super) elsewhere: Option<String>,
 }
@@ -92,6 +97,7 @@ impl Workshop {
             device_path: found.device_path,
             device: found.device,
             size: found.size,
+            refused_size: found.refused_size,
             elsewhere: found.elsewhere,
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }

@@ -15,6 +15,7 @@ use super::record_sweep;
 use super::records::{Record, Stands};
 use super::recovery_devices::{FoundDevices, Shown};
 use super::standing::VolumePlace;
+use super::volume_sizes::VolumeSizes;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -190,7 +191,7 @@ impl Workshop {
                 let source = source.map(|mount| (mount.source, mount.root));
                 let intact = record.as_ref().is_some_and(|record| self.shows_recorded_parts(pod, record));
                 let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record, intact };
-                standing.push(recovered(place, devices));
+                standing.push(recovered(place, devices, &self.volume_sizes));
             }
         }
     }
@@ -207,8 +208,15 @@ impl Workshop {
     }
 }
 
-fn recovered(place: Standing<'_>, devices: &FoundDevices) -> RecoveredVolume {
-    let Standing { pod, plugin, spec_name, stands, source, record, intact } = place;
+fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
+    let Standing { pod, plugin, spec_name, stands, source, mut record, intact } = place;
+    // The volume may have grown since it was recorded, or have been refused to.
+    if let Some(record) = &mut record
+        && let Some(volume) = &mut record.spec.persistent_volume
+        && let Some(known) = sizes.of(&record.unique_name)
+    {
+        volume.capacity = Some(known.bytes);
+    }
     match record {
         Some(record) => RecoveredVolume {
             pod: pod.clone(),

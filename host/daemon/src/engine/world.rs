@@ -44,7 +44,7 @@ pub struct World {
     pub events: EventLog,
     /// The figures of operations.
     pub operations: Arc<Operations>,
-    workshop: Arc<Workshop>,
+    pub(super) workshop: Arc<Workshop>,
     changes: broadcast::Sender<Change>,
     /// Threads for the folders of pods that are gone.
     chores: Lane,
