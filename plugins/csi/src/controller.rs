@@ -4,7 +4,7 @@ use prost::Message as _;
 use volhost_plugin_sdk::grpc::{Failure, Request, node_id, node_may_have_changed};
 use volhost_plugin_sdk::prelude::*;
 
-use crate::call::{Abilities, RESOURCE_EXHAUSTED, ask, controller, meaning, send};
+use crate::call::{Abilities, RESOURCE_EXHAUSTED, controller, meaning, send};
 use crate::driver_object::DriverObject;
 use crate::messages::{
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest, Empty,
@@ -14,6 +14,8 @@ use crate::source::{self, Source};
 
 /// The number of the map of secrets in `ControllerPublishVolumeRequest`.
 const PUBLISH_SECRETS: u32 = 5;
+/// The number of the map of secrets in `ControllerUnpublishVolumeRequest`.
+const UNPUBLISH_SECRETS: u32 = 3;
 
 /// Attaches the volume; what the driver says of it, as a map of texts in JSON.
 pub(crate) fn attach(volume: &Volume) -> Result<String> {
@@ -49,7 +51,7 @@ pub(crate) fn attach(volume: &Volume) -> Result<String> {
     request::attached_as(&answer.publish_context)
 }
 
-/// Detaches the volume. The driver takes one that is not attached for detached.
+/// Detaches the volume, with the secret that it was attached with. The driver takes one that is not attached for detached.
 pub(crate) fn detach(volume_name: &str) -> Result<()> {
     const CALL: &str = "ControllerUnpublishVolume";
     let (driver, id) = source::split(volume_name)?;
@@ -57,7 +59,9 @@ pub(crate) fn detach(volume_name: &str) -> Result<()> {
         return Ok(());
     }
     let message = ControllerUnpublishVolumeRequest { volume_id: id.to_owned(), node_id: this_node(driver)? };
-    ask::<_, Empty>(driver, "Controller/ControllerUnpublishVolume", &message)
+    let encoded = Request::new(&message.encode_to_vec());
+    request::add_recorded_secret(&encoded, UNPUBLISH_SECRETS)?;
+    send::<Empty>(driver, "Controller/ControllerUnpublishVolume", &encoded)
         .map_err(|failure| meaning(driver, CALL, &failure))?;
     Ok(())
 }

@@ -120,6 +120,23 @@ pub(crate) fn add_class_secret(request: &Request, map: u32) -> Result<()> {
     }
 }
 
+/// Puts the secret that a volume was attached with into the request that detaches it. A secret that has been deleted since must not
+/// keep the volume attached for ever: the driver is asked without it.
+///
+/// # Errors
+/// As [`add_secret`].
+pub(crate) fn add_recorded_secret(request: &Request, map: u32) -> Result<()> {
+    match provisioning_calls::secret() {
+        Ok(Some(secret)) => add_entries(request, map, &secret),
+        Ok(None) => Ok(()),
+        Err(Error::NotFound(why)) => {
+            log::warn(format_args!("the volume is detached without the secret that it was attached with: {why}"));
+            Ok(())
+        }
+        Err(error) => Err(unbegun(error).context("csi.controllerPublishSecretRef")),
+    }
+}
+
 fn add_entries(request: &Request, map: u32, secret: &Secret) -> Result<()> {
     for key in secret.keys() {
         if let Some(content) = secret.content(&key) {

@@ -7,7 +7,7 @@ use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
-use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin};
+use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin, ProvisioningCall};
 
 use super::device_records::DeviceRecord;
 use super::elsewhere::multi_attach;
@@ -16,6 +16,8 @@ use super::operation::{Findings, Workshop, kernel_failure, not_loaded, tear_down
 
 /// The code by which a plugin says that as many volumes are attached to the node as the storage allows: gRPC's.
 const NO_PLACE: &str = "RESOURCE_EXHAUSTED";
+/// The field of a PersistentVolume's source that refers to the secret which attaches and detaches it, as Kubernetes has it.
+const PUBLISH_SECRET: &str = "controllerPublishSecretRef";
 /// How long a plugin's own code may take to say which of its volumes are attached.
 const VERIFY_TIME: Duration = Duration::from_secs(5);
 
@@ -129,6 +131,7 @@ impl Workshop {
         let plugin = self.tear_down_plugin(operation, None).ok_or_else(|| not_loaded(&operation.plugin, STEP))?;
         if plugin.exports(Capability::Attacher) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
+            let call = &with_publish_secret(call, record.as_ref());
             let outcome = plugin.detach(call, name).and_then(|()| detached(&plugin, call, name));
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(tear_down_class(&error, false), STEP, error.message()))?;
@@ -283,6 +286,15 @@ impl Workshop {
             Err(error) => Err(kernel_failure(step, FailureClass::Uncertain, &error)),
         }
     }
+}
+
+/// The surroundings of a call that detaches a volume: the secret that it was attached with goes with it.
+fn with_publish_secret(call: &CallContext, record: Option<&DeviceRecord>) -> CallContext {
+    let spec = record.map(|record| &record.spec).filter(|spec| spec.persistent_volume.is_some());
+    let part = |part: &str| spec?.parameter(&format!("{PUBLISH_SECRET}.{part}")).filter(|text| !text.is_empty());
+    let Some(secret) = part("namespace").zip(part("name")) else { return call.clone() };
+    let provisioning = ProvisioningCall { secret: Some(secret), ..ProvisioningCall::default() };
+    CallContext { provisioning: Some(Arc::new(provisioning)), ..call.clone() }
 }
 
 /// The plugin says that the volume is somebody else's.
