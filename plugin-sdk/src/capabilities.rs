@@ -65,12 +65,12 @@
 //! }
 //!
 //! impl BlockMapper for Disks {
-//!     fn set_up_device(_: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
-//!         attached.map_or_else(|| Err(Error::precondition("it is not attached")), Attachment::open)
+//!     fn set_up_device(_: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+//!         attached.map_or_else(|| Err(Error::precondition("it is not attached")), Attachment::open).map(Some)
 //!     }
 //!     // Without these three nothing is done beside: each pod has the node's own device.
-//!     fn map_pod_device(_: &Volume, _: &Pod, device: &LentDevice) -> Result<Option<BlockDevice>> {
-//!         log::debug(format_args!("the pod has {}", device.path()));
+//!     fn map_pod_device(_: &Volume, _: &Pod, device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
+//!         log::debug(format_args!("the pod has {:?}", device.map(LentDevice::path)));
 //!         Ok(None)
 //!     }
 //!     fn unmap_pod_device(_: &str, _pod_uid: &str) -> Result<()> {
@@ -116,7 +116,7 @@
 //! let attached = host.wait_for_attach::<Disks>(&volume, &attached)?;
 //! assert!(host.is_attached::<Disks>("/srv/images/a.img")?);
 //! let device = host.set_up_device::<Disks>(&volume, Some(&attached))?;
-//! assert_eq!(host.map_pod_device::<Disks>(&volume, &Pod::builder(), &device)?, None);
+//! assert_eq!(host.map_pod_device::<Disks>(&volume, &Pod::builder(), device.as_deref())?, None);
 //! host.mount_device::<Disks>(&volume, Some(&attached))?;
 //! assert_eq!(host.node_target(volume.name()).mount().unwrap().fs_type, "ext4");
 //! assert_eq!(host.expand::<Disks>(&volume, Some(&attached), true, 128 << 20)?, 128 << 20);
@@ -217,17 +217,23 @@ pub trait DeviceMounter: VolumePlugin {
     note = "implement the trait, or take `BlockMapper` out of `export_plugin!`"
 )]
 pub trait BlockMapper: VolumePlugin {
-    /// Makes the device ready for the node.
+    /// Makes the device ready for the node, and returns it. None: the volume is staged, and each pod gets a device of its own from
+    /// [`map_pod_device`](Self::map_pod_device).
     ///
     /// # Errors
     /// Any.
-    fn set_up_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<BlockDevice>;
+    fn set_up_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<Option<BlockDevice>>;
 
-    /// The device for this pod; none, the default, if it is the node's own.
+    /// Returns the device for this pod; none, the default, if it is the node's own, `device`. `device` is none if
+    /// [`set_up_device`](Self::set_up_device) returned none; then this has to return one.
     ///
     /// # Errors
     /// Any.
-    fn map_pod_device(volume: &Volume<'_>, pod: &Pod<'_>, device: &LentDevice<'_>) -> Result<Option<BlockDevice>> {
+    fn map_pod_device(
+        volume: &Volume<'_>,
+        pod: &Pod<'_>,
+        device: Option<&LentDevice<'_>>,
+    ) -> Result<Option<BlockDevice>> {
         let _ = (volume, pod, device);
         Ok(None)
     }

@@ -27,6 +27,7 @@
 //! /// Has a driver make the volume's device appear.
 //! fn device(ask_driver: impl Fn(&str) -> Result<()>) -> Result<BlockDevice> {
 //!     let place: DevicePlace = driver_mounts::prepare_device("dev", Leaf::Absent)?;
+//!     log::debug(format_args!("there are {:?}", driver_mounts::device_places()?));
 //!     ask_driver(&place.path())?;
 //!     match place.device()? {
 //!         Some(device) => Ok(device),
@@ -186,6 +187,15 @@ impl fmt::Debug for DevicePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DevicePlace({})", self.path())
     }
+}
+
+/// Returns the names of the places that drivers have of the volume which the call is about, sorted: those that [`prepare_device`] made
+/// and that were not cleared.
+///
+/// # Errors
+/// As [`prepare_device`].
+pub fn device_places() -> Result<Vec<String>> {
+    backend::driver_mounts::device_places().map_err(backend::error_in)
 }
 
 /// Prepares the place of this name, one path component, for the volume that the call is about. The host clears it when the volume has

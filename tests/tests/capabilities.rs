@@ -167,9 +167,9 @@ fn a_device_is_handed_over_and_may_be_the_pods_own() {
     let host = Host::start();
     let (call, spec) = (host.call(), honest());
     let attached = host.attached(&spec);
-    let device = host.plugin.set_up_device(&call, &spec, Some(&attached)).unwrap();
+    let device = host.plugin.set_up_device(&call, &spec, Some(&attached)).unwrap().unwrap();
     assert_eq!(Some(path(&device)), attached.device.as_deref().map(path));
-    let own = host.plugin.map_pod_device(&call, &spec, &pod(), &device).unwrap();
+    let own = host.plugin.map_pod_device(&call, &spec, &pod(), Some(&device)).unwrap();
     assert_eq!(path(&own), path(&device));
     host.plugin.unmap_pod_device(&call, "image", &pod().uid).unwrap();
     host.plugin.tear_down_device(&call, "image").unwrap();

@@ -248,7 +248,7 @@ fn a_driver_that_mounted_nothing_is_told_with_what_appeared_instead() {
 #[test]
 fn a_device_that_a_driver_shows_is_the_volumes_device() {
     let host = Host::start();
-    let device = host.plugin.set_up_device(&host.call(), &spec("folder"), None).unwrap();
+    let device = host.plugin.set_up_device(&host.call(), &spec("folder"), None).unwrap().unwrap();
     let disk = host.kernel.open_block_device(Path::new("/dev/vdb")).unwrap();
     assert_eq!(device.number(), disk.number());
     host.plugin.tear_down_device(&host.call(), "the-volume").unwrap();

@@ -1,5 +1,7 @@
 //! How full a published or staged volume is, and how well.
 
+use std::sync::Arc;
+
 use volhost_kernel::Entry;
 use volhost_runtime::{Capability, Measured, Place};
 
@@ -69,7 +71,11 @@ impl Driver {
             return Err(absent());
         }
         let usage = if block {
-            let size = self.kernel.device_size(&*self.device(&record)?).map_err(failed)?;
+            let device = match self.device(&record)? {
+                Some(device) => device,
+                None => Arc::new(self.kernel.device_at(&place.parent, &place.name).map_err(failed)?.ok_or_else(absent)?),
+            };
+            let size = self.kernel.device_size(&device).map_err(failed)?;
             vec![VolumeUsage { total: wire(size), unit: Unit::Bytes.into(), ..VolumeUsage::default() }]
         } else {
             let told = self.kernel.usage(&place.parent, &place.name).map_err(failed)?;

@@ -183,13 +183,13 @@ impl Driver {
         let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
         let device = self.device(record)?;
         let read_only = record.published.values().any(|published| published.read_only);
+        let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
+        let own = self.plugin.map_pod_device(&call, &spec, &Arc::new(pod.clone()), device.as_ref());
+        let device = self.did("mapping the device of", id, own)?;
         if read_only && !self.kernel.device_read_only(&device).map_err(failed)? {
             let why = "the device can be written; stage the volume with an access mode for readers";
             return Err(Refusal::field("readonly", why));
         }
-        let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
-        let own = self.plugin.map_pod_device(&call, &spec, &Arc::new(pod.clone()), &device);
-        let device = self.did("mapping the device of", id, own)?;
         self.kernel.map_device(&device, &place.parent, &place.name).map_err(failed)
     }
 

@@ -211,8 +211,8 @@ impl Driver {
         Ok(Some(attached))
     }
 
-    /// The device of a staged volume.
-    pub(crate) fn device(&self, record: &OnNode) -> Result<Arc<BlockDevice>> {
+    /// The device of a staged volume; none if each pod has a device of its own.
+    pub(crate) fn device(&self, record: &OnNode) -> Result<Option<Arc<BlockDevice>>> {
         let attached = self.attachment(record, BTreeMap::new())?;
         let spec = Arc::new(record.spec.clone());
         let device = self.plugin.set_up_device(&self.call(&record.volume_id), &spec, attached.as_ref());

@@ -194,7 +194,7 @@ impl Plugin {
         self.check_gone(call, FUNCTION, &target)
     }
 
-    /// Makes the volume's device ready for the node.
+    /// Makes the volume's device ready for the node; none if each pod gets a device of its own.
     ///
     /// # Errors
     /// [`CallError`].
@@ -203,7 +203,7 @@ impl Plugin {
         call: &CallContext,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
-    ) -> Result<Arc<BlockDevice>, CallError> {
+    ) -> Result<Option<Arc<BlockDevice>>, CallError> {
         const FUNCTION: Function = Function::SetUpDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
@@ -211,7 +211,8 @@ impl Plugin {
         let attachment = put_attachment(&mut sandbox, FUNCTION, attached)?;
         let (answer, mut state) =
             sandbox.call(|store| guest.call_set_up_device(store, Resource::new_borrow(volume.rep()), attachment))?;
-        take_device(&mut state, FUNCTION, answer.map_err(PluginError::from)?)
+        let device = answer.map_err(PluginError::from)?;
+        device.map(|device| take_device(&mut state, FUNCTION, device)).transpose()
     }
 
     /// The device for this pod; the node's own, `device`, if the plugin has no other.
@@ -223,25 +224,32 @@ impl Plugin {
         call: &CallContext,
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
-        device: &Arc<BlockDevice>,
+        device: Option<&Arc<BlockDevice>>,
     ) -> Result<Arc<BlockDevice>, CallError> {
         const FUNCTION: Function = Function::MapPodDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
-        let lent = put(&mut sandbox, FUNCTION, crate::host::BlockDevice(Arc::clone(device)))?;
+        let lent = device
+            .map(|device| put(&mut sandbox, FUNCTION, crate::host::BlockDevice(Arc::clone(device))))
+            .transpose()?;
         let (answer, mut state) = sandbox.call(|store| {
             guest.call_map_pod_device(
                 store,
                 Resource::new_borrow(volume.rep()),
                 Resource::new_borrow(pod.rep()),
-                Resource::new_borrow(lent.rep()),
+                lent.map(|lent| Resource::new_borrow(lent.rep())),
             )
         })?;
-        match answer.map_err(PluginError::from)? {
-            Some(own) => take_device(&mut state, FUNCTION, own),
-            None => Ok(Arc::clone(device)),
+        match (answer.map_err(PluginError::from)?, device) {
+            (Some(own), _) => take_device(&mut state, FUNCTION, own),
+            (None, Some(device)) => Ok(Arc::clone(device)),
+            (None, None) => Err(CallError::BrokeContract {
+                function: FUNCTION,
+                what: "neither it nor set-up-device handed over a device".to_owned(),
+                changed: true,
+            }),
         }
     }
 

@@ -259,6 +259,10 @@ pub(crate) mod driver_mounts {
         Ok(world.driven.notes.get(&(target.pod_uid(), target.spec_name())).cloned())
     }
 
+    pub(crate) fn device_places() -> Result<Vec<String>> {
+        Ok(current().borrow().driven.devices.keys().cloned().collect())
+    }
+
     pub(crate) fn prepare_device(name: &str, leaf: Leaf) -> Result<DevicePlace> {
         let world = current();
         {

@@ -145,7 +145,7 @@ impl TestHost {
         P::unmount_device(volume_name, &self.node_target(volume).handle())
     }
 
-    /// [`BlockMapper::set_up_device`]; the device's path.
+    /// [`BlockMapper::set_up_device`]; the device's path, if it is the node's own.
     ///
     /// # Errors
     /// The plugin's.
@@ -153,13 +153,13 @@ impl TestHost {
         &self,
         volume: &TestVolume,
         attached: Option<&TestAttachment>,
-    ) -> Result<String> {
+    ) -> Result<Option<String>> {
         let attached = attached.map(|attached| attached.handle(&self.world));
         let device = P::set_up_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref())?;
-        Ok(device.path())
+        Ok(device.as_ref().map(BlockDevice::path))
     }
 
-    /// [`BlockMapper::map_pod_device`] of the device at this path; the path of the pod's own device, if it has one.
+    /// [`BlockMapper::map_pod_device`] of the node's device at this path, if it has one; the path of the pod's own device, if it has one.
     ///
     /// # Errors
     /// The plugin's; `NotFound` when there is no such device.
@@ -167,10 +167,11 @@ impl TestHost {
         &self,
         volume: &TestVolume,
         pod: &TestPod,
-        device: &str,
+        device: Option<&str>,
     ) -> Result<Option<String>> {
-        let device = super::devices::BlockDevice::open(&self.world, device)?;
-        let own = P::map_pod_device(&volume.handle(), &pod.handle(), &LentDevice::new(&device))?;
+        let device = device.map(|device| super::devices::BlockDevice::open(&self.world, device)).transpose()?;
+        let lent = device.as_ref().map(LentDevice::new);
+        let own = P::map_pod_device(&volume.handle(), &pod.handle(), lent.as_ref())?;
         Ok(own.as_ref().map(BlockDevice::path))
     }
 

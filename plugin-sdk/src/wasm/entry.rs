@@ -120,20 +120,24 @@ impl<T: DeviceMounter> device_mounter::exports::volhost::plugin::device_mounter:
 }
 
 impl<T: BlockMapper> block_mapper::exports::volhost::plugin::block_mapper::Guest for Exports<T> {
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice, types::Error> {
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>, types::Error> {
         report_panics();
         let attached = attached.map(crate::devices::Attachment::new);
         T::set_up_device(&crate::volume::Volume::new(volume), attached.as_ref())
-            .map(|device| device.0)
+            .map(|device| device.map(|device| device.0))
             .map_err(error_out)
     }
 
-    fn map_pod_device(volume: &Volume, pod: &Pod, device: &BlockDevice) -> Result<Option<BlockDevice>, types::Error> {
+    fn map_pod_device(
+        volume: &Volume,
+        pod: &Pod,
+        device: Option<&BlockDevice>,
+    ) -> Result<Option<BlockDevice>, types::Error> {
         report_panics();
         T::map_pod_device(
             &crate::volume::Volume::new(volume),
             &crate::pod::Pod::new(pod),
-            &crate::devices::LentDevice::new(device),
+            device.map(crate::devices::LentDevice::new).as_ref(),
         )
         .map(|device| device.map(|device| device.0))
         .map_err(error_out)

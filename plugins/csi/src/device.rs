@@ -1,69 +1,95 @@
-//! Volumes that are devices: staged and published once for the node, at places of the volume's own. The host shows the device to pods.
+//! Volumes that are devices: staged once for the node, and published for each pod, at places of the volume's own. The host shows the device
+//! to the pod.
 
 use prost::Message as _;
-use volhost_plugin_sdk::driver_mounts::{DevicePlace, Leaf, prepare_device};
+use volhost_plugin_sdk::driver_mounts::{self, DevicePlace, Leaf, prepare_device};
 use volhost_plugin_sdk::grpc::Request;
 use volhost_plugin_sdk::prelude::*;
 
 use crate::call::{Abilities, ask, meaning, node, send};
+use crate::driver_object::DriverObject;
 use crate::messages::{Empty, LeavePathRequest, NodePublishVolumeRequest};
 use crate::source::{self, Source};
 use crate::{request, stage};
 
 /// Where the driver stages.
 const STAGING: &str = "staging";
-/// Where it makes the device appear.
-const DEVICE: &str = "device";
+/// How the names of the places begin where it makes pods' devices appear; the pod's uid follows.
+const POD: &str = "pod-";
 /// The number of the map of secrets in `NodePublishVolumeRequest`.
 const PUBLISH_SECRETS: u32 = 7;
 
-/// Stages and publishes; the device.
-pub(crate) fn set_up(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
+/// Stages the volume. What appears is each pod's own.
+pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>) -> Result<()> {
+    let source = Source::read(volume)?;
+    let abilities = Abilities::of_node(&source.driver)?;
+    let staging = prepare_device(STAGING, Leaf::Folder)?.path();
+    if !abilities.has(node::STAGE_UNSTAGE_VOLUME) {
+        return Ok(());
+    }
+    stage::call(&source, &abilities, volume, attached, staging)
+}
+
+/// Publishes the volume for the pod, and returns the device that the driver has made appear.
+pub(crate) fn publish(volume: &Volume, pod: &Pod) -> Result<BlockDevice> {
     const CALL: &str = "NodePublishVolume";
     let source = Source::read(volume)?;
     let driver = source.driver.as_str();
+    let object = DriverObject::of(driver).map_err(request::unbegun)?;
+    object.check_lifecycle(driver, volume)?;
     let abilities = Abilities::of_node(driver)?;
-    let staging = prepare_device(STAGING, Leaf::Folder)?.path();
-    if abilities.has(node::STAGE_UNSTAGE_VOLUME) {
-        stage::call(&source, &abilities, volume, attached, staging.clone())?;
-    }
-    let place = published_at()?;
+    let place = published_at(&pod.uid())?;
+    let mut context = source.attributes.clone();
+    request::pod_context(&object, volume, pod, &mut context);
     let message = NodePublishVolumeRequest {
-        volume_id: source.handle.clone().unwrap_or_default(),
-        publish_context: request::staging_context(attached)?,
-        staging_target_path: staging,
+        volume_id: source.id(volume, pod),
+        publish_context: request::publish_context(
+            driver_mounts::attached_as().as_deref(),
+            driver_mounts::attachment_metadata(),
+        )?,
+        // Of a device the kubelet always names it, whether or not the driver stages.
+        staging_target_path: prepare_device(STAGING, Leaf::Folder)?.path(),
         target_path: place.path(),
         volume_capability: Some(request::capability(&source, volume, &abilities)),
         readonly: volume.read_only(),
-        volume_context: source.attributes.clone(),
+        volume_context: context,
     };
     let encoded = Request::new(&message.encode_to_vec());
-    // From here on it is staged: whatever fails, something has to be taken back.
-    request::add_secret(&encoded, PUBLISH_SECRETS, volume, None, "nodePublishSecretRef").map_err(kept)?;
-    send::<Empty>(driver, "Node/NodePublishVolume", &encoded)
-        .map_err(|failure| kept(meaning(driver, CALL, &failure)))?;
+    request::add_secret(&encoded, PUBLISH_SECRETS, volume, Some(pod), "nodePublishSecretRef")?;
+    send::<Empty>(driver, "Node/NodePublishVolume", &encoded).map_err(|failure| meaning(driver, CALL, &failure))?;
     place.device().map_err(kept)?.ok_or_else(|| {
         Error::uncertain(format!("{driver}: {CALL} was answered with ok, but no device stands at {}", place.path()))
     })
 }
 
-/// The device's place; what stands there is left alone.
-fn published_at() -> Result<DevicePlace> {
-    prepare_device(DEVICE, Leaf::Absent)
+/// The place of a pod's device; what stands there is left alone.
+fn published_at(pod_uid: &str) -> Result<DevicePlace> {
+    prepare_device(&format!("{POD}{pod_uid}"), Leaf::Absent)
 }
 
 fn kept(error: Error) -> Error {
     Error::uncertain(error.message().to_owned())
 }
 
-/// Takes both back.
-pub(crate) fn tear_down(volume_name: &str) -> Result<()> {
+/// Takes the volume from the pod.
+pub(crate) fn unpublish(volume_name: &str, pod_uid: &str) -> Result<()> {
+    leave(volume_name, &published_at(pod_uid)?)
+}
+
+fn leave(volume_name: &str, place: &DevicePlace) -> Result<()> {
     const CALL: &str = "NodeUnpublishVolume";
     let (driver, id) = source::split(volume_name)?;
-    let place = published_at()?;
     let message = LeavePathRequest { volume_id: id.to_owned(), path: place.path() };
     ask::<_, Empty>(driver, "Node/NodeUnpublishVolume", &message).map_err(|failure| meaning(driver, CALL, &failure))?;
-    place.clear()?;
+    place.clear()
+}
+
+/// Takes the volume back from pods that a host which died has forgotten, and unstages it.
+pub(crate) fn unstage(volume_name: &str) -> Result<()> {
+    for name in driver_mounts::device_places()?.iter().filter(|name| name.starts_with(POD)) {
+        leave(volume_name, &prepare_device(name, Leaf::Absent)?)?;
+    }
+    let (driver, id) = source::split(volume_name)?;
     let staging = prepare_device(STAGING, Leaf::Folder)?;
     if Abilities::of_node(driver)?.has(node::STAGE_UNSTAGE_VOLUME) {
         stage::leave(driver, id, staging.path())?;
@@ -71,7 +97,11 @@ pub(crate) fn tear_down(volume_name: &str) -> Result<()> {
     staging.clear()
 }
 
-/// Where the device and its staging folder are.
+/// Where the device of one of its pods and the staging folder are.
 pub(crate) fn paths() -> Result<(String, String)> {
-    Ok((published_at()?.path(), prepare_device(STAGING, Leaf::Folder)?.path()))
+    let names = driver_mounts::device_places()?;
+    let Some(published) = names.iter().find(|name| name.starts_with(POD)) else {
+        return Err(Error::not_begun("no pod has the device now"));
+    };
+    Ok((prepare_device(published, Leaf::Absent)?.path(), prepare_device(STAGING, Leaf::Folder)?.path()))
 }

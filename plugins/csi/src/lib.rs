@@ -111,12 +111,21 @@ impl DeviceMounter for Csi {
 }
 
 impl BlockMapper for Csi {
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
-        device::set_up(volume, attached)
+    /// A driver shows a device only when it publishes the volume for a pod.
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+        device::stage(volume, attached).map(|()| None)
+    }
+
+    fn map_pod_device(volume: &Volume, pod: &Pod, _device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
+        device::publish(volume, pod).map(Some)
+    }
+
+    fn unmap_pod_device(volume_name: &str, pod_uid: &str) -> Result<()> {
+        device::unpublish(volume_name, pod_uid)
     }
 
     fn tear_down_device(volume_name: &str) -> Result<()> {
-        device::tear_down(volume_name)
+        device::unstage(volume_name)
     }
 }
 

@@ -427,7 +427,7 @@ fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_published_alone() {
 }
 
 #[test]
-fn a_device_is_staged_and_published_once_for_the_node() {
+fn a_device_is_staged_once_and_published_for_each_pod_with_what_the_driver_wants_to_know() {
     let host = TestHost::new();
     host.disk_device("/dev/disk7", 1 << 20);
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
@@ -439,11 +439,26 @@ fn a_device_is_staged_and_published_once_for_the_node() {
         }
         _ => well_behaved(&[node::STAGE_UNSTAGE_VOLUME])(call),
     });
-    let volume = volume().as_device();
-    assert_eq!(host.set_up_device::<Csi>(&volume, None).as_deref(), Ok("/dev/disk7"));
+    host.csi_driver(DRIVER, r#"{"podInfoOnMount":true}"#);
+    let (volume, name) = (volume().as_device(), "csi.example.com^vol-1");
+    assert_eq!(host.set_up_device::<Csi>(&volume, None), Ok(None));
+    let mut targets = Vec::new();
+    for uid in ["one", "two"] {
+        let pod = TestPod::new().with_uid(uid);
+        assert_eq!(host.map_pod_device::<Csi>(&volume, &pod, None), Ok(Some("/dev/disk7".to_owned())));
+        let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
+        assert_eq!(sent.volume_context["csi.storage.k8s.io/pod.uid"], uid);
+        assert!(!sent.staging_target_path.is_empty());
+        targets.push(sent.target_path);
+    }
+    assert_ne!(targets[0], targets[1]);
     assert_eq!(count(&host, "NodeStageVolume"), 1);
-    Csi::tear_down_device("csi.example.com^vol-1").unwrap();
-    assert_eq!((count(&host, "NodeUnpublishVolume"), count(&host, "NodeUnstageVolume")), (1, 1));
+    Csi::unmap_pod_device(name, "one").unwrap();
+    assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[0]);
+    // The other pod was forgotten: nothing is unstaged that is published.
+    Csi::tear_down_device(name).unwrap();
+    assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[1]);
+    assert_eq!((count(&host, "NodeUnpublishVolume"), count(&host, "NodeUnstageVolume")), (2, 1));
 }
 
 #[test]

@@ -63,8 +63,8 @@ impl DeviceMounter for Local {
 }
 
 impl BlockMapper for Local {
-    fn set_up_device(volume: &Volume, _attached: Option<&Attachment>) -> Result<BlockDevice> {
-        Source::read(volume)?.device()
+    fn set_up_device(volume: &Volume, _attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+        Source::read(volume)?.device().map(Some)
     }
 }
 

@@ -191,7 +191,7 @@ fn a_damaged_file_system_is_told_and_left_alone() {
 #[test]
 fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
     let host = host();
-    assert_eq!(host.set_up_device::<Local>(&volume(DISK), None).unwrap(), DISK);
+    assert_eq!(host.set_up_device::<Local>(&volume(DISK), None).unwrap().as_deref(), Some(DISK));
     assert_eq!(host.disk(DISK).unwrap().contents, None, "nothing is written to it");
     let error = host.set_up_device::<Local>(&volume("/mnt/disk1"), None).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)) && error.message().contains("volumeMode Filesystem"), "{error}");

@@ -150,8 +150,8 @@ impl DeviceMounter for Loop {
 }
 
 impl BlockMapper for Loop {
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<BlockDevice> {
-        device(&Source::read(volume)?, attached)
+    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+        device(&Source::read(volume)?, attached).map(Some)
     }
 }
 

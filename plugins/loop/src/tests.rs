@@ -198,9 +198,9 @@ fn a_damaged_file_system_is_told_and_left_alone() {
 fn the_device_is_handed_over_as_it_is() {
     let host = host();
     let attached = attached(&host, &volume());
-    let device = host.set_up_device::<Loop>(&volume(), Some(&attached)).unwrap();
+    let device = host.set_up_device::<Loop>(&volume(), Some(&attached)).unwrap().unwrap();
     assert_eq!(Some(device.clone()), host.loop_over(IMAGE));
-    assert_eq!(host.map_pod_device::<Loop>(&volume(), &Pod::builder(), &device), Ok(None));
+    assert_eq!(host.map_pod_device::<Loop>(&volume(), &Pod::builder(), Some(&device)), Ok(None));
     assert_eq!(host.disk(IMAGE).unwrap().contents, None, "nothing is written to it");
 }
 

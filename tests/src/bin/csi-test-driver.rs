@@ -19,6 +19,7 @@
 //! | `echo CODE` | nothing, and answers with this status and all that it was sent, secrets included |
 //! | `idle` | nothing, and answers ok |
 //! | `leave` | all but unmounting, and answers ok |
+//! | `writable` | all, and mounts for writing what was to be read-only |
 //! | `die` | its work, and then the process ends without an answer |
 //! | `die-before` | the process ends before any work |
 //! | `garbage` | nothing, and answers with what is no message |
@@ -73,6 +74,7 @@ enum Work {
     All,
     None,
     LeaveMount,
+    Writable,
 }
 
 impl Driver {
@@ -95,6 +97,7 @@ impl Driver {
             "die-before" => std::process::exit(9),
             "idle" => work(Work::None),
             "leave" => work(Work::LeaveMount),
+            "writable" => work(Work::Writable),
             "late" => {
                 work(Work::All);
                 return Err(refusal);
@@ -233,7 +236,7 @@ impl Node for Driver {
                 show(&device, &target, false, false);
             } else {
                 fs::create_dir_all(&volume).unwrap();
-                show(&volume.display().to_string(), &target, true, request.readonly);
+                show(&volume.display().to_string(), &target, true, request.readonly && work != Work::Writable);
             }
         })?;
         done()
@@ -247,7 +250,10 @@ impl Node for Driver {
         self.obey("NodeUnpublishVolume", &request, |work| {
             hide(Path::new(&request.target_path), work);
             let image = self.volume(&request.volume_id).with_extension("img");
-            if image.exists() {
+            // While another pod's device stands beside, the volume is in use.
+            let beside = Path::new(&request.target_path).parent().and_then(|folder| fs::read_dir(folder).ok());
+            let shown = beside.into_iter().flatten().flatten().any(|entry| !entry.path().is_dir());
+            if image.exists() && !shown {
                 let device = run("losetup", &["-j", &image.display().to_string(), "-n", "-O", "NAME"]);
                 if !device.is_empty() {
                     run("losetup", &["-d", &device]);

@@ -10,6 +10,7 @@
 
 mod drivers_shown;
 mod faults;
+mod growth;
 mod node_info;
 mod upgrade;
 
@@ -153,6 +154,36 @@ fn a_device_is_handed_over_and_taken_back() {
     node.wait_unmounted("default/a");
     node.ok(&["drain"]);
     assert_eq!((driver.count("NodeUnpublishVolume"), driver.count("NodeUnstageVolume")), (1, 1));
+    assert_clean(&node);
+}
+
+#[test]
+fn a_device_is_published_for_each_pod_and_the_driver_is_told_which() {
+    let mut node = node();
+    let driver = CsiDriver::start(&node, NAME, &["stage", "expand"]);
+    node.manifest("driver.yaml", &object("{ podInfoOnMount: true }"));
+    node.manifest("pv.yaml", &volume("pv", "", "Block"));
+    for name in ["a", "b"] {
+        node.manifest(&format!("{name}.yaml"), &device_pod(name, &format!("uid-{name}"), "pv-claim"));
+        node.wait_mounted(&format!("default/{name}"));
+        let published = driver.last("NodePublishVolume");
+        assert!(published.contains(&format!("\"csi.storage.k8s.io/pod.name\": \"{name}\"")), "{published}");
+        assert!(published.contains(&format!("pod-uid-{name}")), "{published}");
+    }
+    assert_eq!(driver.count("NodePublishVolume"), 2);
+    node.manifest("pv.yaml", &volume("pv", "", "Block").replace("storage: 32Mi", "storage: 64Mi"));
+    node.wait_event(&["FileSystemResizeSuccessful"]);
+    assert!(driver.last("NodeExpandVolume").contains("pod-uid-"), "{}", driver.last("NodeExpandVolume"));
+    node.kill();
+    node.start();
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    assert!(driver.last("NodeUnpublishVolume").contains("pod-uid-a"), "{}", driver.last("NodeUnpublishVolume"));
+    assert_eq!((driver.count("NodeUnpublishVolume"), driver.count("NodeUnstageVolume")), (1, 0));
+    node.remove_manifest("b.yaml");
+    node.wait_unmounted("default/b");
+    node.ok(&["drain"]);
+    assert_eq!((driver.count("NodeUnpublishVolume"), driver.count("NodeUnstageVolume")), (2, 1));
     assert_clean(&node);
 }
 

@@ -37,7 +37,7 @@ impl Bench {
             Rung::PodDevice => {
                 let device = self.device(ladder)?.or_fail("set-up-device of a device that is ready")?;
                 self.watched(plan, Some(ladder), |call| {
-                    self.plugin.map_pod_device(call, spec, pod, &device).map(|_| ())
+                    self.plugin.map_pod_device(call, spec, pod, device.as_ref()).map(|_| ())
                 })
             }
             Rung::Pod | Rung::Attach => {

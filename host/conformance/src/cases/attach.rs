@@ -122,7 +122,10 @@ pub(super) fn hands_over_a_device(bench: &Bench) -> Verdict {
     bench.climb_below(&ladder, Rung::Device, &pod)?;
     let mut paths = Vec::new();
     for _ in 0..2 {
-        let device = bench.device(&ladder)?.or_fail("set-up-device")?;
+        let Some(device) = bench.device(&ladder)?.or_fail("set-up-device")? else {
+            bench.descend(&ladder, &pod)?;
+            return not_applicable("each pod has a device of its own");
+        };
         match bench.kernel.device_size(&device) {
             Ok(bytes) if bytes > 0 => paths.push(device.path().to_owned()),
             Ok(_) => return fail("set-up-device", "a device", format!("{} is empty", device.path().display())),

@@ -181,7 +181,10 @@ pub(super) fn grows_as_a_device(bench: &Bench) -> Verdict {
     let to = capacity(&ladder).saturating_mul(2);
     let did = format!("expand of a device to {to} bytes");
     let said = grown(&did, bench.expand(&ladder, &pod, to, Plan::Watch)?)?;
-    let device = bench.device(&ladder)?.or_fail("set-up-device")?;
+    let Some(device) = bench.device(&ladder)?.or_fail("set-up-device")? else {
+        bench.descend(&ladder, &pod)?;
+        return not_applicable("each pod has a device of its own");
+    };
     match bench.kernel.device_size(&device) {
         Ok(real) if real >= said && real >= to => {}
         Ok(real) => return fail(did, format!("a device of {said} bytes"), format!("{real}")),

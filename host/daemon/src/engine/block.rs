@@ -28,7 +28,11 @@ impl Workshop {
             record.device_mountable = true;
             record.attachable |= operation.attachable;
         });
-        let call = &self.about_device(operation, call);
+        let call = &CallContext {
+            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
+            attachment_metadata: attached.as_ref().map(|attached| attached.metadata.clone()).unwrap_or_default(),
+            ..self.about_device(operation, call)
+        };
         let outcome = plugin.set_up_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
@@ -46,9 +50,10 @@ impl Workshop {
             Failure::new(class, "MapVolume.SetUpDevice", error.message())
         })?;
         found.device = Some(DeviceReport::Mounted);
-        let path = device.path().to_string_lossy().into_owned();
-        self.note_device(operation, &plugin, |record| record.device = Some(path));
-        let outcome = plugin.map_pod_device(call, spec, pod, &device);
+        if let Some(path) = device.as_ref().map(|device| device.path().to_string_lossy().into_owned()) {
+            self.note_device(operation, &plugin, |record| record.device = Some(path));
+        }
+        let outcome = plugin.map_pod_device(call, spec, pod, device.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome
             .map_err(|error| Failure::new(FailureClass::Uncertain, "MapVolume.MapPodDevice", error.message()))?;

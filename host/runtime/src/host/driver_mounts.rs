@@ -141,11 +141,24 @@ impl Host for State {
         })
     }
 
+    fn device_places(&mut self) -> Result<Vec<String>, HostError> {
+        let Some(places) = self.context.device_places.clone() else { return Err(no_places()) };
+        self.step("driver-mounts.device-places", |state| {
+            let folder = match state.kernel.walk(&places.root, &places.folder) {
+                Ok(folder) => folder,
+                Err(error) if error.kind() == volhost_kernel::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(error) => return Err(error.into()),
+            };
+            // Whatever is no text was not named by a plugin.
+            let mut names: Vec<String> =
+                state.kernel.names(&folder)?.into_iter().filter_map(|name| name.into_string().ok()).collect();
+            names.sort();
+            Ok(names)
+        })
+    }
+
     fn prepare_device(&mut self, name: String, leaf: Leaf) -> Result<Resource<DevicePlace>, HostError> {
-        let Some(places) = self.context.device_places.clone() else {
-            let text = "a device has a place for its driver only in the functions of block-mapper".to_owned();
-            return Err(HostError::Plugin(types::Error::Unsupported(text)));
-        };
+        let Some(places) = self.context.device_places.clone() else { return Err(no_places()) };
         self.change("driver-mounts.prepare-device", |state| {
             let parent = state.kernel.make_dirs(&places.root, &places.folder, FOLDER_MODE)?;
             let place = Place { parent, name: name.into() };
@@ -154,6 +167,11 @@ impl Host for State {
             Ok(state.push(DevicePlace { place, path })?)
         })
     }
+}
+
+fn no_places() -> HostError {
+    let text = "a device has a place for its driver only in the functions of block-mapper".to_owned();
+    HostError::Plugin(types::Error::Unsupported(text))
 }
 
 impl HostDriverPlace for State {
