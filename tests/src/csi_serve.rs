@@ -36,6 +36,7 @@ impl CsiServe {
         let grants = format!(
             "[grants.\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"{disk}\"]\n\
              [grants.\"kubernetes.io/host-path\"]\nhost-paths = [\"{disk}\"]\n\
+             [grants.\"volhost.io/image-file\"]\ninterfaces = [\"id-maps\"]\nimage-files = [\"{disk}\"]\n\
              [grants.\"fixture.volhost/array\"]\nloop-files = [\"{disk}\"]\n\
              [grants.\"fixture.volhost/keeper\"]\ninterfaces = [\"files\", \"secrets\"]\n\
              [grants.\"fixture.volhost/helped\"]\nhost-paths = [\"{disk}\"]\n\

@@ -29,6 +29,8 @@ const LOCK: &str = "lock";
 /// Below the folder of records: what drivers outside make appear, and the private folders of volumes.
 const DEVICES: &str = "devices";
 pub(crate) const PRIVATE: &str = "private";
+/// Below the folder of records: where volumes are staged that pods describe themselves.
+pub(crate) const OWN_STAGING: &str = "ephemeral";
 /// Below the folder of records: those of programs that serve FUSE file systems.
 const HELPERS: &str = "helpers";
 /// The folder's mode: what is in it is nobody's but the driver's.

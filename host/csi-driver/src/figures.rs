@@ -73,7 +73,9 @@ impl Driver {
         let usage = if block {
             let device = match self.device(&record)? {
                 Some(device) => device,
-                None => Arc::new(self.kernel.device_at(&place.parent, &place.name).map_err(failed)?.ok_or_else(absent)?),
+                None => {
+                    Arc::new(self.kernel.device_at(&place.parent, &place.name).map_err(failed)?.ok_or_else(absent)?)
+                }
             };
             let size = self.kernel.device_size(&device).map_err(failed)?;
             vec![VolumeUsage { total: wire(size), unit: Unit::Bytes.into(), ..VolumeUsage::default() }]

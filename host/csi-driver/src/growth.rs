@@ -13,7 +13,6 @@ use crate::pb::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
-use crate::staging::STAGING_PATH;
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodeExpandSecretRef";
@@ -36,7 +35,7 @@ impl Driver {
         let target = match (&record.staged, stands) {
             _ if record.spec.is_block() => None,
             (Some(staged), _) if record.device_mountable => {
-                let folder = self.co.open(&*self.kernel, STAGING_PATH, &staged.path)?;
+                let folder = self.staging_folder(id, staged)?;
                 folder.map(|folder| self.node_target(&record, &folder)).transpose()?
             }
             (_, Where::Published(pod)) => {

@@ -13,7 +13,7 @@ use crate::check::shown;
 use crate::driver::{Driver, PRIVATE};
 use crate::node::volume;
 use crate::pb::csi::NodePublishVolumeRequest;
-use crate::records::{OnNode, Published};
+use crate::records::{OnNode, Published, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::{self, Asked, name_of};
@@ -142,6 +142,9 @@ impl Driver {
                 }
             };
         }
+        if staging.is_empty() && source::is_ephemeral(&request.volume_context) {
+            return self.stage_own(id, usage, spec, secrets);
+        }
         if staging.is_empty() {
             return Err(Refusal::Precondition(format!(
                 "staging_target_path: is missing, and {} is staged first",
@@ -164,6 +167,9 @@ impl Driver {
         }
         if staged.usage.block != usage.block {
             return Err(Refusal::Conflict(format!("{} is staged with another access type", volume(id))));
+        }
+        if let Some(why) = usage.exceeds(&staged.usage, request.readonly) {
+            return Err(Refusal::Precondition(format!("volume_capability: {why}; {} is staged", volume(id))));
         }
         Ok(record)
     }
@@ -217,11 +223,17 @@ impl Driver {
         self.private(id, target).remove(&*self.kernel).map_err(failed)
     }
 
-    /// The target is gone: so is its part of the record, and the record with the last one of a volume that is not staged.
+    /// The target is gone: so is its part of the record, and the record with the last one of a volume that the CO has not staged.
     fn forget(&self, mut record: OnNode, target: &str) -> Result<()> {
         record.published.remove(target);
-        if record.published.is_empty() && record.staged.is_none() {
-            return self.on_node.remove(&record.volume_id);
+        if record.published.is_empty() {
+            if record.staged.as_ref().is_some_and(Staged::is_own) {
+                self.unstage_own(&record)?;
+                return self.on_node.remove(&record.volume_id);
+            }
+            if record.staged.is_none() {
+                return self.on_node.remove(&record.volume_id);
+            }
         }
         self.on_node.write(&record.volume_id, &record)
     }

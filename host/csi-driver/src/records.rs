@@ -71,11 +71,18 @@ impl OnNode {
 /// How a volume is staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged {
-    /// Where.
+    /// Where; empty for a folder of the driver's own, where a volume is staged that a pod describes itself.
     pub(crate) path: String,
     pub(crate) usage: Usage,
     /// It was done; else it was begun.
     pub(crate) done: bool,
+}
+
+impl Staged {
+    /// The driver has staged it by itself, and unstages it with its last publication.
+    pub(crate) fn is_own(&self) -> bool {
+        self.path.is_empty()
+    }
 }
 
 /// How a volume is published.

@@ -102,6 +102,11 @@ fn csi_fields(driver: &str, asked: &Asked<'_>, own: &BTreeMap<&String, &String>)
     fields
 }
 
+/// Whether a pod describes the volume itself: the CO publishes it and never stages it.
+pub(crate) fn is_ephemeral(context: &HashMap<String, String>) -> bool {
+    context.get("csi.storage.k8s.io/ephemeral").is_some_and(|value| value == "true")
+}
+
 /// A context holds texts only: one that is JSON of something else is that.
 fn value_of(text: &str) -> Value {
     match serde_json::from_str(text) {

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracing::warn;
-use volhost_kernel::{BlockDevice, Detach, Directory, Entry};
+use volhost_kernel::{BlockDevice, Detach, Directory, Entry, ErrorKind};
 use volhost_model::VolumeSpec;
 use volhost_runtime::{Attachment, Capability, Place, Target};
 
 use crate::check::shown;
-use crate::driver::Driver;
+use crate::driver::{Driver, OWN_STAGING};
+use crate::in_flight::Claim;
 use crate::pb::csi::NodeStageVolumeRequest;
 use crate::publications::ATTACHED_AS;
 use crate::records::{OnNode, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
-use crate::source::Asked;
+use crate::source::{Asked, name_of};
 use crate::usage::Usage;
 
 /// What stands in the staging folder, which is the CO's own: the node's mount of the volume.
@@ -24,6 +26,8 @@ pub(crate) const MOUNT: &str = "mount";
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodeStageSecretRef";
 pub(crate) const STAGING_PATH: &str = "staging_target_path";
+/// The mode of folders of the driver's own.
+const FOLDER_MODE: u32 = 0o700;
 
 impl Driver {
     /// Stages the volume. Staged so already: done.
@@ -43,33 +47,108 @@ impl Driver {
         let asked = Asked { volume_id: id, context: &request.volume_context, usage: &usage, read_only: false };
         let spec = self.source.spec(&asked)?;
         let staged = Staged { path: path.to_owned(), usage: usage.for_any_group(), done: false };
+        let publish_context = request.publish_context.clone().into_iter().collect();
+        let find = || self.find(id, &secrets);
+        self.stage_in(id, &folder, staged, &spec, publish_context, &secrets, find).map(drop)
+    }
+
+    /// Stages a volume that a pod describes itself, in a folder of the driver's own: the CO only publishes it. It is unstaged with its
+    /// last publication.
+    ///
+    /// # Errors
+    /// As [`Driver::stage`].
+    pub(crate) fn stage_own(&self, id: &str, usage: &Usage, spec: &VolumeSpec, secrets: &Secrets) -> Result<OnNode> {
+        let path = own_folder(id);
+        let folder = self.kernel.make_dirs(&self.state, &path, FOLDER_MODE);
+        let folder = folder.map_err(|source| Refusal::kernel("staging", shown(id), source))?;
+        let staged = Staged { path: String::new(), usage: usage.for_any_group(), done: false };
+        self.stage_in(id, &folder, staged, spec, BTreeMap::new(), secrets, || Ok(()))
+    }
+
+    /// Unstages such a volume. What another one shows of the same storage stays attached.
+    ///
+    /// # Errors
+    /// [`Refusal`]; repeat it.
+    pub(crate) fn unstage_own(&self, record: &OnNode) -> Result<()> {
+        let id = record.volume_id.as_str();
+        let failed = |source| Refusal::kernel("unstaging", shown(id), source);
+        let _storage = self.claim_storage(record)?;
+        if let Some(folder) = self.open_own(id)? {
+            let others = self.on_node.all()?;
+            let shared = |other: &OnNode| other.volume_id != id && other.name.is_some() && other.name == record.name;
+            if others.iter().any(shared) {
+                self.clear_mount(id, &folder)?;
+            } else {
+                self.take_down_on_node(record, &folder)?;
+            }
+        }
+        let path = own_folder(id);
+        if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
+            && let Ok(parent) = self.kernel.walk(&self.state, parent)
+        {
+            self.kernel.remove_empty_dir(&parent, name).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps two volumes that pods describe from being staged and unstaged at once, if they are of one storage.
+    fn claim_storage(&self, record: &OnNode) -> Result<Option<Claim>> {
+        let storage = record.name.as_ref().filter(|_| record.staged.as_ref().is_some_and(Staged::is_own));
+        storage.map(|name| self.in_flight.claim([format!("storage {name}")])).transpose()
+    }
+
+    fn open_own(&self, id: &str) -> Result<Option<Directory>> {
+        match self.kernel.walk(&self.state, &own_folder(id)) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Refusal::kernel("opening the staging folder of", shown(id), source)),
+        }
+    }
+
+    /// The folder that a volume is staged in; none if it is not there.
+    pub(crate) fn staging_folder(&self, id: &str, staged: &Staged) -> Result<Option<Directory>> {
+        if staged.is_own() { self.open_own(id) } else { self.co.open(&*self.kernel, STAGING_PATH, &staged.path) }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what is staged, where, how, and with what; two callers")]
+    fn stage_in(
+        &self,
+        id: &str,
+        folder: &Directory,
+        staged: Staged,
+        spec: &VolumeSpec,
+        publish_context: BTreeMap<String, String>,
+        secrets: &Secrets,
+        find: impl FnOnce() -> Result<()>,
+    ) -> Result<OnNode> {
         let mut record = match self.on_node.read(id)? {
             Some(record) => {
                 check_same(&record, &staged, id)?;
-                if record.staged.as_ref().is_some_and(|staged| staged.done) && self.stands(&record, &folder)? {
-                    return Ok(());
+                if record.staged.as_ref().is_some_and(|staged| staged.done) && self.stands(&record, folder)? {
+                    return Ok(record);
                 }
                 OnNode { staged: Some(staged), ..record }
             }
             None => {
-                self.find(id, &secrets)?;
-                self.new_record(id, &spec, Some(staged))?
+                find()?;
+                self.new_record(id, spec, Some(staged))?
             }
         };
-        record.spec = spec;
+        let _storage = self.claim_storage(&record)?;
+        record.spec = spec.clone();
         // Before anything is done: what nobody remembers would never be taken back.
         self.on_node.write(id, &record)?;
-        let publish_context = request.publish_context.clone().into_iter().collect();
-        match self.set_up_on_node(&mut record, publish_context, &folder, &secrets) {
+        match self.set_up_on_node(&mut record, publish_context, folder, secrets) {
             Ok(()) => {
                 if let Some(staged) = &mut record.staged {
                     staged.done = true;
                 }
-                self.on_node.write(id, &record)
+                self.on_node.write(id, &record)?;
+                Ok(record)
             }
             Err(refusal) if refusal.is_final() => {
                 // The CO forgets the volume now, and asks for no unstage.
-                match self.take_down_on_node(&record, &folder) {
+                match self.take_down_on_node(&record, folder) {
                     Ok(()) => self.on_node.remove(id)?,
                     Err(error) => warn!(volume = id, %error, "what a failed stage left could not be taken back"),
                 }
@@ -277,7 +356,7 @@ impl Driver {
     /// The same as a place to bind; none for a volume that has none.
     pub(crate) fn node_place(&self, record: &OnNode) -> Result<Option<Place>> {
         let Some(staged) = record.staged.as_ref().filter(|_| record.device_mountable) else { return Ok(None) };
-        let folder = self.co.open(&*self.kernel, STAGING_PATH, &staged.path)?;
+        let folder = self.staging_folder(&record.volume_id, staged)?;
         Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
     }
 
@@ -296,6 +375,11 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// Where a volume is staged that a pod describes itself, below the folder of records.
+fn own_folder(id: &str) -> PathBuf {
+    Path::new(OWN_STAGING).join(name_of(id))
 }
 
 fn failed(record: &OnNode, source: volhost_kernel::KernelError) -> Refusal {

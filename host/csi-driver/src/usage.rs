@@ -97,6 +97,22 @@ impl Usage {
         matches!(self.mode(), Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
     }
 
+    /// What a publication asks for that the staged volume does not give, if anything: a staged volume is mounted already, with the file
+    /// system, the options and the right to write that it was staged with.
+    pub(crate) fn exceeds(&self, staged: &Self, read_only: bool) -> Option<String> {
+        if !self.fs_type.is_empty() && self.fs_type != staged.fs_type {
+            let has = if staged.fs_type.is_empty() { "the plugin's usual one" } else { staged.fs_type.as_str() };
+            return Some(format!("`fs_type` is {}, and it was staged with {has}", shown(&self.fs_type)));
+        }
+        if let Some(flag) = self.mount_flags.iter().find(|flag| !staged.mount_flags.contains(flag)) {
+            return Some(format!("`mount_flags` has {}, and it was staged without", shown(flag)));
+        }
+        if staged.is_read_only() && !self.is_read_only() && !read_only {
+            return Some("the access mode lets its users write, and it was staged for readers".to_owned());
+        }
+        None
+    }
+
     /// It may be published once on a node.
     pub(crate) fn is_for_one(&self) -> bool {
         self.mode() == Mode::SingleNodeSingleWriter

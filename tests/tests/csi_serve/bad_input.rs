@@ -10,7 +10,7 @@ use volhost::csi::pb::csi::*;
 
 use volhost_tests::artifacts;
 
-use crate::kit::{Host, MIB, SINGLE_NODE_WRITER, block, code, map, mount, wanted};
+use crate::kit::{Host, MIB, SINGLE_NODE_WRITER, block, code, map, mount, mount_of, wanted};
 
 fn writer() -> VolumeCapability {
     mount(SINGLE_NODE_WRITER)
@@ -160,6 +160,36 @@ fn paths_lead_to_the_cos_folder_and_through_no_link() {
     assert_eq!(fs::read_to_string(folder.join("pods/full/data")).unwrap(), "precious");
     fs::remove_dir_all(folder.join("pods/full")).unwrap();
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    host.unstage("pvc").unwrap();
+    host.assert_clean();
+}
+
+#[test]
+fn what_a_publication_asks_for_is_checked_against_what_was_staged() {
+    const READER: i32 = 3;
+    let host = Host::start(&[]);
+    let volume = host.create(wanted("pvc", 16 * MIB, writer())).unwrap();
+    host.stage(&volume, writer()).unwrap();
+    let asking = |fs_type: &str, flags: &[&str], mode: i32| {
+        let mut capability = mount_of(fs_type, mode);
+        if let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {
+            mount.mount_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        }
+        host.publish(host.publish_request(&volume, capability, "a"))
+    };
+    for (fs_type, flags, words) in [("xfs", &[][..], "`fs_type` is"), ("ext4", &["noexec"][..], "`mount_flags` has")] {
+        let refused = asking(fs_type, flags, SINGLE_NODE_WRITER).unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains(words), "{refused}");
+    }
+    assert_eq!(host.node.all_mounts().len(), 1, "nothing but the staged volume is mounted");
+    asking("", &[], SINGLE_NODE_WRITER).unwrap();
+    host.unpublish("pvc", "a").unwrap();
+    host.unstage("pvc").unwrap();
+    // What was staged for readers nobody writes.
+    host.stage(&volume, mount(READER)).unwrap();
+    let refused = asking("ext4", &[], SINGLE_NODE_WRITER).unwrap_err();
+    assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("for readers"), "{refused}");
     host.unstage("pvc").unwrap();
     host.assert_clean();
 }

@@ -15,6 +15,7 @@ mod content;
 mod crash;
 mod groups;
 mod helpers;
+mod inline;
 mod kit;
 mod life;
 mod manifests;

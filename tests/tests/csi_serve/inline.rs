@@ -1,0 +1,69 @@
+//! Volumes that pods describe themselves, of a plugin that stages: a CO publishes such a volume and stages nothing.
+
+use std::fs;
+use std::process::Command;
+
+use tonic::Code;
+use volhost::csi::pb::csi::*;
+use volhost_tests::artifacts;
+
+use crate::kit::{Host, code, map, mount_of};
+
+const READER: i32 = 3;
+
+/// An image with one file, and the plugin `image-file` served.
+fn start() -> Host {
+    let host = Host::serve(&artifacts::plugin("image-file"), &[]);
+    let (base, image) = (host.node.folder().join("disk/base"), host.node.folder().join("disk/image"));
+    fs::create_dir_all(&base).unwrap();
+    fs::write(base.join("word"), "kept").unwrap();
+    let packed = Command::new("mkfs.erofs").args([&image, &base]).output().expect("mkfs.erofs is installed");
+    assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+    host
+}
+
+/// As a kubelet asks for a volume of a pod.
+fn request(host: &Host, id: &str) -> NodePublishVolumeRequest {
+    let context = map(&[("image", "image"), ("csi.storage.k8s.io/ephemeral", "true")]);
+    let volume = Volume { volume_id: id.to_owned(), volume_context: context, ..Volume::default() };
+    NodePublishVolumeRequest {
+        staging_target_path: String::new(),
+        ..host.publish_request(&volume, mount_of("erofs", READER), id)
+    }
+}
+
+fn word(host: &Host, id: &str) -> std::io::Result<String> {
+    fs::read_to_string(host.seen(&host.target(id)).join("word"))
+}
+
+#[test]
+fn a_volume_that_a_pod_describes_is_staged_by_the_driver_itself() {
+    let mut host = start();
+    for id in ["csi-a", "csi-b"] {
+        for _ in 0..2 {
+            host.publish(request(&host, id)).unwrap();
+        }
+        assert_eq!(word(&host, id).unwrap(), "kept");
+    }
+    host.served.kill();
+    host.revive();
+    host.publish(request(&host, "csi-a")).unwrap();
+    for _ in 0..2 {
+        host.unpublish("csi-a", "csi-a").unwrap();
+    }
+    assert_eq!(word(&host, "csi-b").unwrap(), "kept", "the other pod has the image still");
+    host.unpublish("csi-b", "csi-b").unwrap();
+    host.assert_clean();
+    assert_eq!(fs::read_dir(host.served.state().join("ephemeral")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_failed_publication_of_such_a_volume_has_staged_is_taken_back() {
+    let host = start();
+    fs::write(host.node.folder().join("disk/image"), "no file system").unwrap();
+    host.publish(request(&host, "csi-a")).unwrap_err();
+    host.unpublish("csi-a", "csi-a").unwrap();
+    host.assert_clean();
+    let not_the_pods = NodePublishVolumeRequest { volume_context: map(&[("image", "image")]), ..request(&host, "v") };
+    assert_eq!(code(host.publish(not_the_pods)), Code::FailedPrecondition, "a PersistentVolume is staged by the CO");
+}
