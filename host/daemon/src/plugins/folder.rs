@@ -12,10 +12,11 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_model::PluginName;
 
 use super::grant_file::GrantFile;
-use super::loader::{Loader, Progress};
-use super::registry::{PluginChanges, PluginRegistry};
+use super::loader::{Loaded, Loader, Progress};
+use super::registry::{PluginChanges, PluginRegistry, RegistryError};
 
 /// What tells a file from an older one of the same name.
 type Stamp = (FileStamp, Option<FileStamp>);
@@ -23,6 +24,11 @@ type FileStamp = (u64, u64, Option<SystemTime>);
 
 /// How long the first look may hold up the start for plugins whose code is cached. Loading one takes 2 ms.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+
+/// How long the plugins of the first look may be compiled until they count as missing. Volumes of gone pods, and volumes whose driver may
+/// have a plugin of its own, wait that long at the most; thirty plugins that the compiler refuses for their processor time fit in, for
+/// each processor.
+const ALL_LOADED: Duration = Duration::from_secs(300);
 
 /// Ends the compiler's children when the folder is watched no longer, for whatever reason.
 struct StopCompiling(Arc<PluginRegistry>);
@@ -69,6 +75,7 @@ pub async fn watch(
     let mut found = PluginChanges::default();
     let mut is_first = true;
     let first_due = Instant::now() + FIRST_LOOK;
+    let all_due = Instant::now() + ALL_LOADED;
     loop {
         if let Some(again) = look.take() {
             if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
@@ -87,7 +94,7 @@ pub async fn watch(
         }
         folder_now.try_failed_again();
         let was_starting = registry.is_starting();
-        if folder_now.loader.is_idle() {
+        if folder_now.loader.is_idle() || Instant::now() >= all_due {
             registry.set_starting(false);
         }
         let is_due = is_first && (folder_now.loader.only_compiles() || Instant::now() >= first_due);
@@ -100,34 +107,46 @@ pub async fn watch(
         }
         tokio::select! {
             () = shutdown.cancelled() => return,
-            progress = folder_now.loader.next() => folder_now.take(progress, &mut found),
+            progress = folder_now.loader.next() => folder_now.take(progress, &mut found).await,
             () = sleep_until(first_due), if is_first => {}
+            () = sleep_until(all_due), if registry.is_starting() => {}
             Some(()) = poked.recv() => {
-                watched &= folder.is_dir();
+                watched &= tokio::fs::metadata(&folder).await.is_ok_and(|found| found.is_dir());
                 look = Some(Vec::new());
             }
-            Some(()) = regranted.recv() => look = Some(reread(grants.as_mut(), &registry)),
+            Some(()) = regranted.recv() => look = Some(reread(&mut grants, &registry).await),
             () = reload.notified() => {
                 watched = false;
-                registry.forget_refusals();
+                let forgetting = registry.clone();
+                // Done before the look, or given up with the host.
+                let _ = tokio::task::spawn_blocking(move || forgetting.forget_refusals()).await;
                 found.ready.extend(registry.release_all());
                 folder_now.retry_failed();
-                look = Some(reread(grants.as_mut(), &registry));
+                look = Some(reread(&mut grants, &registry).await);
             }
         }
     }
 }
 
-/// Reads the operator's grants again. Returns the files that are to be loaded again; a file of grants that cannot be used changes nothing.
-fn reread(grants: Option<&mut GrantFile>, registry: &PluginRegistry) -> Vec<PathBuf> {
-    let Some(grants) = grants else { return Vec::new() };
-    match grants.read() {
-        Ok(policy) => registry.regrant(policy),
-        Err(error) => {
-            warn!(%error, "the grants cannot be read again; those that were read before hold");
-            Vec::new()
-        }
-    }
+/// Reads the operator's grants again, on a thread that may block. Returns the files that are to be loaded again; a file of grants that
+/// cannot be used changes nothing.
+async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) -> Vec<PathBuf> {
+    let Some(file) = grants.take() else { return Vec::new() };
+    let registry = Arc::clone(registry);
+    let reading = move || {
+        let again = match file.read() {
+            Ok(policy) => registry.regrant(policy),
+            Err(error) => {
+                warn!(%error, "the grants cannot be read again; those that were read before hold");
+                Vec::new()
+            }
+        };
+        (file, again)
+    };
+    // It ends early only with the host.
+    let Ok((file, again)) = tokio::task::spawn_blocking(reading).await else { return Vec::new() };
+    *grants = Some(file);
+    again
 }
 
 /// Whether the event may have changed what the folder holds. Reading it is an event too, and must not lead to another look.
@@ -187,25 +206,26 @@ impl Folder {
     }
 
     /// Takes what the loader reports.
-    fn take(&mut self, progress: Progress, found: &mut PluginChanges) {
+    async fn take(&mut self, progress: Progress, found: &mut PluginChanges) {
         for file in progress.compiling.into_iter().filter(|file| self.seen.contains_key(file)) {
             info!(file = %file.display(), "plugin is being compiled");
             self.registry.is_being_compiled(&file);
             found.compiling.push(file);
         }
-        for (file, loaded) in progress.loaded {
-            // Its file has gone meanwhile.
-            if !self.seen.contains_key(&file) {
-                continue;
-            }
-            match self.registry.admit(&file, loaded) {
+        // The file of others has gone meanwhile.
+        let loaded: Vec<_> = progress.loaded.into_iter().filter(|(file, _)| self.seen.contains_key(file)).collect();
+        let registry = Arc::clone(&self.registry);
+        let admitting = move || loaded.into_iter().map(|loaded| admit(&registry, loaded)).collect::<Vec<_>>();
+        // It ends early only with the host.
+        for (file, outcome, retired) in tokio::task::spawn_blocking(admitting).await.unwrap_or_default() {
+            match outcome {
                 Ok(name) => {
                     info!(plugin = %name, file = %file.display(), "plugin loaded");
                     found.ready.push(name);
                 }
                 Err(error) => {
                     warn!(file = %file.display(), %error, "plugin not loaded");
-                    found.retired.extend(self.registry.retire_ungranted(&file, &error));
+                    found.retired.extend(retired);
                     found.failed.push((file, error.to_string()));
                 }
             }
@@ -228,6 +248,16 @@ impl Folder {
             }
         }
     }
+}
+
+/// Takes what came of a file into the registry. The plugin of a file that may not run any more is retired.
+fn admit(
+    registry: &PluginRegistry,
+    (file, loaded): Loaded,
+) -> (PathBuf, Result<PluginName, RegistryError>, Option<PluginName>) {
+    let outcome = registry.admit(&file, loaded);
+    let retired = outcome.as_ref().err().and_then(|error| registry.retire_ungranted(&file, error));
+    (file, outcome, retired)
 }
 
 fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, Stamp>> {
