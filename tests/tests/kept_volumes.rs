@@ -175,7 +175,7 @@ fn an_edited_persistent_volume_stays_mounted_and_the_edit_applies_at_the_next_mo
     let kept = Kept::start();
     let node = &kept.node;
     let before = kept.mount_both();
-    node.manifest("data.yaml", &loop_volume("data", "data.img", "ext4", "64Mi", "  mountOptions: [noatime]"));
+    node.manifest("data.yaml", &loop_volume("data", "data.img", "ext4", "64Mi", "  mountOptions: [commit=30]"));
     node.wait_event(&["VolumeEditPending", "default/a", "mountOptions", "next mount"]);
     kept.assert_both_stay(&before);
     let described = node.ok(&["describe", "volume", "vol"]);
@@ -188,7 +188,7 @@ fn an_edited_persistent_volume_stays_mounted_and_the_edit_applies_at_the_next_mo
     let all = node.all_mounts();
     let staged =
         all.iter().find(|mount| mount.point.starts_with(node.root().join("plugins")) && mount.fs_type == "ext4");
-    assert!(staged.unwrap().options.iter().any(|option| option == "noatime"), "{staged:?}");
+    assert!(staged.unwrap().fs_options.iter().any(|option| option == "commit=30"), "{staged:?}");
 }
 
 #[test]

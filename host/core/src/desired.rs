@@ -199,7 +199,7 @@ impl Desired {
                 continue;
             }
             let old = before.remove(&name);
-            if let Some(why) = &volume.blocked
+            if let Some(why) = volume.blocked.as_ref().filter(|_| !volume.is_pending)
                 && old.as_ref().is_none_or(|old| old.volume.blocked.as_ref() != Some(why))
             {
                 change.new_reasons.push((volume.outer_name.clone(), why.clone()));

@@ -154,6 +154,8 @@ pub struct DesiredVolume {
     pub needs: Arc<[NeededVolume]>,
     /// Why no operation may be started for it: its plugin is not loaded, for one. What is mounted stays.
     pub blocked: Option<String>,
+    /// What blocks it passes without anybody doing anything: a plugin is being loaded or asked. Users are not warned.
+    pub is_pending: bool,
     /// The spec as its source gives it now, where what is mounted keeps an earlier one until its next mount.
     pub declared: Option<Arc<VolumeSpec>>,
 }

@@ -119,7 +119,8 @@ impl Owned<'_> {
     /// The volume as the node has it, where its plugin cannot be asked.
     fn kept_unresolved(&self, unresolved: &UnresolvedVolume, spec: &Arc<VolumeSpec>) -> DesiredVolume {
         let blocked = not_asked(&self.volume.plugin, &unresolved.reason);
-        self.kept(unresolved.outer_name.clone(), self.spec(spec), Some(blocked))
+        let kept = self.kept(unresolved.outer_name.clone(), self.spec(spec), Some(blocked));
+        DesiredVolume { is_pending: unresolved.is_pending, ..kept }
     }
 
     fn kept(&self, outer_name: OuterName, spec: Arc<VolumeSpec>, blocked: Option<String>) -> DesiredVolume {
@@ -139,6 +140,7 @@ impl Owned<'_> {
             container_mounts: mount.map(|mount| Arc::clone(&mount.container_mounts)).unwrap_or_default(),
             needs: mount.map(|mount| Arc::clone(&mount.needs)).unwrap_or_default(),
             blocked,
+            is_pending: false,
             declared: None,
         }
     }

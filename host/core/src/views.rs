@@ -92,7 +92,7 @@ impl Core {
     /// Why the pod's name for the mount cannot be resolved, or the volume cannot be worked on.
     fn kept_for(&self, uid: &PodUid, wanted: Option<&Wanted>, mount: Option<&Mount>) -> Option<Failure> {
         if let Some(wanted) = wanted {
-            return wanted.volume.blocked.as_deref().map(unresolved);
+            return blocked(wanted).map(unresolved);
         }
         let entry = self.desired.pod(uid)?;
         mount?.outer_names.iter().find_map(|name| entry.unresolved.get(name)).map(|why| unresolved(&why.reason))
@@ -378,11 +378,14 @@ fn container_mount_view(uid: &PodUid, volume: &str, mount: Option<&Mount>, one: 
 /// What keeps the pod's volumes from being resolved, or from being worked on.
 fn errors_of(entry: &PodEntry) -> Vec<String> {
     let error = |name: &OuterName, why: &str| format!("volume \"{name}\": {why}");
-    let blocked = entry
-        .volumes
-        .values()
-        .filter_map(|wanted| Some(error(wanted.outer_names.first()?, wanted.volume.blocked.as_ref()?)));
+    let blocked =
+        entry.volumes.values().filter_map(|wanted| Some(error(wanted.outer_names.first()?, blocked(wanted)?)));
     entry.unresolved.iter().map(|(name, why)| error(name, &why.reason)).chain(blocked).collect()
+}
+
+/// What keeps the volume from being worked on until somebody does something.
+fn blocked(wanted: &Wanted) -> Option<&str> {
+    wanted.volume.blocked.as_deref().filter(|_| !wanted.volume.is_pending)
 }
 
 fn unresolved(why: &str) -> Failure {

@@ -216,6 +216,7 @@ pub fn plain(pod: &str, name: &str) -> DesiredVolume {
         container_mounts: Arc::default(),
         needs: Arc::default(),
         blocked: None,
+        is_pending: false,
         declared: None,
     }
 }
@@ -237,6 +238,7 @@ pub fn shared(name: &str) -> DesiredVolume {
         container_mounts: Arc::default(),
         needs: Arc::default(),
         blocked: None,
+        is_pending: false,
         declared: None,
     }
 }

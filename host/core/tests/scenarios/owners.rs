@@ -85,6 +85,24 @@ fn a_volume_whose_plugin_is_missing_is_mounted_and_says_so() {
 }
 
 #[test]
+fn a_volume_whose_plugin_is_being_asked_stays_and_nobody_is_warned() {
+    let mut world = synced();
+    world.desire("a", vec![shared("disk")]);
+    world.settle();
+    world.notices.clear();
+    let asked = UnresolvedVolume {
+        spec: Some(Arc::clone(&shared("disk").spec)),
+        is_pending: true,
+        ..UnresolvedVolume::new(outer("disk"), "the plugin is being asked")
+    };
+    let pod = pod("a", vec![outer("disk")]);
+    assert!(world.step(Event::PodDesired(DesiredPod { pod, volumes: vec![], unresolved: vec![asked] })).is_empty());
+    let view = world.core.pod(&uid("a")).unwrap();
+    assert_eq!((view.phase, view.errors.len(), view.volumes[0].failure.is_some()), (PodPhase::Mounted, 0, false));
+    assert!(world.notices.is_empty());
+}
+
+#[test]
 fn what_is_only_staged_or_attached_stays_with_its_plugin() {
     for (volume, ends) in [(shared("disk"), 2), (shared("disk"), 1)] {
         let mut world = synced();

@@ -164,6 +164,7 @@ impl<'a> Sim<'a> {
                         container_mounts: self.catalog.parts(if kind.parts { size } else { 0 }).clone(),
                         needs: self.catalog.needs(volume).clone(),
                         blocked: None,
+                        is_pending: false,
                         declared: None,
                     });
                 }

@@ -98,6 +98,7 @@ fn resolve_volume(
         container_mounts,
         needs: Arc::default(),
         blocked: None,
+        is_pending: false,
         declared: None,
     };
     Ok(Resolved { volume, needs: choice.needs })
