@@ -169,6 +169,29 @@ fn a_larger_capacity_expands_the_volume_and_does_not_remount_it() {
 }
 
 #[test]
+fn a_size_that_is_refused_is_asked_for_again_by_another_size_or_another_pod_alone() {
+    let mut world = World::new();
+    world.desire("a", vec![staged("disk")]);
+    world.settle();
+    let of_size =
+        |size| changed(&staged("disk"), |spec| spec.persistent_volume.as_mut().unwrap().capacity = Some(size));
+    let refused = |size| {
+        let failure = Failure::new(FailureClass::Final, "NodeExpandVolume", "in use");
+        OperationReport { refused_size: Some(size), ..OperationReport::failed(failure) }
+    };
+    assert_eq!(world.desire("a", vec![of_size(20)]), ["volume_fs_resize disk a"]);
+    assert!(world.end("volume_fs_resize disk a", refused(20)).is_empty());
+    assert!(world.reasons().contains(&"VolumeResizeFailed"));
+    assert!(world.desire("a", vec![of_size(20)]).is_empty(), "it is not asked for again");
+    assert_eq!(world.desire("a", vec![of_size(30)]), ["volume_fs_resize disk a"]);
+    assert!(world.end("volume_fs_resize disk a", refused(30)).is_empty());
+    // A mount for another pod finds out anew, and leaves the size that it found.
+    assert_eq!(world.desire("b", vec![of_size(30)]), ["volume_mount disk b"]);
+    let mounted = OperationReport { size: Some(10), ..OperationReport::done() };
+    assert_eq!(world.end("volume_mount disk b", mounted), ["volume_fs_resize disk a"]);
+}
+
+#[test]
 fn a_volume_that_cannot_be_expanded_here_or_is_read_only_is_left_alone() {
     let grow = |spec: &mut volhost_model::VolumeSpec| spec.persistent_volume.as_mut().unwrap().capacity = Some(20);
     let mut fixed = staged("fixed");
