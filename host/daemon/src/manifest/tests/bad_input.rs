@@ -220,7 +220,7 @@ fn pod_of_many(volumes: usize, mounts: usize) -> String {
 fn a_pod_with_more_volumes_or_mounts_than_a_pod_may_have_is_refused() {
     assert_eq!(objects(&pod_of_many(1024, 1024)).len(), 1);
     let message = refusal(&pod_of_many(100_000, 1));
-    assert!(message.starts_with("test.yaml:5: spec.volumes: has 100000 volumes, 1024 at most"), "{message}");
+    assert!(message.starts_with("test.yaml:6: spec.volumes: has 100000 volumes, 1024 at most"), "{message}");
     let message = refusal(&pod_of_many(1, 1025));
     assert!(message.contains("spec.containers[0].volumeMounts: has 1025 volume mounts, 1024 at most"), "{message}");
     let containers: String = (0..9)
