@@ -166,6 +166,23 @@ fn a_misbehaving_plugin_hurts_only_its_own_volume() {
 }
 
 #[test]
+fn deleting_a_pod_ends_the_call_that_sets_its_volume_up() {
+    // Far longer than the test waits.
+    let node = Node::builder()
+        .plugin(artifacts::fixture("fixture-misbehaving"))
+        .arguments(&["--plugin-cpu-time", "1h", "--operation-deadline", "1s"])
+        .start();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, misbehaving: { at: set-up, how: loop }"]));
+    node.wait_event(&["VolumeOverdue", "default/a", "plugin code"]);
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+    let operations = node.ok(&["get", "operations"]);
+    assert!(!operations.contains("volume_mount"), "{operations}");
+    let plugins = node.ok(&["get", "plugins"]);
+    assert!(plugins.lines().any(|line| line.contains("misbehaving") && line.contains("Ready")), "{plugins}");
+}
+
+#[test]
 fn a_plugin_that_fails_with_one_volume_after_another_is_set_aside_until_it_is_released() {
     let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
     for name in ["a", "b", "c"] {

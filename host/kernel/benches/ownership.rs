@@ -10,6 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -57,7 +58,8 @@ fn measure(kernel: &LinuxKernel, base: &Path, fs: &str, files: usize) {
     let give = |threads, group| {
         let request = OwnershipRequest { group, policy: OwnershipPolicy::Always, read_only: false, threads };
         let start = Instant::now();
-        let report = kernel.apply_ownership(&root, "volume".as_ref(), &request, &|_| {}).unwrap();
+        let report =
+            kernel.apply_ownership(&root, "volume".as_ref(), &request, &|_| ControlFlow::Continue(())).unwrap();
         (start.elapsed(), report)
     };
     let best = |run: &dyn Fn() -> Duration| {

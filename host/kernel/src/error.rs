@@ -396,6 +396,14 @@ pub enum KernelError {
         /// The sub-path.
         path: String,
     },
+    /// The caller ended a walk over a volume's files before it was done.
+    #[error("{path}: the caller cancelled the walk over its files after {visited} of them")]
+    Cancelled {
+        /// The volume.
+        path: String,
+        /// How many files were looked at.
+        visited: u64,
+    },
     /// Some of a volume's files could not be given to the group.
     #[error("{path}: {failed} of its files kept their old group or mode: {}", listed(.first, *.failed))]
     OwnershipIncomplete {
@@ -489,7 +497,8 @@ impl KernelError {
             | Self::ToolFailed { .. }
             | Self::SectorsTooLarge { .. }
             | Self::ToolTimedOut { .. } => ErrorKind::Io,
-            Self::MountInside { .. }
+            Self::Cancelled { .. }
+            | Self::MountInside { .. }
             | Self::Replaced { .. }
             | Self::StillWritten { .. }
             | Self::DeviceShown { .. }

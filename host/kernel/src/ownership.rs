@@ -1,6 +1,7 @@
 //! Ownership of whole volumes: a pod's fsGroup, by a walk over the files, or at once by mapping the ids of a mount.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 
 use crate::error::KernelError;
 use crate::handle::{DetachedMount, Directory};
@@ -95,8 +96,9 @@ impl IdMap {
     }
 }
 
-/// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs is silent.
-pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) + Sync);
+/// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs is silent. `Break` ends the walk
+/// with `Cancelled`.
+pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) -> ControlFlow<()> + Sync);
 
 /// The ownership of volumes.
 pub trait Ownership {
@@ -109,6 +111,7 @@ pub trait Ownership {
     /// - What vanishes during the walk is no error.
     ///
     /// # Errors
+    /// `Cancelled` when `progress` broke the walk off: a part was done, and the root folder was not.
     /// `OwnershipIncomplete` with the first failures and their number: everything else was done. `InvalidPath` for group 4294967295;
     /// `SymbolicLink`, `WrongType` if no folder stands there; `Failed`.
     fn apply_ownership(

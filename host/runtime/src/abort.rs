@@ -17,6 +17,9 @@ pub(crate) enum Abort {
     /// Whoever watches its host calls ended it.
     #[error("the host ended it at a host call")]
     Ended,
+    /// Its result is no longer wanted.
+    #[error("its pod was deleted")]
+    Cancelled,
     /// It broke the contract.
     #[error("it broke the contract: {what}")]
     Contract {

@@ -217,6 +217,14 @@ pub enum CallError {
         /// Something may have been changed.
         changed: bool,
     },
+    /// The host ended the call because its result was no longer wanted.
+    #[error("the pod was deleted during {}, and the host ended it", .function.name())]
+    Cancelled {
+        /// Where.
+        function: Function,
+        /// Something may have been changed.
+        changed: bool,
+    },
     /// The plugin answered with more than the host takes.
     #[error("the plugin was stopped in {}: it handed over more than {limit} bytes at once", .function.name())]
     OversizedAnswer {
@@ -307,6 +315,7 @@ impl CallError {
             Self::Plugin(_) | Self::Lied { .. } | Self::Lacks { .. } => FailureClass::Final,
             Self::Trap { changed, .. }
             | Self::Deadline { changed, .. }
+            | Self::Cancelled { changed, .. }
             | Self::LimitExceeded { changed, .. }
             | Self::OversizedAnswer { changed, .. }
             | Self::BrokeContract { changed, .. } => after(changed),
@@ -324,7 +333,11 @@ impl CallError {
             | Self::OversizedAnswer { .. }
             | Self::BrokeContract { .. }
             | Self::Lied { .. } => true,
-            Self::Plugin(_) | Self::Check { .. } | Self::Lacks { .. } | Self::Sandbox { .. } => false,
+            Self::Plugin(_)
+            | Self::Cancelled { .. }
+            | Self::Check { .. }
+            | Self::Lacks { .. }
+            | Self::Sandbox { .. } => false,
         }
     }
 

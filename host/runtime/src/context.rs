@@ -12,6 +12,8 @@ use volhost_model::pod_resources::Allocatable;
 use volhost_model::view::EventKind;
 use volhost_model::{PodUid, SpecName};
 
+use crate::budget::VolumeAccount;
+use crate::cancellation::Cancellation;
 use crate::driver_programs::{DriverPrograms, NoPrograms};
 use crate::drivers::{Drivers, NoDrivers};
 use crate::fuse_helpers::{FuseHelpers, NoHelpers};
@@ -87,6 +89,10 @@ pub struct CallContext {
     pub deadline: Duration,
     /// Where the call stands, for others to read.
     pub progress: Arc<Progress>,
+    /// Ends the call early once its result is no longer wanted.
+    pub cancellation: Arc<Cancellation>,
+    /// What the volume has taken so far of what is bounded per volume.
+    pub account: Arc<VolumeAccount>,
     /// Where a driver outside makes devices of the call's volume appear; none for a call about no device.
     pub device_places: Option<DevicePlaces>,
     /// What the call's volume is attached as, if it is.
@@ -138,6 +144,8 @@ impl CallContext {
             sink: Arc::new(HostLog),
             deadline,
             progress: Arc::new(Progress::default()),
+            cancellation: Arc::default(),
+            account: Arc::default(),
             device_places: None,
             attached_as: None,
             attachment_metadata: BTreeMap::new(),

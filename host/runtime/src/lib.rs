@@ -30,6 +30,7 @@
 //! | `file`, `cache`, `digest` | plugin files, and their compiled form on disk |
 //! | `compile` | the compiler child, both sides of it |
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
+//! | `budget`, `cancellation` | what host calls may use up, and the early end of a call |
 //! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
 //! | `host_calls` | watching the host calls of a call, and making them fail |
 //! | `driver_programs` | drivers outside that a call may run |
@@ -43,8 +44,10 @@
 mod abi;
 mod abort;
 mod bindings;
+mod budget;
 mod cache;
 mod call_error;
+mod cancellation;
 mod capabilities;
 mod check;
 mod compile;
@@ -79,7 +82,9 @@ mod trace;
 mod wasi;
 
 pub use abi::{PACKAGE, VERSION, Version};
+pub use budget::VolumeAccount;
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
+pub use cancellation::Cancellation;
 pub use compile::{Compiler, compile_stdin_to_stdout};
 pub use context::{
     Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, ProvisioningCall,

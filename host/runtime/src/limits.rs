@@ -5,6 +5,10 @@ use std::time::Duration;
 use crate::abort::Abort;
 
 const MIB: usize = 1 << 20;
+/// Bytes of the files that one volume shows.
+const PAYLOAD_BYTES: usize = 16 * MIB;
+/// Files that one volume shows.
+const PAYLOAD_FILES: usize = 20_000;
 
 /// The most linear memory that a call can be allowed, in bytes: what a sandbox has address space for. Languages that bring a runtime of
 /// their own need more than the 64 MiB that plugins get without a grant.
@@ -37,6 +41,21 @@ pub struct Limits {
     pub handles: usize,
     /// Host calls that one call may make.
     pub host_calls: u32,
+    /// Host calls of one call that may change something on the node.
+    pub host_changes: u32,
+    /// Time of one call in host calls, all together.
+    pub host_time: Duration,
+    /// The most that a single host call is charged of it. Long primitives (`mkfs`, a walk over a volume's files, a request to a
+    /// driver) have deadlines of their own.
+    pub host_time_charged: Duration,
+    /// Folders that the host calls of one call may make, in volumes and at host paths.
+    pub call_folders: u32,
+    /// Folders that host calls may make inside one volume until it is torn down.
+    pub volume_folders: u32,
+    /// Files that the host calls of one call may write, all payloads and notes together.
+    pub written_files: usize,
+    /// Bytes that they may write, likewise.
+    pub written_bytes: usize,
     /// Log lines of one call; further ones are counted and dropped.
     pub log_lines: u32,
     /// Bytes of log lines of one call, likewise.
@@ -69,11 +88,22 @@ impl Default for Limits {
             transfer_bytes: MIB,
             handles: 1024,
             host_calls: 100_000,
+            // An honest call changes ten things; a controller that makes a group of snapshots, some hundred.
+            host_changes: 4096,
+            // 1,200 long host calls, more than a snapshot of 300 volumes takes, or 100,000 of 1.2 ms.
+            host_time: Duration::from_secs(120),
+            host_time_charged: Duration::from_millis(100),
+            // One for each volume that a container mounts inside another; more than a pod may mount.
+            call_folders: 1024,
+            volume_folders: 4096,
+            // A payload is published once; again when it changes while it is read.
+            written_files: 4 * PAYLOAD_FILES,
+            written_bytes: 4 * PAYLOAD_BYTES,
             log_lines: 200,
             log_bytes: 64 << 10,
             events: 20,
-            payload_bytes: 16 * MIB,
-            payload_files: 20_000,
+            payload_bytes: PAYLOAD_BYTES,
+            payload_files: PAYLOAD_FILES,
         }
     }
 }

@@ -63,6 +63,9 @@ impl Shared {
         store.set_epoch_deadline(ticks(deadline));
         store.epoch_deadline_callback(|store| {
             let state = store.data();
+            if state.context.cancellation.is_cancelled() {
+                return Err(Abort::Cancelled.into());
+            }
             match state.context.deadline.checked_sub(state.plugin_time()) {
                 // The rest of the time was spent in host calls, or the clock ticked early.
                 Some(left) if !left.is_zero() => Ok(UpdateDeadline::Continue(ticks(left))),
@@ -91,6 +94,7 @@ impl Shared {
                 Abort::Deadline => {
                     CallError::Deadline { function, seconds: state.context.deadline.as_secs_f64(), changed }
                 }
+                Abort::Cancelled => CallError::Cancelled { function, changed },
                 ended @ Abort::Ended => CallError::Trap {
                     function,
                     reason: ended.to_string(),
@@ -159,11 +163,12 @@ fn caused_by_plugin(error: &wasmtime::Error) -> bool {
     error.is::<Abort>() || error.is::<Trap>()
 }
 
-/// Time in ticks of the clock, rounded up, so that a plugin gets all of it.
+/// Time in ticks of the clock until a running call is looked at: rounded up, so that a plugin gets all of its time, and no longer than
+/// [`LOOK`], so that a call that is cancelled meanwhile ends.
 fn ticks(time: Duration) -> u64 {
-    let ticks = time.as_millis().div_ceil(TICK.as_millis()).saturating_add(1);
-    u64::try_from(ticks).unwrap_or(u64::MAX).min(MAX_TICKS)
+    let ticks = time.min(LOOK).as_millis().div_ceil(TICK.as_millis()).saturating_add(1);
+    u64::try_from(ticks).unwrap_or(u64::MAX)
 }
 
-/// Far beyond any deadline, and small enough to be added to the current epoch.
-const MAX_TICKS: u64 = 1 << 40;
+/// How long a plugin's own code runs at most before the host looks whether the call was cancelled.
+const LOOK: Duration = Duration::from_millis(100);

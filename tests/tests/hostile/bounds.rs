@@ -1,10 +1,13 @@
 //! What a grant bounds: memory, time, file systems, options.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use volhost_kernel::Entry;
-use volhost_runtime::{CallContext, CallError};
+use volhost_model::FailureClass;
+use volhost_runtime::{CallContext, CallError, Cancellation, HostCallVerdict, HostCalls};
 
 use super::host::{Host, pod, spec};
 
@@ -56,6 +59,67 @@ fn file_systems_and_options_that_are_not_granted_are_refused() {
     let error = host.set_up(&plugin, "a", json!({ "how": "set-option", "word": "noatime" })).unwrap_err().message();
     assert!(error.contains("\"noatime\" is not granted to this plugin (granted: size)"), "{error}");
     host.set_up(&plugin, "a", json!({ "how": "tmpfs-size", "word": "1m" })).unwrap();
+}
+
+#[test]
+fn folders_that_one_volume_gets_over_many_calls_are_bounded_and_repeating_a_call_costs_nothing() {
+    let host = Host::new();
+    let plugin = host.fixture(MISBEHAVING);
+    let call = host.call();
+    let make = |from: u32| {
+        let how = format!("attach-then-folders-{from}");
+        plugin.set_up(&call, &spec(json!({ "at": "set-up", "how": how })), &pod(), host.target("a")).map(drop)
+    };
+    for _ in 0..10 {
+        make(0).unwrap();
+    }
+    for from in [1000, 2000, 3000] {
+        make(from).unwrap();
+    }
+    let error = make(4000).unwrap_err();
+    assert!(matches!(error, CallError::LimitExceeded { .. }), "{error:?}");
+    assert!(error.message().contains("more than 4096 new folders in one volume"), "{}", error.message());
+    // Another volume has an account of its own.
+    host.set_up(&plugin, "b", json!({ "at": "set-up", "how": "attach-then-folders-4000" })).unwrap();
+}
+
+#[test]
+fn files_that_one_call_writes_are_bounded() {
+    let host = Host::granting(&super::trespass::grants("/granted", ""));
+    let plugin = host.fixture("fixture-trespassing");
+    let error = host.set_up(&plugin, "a", json!({ "how": "file-flood" })).unwrap_err();
+    assert!(error.message().contains("bytes written in one call"), "{}", error.message());
+}
+
+/// Cancels the call at its tenth host call that changes something.
+#[derive(Debug)]
+struct CancelsSoon {
+    seen: AtomicU32,
+    cancellation: Arc<Cancellation>,
+}
+
+impl HostCalls for CancelsSoon {
+    fn begins(&self, _call: &str, changes: bool) -> HostCallVerdict {
+        if changes && self.seen.fetch_add(1, Ordering::Relaxed) == 9 {
+            self.cancellation.cancel();
+        }
+        HostCallVerdict::Proceed
+    }
+}
+
+#[test]
+fn a_call_whose_pod_is_deleted_makes_no_further_host_call() {
+    let host = Host::new();
+    let plugin = host.fixture(MISBEHAVING);
+    let cancellation = Arc::new(Cancellation::default());
+    let watch = Arc::new(CancelsSoon { seen: AtomicU32::new(0), cancellation: cancellation.clone() });
+    let call = CallContext { cancellation, host_calls: Some(watch.clone()), ..host.call() };
+    let fields = json!({ "at": "set-up", "how": "attach-then-folder-flood" });
+    let error = plugin.set_up(&call, &spec(fields), &pod(), host.target("a")).unwrap_err();
+    assert!(matches!(error, CallError::Cancelled { .. }), "{error:?}");
+    assert_eq!(watch.seen.load(Ordering::Relaxed), 10);
+    assert_eq!(error.class(), FailureClass::Uncertain, "it had changed something");
+    assert!(!error.is_misbehaviour(), "the plugin is not to blame");
 }
 
 #[test]

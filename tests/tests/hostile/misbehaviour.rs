@@ -83,6 +83,9 @@ const IN_SET_UP: &[(&str, Ends)] = &[
     ("attach-then-panic", Ends::Trap),
     ("attach-then-loop", Ends::Deadline),
     ("attach-then-uncertain", Ends::Error("asked for it")),
+    ("attach-then-folder-flood", Ends::Limit("more than 1024 new folders in one call")),
+    ("attach-then-deep-folder", Ends::Limit("more than 1024 new folders in one call")),
+    ("attach-then-change-flood", Ends::Limit("more than 4096 host calls that change something")),
 ];
 
 const IN_TEAR_DOWN: &[(&str, Ends)] = &[

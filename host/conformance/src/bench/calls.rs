@@ -31,6 +31,8 @@ impl Bench {
             sink: watch.clone(),
             deadline: PLUGIN_TIME,
             progress: Arc::new(Progress::default()),
+            cancellation: Arc::default(),
+            account: Arc::default(),
             device_places: ladder.filter(|ladder| ladder.spec.is_block()).map(|ladder| DevicePlaces {
                 root: Arc::clone(&self.root),
                 folder: self.plugin_folder("driverDevices").join(folder_name(&ladder.name)),

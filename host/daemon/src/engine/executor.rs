@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tracing::{debug, debug_span, warn};
-use volhost_core::{Operation, OperationId, OperationReport, Time};
+use volhost_core::{Operation, OperationId, OperationKind, OperationReport, Time};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
@@ -18,6 +18,7 @@ use volhost_runtime::{
     CallContext, DriverPrograms, Drivers, FuseHelpers, KeyedObject, NoHelpers, NoPrograms, NodeFacts, Objects, Progress,
 };
 
+use super::accounts::Accounts;
 use super::clock::{Clock, micros};
 use super::lane::Lane;
 use super::operation::Workshop;
@@ -96,6 +97,7 @@ pub struct Executor {
     /// Threads of each plugin for questions what volumes are. They are not the threads of its operations: `identify` reaches nothing that
     /// could hang, and must not wait behind what hangs.
     askers: HashMap<PluginName, Lane>,
+    accounts: Arc<Accounts>,
     running: HashMap<OperationId, Running>,
     /// Plugins that are being asked which of their volumes are attached.
     verifying: BTreeSet<PluginName>,
@@ -183,6 +185,7 @@ impl Executor {
             lane_width: bounds.lane_width,
             lanes: HashMap::new(),
             askers: HashMap::new(),
+            accounts: Arc::default(),
             running: HashMap::new(),
             verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
@@ -216,11 +219,12 @@ impl Executor {
         let due = self.clock.now().saturating_add(micros(self.patience));
         self.overdue.insert((due, operation.id));
         let running = Running::new(&operation, due, progress.clone());
-        let span = running.span.clone();
+        let (span, cancellation) = (running.span.clone(), running.cancellation.clone());
         let queued = debug_span!(parent: &span, "waiting for a thread");
         self.running.insert(operation.id, running);
 
         let workshop = self.workshop.clone();
+        let (accounts, account) = (Arc::clone(&self.accounts), self.accounts.of(&operation.volume));
         let call = CallContext {
             node: self.node.clone(),
             objects: self.objects.clone(),
@@ -230,6 +234,8 @@ impl Executor {
             sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
             deadline: self.plugin_time,
             progress,
+            cancellation,
+            account: account.clone(),
             device_places: None,
             attached_as: None,
             attachment_metadata: BTreeMap::new(),
@@ -245,7 +251,12 @@ impl Executor {
             drop(queued);
             let _entered = span.enter();
             debug!("operation begins");
-            promise.fulfil(workshop.carry_out(&operation, &call));
+            let report = workshop.carry_out(&operation, &call);
+            let unmounted = report.result.is_ok() && matches!(operation.kind, OperationKind::Unmount);
+            if unmounted || account.is_empty() {
+                accounts.close(&operation.volume);
+            }
+            promise.fulfil(report);
         };
         if let Err((job, error)) = lane.push(Box::new(work)) {
             let failure =
@@ -276,6 +287,23 @@ impl Executor {
         let width = self.width_for(plugin);
         for lane in self.lanes.get(plugin).into_iter().chain(self.askers.get(plugin)) {
             lane.resize(width);
+        }
+    }
+
+    /// Cancels the operations that set volumes up for this pod, because it is gone. Their plugins make no further host call, and the
+    /// unmount that follows undoes what they left.
+    pub fn cancel_set_ups(&self, pod: &PodUid) {
+        self.cancel(|for_pod| for_pod == pod);
+    }
+
+    /// Cancels every operation that sets a volume up, because no pod wants anything any more.
+    pub fn cancel_all_set_ups(&self) {
+        self.cancel(|_| true);
+    }
+
+    fn cancel(&self, concerns: impl Fn(&PodUid) -> bool) {
+        for running in self.running.values().filter(|running| running.sets_up_for.as_ref().is_some_and(&concerns)) {
+            running.cancellation.cancel();
         }
     }
 

@@ -24,6 +24,7 @@
 //! | [`sizes`] | volumes that are measured, for nothing limits them |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
+mod accounts;
 mod answers;
 mod attaching;
 mod block;

@@ -8,7 +8,7 @@ use tracing::{Span, error_span};
 use volhost_core::{Operation, OperationKind, Time};
 use volhost_model::Failure;
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
-use volhost_runtime::Progress;
+use volhost_runtime::{Cancellation, Progress};
 
 /// A running operation.
 #[derive(Debug)]
@@ -17,10 +17,14 @@ pub struct Running {
     pub(super) due: Time,
     /// Where it stands.
     pub(super) progress: Arc<Progress>,
+    /// Ends it early.
+    pub(super) cancellation: Arc<Cancellation>,
     /// The pod, if it is an unmount.
     pub(super) unmounts: Option<PodUid>,
     /// The pod and the volume, if it makes a volume ready that was not.
     pub(super) mounts: Option<(PodUid, UniqueVolumeName)>,
+    /// The pod for which it sets something up, anew or again: its result is not wanted once the pod is gone.
+    pub(super) sets_up_for: Option<PodUid>,
     /// Its name in metrics.
     pub(super) name: &'static str,
     /// Its plugin.
@@ -34,11 +38,14 @@ pub struct Running {
 impl Running {
     /// An operation that begins now.
     pub(super) fn new(operation: &Operation, due: Time, progress: Arc<Progress>) -> Self {
+        let sets_up = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
         let first = matches!(operation.kind, OperationKind::Mount { remount: false, .. } | OperationKind::Map { .. });
         let last = matches!(operation.kind, OperationKind::Unmount | OperationKind::Unmap);
         Self {
             due,
             progress,
+            cancellation: Arc::default(),
+            sets_up_for: operation.pod_uid.clone().filter(|_| sets_up),
             unmounts: operation.pod_uid.clone().filter(|_| last),
             mounts: operation.pod_uid.clone().filter(|_| first).map(|pod| (pod, operation.volume.clone())),
             name: operation.kind.name(),

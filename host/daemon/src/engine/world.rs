@@ -84,6 +84,11 @@ impl World {
     /// Lets the state machine take a step and carries out what it wants.
     pub fn feed(&mut self, event: Event) {
         self.changed = true;
+        match &event {
+            Event::PodGone { uid } => self.executor.cancel_set_ups(uid),
+            Event::Drain => self.executor.cancel_all_set_ups(),
+            _ => {}
+        }
         for command in self.core.step(self.clock.now(), event) {
             match command {
                 Command::Start(operation) => self.executor.start(operation),

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxAttributes, StatxFlags};
@@ -55,6 +55,10 @@ impl Ownership for LinuxKernel {
         let listed = open_beneath(&root, ".", FOLDER).map_err(opening)?;
         walk_tree(listed, request.threads, &giving);
         giving.check()?;
+        if giving.stopped() {
+            let visited = giving.visited.load(Ordering::Relaxed);
+            return Err(KernelError::Cancelled { path: text(&shown), visited });
+        }
         // Last: the root tells that all below it is done.
         giving.folder(root.as_fd()).map_err(failed)?;
         giving.check()?;
@@ -91,6 +95,8 @@ struct Giving<'a> {
     progress: OnProgress<'a>,
     visited: AtomicU64,
     changed: AtomicU64,
+    /// The caller has ended the walk.
+    stopped: AtomicBool,
     failures: Mutex<(u64, Vec<KernelError>)>,
 }
 
@@ -102,7 +108,8 @@ fn look(fd: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Statx, Errno> {
 impl<'a> Giving<'a> {
     fn new(request: &'a OwnershipRequest, shown: &'a std::path::Path, progress: OnProgress<'a>) -> Self {
         let (visited, changed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { request, shown, progress, visited, changed, failures: Mutex::new((0, Vec::new())) }
+        let (stopped, failures) = (AtomicBool::new(false), Mutex::new((0, Vec::new())));
+        Self { request, shown, progress, visited, changed, stopped, failures }
     }
 
     fn wanted(&self, mode: u32, folder: bool) -> u32 {
@@ -123,7 +130,10 @@ impl<'a> Giving<'a> {
         if visited.is_multiple_of(PROGRESS_FILES) {
             // In this order, for other threads count on meanwhile: what is told as changed was visited.
             let changed = self.changed.load(Ordering::Acquire);
-            (self.progress)(OwnershipProgress { visited: self.visited.load(Ordering::Relaxed), changed });
+            let so_far = OwnershipProgress { visited: self.visited.load(Ordering::Relaxed), changed };
+            if (self.progress)(so_far).is_break() {
+                self.stopped.store(true, Ordering::Relaxed);
+            }
         }
     }
 
@@ -233,6 +243,10 @@ impl Visitor for Giving<'_> {
         let changed = self.give_entry(folder, name, &seen)?;
         self.count(changed);
         Ok(true)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     fn failed(&self, path: PathBuf, errno: Errno) {

@@ -1,6 +1,7 @@
 //! The twin's ownership of volumes. A file is a step, so that a walk can fail or end in the middle.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::state::{At, Content, State};
@@ -30,6 +31,9 @@ impl Ownership for TwinKernel {
         check_group(request.group)?;
         let from = self.folder(directory)?;
         let shown = label(&directory.label, name);
+        if progress(OwnershipProgress { visited: 0, changed: 0 }) == ControlFlow::Break(()) {
+            return Err(KernelError::Cancelled { path: text(&shown), visited: 0 });
+        }
         let report = {
             let mut state = lock(&self.state);
             state.step(Step::OpenFolder, &shown)?;
@@ -38,8 +42,9 @@ impl Ownership for TwinKernel {
                 .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
             give(&mut state, root, request, &shown)?
         };
-        // Once, and not under the lock: the caller may look at the machine.
-        progress(OwnershipProgress { visited: report.visited, changed: report.changed });
+        // Not under the lock: the caller may look at the machine.
+        // The walk is over: it is too late to end it.
+        let _ = progress(OwnershipProgress { visited: report.visited, changed: report.changed });
         Ok(report)
     }
 

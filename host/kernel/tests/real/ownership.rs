@@ -1,5 +1,6 @@
 //! Large, deep and moving trees on the real kernel, and ids that are mapped for real.
 
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ const GROUP: u32 = 77;
 
 fn apply(house: &House<'_>, threads: usize) -> OwnershipReport {
     let request = OwnershipRequest { group: GROUP, policy: OwnershipPolicy::Always, read_only: false, threads };
-    house.kernel.apply_ownership(&house.root, name("volume"), &request, &|_| {}).unwrap()
+    house.kernel.apply_ownership(&house.root, name("volume"), &request, &|_| ControlFlow::Continue(())).unwrap()
 }
 
 fn real(case: impl FnOnce(&dyn World) + Send + 'static) {
@@ -71,6 +72,7 @@ fn a_tree_of_many_levels_is_given_with_few_descriptors() {
             let open = std::fs::read_dir("/proc/thread-self/fd").unwrap().flatten();
             let held = open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).filter(|to| to.starts_with(&volume));
             most.fetch_max(held.count(), Ordering::Relaxed);
+            ControlFlow::Continue(())
         };
         let request = OwnershipRequest { group: GROUP, policy: OwnershipPolicy::Always, read_only: false, threads: 2 };
         let report = house.kernel.apply_ownership(&house.root, name("volume"), &request, &count).unwrap();
@@ -80,6 +82,30 @@ fn a_tree_of_many_levels_is_given_with_few_descriptors() {
         assert_eq!(statat(&here, "", rustix::fs::AtFlags::EMPTY_PATH).unwrap().st_gid, GROUP);
         assert_eq!(apply(&house, 1).changed, 0);
         drop(here);
+        house.kernel.delete_folder(&house.root, name("volume")).unwrap();
+    });
+}
+
+#[test]
+fn folders_that_are_read_in_parts_on_many_levels_are_visited_whole() {
+    real(|world| {
+        // More levels that are read in parts than descriptors are kept; names so long that a level takes several readings.
+        const LEVELS: u64 = 300;
+        const WIDE: u64 = 200;
+        let house = House::new(world);
+        let mut here = house.at("volume");
+        std::fs::create_dir(&here).unwrap();
+        for _ in 1..LEVELS {
+            for folder in 1..WIDE {
+                std::fs::create_dir(here.join(format!("{folder:0>200}"))).unwrap();
+                if folder == WIDE / 2 {
+                    std::fs::create_dir(here.join("d")).unwrap();
+                }
+            }
+            here = here.join("d");
+        }
+        assert_eq!(apply(&house, 2).changed, 1 + (LEVELS - 1) * WIDE);
+        assert_eq!(apply(&house, 1).changed, 0);
         house.kernel.delete_folder(&house.root, name("volume")).unwrap();
     });
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use volhost_kernel::{LinuxKernel, OwnershipPolicy, OwnershipRequest};
 
@@ -27,7 +28,10 @@ fn holes_are_not_counted_and_hard_links_once() {
         assert_eq!(du.split_whitespace().next().unwrap(), filled.bytes.to_string(), "as du has it");
         // A file with several names is one file to a change of its group, too.
         let request = OwnershipRequest { group: 9, policy: OwnershipPolicy::Always, read_only: false, threads: 2 };
-        let report = house.kernel.apply_ownership(&house.root, name("volume"), &request, &|_| {}).unwrap();
+        let report = house
+            .kernel
+            .apply_ownership(&house.root, name("volume"), &request, &|_| ControlFlow::Continue(()))
+            .unwrap();
         assert_eq!(report.visited, 14);
         assert_eq!(world.mode_and_group(&house.at("volume/dir/3")), (0o664, 9));
     });

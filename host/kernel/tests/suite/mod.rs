@@ -239,6 +239,7 @@ macro_rules! all_cases {
                 what_a_walk_could_not_change_is_told,
                 a_group_that_nobody_has_is_refused,
                 a_walk_tells_how_far_it_is,
+                a_walk_that_is_cancelled_ends_early_and_is_not_taken_for_finished,
                 an_id_map_is_told_by_the_mount_and_set_once,
                 a_bad_id_map_is_refused,
             }

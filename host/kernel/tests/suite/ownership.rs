@@ -1,3 +1,4 @@
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +16,7 @@ fn request(policy: OwnershipPolicy) -> OwnershipRequest {
 }
 
 fn apply(house: &House<'_>, request: &OwnershipRequest) -> Result<OwnershipReport, KernelError> {
-    house.kernel.apply_ownership(&house.root, name("volume"), request, &|_| {})
+    house.kernel.apply_ownership(&house.root, name("volume"), request, &|_| ControlFlow::Continue(()))
 }
 
 /// A volume with two folders, four files and a link.
@@ -102,7 +103,7 @@ pub fn links_and_mounts_are_not_followed_by_a_walk(world: &dyn World) {
     world.add_symlink(&house.at("link"), &outside);
     let error = house
         .kernel
-        .apply_ownership(&house.root, name("link"), &request(OwnershipPolicy::Always), &|_| {})
+        .apply_ownership(&house.root, name("link"), &request(OwnershipPolicy::Always), &|_| ControlFlow::Continue(()))
         .unwrap_err();
     assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
     for mount in ["mount", "file-mount"] {
@@ -148,14 +149,16 @@ pub fn a_group_that_nobody_has_is_refused(world: &dyn World) {
     for (target, kind) in [("absent", ErrorKind::NotFound), ("volume/../x", ErrorKind::InvalidArgument)] {
         let error = house
             .kernel
-            .apply_ownership(&house.root, name(target), &request(OwnershipPolicy::Always), &|_| {})
+            .apply_ownership(&house.root, name(target), &request(OwnershipPolicy::Always), &|_| {
+                ControlFlow::Continue(())
+            })
             .unwrap_err();
         assert_eq!(error.kind(), kind);
     }
     world.write(&house.at("file"), b"").unwrap();
     let error = house
         .kernel
-        .apply_ownership(&house.root, name("file"), &request(OwnershipPolicy::Always), &|_| {})
+        .apply_ownership(&house.root, name("file"), &request(OwnershipPolicy::Always), &|_| ControlFlow::Continue(()))
         .unwrap_err();
     assert!(matches!(error, KernelError::WrongType { .. }), "{error:?}");
 }
@@ -174,6 +177,7 @@ pub fn a_walk_tells_how_far_it_is(world: &dyn World) {
         assert!(so_far.changed <= so_far.visited);
         calls.fetch_add(1, Ordering::Relaxed);
         last.fetch_max(so_far.visited, Ordering::Relaxed);
+        ControlFlow::Continue(())
     };
     let report = house
         .kernel
@@ -181,6 +185,21 @@ pub fn a_walk_tells_how_far_it_is(world: &dyn World) {
         .unwrap();
     assert_eq!(report.visited, 5008);
     assert!(calls.into_inner() >= 1 && last.into_inner() <= report.visited);
+}
+
+pub fn a_walk_that_is_cancelled_ends_early_and_is_not_taken_for_finished(world: &dyn World) {
+    let house = House::new(world);
+    world.add_folder(&house.at("volume"));
+    for file in 0..20_000 {
+        world.write(&house.at(&format!("volume/{file}")), b"").unwrap();
+    }
+    let cancel = |_| ControlFlow::Break(());
+    let on_mismatch = request(OwnershipPolicy::OnRootMismatch);
+    let error = house.kernel.apply_ownership(&house.root, name("volume"), &on_mismatch, &cancel).unwrap_err();
+    assert!(matches!(error, KernelError::Cancelled { .. }), "{error:?}");
+    let again = |_| ControlFlow::Continue(());
+    let report = house.kernel.apply_ownership(&house.root, name("volume"), &on_mismatch, &again).unwrap();
+    assert!(!report.skipped, "the root folder was left for the next walk");
 }
 
 fn map(stored: u32, seen: u32, count: u32) -> IdMap {

@@ -1,5 +1,7 @@
 //! Walks that end in the middle, and file systems that can't map ids.
 
+use std::ops::ControlFlow;
+
 use volhost_kernel::{
     Errno, ErrorKind, IdMap, IdRange, KernelError, OwnershipPolicy, OwnershipRequest, Step, TwinKernel,
 };
@@ -19,7 +21,8 @@ fn at_every_step(end: impl Fn(&TwinKernel, usize), check: impl Fn(KernelError)) 
         for file in ["volume/a", "volume/dir/b"] {
             world.write(&house.at(file), b"x").unwrap();
         }
-        let apply = || house.kernel.apply_ownership(&house.root, name("volume"), &REQUEST, &|_| {});
+        let apply =
+            || house.kernel.apply_ownership(&house.root, name("volume"), &REQUEST, &|_| ControlFlow::Continue(()));
         end(&world.0, step);
         let ended = apply();
         world.0.clear_faults();

@@ -123,6 +123,7 @@ impl Host for State {
                 let text = format!("a note has {NOTE_BYTES} bytes at most, and this one has {}", note.len());
                 return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
             }
+            state.budget.charge_written(1, note.len())?;
             let target = Arc::clone(&state.table.get(&target)?.0);
             if note.is_empty() {
                 return Ok(private_of(&target)?.forget(&*state.kernel, OsStr::new(NOTE))?);

@@ -137,7 +137,9 @@ impl HostPayload for State {
 
     fn publish(&mut self, payload: Resource<Payload>, target: Resource<MountTarget>) -> Result<bool, HostError> {
         self.change("payload.publish", |state| {
-            let payload = state.table.get(&payload)?.for_kernel();
+            let payload = state.table.get(&payload)?;
+            state.budget.charge_written(payload.files.len(), payload.bytes)?;
+            let payload = payload.for_kernel();
             let target = &state.table.get(&target)?.0;
             Ok(state.kernel.publish_payload(&target.parent, &target.name, &payload)?.changed)
         })

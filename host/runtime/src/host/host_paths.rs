@@ -39,6 +39,8 @@ impl Host for State {
 
     fn create_directory(&mut self, path: String) -> Result<Resource<MountSource>, HostError> {
         self.changed = true;
+        self.budget.charge_change()?;
+        self.budget.charge_folders(Path::new(&path).components().count())?;
         self.open_host_path("host-paths.create-directory", &path, |kernel, path, roots| {
             kernel.create_host_directory(path, roots)
         })
@@ -46,6 +48,8 @@ impl Host for State {
 
     fn create_file(&mut self, path: String) -> Result<Resource<MountSource>, HostError> {
         self.changed = true;
+        self.budget.charge_change()?;
+        self.budget.charge_written(1, 0)?;
         self.open_host_path("host-paths.create-file", &path, |kernel, path, roots| kernel.create_host_file(path, roots))
     }
 }

@@ -1,15 +1,17 @@
 //! `mounts`: handles over what the kernel holds. A detached mount that is dropped is discarded by the kernel, so that whatever ends
 //! a call, nothing stays but what was attached.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_kernel::{Detach, Entry, OwnershipPolicy, OwnershipRequest};
+use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, OwnershipPolicy, OwnershipProgress, OwnershipRequest};
 use volhost_model::FsGroupChangePolicy;
 use wasmtime::component::Resource;
 
 use super::slow_walk::SlowWalk;
 use super::{DetachedMount, HostError, MountSource, MountTarget, PodHandle, State};
+use crate::abort::Abort;
 use crate::bindings::volhost::plugin::mounts::{
     Host, HostDetachedMount, HostMountSource, HostMountTarget, TargetState,
 };
@@ -159,8 +161,15 @@ impl HostMountTarget for State {
     fn make_inner_folder(&mut self, target: Resource<MountTarget>, path: String, mode: u32) -> Result<(), HostError> {
         self.change("mount-target.make-inner-folder", |state| {
             let target = &state.table.get(&target)?.0;
-            let volume = state.kernel.walk(&target.parent, Path::new(&target.name))?;
-            state.kernel.make_dirs(&volume, Path::new(&path), mode)?;
+            let (volume, path) = (state.kernel.walk(&target.parent, Path::new(&target.name))?, Path::new(&path));
+            match state.kernel.walk(&volume, path) {
+                // An existing folder costs nothing: set-up may be repeated for ever.
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+            state.budget.charge_volume_folders(&state.context.account, path.components().count())?;
+            state.kernel.make_dirs(&volume, path, mode)?;
             Ok(())
         })
     }
@@ -180,10 +189,15 @@ impl HostMountTarget for State {
             };
             let request = OwnershipRequest { group, policy, read_only, threads: WALKERS };
             let teller = SlowWalk::new(Arc::clone(&state.context.sink), &target);
-            state
-                .kernel
-                .apply_ownership(&target.parent, &target.name, &request, &|progress| teller.hear(progress.visited))?;
-            Ok(())
+            let cancellation = Arc::clone(&state.context.cancellation);
+            let progress = |progress: OwnershipProgress| {
+                teller.hear(progress.visited);
+                if cancellation.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            match state.kernel.apply_ownership(&target.parent, &target.name, &request, &progress) {
+                Err(KernelError::Cancelled { .. }) => Err(Abort::Cancelled.into()),
+                applied => Ok(applied.map(drop)?),
+            }
         })
     }
 

@@ -11,6 +11,7 @@ use wasmtime::component::ResourceTable;
 
 use super::error::handle_error;
 use crate::abort::Abort;
+use crate::budget::Budget;
 use crate::call_error::Function;
 use crate::context::{CallContext, LogLevel};
 use crate::fuse_helpers::Started;
@@ -67,7 +68,8 @@ pub(crate) struct State {
     pub(crate) wasi: Wasi,
     started: Instant,
     in_host: Duration,
-    host_calls_left: u32,
+    /// What the host calls may still use up.
+    pub(crate) budget: Budget,
     log_lines_left: u32,
     log_bytes_left: usize,
     events_left: u32,
@@ -103,7 +105,7 @@ impl State {
             wasi: Wasi::default(),
             started: Instant::now(),
             in_host: Duration::ZERO,
-            host_calls_left: limits.host_calls,
+            budget: Budget::new(limits),
             log_lines_left: limits.log_lines,
             log_bytes_left: limits.log_bytes,
             events_left: limits.events,
@@ -127,16 +129,14 @@ impl State {
 
     /// Counts a host call.
     pub(crate) fn count(&mut self) -> Result<(), Abort> {
-        match self.host_calls_left.checked_sub(1) {
-            Some(left) => {
-                self.host_calls_left = left;
-                Ok(())
-            }
-            None => Err(Abort::limit("more host calls than it may make")),
+        if self.context.cancellation.is_cancelled() {
+            return Err(Abort::Cancelled);
         }
+        self.budget.charge_call()
     }
 
-    /// Runs a step that may take time: counted, shown in the progress, and not charged to the plugin's deadline.
+    /// Runs a step that may take time: counted, shown in the progress, and charged to the budget of host calls instead of the
+    /// plugin's deadline.
     pub(crate) fn step<T, E: From<Abort> + From<KernelError>>(
         &mut self,
         what: impl Into<Cow<'static, str>>,
@@ -163,6 +163,10 @@ impl State {
         run: impl FnOnce(&mut Self) -> Result<T, E>,
     ) -> Result<T, E> {
         self.count()?;
+        self.budget.check_time()?;
+        if changes {
+            self.budget.charge_change()?;
+        }
         match self.context.host_calls.as_ref().map_or(HostCallVerdict::Proceed, |calls| calls.begins(&what, changes)) {
             HostCallVerdict::Proceed => {}
             HostCallVerdict::Fail(errno) => {
@@ -176,7 +180,9 @@ impl State {
         self.context.progress.enter(what);
         let begun = Instant::now();
         let result = span.in_scope(|| run(self));
-        self.in_host += begun.elapsed();
+        let elapsed = begun.elapsed();
+        self.in_host += elapsed;
+        self.budget.charge_time(elapsed);
         self.context.progress.enter(PLUGIN_CODE);
         result
     }

@@ -152,6 +152,8 @@ impl Host {
             sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
             deadline: Duration::from_secs(2),
             progress: Arc::new(Progress::default()),
+            cancellation: Arc::default(),
+            account: Arc::default(),
             device_places: None,
             attached_as: None,
             attachment_metadata: Default::default(),
