@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use volhost_tests::Node;
 use volhost_tests::manifests::pod;
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
+/// The daemon looks through the pods' folder every minute.
+const LONG_BEFORE_THE_NEXT_LOOK: Duration = Duration::from_secs(30);
 /// Each look is a run of the command line: minutes in all.
 const LOOKS: usize = 2000;
 
@@ -38,6 +41,19 @@ fn start_swept() -> Node {
     node.start();
     wait_gone(&node, &node.path(&first));
     node
+}
+
+#[test]
+fn the_folders_of_a_pod_whose_volume_was_never_mounted_are_removed_at_once() {
+    let node = start_swept();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: gone, hostPath: { path: /nowhere/at/all, type: Directory }"]));
+    node.wait_event(&["FailedMount", "default/a", "nowhere"]);
+    let folder = node.path(&pod_folder(&node, "uid-a"));
+    assert!(folder.exists(), "the attempt has made the folders above the volume");
+    let begun = Instant::now();
+    node.remove_manifest("a.yaml");
+    wait_gone(&node, &folder);
+    assert!(begun.elapsed() < LONG_BEFORE_THE_NEXT_LOOK, "{:?}", begun.elapsed());
 }
 
 #[test]

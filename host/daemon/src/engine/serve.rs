@@ -393,7 +393,9 @@ impl Engine {
             self.world.feed(Event::PodDesired(pod));
         }
         for uid in effects.gone {
-            self.world.feed(Event::PodGone { uid });
+            self.world.feed(Event::PodGone { uid: uid.clone() });
+            // One that never had a volume mounted has nothing to unmount, and may have folders.
+            self.unmounted_from(uid);
         }
         for pod in effects.desired {
             self.world.feed(Event::PodDesired(pod));

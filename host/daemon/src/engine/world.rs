@@ -138,11 +138,12 @@ impl World {
         self.told = true;
     }
 
-    /// Takes what a thread reports. Returns the pod, when an unmount of a volume of it has ended.
+    /// Takes what a thread reports. Returns the pod, when an operation on a volume of it has ended after which the pod may have none.
     pub fn from_operation(&mut self, report: FromOperation) -> Option<PodUid> {
         match report {
             FromOperation::Done(id, report) => {
-                let Running { name, plugin, begun, span, mounts, unmounts, .. } = self.executor.ended(id)?;
+                let Running { name, plugin, begun, span, mounts, unmounts, sets_up_for, .. } =
+                    self.executor.ended(id)?;
                 self.operations.ended(&plugin, name, begun.elapsed(), &report.result);
                 let failure = report.result.as_ref().err().cloned();
                 let mounts = mounts.filter(|_| failure.is_none());
@@ -153,7 +154,8 @@ impl World {
                 if let Some(took) = mounts.and_then(|(pod, volume)| self.core.mount_took(&pod, &volume)) {
                     self.operations.mounted(&plugin, Duration::from_micros(took));
                 }
-                unmounts
+                // A set-up that failed for a pod that has gone meanwhile leaves nothing to unmount.
+                unmounts.or(sets_up_for)
             }
             FromOperation::Event { kind, reason, object, message } => {
                 self.tell(kind, &reason, &object, &message);
