@@ -131,13 +131,11 @@ pub enum KernelError {
         /// The folder.
         path: String,
     },
-    /// The path leads out of what the operator granted.
-    #[error("{path}: leads to {found}, which no granted folder contains")]
+    /// The path is not within what the operator granted, or leads out of it. Whether anything exists there is not said.
+    #[error("{path}: not within a folder that is granted")]
     OutsideGrant {
         /// The path asked for.
         path: String,
-        /// Where it leads.
-        found: String,
     },
     /// A file is larger than the caller takes.
     #[error("{path}: larger than {limit} bytes")]

@@ -48,6 +48,7 @@ pub mod error;
 pub mod filesystems;
 pub mod format_options;
 pub mod fuse;
+mod granted;
 pub mod handle;
 pub mod image_files;
 pub mod image_stores;

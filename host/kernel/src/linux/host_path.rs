@@ -1,17 +1,18 @@
-//! Paths of the host that an operator granted: open first, then ask what was opened.
+//! Paths of the host that an operator granted: opened within the grant, and asked then what was opened.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::stat::{look, look_closer, source_kind, type_word};
 use super::walk::{FOLDER_PLACE, PLACE, make_exact, open_beneath, path_of};
 use crate::error::KernelError;
+use crate::granted::{self, Found, Places, Refusal};
 use crate::handle::{DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::{check_absolute, text};
@@ -29,18 +30,46 @@ pub(super) fn open_following(path: &Path) -> std::result::Result<OwnedFd, Errno>
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
 }
 
+/// The host's files, for the walk.
+struct Names<'a>(&'a LinuxKernel);
+
+impl Places for Names<'_> {
+    type Place = OwnedFd;
+
+    fn open_root(&self, root: &Path) -> std::result::Result<(OwnedFd, PathBuf), Errno> {
+        let fd = open_following(root)?;
+        let real = path_of(fd.as_fd())?;
+        Ok((fd, real))
+    }
+
+    fn open_plain(&self, from: &OwnedFd, below: &Path) -> std::result::Result<Option<OwnedFd>, Errno> {
+        match open_beneath(from, below, PLACE) {
+            Err(Errno::LOOP) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    fn look_up(&self, folder: &OwnedFd, name: &OsStr) -> std::result::Result<Found<OwnedFd>, Errno> {
+        // The link itself is opened, so that what is looked at is what is followed.
+        let place = rustix::fs::openat(folder, name, PLACE | OFlags::NOFOLLOW, Mode::empty())?;
+        if look(&place, OsStr::new(""), self.0.ids())?.file_type() != FileType::Symlink {
+            return Ok(Found::Place(place));
+        }
+        let target = rustix::fs::readlinkat(&place, "", Vec::new())?;
+        Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
+    }
+}
+
 impl LinuxKernel {
     pub(super) fn open_granted(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
         check_absolute(path)?;
-        let fd = open_following(path).map_err(|errno| KernelError::walking(Step::OpenHostPath, text(path), errno))?;
-        self.check_grant(fd.as_fd(), path, roots)?;
+        let fd = self.open_within(path, roots, Step::OpenHostPath)?;
         self.host_source(fd, path)
     }
 
     pub(super) fn create_granted_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource> {
         check_absolute(path)?;
-        let (mut here, missing) = self.deepest_existing(path)?;
-        self.check_grant(here.as_fd(), path, roots)?;
+        let (mut here, missing) = self.deepest_existing(path, roots)?;
         let mut shown = path.ancestors().nth(missing.len()).unwrap_or(path).to_owned();
         for name in missing {
             shown.push(&name);
@@ -68,8 +97,10 @@ impl LinuxKernel {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(failed(Errno::ISDIR));
         };
-        let parent = open_following(parent).map_err(failed)?;
-        self.check_grant(parent.as_fd(), path, roots)?;
+        let parent = match self.open_within(parent, roots, Step::CreateHostPath) {
+            Err(KernelError::OutsideGrant { .. }) => return Err(KernelError::OutsideGrant { path: text(path) }),
+            opened => opened?,
+        };
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(mode)) {
             Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|errno| {
@@ -100,47 +131,47 @@ impl LinuxKernel {
     }
 
     /// The deepest folder of the path that exists, and the names that are missing below it.
-    fn deepest_existing(&self, path: &Path) -> Result<(OwnedFd, Vec<OsString>)> {
-        let failed = |errno| KernelError::walking(Step::CreateHostPath, text(path), errno);
+    fn deepest_existing(&self, path: &Path, roots: &[PathBuf]) -> Result<(OwnedFd, Vec<OsString>)> {
         let mut missing: Vec<OsString> = Vec::new();
         let mut existing = path;
         loop {
-            match open_following(existing) {
+            match self.open_within(existing, roots, Step::CreateHostPath) {
                 Ok(fd) => {
                     missing.reverse();
                     return Ok((fd, missing));
                 }
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failed(errno)),
+                Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
+                Err(KernelError::OutsideGrant { .. }) => return Err(KernelError::OutsideGrant { path: text(path) }),
+                Err(error) => return Err(error),
             }
             let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
-                return Err(failed(Errno::NOENT));
+                return Err(KernelError::walking(Step::CreateHostPath, text(path), Errno::NOENT));
             };
             missing.push(name.to_owned());
             existing = parent;
         }
     }
 
-    /// Requires that what was opened lies within a granted folder, wherever the path seemed to lead.
-    fn check_grant(&self, fd: BorrowedFd<'_>, path: &Path, roots: &[PathBuf]) -> Result<()> {
-        let failed = |errno| KernelError::failed(Step::OpenHostPath, text(path), errno);
-        let found = path_of(fd).map_err(failed)?;
+    /// Opens the place of a path within the granted folders. Nothing outside of them is looked at.
+    fn open_within(&self, path: &Path, roots: &[PathBuf], step: Step) -> Result<OwnedFd> {
+        let outside = || KernelError::OutsideGrant { path: text(path) };
+        let fd = granted::open(&Names(self), path, roots).map_err(|refusal| match refusal {
+            Refusal::Outside => outside(),
+            Refusal::Failed(errno) => KernelError::walking(step, text(path), errno),
+        })?;
+        // What was moved or removed during the walk.
+        let failed = |errno| KernelError::failed(step, text(path), errno);
+        let found = path_of(fd.as_fd()).map_err(failed)?;
         if found.as_os_str().as_bytes().ends_with(DELETED)
-            && look_closer(fd, "", self.ids()).map_err(failed)?.is_unlinked()
+            && look_closer(&fd, "", self.ids()).map_err(failed)?.is_unlinked()
         {
             return Err(failed(Errno::NOENT));
         }
-        // What was found has no links left, so a grant that is its beginning as written holds. Otherwise the grant may be written with
-        // links (/var/run); it means the folder that they lead to.
-        let granted = roots.iter().any(|root| found.starts_with(root))
-            || roots.iter().any(|root| {
-                let real = open_following(root).and_then(|fd| path_of(fd.as_fd()));
-                found.starts_with(real.as_deref().unwrap_or(root))
-            });
-        if granted {
-            return Ok(());
-        }
-        Err(KernelError::OutsideGrant { path: text(path), found: text(&found) })
+        let is_within = |root: &PathBuf| {
+            let real = || open_following(root).and_then(|fd| path_of(fd.as_fd()));
+            found.starts_with(root) || real().is_ok_and(|real| found.starts_with(real))
+        };
+        if roots.iter().any(is_within) { Ok(fd) } else { Err(outside()) }
     }
 
     fn host_source(&self, fd: OwnedFd, path: &Path) -> Result<MountSource> {

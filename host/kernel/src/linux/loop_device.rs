@@ -64,7 +64,7 @@ impl LinuxKernel {
 
 impl LoopDevices for LinuxKernel {
     fn create_image(&self, path: &Path, roots: &[PathBuf], bytes: u64) -> Result<MountSource> {
-        let fresh = matches!(rustix::fs::stat(path), Err(Errno::NOENT));
+        let fresh = matches!(self.open_granted(path, roots), Err(KernelError::Failed { errno: Errno::NOENT, .. }));
         let image = self.create_granted_file_with(path, roots, IMAGE_MODE)?;
         match self.set_file_size(&image, bytes) {
             Ok(_) => Ok(image),

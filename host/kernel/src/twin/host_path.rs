@@ -1,11 +1,12 @@
 //! The twin's granted paths.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::state::{At, Content, State};
 use crate::error::{Errno, KernelError};
+use crate::granted::{self, Found, Places, Refusal};
 use crate::handle::SourceKind;
 use crate::kernel::Result;
 use crate::names::text;
@@ -15,12 +16,39 @@ use crate::step::Step;
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
+impl Places for State {
+    type Place = At;
+
+    fn open_root(&self, root: &Path) -> std::result::Result<(At, PathBuf), Errno> {
+        let at = self.resolve(root)?;
+        Ok((at, self.path_of(at).ok_or(Errno::NOENT)?))
+    }
+
+    fn open_plain(&self, from: &At, below: &Path) -> std::result::Result<Option<At>, Errno> {
+        let mut at = *from;
+        for name in below.components() {
+            match self.look_up(&at, name.as_os_str())? {
+                Found::Place(inner) => at = inner,
+                Found::Link(_) => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    fn look_up(&self, folder: &At, name: &OsStr) -> std::result::Result<Found<At>, Errno> {
+        let inner = self.entry(*folder, name)?;
+        Ok(match &self.node(inner.node)?.content {
+            Content::Symlink(target) => Found::Link(PathBuf::from(target)),
+            _ => Found::Place(inner),
+        })
+    }
+}
+
 impl State {
     pub(super) fn open_granted(&mut self, path: &Path, roots: &[PathBuf]) -> Result<(At, SourceKind)> {
         self.step(Step::OpenHostPath, path)?;
         let failed = |errno| KernelError::walking(Step::OpenHostPath, text(path), errno);
-        let at = self.resolve(path).map_err(failed)?;
-        self.check_grant(at, path, roots)?;
+        let at = self.open_within(path, roots, Step::OpenHostPath)?;
         let kind = self.kind(at).map_err(failed)?;
         Ok((at, kind))
     }
@@ -34,16 +62,12 @@ impl State {
         })
     }
 
-    fn check_grant(&self, at: At, path: &Path, roots: &[PathBuf]) -> Result<()> {
-        let found = self.path_of(at).unwrap_or_default();
-        let granted = roots.iter().any(|root| {
-            let real = self.resolve(root).ok().and_then(|at| self.path_of(at));
-            found.starts_with(real.as_deref().unwrap_or(root))
-        });
-        if granted {
-            return Ok(());
-        }
-        Err(KernelError::OutsideGrant { path: text(path), found: text(&found) })
+    /// Opens the place of a path within the granted folders.
+    fn open_within(&self, path: &Path, roots: &[PathBuf], step: Step) -> Result<At> {
+        granted::open(self, path, roots).map_err(|refusal| match refusal {
+            Refusal::Outside => KernelError::OutsideGrant { path: text(path) },
+            Refusal::Failed(errno) => KernelError::walking(step, text(path), errno),
+        })
     }
 
     pub(super) fn create_granted_folder(&mut self, path: &Path, roots: &[PathBuf]) -> Result<At> {
@@ -51,10 +75,11 @@ impl State {
         let mut missing: Vec<OsString> = Vec::new();
         let mut existing = path;
         let mut at = loop {
-            match self.resolve(existing) {
+            match self.open_within(existing, roots, Step::CreateHostPath) {
                 Ok(at) => break at,
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failed(errno)),
+                Err(KernelError::Failed { errno: Errno::NOENT, .. }) => {}
+                Err(KernelError::OutsideGrant { .. }) => return Err(KernelError::OutsideGrant { path: text(path) }),
+                Err(error) => return Err(error),
             }
             let (Some(parent), Some(name)) = (existing.parent(), existing.file_name()) else {
                 return Err(failed(Errno::NOENT));
@@ -62,7 +87,6 @@ impl State {
             missing.push(name.to_owned());
             existing = parent;
         };
-        self.check_grant(at, path, roots)?;
         for name in missing.into_iter().rev() {
             self.step(Step::CreateHostPath, path)?;
             let content = Content::Folder(BTreeMap::new());
@@ -85,8 +109,10 @@ impl State {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(failed(Errno::ISDIR));
         };
-        let parent = self.resolve(parent).map_err(failed)?;
-        self.check_grant(parent, path, roots)?;
+        let parent = match self.open_within(parent, roots, Step::CreateHostPath) {
+            Err(KernelError::OutsideGrant { .. }) => return Err(KernelError::OutsideGrant { path: text(path) }),
+            opened => opened?,
+        };
         self.step(Step::CreateHostPath, path)?;
         match self.create(parent, name, Content::File(Vec::new()), FILE_MODE) {
             Err(Errno::EXIST) => Err(failed(Errno::LOOP)),

@@ -208,6 +208,7 @@ macro_rules! all_cases {
             host_paths {
                 a_granted_path_is_opened_by_what_it_leads_to,
                 a_link_out_of_the_grant_is_refused,
+                what_is_not_granted_has_one_answer_whether_or_not_it_exists,
                 a_path_that_tricks_is_refused,
                 missing_folders_of_the_host_are_made_within_the_grant,
                 a_missing_file_of_the_host_is_made_within_the_grant,

@@ -1,0 +1,124 @@
+//! Walking a granted path without a look at what is not granted.
+//!
+//! A path that leads out of the grant gets one answer, whether or not anything exists there: the walk ends at the name or link that leads
+//! out, before the kernel is asked about what lies behind it. Links within the grant are followed by the text of their targets.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::Errno;
+
+/// The most links of one walk, as the kernel's.
+const MOST_LINKS: usize = 40;
+
+/// What a name in a folder is.
+pub(crate) enum Found<P> {
+    /// A symbolic link, and its target.
+    Link(PathBuf),
+    /// Anything else.
+    Place(P),
+}
+
+/// Why a path was not opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is not within the grant, or leads out of it.
+    Outside,
+    /// It is, and cannot be opened.
+    Failed(Errno),
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
+/// A file system, one name at a time.
+pub(crate) trait Places {
+    /// An open place.
+    type Place;
+    /// Opens a path of the operator's, links followed, and says where it led.
+    fn open_root(&self, root: &Path) -> Result<(Self::Place, PathBuf), Errno>;
+    /// Opens a path below a place if there is no link on it, and none if there is.
+    fn open_plain(&self, from: &Self::Place, below: &Path) -> Result<Option<Self::Place>, Errno>;
+    /// Looks at a name in a folder, without following it.
+    fn look_up(&self, folder: &Self::Place, name: &OsStr) -> Result<Found<Self::Place>, Errno>;
+}
+
+/// Opens an absolute path without `..` within the granted roots.
+pub(crate) fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, Refusal> {
+    if roots.iter().any(|root| root == Path::new("/")) {
+        return Ok(places.open_root(path)?.0);
+    }
+    let mut wanted = path.to_owned();
+    for _ in 0..=MOST_LINKS {
+        match walk(places, &wanted, roots)? {
+            Ok(place) => return Ok(place),
+            Err(target) => wanted = target,
+        }
+    }
+    Err(Refusal::Failed(Errno::LOOP))
+}
+
+/// One stretch of the walk: to the end, or to where a link leads.
+fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Result<S::Place, PathBuf>, Refusal> {
+    let (mut place, mut real, below) = start(places, wanted, roots)?;
+    if below.as_os_str().is_empty() {
+        return Ok(Ok(place));
+    }
+    if let Some(end) = places.open_plain(&place, &below)? {
+        return Ok(Ok(end));
+    }
+    let mut names = below.components();
+    while let Some(name) = names.next() {
+        match places.look_up(&place, name.as_os_str())? {
+            Found::Place(inner) => {
+                place = inner;
+                real.push(name);
+            }
+            Found::Link(target) => return Ok(Err(led_to(&real, &target, names.as_path())?)),
+        }
+    }
+    Ok(Ok(place))
+}
+
+/// The granted root that the path lies within, opened, its real path, and the path below it.
+fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf, PathBuf), Refusal> {
+    let as_written = roots.iter().filter_map(|root| Some((root, wanted.strip_prefix(root).ok()?)));
+    // Of two that hold it, the inner one: its folder is the one that the operator meant.
+    if let Some((root, below)) = as_written.min_by_key(|(_, below)| below.as_os_str().len()) {
+        let (place, real) = places.open_root(root)?;
+        return Ok((place, real, below.to_owned()));
+    }
+    // A grant may be written with links (/var/run); it means the folder that they lead to.
+    for root in roots {
+        if let Ok((place, real)) = places.open_root(root)
+            && let Ok(below) = wanted.strip_prefix(&real)
+        {
+            let below = below.to_owned();
+            return Ok((place, real, below));
+        }
+    }
+    Err(Refusal::Outside)
+}
+
+/// Where a link in a folder leads, by its text. `real` has no links.
+fn led_to(real: &Path, target: &Path, rest: &Path) -> Result<PathBuf, Refusal> {
+    let mut to = if target.is_absolute() { PathBuf::from("/") } else { real.to_owned() };
+    let mut names = 0_usize;
+    for part in target.components() {
+        match part {
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            // What a name leads to whose parent is meant is known only to who looks at it.
+            Component::ParentDir if names > 0 => return Err(Refusal::Outside),
+            Component::ParentDir => drop(to.pop()),
+            Component::Normal(name) => {
+                to.push(name);
+                names = names.saturating_add(1);
+            }
+        }
+    }
+    to.extend(rest.components());
+    Ok(to)
+}
