@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use volhost_runtime::{GrantPolicy, SHIPPED_LIST, ShippedPlugins};
+
 /// The root of the checkout.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests' folder lies in the workspace").to_owned()
@@ -31,6 +33,14 @@ pub fn plugin(name: &str) -> PathBuf {
 /// A built plugin that only tests load, such as `fixture-misbehaving`.
 pub fn fixture(name: &str) -> PathBuf {
     built("VOLHOST_FIXTURE_OUT", "target/fixtures", name, "make fixtures")
+}
+
+/// What the plugins that come with volhost may do, whose files are those that the build has listed.
+pub fn builtin_grants() -> GrantPolicy {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    let list = target.join(SHIPPED_LIST);
+    assert!(list.is_file(), "{} is missing; run `make plugins`", list.display());
+    GrantPolicy::builtin(ShippedPlugins::Listed(vec![list]))
 }
 
 fn built(variable: &str, folder: &str, name: &str, command: &str) -> PathBuf {

@@ -21,9 +21,7 @@ use tempfile::TempDir;
 use volhost::manifest::{Content, parse};
 use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_runtime::{
-    CallContext, Compiler, GrantPolicy, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target,
-};
+use volhost_runtime::{CallContext, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
 use volhost_tests::artifacts;
 
 /// The longest message, in bytes: a value of a megabyte must not fill a terminal or a log.
@@ -374,7 +372,7 @@ impl Machine {
         let folder = tempfile::tempdir().unwrap();
         let own = "[\"volhost.io/loop\"]\ninterfaces = [\"id-maps\"]\nloop-files = [\"/images\"]\n[\"volhost.io/image-file\"]\ninterfaces = [\"id-maps\"]\nimage-files = [\"/images\"]\n\
                    [\"volhost.io/overlay\"]\ninterfaces = [\"overlays\", \"pod-volumes\"]\nhost-paths = [\"/srv\"]\n";
-        let grants = GrantPolicy::builtin().overridden_by(toml::from_str(own).unwrap());
+        let grants = artifacts::builtin_grants().overridden_by(toml::from_str(own).unwrap());
         let compiler =
             Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
         let cache_dir = folder.path().join("cache");

@@ -224,6 +224,7 @@ fn a_skeleton_takes_the_place_of_a_flexvolume_driver_that_only_mounts() {
     let node = Node::builder()
         .plugin(artifacts::plugin("flex-volume"))
         .plugin(component)
+        .config("[grants.\"example.com/tmpfs\"]\nsources = [\"flexVolume:example.com/tmpfs\"]\n")
         .arguments(&["--flex-driver-dir", drivers])
         .start();
     node.manifest(

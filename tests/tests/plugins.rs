@@ -40,8 +40,11 @@ fn files_that_are_no_plugins_are_refused_with_the_reason_and_the_rest_goes_on() 
         ("fixture-describe-loop", &["describe"]),
         ("fixture-describe-nothing", &["describe"]),
         ("fixture-describe-bad-name", &["name"]),
-        ("fixture-same-name", &["kubernetes.io/empty-dir", "loaded from"]),
-        ("fixture-same-source", &["emptyDir", "serves"]),
+        (
+            "fixture-same-name",
+            &["calls itself kubernetes.io/empty-dir", "belong to the plugins that come with volhost"],
+        ),
+        ("fixture-same-source", &["\"emptyDir\"", "Kubernetes' own", "--source emptyDir"]),
         ("fixture-ungranted", &["host-paths", "grant"]),
     ] {
         let file = format!("{}.wasm", fixture.trim_start_matches("fixture-"));

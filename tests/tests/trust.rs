@@ -60,6 +60,107 @@ fn a_version_that_asks_for_more_is_held_until_it_is_granted_and_goes_when_that_i
     node.wait_unmounted("default/a");
 }
 
+/// A node whose folder has these files, of fixtures.
+fn with_files(config: &str, files: &[(&str, &str)]) -> Node {
+    let node = Node::builder().config(config).build();
+    for (fixture, file) in files {
+        install(&node, fixture, file);
+    }
+    node
+}
+
+#[test]
+fn a_file_that_sorts_first_serves_no_source_of_kubernetes_own() {
+    let mut node = with_files("", &[("fixture-same-source", "a.wasm"), ("fixture-same-name", "aa.wasm")]);
+    node.start();
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, emptyDir: {}"]));
+    node.wait_mounted("default/a");
+    assert!(node.volume("uid-a", "kubernetes.io~empty-dir", "data").is_dir());
+    assert!(listed(&node, &["kubernetes.io/empty-dir", "Ready"]), "{}", node.ok(&["get", "plugins"]));
+    node.wait_event(&["PluginNotLoaded", "a.wasm", "Kubernetes' own"]);
+    node.wait_event(&["PluginNotLoaded", "aa.wasm", "belong to the plugins that come with volhost"]);
+
+    // The operator can give it away.
+    let config = node.folder().join("volhost.toml");
+    let grant = ["plugin", "grant", "fixture.volhost/same-source", "--config", config.to_str().unwrap()];
+    node.ok(&[&grant[..], &["--source", "emptyDir"]].concat());
+    node.wait_event(&["PluginLoaded", "fixture.volhost/same-source"]);
+    assert!(listed(&node, &["fixture.volhost/same-source", "Ready"]), "{}", node.ok(&["get", "plugins"]));
+    node.ok(&[&grant[..], &["--source", "emptyDir", "--remove"]].concat());
+    node.wait_event(&["PluginRetired", "fixture.volhost/same-source"]);
+}
+
+#[test]
+fn another_file_of_a_granted_name_waits_until_it_is_approved() {
+    let grants = format!("[grants.{NAME:?}]\nfilesystems = [\"tmpfs\"]\n");
+    let mut node = with_files(&grants, &[("fixture-well-behaved", FILE)]);
+    node.start();
+    assert!(listed(&node, &[NAME, "1.0.0", "Ready"]));
+    // It asks for no more, and has the same name.
+    install(&node, "fixture-well-behaved-next", FILE);
+    node.wait_event(&["PluginNotLoaded", "version 2.0.0 is held", "not the one that has the grant"]);
+    assert!(listed(&node, &[NAME, "1.0.0", "Held", "approval"]), "{}", node.ok(&["get", "plugins"]));
+    assert!(node.ok(&["describe", "plugin", NAME]).contains("approval"));
+
+    node.kill();
+    node.start();
+    assert!(listed(&node, &[NAME, "Held", "approval"]), "a restart approves nothing: {}", node.ok(&["get", "plugins"]));
+
+    let config = node.folder().join("volhost.toml");
+    let shown = node.ok(&["plugin", "grant", NAME, "--config", config.to_str().unwrap()]);
+    assert!(shown.contains("+sha256 = [") && shown.contains(FILE), "{shown}");
+    node.wait_event(&["PluginLoaded", NAME, "version 2.0.0"]);
+    assert!(listed(&node, &[NAME, "2.0.0", "Ready"]), "{}", node.ok(&["get", "plugins"]));
+}
+
+#[test]
+fn of_two_files_that_claim_a_new_source_or_name_neither_serves_whichever_sorts_first() {
+    // The same name with different content, twice over.
+    for names in [["a.wasm", "b.wasm"], ["b.wasm", "a.wasm"]] {
+        let files = [("fixture-well-behaved", names[0]), ("fixture-well-behaved-next", names[1])];
+        let mut node = with_files("", &files);
+        node.start();
+        for file in names {
+            node.wait_event(&["PluginNotLoaded", file, "too, with another content"]);
+        }
+        assert!(!listed(&node, &[NAME, "Ready"]), "{}", node.ok(&["get", "plugins"]));
+        fs::remove_file(node.folder().join("plugins").join(names[1])).unwrap();
+        node.wait_event(&["PluginLoaded", NAME, "version 1.0.0"]);
+        // From then on it is the one that has the name, after a restart too.
+        install(&node, "fixture-well-behaved-next", names[1]);
+        node.wait_event(&["PluginNotLoaded", names[1], "loaded from"]);
+        node.kill();
+        node.start();
+        assert!(listed(&node, &[NAME, "1.0.0", "Ready"]), "{}", node.ok(&["get", "plugins"]));
+    }
+}
+
+#[test]
+fn without_the_list_of_shipped_plugins_none_of_their_names_is_taken_and_an_unsafe_list_stops_the_start() {
+    let plugin = fs::read(artifacts::plugin("empty-dir")).unwrap();
+    let digest: String = <sha2::Sha256 as sha2::Digest>::digest(&plugin).iter().map(|b| format!("{b:02x}")).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("none");
+    fs::write(&none, "").unwrap();
+    fs::set_permissions(&none, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let mut node = Node::builder()
+        .arguments(&["--shipped-plugins", none.to_str().unwrap()])
+        .config(&format!(
+            "[grants.\"kubernetes.io/empty-dir\"]\ninterfaces = [\"huge-pages\", \"quotas\"]\nsha256 = [{digest:?}]\n"
+        ))
+        .build();
+    node.start();
+    assert!(listed(&node, &["kubernetes.io/empty-dir", "Ready"]), "content that is named needs no list");
+    assert!(listed(&node, &["host-path.wasm", "Failed"]), "{}", node.ok(&["get", "plugins"]));
+
+    let list = node.folder().join("list");
+    fs::write(&list, format!("{digest}  empty-dir.wasm\n")).unwrap();
+    fs::set_permissions(&list, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    let mut open = Node::builder().arguments(&["--shipped-plugins", list.to_str().unwrap()]).build();
+    assert!(!open.try_start());
+    assert!(open.log().contains("chmod go-w") && open.log().contains("666"), "{}", open.log());
+}
+
 #[test]
 fn a_file_of_grants_that_cannot_be_read_changes_nothing_and_sighup_reads_it_too() {
     let node = Node::builder()
@@ -103,10 +204,18 @@ fn where_signatures_are_required_only_content_that_is_named_needs_none() {
         ))
         .prepare("mkdir -m 755 $NODE/keys; printf 'untrusted comment: a key\\nRWQBAQEBAQEBAddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea\\n' > $NODE/keys/a.pub; chmod 644 $NODE/keys/a.pub")
         .plugin(plugin)
+        .plugin(artifacts::fixture("fixture-ungranted"))
         .start();
     assert!(listed(&node, &[NAME, "Ready"]), "{}", node.ok(&["get", "plugins"]));
     let wide = node.ok(&["get", "plugins", "-o", "wide"]);
-    assert!(wide.contains("it is not signed") && wide.contains("empty-dir.wasm.minisig is not there"), "{wide}");
+    assert!(
+        wide.contains("it is not signed") && wide.contains("fixture-ungranted.wasm.minisig is not there"),
+        "{wide}"
+    );
+    assert!(
+        listed(&node, &["kubernetes.io/empty-dir", "Ready"]),
+        "what comes with volhost is as trusted as volhost is"
+    );
 }
 
 /// A value of `/proc/PID/status`.

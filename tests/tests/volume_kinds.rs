@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use volhost_kernel::TwinKernel;
 use volhost_runtime::{Compiler, GrantPolicy, Limits, Runtime, RuntimeConfig};
-use volhost_tests::artifacts::{plugin, volhost, workspace};
+use volhost_tests::artifacts::{builtin_grants, plugin, volhost, workspace};
 
 const BEGIN: &str = "<!-- made from the built plugins by `tests/tests/volume_kinds.rs` -->\n";
 const END: &str = "<!-- end -->";
@@ -93,16 +93,16 @@ fn without_any_one_of_its_grants_a_plugin_is_not_loaded_and_it_has_no_other() {
     };
     let mut tried = 0;
     for file in shipped() {
-        let loaded = runtime(cache.path(), GrantPolicy::builtin()).load(&plugin(&file));
+        let loaded = runtime(cache.path(), builtin_grants()).load(&plugin(&file));
         let loaded = loaded.unwrap_or_else(|error| panic!("{}", error.message()));
         let name = &loaded.info().name;
-        let granted = GrantPolicy::builtin().granted_to(name);
+        let granted = builtin_grants().granted_to(name);
         for interface in &granted {
             assert!(
                 loaded.info().imports.iter().any(|import| import == interface),
                 "{name} never asks for {interface}"
             );
-            let grants = GrantPolicy::builtin().overridden_by(without(&granted, name.as_str(), interface));
+            let grants = builtin_grants().overridden_by(without(&granted, name.as_str(), interface));
             let error = runtime(cache.path(), grants).load(&plugin(&file)).expect_err("it is refused").message();
             assert!(error.contains(interface) && error.contains("[grants."), "{name} without {interface}: {error}");
             tried += 1;

@@ -10,7 +10,7 @@ use volhost_model::{
     ContainerResources, FsGroupChangePolicy, NameError, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
     quantity,
 };
-use volhost_runtime::{Bytes, GrantPolicy, KeyedObject, NodeFacts, PluginInfo};
+use volhost_runtime::{Bytes, GrantPolicy, KeyedObject, NodeFacts, PluginInfo, ShippedPlugins};
 
 /// The size of a volume that a case file does not describe, in bytes: any file system fits, and making one takes no time.
 const DEFAULT_CAPACITY: &str = "64Mi";
@@ -289,12 +289,13 @@ impl CaseFile {
         }
     }
 
-    /// Every plugin's grants, with the case file's for this one.
+    /// Every plugin's grants, with the case file's for this one. Whoever runs the suite has named the file, so it may have any name.
     pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, String> {
-        let Some(grants) = &self.grants else { return Ok(GrantPolicy::builtin()) };
+        let builtin = GrantPolicy::builtin(ShippedPlugins::Known([plugin.digest.clone()].into()));
+        let Some(grants) = &self.grants else { return Ok(builtin) };
         let table = serde_json::json!({ plugin.name.as_str(): grants });
         let policy: GrantPolicy = serde_json::from_value(table).map_err(|error| format!("grants: {error}"))?;
-        Ok(GrantPolicy::builtin().overridden_by(policy))
+        Ok(builtin.overridden_by(policy))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 use volhost_kernel::{Kernel, LinuxKernel};
-use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError};
+use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError, ShippedPlugins};
 
 use crate::bench::Bench;
 use crate::cases::{self, Case};
@@ -158,7 +158,8 @@ impl Suite {
             };
             Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).map_err(SuiteError::Runtime)
         };
-        let asked = runtime(GrantPolicy::builtin())?.inspect(&self.subject.plugin).map_err(Box::new)?;
+        let asked = runtime(GrantPolicy::builtin(ShippedPlugins::default()))?;
+        let asked = asked.inspect(&self.subject.plugin).map_err(Box::new)?;
         let grants = file.policy(&asked.info).map_err(SuiteError::CaseFile)?;
         file.spec(&asked.info).map_err(SuiteError::CaseFile)?;
         let plugin = runtime(grants)?.load(&self.subject.plugin).map_err(Box::new)?;

@@ -45,7 +45,7 @@ use crate::engine::{helpers, layout};
 use crate::manifest::{self, ManifestFolder};
 use crate::metrics::Exposition;
 use crate::objects::{Issuer, SharedObjects, renewals};
-use crate::plugins::{self, PluginRegistry};
+use crate::plugins::{self, Approvals, PluginRegistry};
 use crate::populate::NodeIdentity;
 use crate::provision::{ProvisionRecords, Runner};
 use crate::root_place::{self, PlaceError};
@@ -233,7 +233,7 @@ impl Node {
         tokio::spawn(plugins::watch(
             options.plugins.clone(),
             registry.clone(),
-            options.grant_file.clone().map(plugins::GrantFile::new),
+            options.grant_file.clone().map(|file| plugins::GrantFile::new(file, options.grants.shipped().clone())),
             plugin_changes,
             reload.first().cloned().unwrap_or_default(),
             stop.clone(),
@@ -441,8 +441,9 @@ fn begin(
         kernel.clone(),
     )?
     .trusting(options.signatures.clone());
+    let approvals = Arc::new(Approvals::open(kernel.clone(), &root));
     let mut registry =
-        PluginRegistry::new(Arc::new(runtime)).limiting(options.attach_limits.clone()).knowing(objects, drivers);
+        PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone()).knowing(objects, drivers);
     let flex =
         options.flex_driver_dir.clone().map(|folder| Arc::new(FlexDrivers::new(folder, options.flex_drivers.clone())));
     if let Some(flex) = flex.clone() {

@@ -192,6 +192,12 @@ pub enum LoadProblem {
     /// It imports something that it is not granted.
     #[error(transparent)]
     NotGranted(Box<NotGranted>),
+    /// Its name belongs to a plugin that comes with volhost.
+    #[error(transparent)]
+    NameReserved(Box<NameReserved>),
+    /// The grant of its name belongs to another content.
+    #[error(transparent)]
+    OtherContent(Box<OtherContent>),
     /// An import or export is of another shape.
     #[error("it does not fit the contract {PACKAGE}@{VERSION}{sdk}: {reason}")]
     WrongShape {
@@ -231,6 +237,41 @@ pub struct NotGranted {
     pub lines: String,
     /// A word on a grant for another content.
     pub pinned: String,
+    /// The grant of its name belongs to another content, too.
+    pub other_content: bool,
+}
+
+/// A plugin that took the name of one that comes with volhost.
+#[derive(Debug, Error)]
+#[error(
+    "it calls itself {plugin}, but names of the vendors kubernetes.io and volhost.io belong to the plugins that come with volhost, and {why}. \
+     Give it a name of your own. If it is a plugin of volhost's that you changed, grant the name to its content: volhost plugin grant {plugin} \
+     --sha256 {digest}, with all else that it needs"
+)]
+pub struct NameReserved {
+    /// The name.
+    pub plugin: PluginName,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// Why the file is none of volhost's.
+    pub why: String,
+}
+
+/// A plugin whose name has a grant that another content uses.
+#[derive(Debug, Error)]
+#[error(
+    "it calls itself {plugin}, and the grant of {plugin} belongs to another content (sha256 {bound}) than this \
+     file's (sha256 {digest}). If it is to have the grant: volhost plugin grant {plugin} --sha256 {digest}"
+)]
+pub struct OtherContent {
+    /// The plugin's name.
+    pub plugin: PluginName,
+    /// Its version, as it says.
+    pub version: String,
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// SHA-256 of the content that has the grant.
+    pub bound: String,
 }
 
 /// Why the compiler child failed.

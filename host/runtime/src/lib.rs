@@ -25,6 +25,7 @@
 //! | `wasi` | WASI, for plugins whose language needs it: served empty |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
+//! | `grant_bindings` | which content may use a grant that names none |
 //! | `signatures` | whose plugins are taken |
 //! | `check`, `abi` | imports and exports against the contract |
 //! | `file`, `cache`, `digest` | plugin files, and their compiled form on disk |
@@ -60,6 +61,7 @@ mod error;
 mod exports;
 mod file;
 mod fuse_helpers;
+mod grant_bindings;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
 mod host;
@@ -92,12 +94,15 @@ pub use context::{
 };
 pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
-pub use error::{CacheError, CompileError, LoadError, LoadProblem, NotGranted, RuntimeError};
+pub use error::{
+    CacheError, CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError,
+};
 pub use fuse_helpers::{
     FuseHelpers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
     NoHelpers, Served,
 };
-pub use grants::{Grant, GrantPolicy};
+pub use grant_bindings::{GrantBindings, NoBindings};
+pub use grants::{Grant, GrantPolicy, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measure::Measured;

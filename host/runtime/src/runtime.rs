@@ -17,15 +17,16 @@ use crate::compile::{Children, Compiler};
 use crate::context::CallContext;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
-use crate::error::{CompileError, LoadError, LoadProblem, NotGranted, RuntimeError};
+use crate::error::{CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError};
 use crate::exports::Exports;
 use crate::file::PluginFile;
-use crate::grants::{GrantPolicy, Granted, Reach};
+use crate::grant_bindings::{GrantBindings, NoBindings};
+use crate::grants::{GrantPolicy, Granted, Reach, is_source};
 use crate::host::{Description, State};
 use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::Shared;
-use crate::signatures::Signatures;
+use crate::signatures::{Signatures, Signer};
 use crate::ticker::Ticker;
 use crate::wasi;
 
@@ -62,6 +63,7 @@ pub struct Runtime {
     children: Children,
     grants: RwLock<Arc<GrantPolicy>>,
     signatures: Signatures,
+    bindings: Arc<dyn GrantBindings>,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -91,7 +93,15 @@ impl Runtime {
             children: Children::default(),
             grants,
             signatures: Signatures::default(),
+            bindings: Arc::new(NoBindings),
         })
+    }
+
+    /// Remembers which content the grants without `sha256` belong to. Without it, every content may use them.
+    #[must_use]
+    pub fn with_bindings(mut self, bindings: Arc<dyn GrantBindings>) -> Self {
+        self.bindings = bindings;
+        self
     }
 
     /// The same, which takes plugins of these makers.
@@ -127,8 +137,8 @@ impl Runtime {
     /// [`LoadError`], as [`Runtime::load`].
     pub fn load_compiled(&self, file: &Path) -> Result<Option<Arc<Plugin>>, LoadError> {
         let loaded = self.open_compiled(file).and_then(|opened| match opened {
-            Opened::Compiled(component, digest, note) => self.admit(&component, &digest, note).map(Some),
-            Opened::Source(_) => Ok(None),
+            Opened::Compiled(opened) => self.admit_file(opened).map(Some),
+            Opened::Source(..) => Ok(None),
         });
         loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
     }
@@ -143,7 +153,7 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`], which names the file and what is wrong with it.
     pub fn load(&self, file: &Path) -> Result<Arc<Plugin>, LoadError> {
-        let loaded = self.open(file).and_then(|(component, digest, note)| self.admit(&component, &digest, note));
+        let loaded = self.open(file).and_then(|opened| self.admit_file(opened));
         loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
     }
 
@@ -155,10 +165,19 @@ impl Runtime {
     pub fn load_cached(&self, digest: &str) -> Result<Arc<Plugin>, LoadError> {
         let found = if is_digest(digest) { self.map_cached(digest) } else { None };
         let problem = match found {
-            Some((component, note)) => match self.admit(&component, digest, note) {
-                Ok(plugin) => return Ok(plugin),
-                Err(problem) => problem,
-            },
+            Some((component, note)) => {
+                let grants = self.grants();
+                let admitted = self.examine(&component, digest, note).and_then(|(info, exports)| {
+                    // Only what was admitted once is in a record. An upgrade, or another version that was approved since, must not leave
+                    // its volumes mounted.
+                    let granted = grants.of_recorded(&info.name, &info.digest);
+                    self.admit(info, exports, &granted, None)
+                });
+                match admitted {
+                    Ok(plugin) => return Ok(plugin),
+                    Err(problem) => problem,
+                }
+            }
             None => LoadProblem::NotCached,
         };
         Err(LoadError { file: PathBuf::from(digest), problem: Box::new(problem) })
@@ -174,21 +193,25 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`], as [`Runtime::load`], but for a missing grant.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, LoadError> {
-        let examined = self.open(file).and_then(|(component, digest, note)| self.examine(&component, &digest, note));
+        let examined = self.open(file).and_then(|OpenedPlugin { component, digest, note, .. }| self.examine(&component, &digest, note));
         let (info, _) = examined.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })?;
         let grants = self.grants();
-        let granted = grants.granted_to(&info.name).into_iter().map(str::to_owned).collect();
-        let ungranted = ungranted(&info, grants.of(&info.name, &info.digest)).cloned().collect();
+        let of_file = grants.of(&info.name, &info.digest);
+        let granted = match of_file {
+            Granted::NotItsName(_) => Vec::new(),
+            _ => grants.granted_to(&info.name).into_iter().map(str::to_owned).collect(),
+        };
+        let ungranted = ungranted(&info, &of_file).cloned().collect();
         Ok(Inspection { info, granted, ungranted })
     }
 
     /// A file's code, from the cache or the compiler.
-    fn open(&self, path: &Path) -> Result<(Component, String, Note), LoadProblem> {
+    fn open(&self, path: &Path) -> Result<OpenedPlugin, LoadProblem> {
         match self.open_compiled(path)? {
-            Opened::Compiled(component, digest, note) => Ok((component, digest, note)),
-            Opened::Source(file) => {
+            Opened::Compiled(opened) => Ok(opened),
+            Opened::Source(file, signer) => {
                 let (component, note) = self.compile(path, &file)?;
-                Ok((component, file.digest, note))
+                Ok(OpenedPlugin { component, digest: file.digest, note, signer })
             }
         }
     }
@@ -197,13 +220,14 @@ impl Runtime {
     fn open_compiled(&self, path: &Path) -> Result<Opened, LoadProblem> {
         let file = PluginFile::read(path, self.shared.limits.file_bytes)?;
         // Before anything of it is interpreted, by the compiler child too.
-        self.signatures.check(path, &file.wasm, || self.grants().pins(&file.digest))?;
+        let signer = self.signatures.check(path, &file.wasm, || self.grants().vouches_for(&file.digest))?;
         if let Some((component, note)) = self.map_cached(&file.digest) {
-            return Ok(Opened::Compiled(component, file.digest, Note { file: path.to_owned(), ..note }));
+            let note = Note { file: path.to_owned(), ..note };
+            return Ok(Opened::Compiled(OpenedPlugin { component, digest: file.digest, note, signer }));
         }
         match self.cache.refusal(&file.digest, &self.refused_by(&file)) {
             Some(reason) => Err(LoadProblem::RefusedBefore { reason }),
-            None => Ok(Opened::Source(file)),
+            None => Ok(Opened::Source(file, signer)),
         }
     }
 
@@ -257,11 +281,33 @@ impl Runtime {
         unsafe { Component::deserialize_file(&self.shared.engine, path) }
     }
 
-    /// From a component to a plugin: every check but those on the file itself.
-    fn admit(&self, component: &Component, digest: &str, note: Note) -> Result<Arc<Plugin>, LoadProblem> {
-        let (info, exports) = self.examine(component, digest, note)?;
+    /// From the code of a file to a plugin: every check but those on the file itself.
+    fn admit_file(&self, opened: OpenedPlugin) -> Result<Arc<Plugin>, LoadProblem> {
+        let OpenedPlugin { component, digest, note, signer } = opened;
+        let (info, exports) = self.examine(&component, &digest, note)?;
         let grants = self.grants();
         let granted = grants.of(&info.name, &info.digest);
+        check_name(&info, &granted)?;
+        if let Some(signer) = signer.filter(|_| !grants.vouches_for(&info.digest)) {
+            signer.check_vendor(&info.name)?;
+        }
+        let bound = match granted {
+            Granted::ToAnotherContent => Some(grants.pinned_to(&info.name)),
+            _ => self.bindings.bound(&info.name).filter(|_| grants.binds(&info.name)),
+        };
+        self.admit(info, exports, &granted, bound)
+    }
+
+    /// From a component that has described itself to a plugin with its grant. `bound` is the content that the grant belongs to, if it
+    /// belongs to one.
+    fn admit(
+        &self,
+        info: PluginInfo,
+        exports: Exports,
+        granted: &Granted<'_>,
+        bound: Option<String>,
+    ) -> Result<Arc<Plugin>, LoadProblem> {
+        let other_content = bound.filter(|bound| *bound != info.digest);
         let missing: Vec<String> = ungranted(&info, granted).cloned().collect();
         if !missing.is_empty() {
             return Err(LoadProblem::NotGranted(Box::new(NotGranted {
@@ -272,15 +318,20 @@ impl Runtime {
                 missing,
                 pinned: match granted {
                     Granted::ToAnotherContent => {
-                        format!(" with the content {digest}: the grant's sha256 names another")
+                        format!(" with the content {}: the grant's sha256 names another", info.digest)
                     }
-                    Granted::Nothing | Granted::To(_) => String::new(),
+                    Granted::Nothing | Granted::To(_) | Granted::NotItsName(_) => String::new(),
                 },
+                other_content: other_content.is_some(),
             })));
+        }
+        if let Some(bound) = other_content {
+            let (plugin, version, digest) = (info.name.clone(), info.version.clone(), info.digest.clone());
+            return Err(LoadProblem::OtherContent(Box::new(OtherContent { plugin, version, digest, bound })));
         }
         let reach = match granted {
             Granted::To(grant) => grant.reach(),
-            Granted::Nothing | Granted::ToAnotherContent => Reach::default(),
+            Granted::Nothing | Granted::ToAnotherContent | Granted::NotItsName(_) => Reach::default(),
         };
         Ok(Arc::new(Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) }))
     }
@@ -312,12 +363,30 @@ impl Runtime {
     }
 }
 
+/// A plugin file's code, and who signed the file.
+struct OpenedPlugin {
+    component: Component,
+    digest: String,
+    note: Note,
+    signer: Option<Signer>,
+}
+
 /// What became of a plugin file without the compiler.
 enum Opened {
     /// Its code is there.
-    Compiled(Component, String, Note),
+    Compiled(OpenedPlugin),
     /// It has to be compiled.
-    Source(PluginFile),
+    Source(PluginFile, Option<Signer>),
+}
+
+/// A name of the vendors that volhost reserves is for the plugins that come with it.
+fn check_name(info: &PluginInfo, granted: &Granted<'_>) -> Result<(), LoadProblem> {
+    let Granted::NotItsName(why) = granted else { return Ok(()) };
+    Err(LoadProblem::NameReserved(Box::new(NameReserved {
+        plugin: info.name.clone(),
+        digest: info.digest.clone(),
+        why: why.clone(),
+    })))
 }
 
 /// A linker with every interface of the contract.
@@ -348,7 +417,7 @@ fn lines_of_grant(missing: &[String]) -> String {
 }
 
 /// The interfaces that a plugin imports and is not granted.
-fn ungranted<'a>(info: &'a PluginInfo, granted: Granted<'a>) -> impl Iterator<Item = &'a String> {
+fn ungranted<'a>(info: &'a PluginInfo, granted: &'a Granted<'a>) -> impl Iterator<Item = &'a String> {
     info.imports.iter().filter(move |import| {
         let covered = matches!(granted, Granted::To(grant) if grant.covers(import));
         GRANTABLE_INTERFACES.contains(&import.as_str()) && !covered
@@ -381,13 +450,7 @@ fn check_description(description: &Description) -> Result<(), LoadProblem> {
         ));
     }
     for source in &description.sources {
-        let (field, driver) =
-            source.split_once(':').map_or((source.as_str(), None), |(field, driver)| (field, Some(driver)));
-        let field_is_good = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric());
-        let driver_is_good = driver.is_none_or(|driver| {
-            !driver.is_empty() && driver.chars().all(|c| c.is_ascii_alphanumeric() || "-./_".contains(c))
-        });
-        if !field_is_good || !driver_is_good {
+        if !is_source(source) {
             return Err(LoadProblem::BadDescription(format!(
                 "it serves {source:?}, which is not a source such as `emptyDir` or `csi:driver.example.com`"
             )));

@@ -9,17 +9,23 @@
 //!
 //! A signature that is there must be good, whether or not one is required: a plugin whose file and signature do not fit was not meant to be.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use minisign_verify::{PublicKey, Signature};
 use thiserror::Error;
+use volhost_model::PluginName;
+
+use crate::grants::{is_reserved, vendor};
 
 /// What a signature's file is called beside its plugin's.
 const EXTENSION: &str = ".minisig";
 /// What a key's file is called.
 const KEY_EXTENSION: &str = "pub";
+/// How the line of a key's file begins that names the vendors whose plugins the key may sign.
+const VENDORS_LINE: &str = "vendors:";
 /// The largest key or signature that is read, in bytes: they have some hundred.
 const FILE_BYTES: u64 = 8 << 10;
 
@@ -62,6 +68,19 @@ pub enum SignatureError {
         signature: PathBuf,
         /// How many are trusted.
         keys: usize,
+    },
+    /// A trusted key has made it, whose owner may not sign for this vendor.
+    #[error(
+        "it calls itself {plugin}, and the key {key} that signed it may sign plugins of {allowed}; if it may sign this one too, add the vendor to \
+         the line `{VENDORS_LINE}` of that file"
+    )]
+    OtherVendor {
+        /// The plugin.
+        plugin: PluginName,
+        /// The key's file.
+        key: PathBuf,
+        /// The vendors that the key may sign for.
+        allowed: String,
     },
     /// A trusted key has made it, for other content.
     #[error(
@@ -113,8 +132,37 @@ pub enum TrustedKeysError {
 /// The keys that are trusted, and whether a plugin must be signed by one.
 #[derive(Debug, Clone, Default)]
 pub struct Signatures {
-    keys: Vec<(PathBuf, PublicKey)>,
+    keys: Vec<TrustedKey>,
     required: bool,
+}
+
+#[derive(Debug, Clone)]
+struct TrustedKey {
+    key: PublicKey,
+    signer: Signer,
+}
+
+/// The owner of a trusted key, and for whom the owner may sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signer {
+    /// The key's file.
+    file: PathBuf,
+    /// The vendors; none for every vendor that is not reserved.
+    vendors: Option<BTreeSet<String>>,
+}
+
+impl Signer {
+    /// Checks that the owner of the key may sign plugins of this vendor.
+    pub(crate) fn check_vendor(&self, plugin: &PluginName) -> Result<(), SignatureError> {
+        let vendor = vendor(plugin);
+        let allowed = match &self.vendors {
+            Some(vendors) if vendors.contains(vendor) => return Ok(()),
+            Some(vendors) => vendors.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+            None if !is_reserved(vendor) => return Ok(()),
+            None => "every vendor but those that volhost reserves".to_owned(),
+        };
+        Err(SignatureError::OtherVendor { plugin: plugin.clone(), key: self.file.clone(), allowed })
+    }
 }
 
 impl Signatures {
@@ -131,10 +179,10 @@ impl Signatures {
                 let path = entry.map_err(failed)?.path();
                 if path.extension().is_some_and(|extension| extension == KEY_EXTENSION) {
                     check_writers(&path)?;
-                    keys.push((path.clone(), read_key(path)?));
+                    keys.push(read_key(path)?);
                 }
             }
-            keys.sort_by(|(one, _), (other, _)| one.cmp(other));
+            keys.sort_by(|one, other| one.signer.file.cmp(&other.signer.file));
         }
         if required && keys.is_empty() {
             return Err(TrustedKeysError::NoKeys);
@@ -142,17 +190,23 @@ impl Signatures {
         Ok(Self { keys, required })
     }
 
-    /// Holds a plugin's content against the signature beside its file. `pinned` says whether the operator has named the content.
-    pub(crate) fn check(&self, file: &Path, content: &[u8], pinned: impl Fn() -> bool) -> Result<(), SignatureError> {
+    /// Checks a plugin's content against the signature beside its file. `known` says whether the content needs none: the operator has
+    /// named it, or it comes with volhost. Returns who has signed it.
+    pub(crate) fn check(
+        &self,
+        file: &Path,
+        content: &[u8],
+        known: impl Fn() -> bool,
+    ) -> Result<Option<Signer>, SignatureError> {
         // Without keys nothing can be said of a signature.
         if self.keys.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let signature = signature_file(file);
         let text = match read_bounded(&signature) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return if !self.required || pinned() { Ok(()) } else { Err(SignatureError::Missing { signature }) };
+                return if !self.required || known() { Ok(None) } else { Err(SignatureError::Missing { signature }) };
             }
             Err(source) => return Err(SignatureError::Read { signature, source }),
         };
@@ -161,11 +215,11 @@ impl Signatures {
             Err(error) => return Err(SignatureError::Malformed { signature, reason: error.to_string() }),
         };
         let mut named = None;
-        for (path, key) in &self.keys {
+        for TrustedKey { key, signer } in &self.keys {
             match key.verify(content, &decoded, true) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(Some(signer.clone())),
                 Err(minisign_verify::Error::UnexpectedKeyId) => {}
-                Err(_) => named = Some(path.clone()),
+                Err(_) => named = Some(signer.file.clone()),
             }
         }
         Err(match named {
@@ -183,13 +237,23 @@ pub fn signature_file(plugin: &Path) -> PathBuf {
     PathBuf::from(signature)
 }
 
-fn read_key(path: PathBuf) -> Result<PublicKey, TrustedKeysError> {
-    match read_bounded(&path) {
-        Ok(text) => {
-            PublicKey::decode(&text).map_err(|error| TrustedKeysError::Malformed { path, reason: error.to_string() })
+/// Reads a key's file: minisign's comment and key, and then, if the key is not for every vendor, a line of ours with the vendors.
+fn read_key(path: PathBuf) -> Result<TrustedKey, TrustedKeysError> {
+    let text = read_bounded(&path).map_err(|source| TrustedKeysError::Read { path: path.clone(), source })?;
+    let (ours, of_minisign): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with(VENDORS_LINE));
+    let malformed = |reason: String| TrustedKeysError::Malformed { path: path.clone(), reason };
+    let key = PublicKey::decode(&of_minisign.join("\n")).map_err(|error| malformed(error.to_string()))?;
+    let mut vendors: Option<BTreeSet<String>> = None;
+    for word in ours.iter().flat_map(|line| line.trim_start_matches(VENDORS_LINE).split([' ', ',', '\t'])) {
+        let vendors = vendors.get_or_insert_default();
+        if !word.is_empty() {
+            vendors.insert(word.to_owned());
         }
-        Err(source) => Err(TrustedKeysError::Read { path, source }),
     }
+    if vendors.as_ref().is_some_and(BTreeSet::is_empty) {
+        return Err(malformed(format!("the line `{VENDORS_LINE}` names no vendor")));
+    }
+    Ok(TrustedKey { key, signer: Signer { file: path, vendors } })
 }
 
 fn check_writers(path: &Path) -> Result<(), TrustedKeysError> {

@@ -11,13 +11,16 @@
 mod common;
 
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::guest::{self, Guest, LOOP};
 use common::host::{Host, config, no_compiler};
 use volhost_kernel::{Kernel, TwinKernel};
-use volhost_runtime::{CacheError, Capability, LoadProblem, Runtime, RuntimeError};
+use volhost_model::PluginName;
+use volhost_runtime::{
+    CacheError, Capability, GrantBindings, GrantPolicy, LoadProblem, Runtime, RuntimeError, ShippedPlugins,
+};
 
 fn contains(message: &str, words: &[&str]) {
     for word in words {
@@ -106,6 +109,71 @@ fn a_grant_for_other_content_grants_nothing() {
     });
     let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
     contains(&host.refusal(&reaching.component()), &["sha256 names another"]);
+}
+
+#[test]
+fn a_name_of_the_plugins_that_come_with_volhost_is_for_their_content_alone() {
+    let reaching = Guest {
+        name: "kubernetes.io/local-volume".into(),
+        imports: [Guest::default().imports, vec![guest::OPEN]].concat(),
+        ..Guest::default()
+    };
+    let digest = sha256(&reaching.component());
+    let shipped = |digest: &str| {
+        let digest = digest.to_owned();
+        Host::with(|config| config.grants = GrantPolicy::builtin(ShippedPlugins::Known([digest].into())))
+    };
+    assert!(shipped(&digest).load(&reaching).info().imports.contains(&"host-paths".to_owned()));
+    let host = shipped(&"0".repeat(64));
+    let words = [
+        "calls itself kubernetes.io/local-volume",
+        "belong to the plugins that come with volhost",
+        "--sha256",
+        &digest,
+    ];
+    contains(&host.refusal(&reaching.component()), &words);
+    let seen = host.runtime.inspect(&host.folder.path().join("bad.wasm")).unwrap();
+    assert_eq!((seen.granted.len(), seen.ungranted), (0, vec!["host-paths".to_owned()]));
+    // The name alone, without any right, is theirs too.
+    for name in ["kubernetes.io/local-volume", "volhost.io/mine"] {
+        contains(
+            &host.refusal(&Guest { name: name.into(), ..Guest::default() }.component()),
+            &["belong to the plugins"],
+        );
+    }
+    let pinned = format!("[\"kubernetes.io/local-volume\"]\nhost-paths = [\"/srv\"]\nsha256 = [{digest:?}]");
+    let host = Host::with(|config| {
+        let own = toml::from_str(&pinned).unwrap();
+        config.grants = GrantPolicy::builtin(ShippedPlugins::default()).overridden_by(own);
+    });
+    host.load(&reaching);
+}
+
+#[derive(Debug, Default)]
+struct BoundTo(Mutex<Option<String>>);
+
+impl GrantBindings for BoundTo {
+    fn bound(&self, _: &PluginName) -> Option<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn a_grant_without_a_digest_is_for_the_content_that_used_it_first() {
+    let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
+    let digest = sha256(&reaching.component());
+    let mut host = Host::with(|config| {
+        config.grants = toml::from_str("[\"test.io/guest\"]\nhost-paths = [\"/srv\"]").unwrap();
+    });
+    let bound = Arc::new(BoundTo::default());
+    host.runtime = host.runtime.with_bindings(bound.clone());
+    host.load(&reaching);
+    *bound.0.lock().unwrap() = Some("0".repeat(64));
+    contains(&host.refusal(&reaching.component()), &["belongs to another content", "--sha256", &digest]);
+    // One that asks for nothing gets nothing, and yet it would be taken for the other one.
+    contains(&host.refusal(&Guest::default().component()), &["belongs to another content"]);
+    *bound.0.lock().unwrap() = Some(digest);
+    host.load(&reaching);
 }
 
 #[test]

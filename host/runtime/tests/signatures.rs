@@ -163,6 +163,45 @@ fn a_signature_that_does_not_fit_is_refused_whether_or_not_one_is_required() {
 }
 
 #[test]
+fn a_key_signs_plugins_of_its_vendors_and_of_no_reserved_one_without_a_word() {
+    let maker = Maker::new(1);
+    let node = Node::trusting(&[&maker]);
+    let of = |name: &str| Guest { name: name.into(), ..Guest::default() }.component();
+    let load = |name: &str, grants: &str| {
+        let file = node.plugin(&of(name), Some(&maker.sign(&of(name), Over::Digest)));
+        node.load(&file, true, grants)
+    };
+    let other_vendor =
+        |refused: &LoadProblem| matches!(refused, LoadProblem::Signature(SignatureError::OtherVendor { .. }));
+    load("test.io/guest", "").unwrap();
+    let digest = |name: &str| -> String {
+        use sha2::Digest;
+        sha2::Sha256::digest(of(name)).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let refused = load("volhost.io/loop", "").unwrap_err();
+    assert!(matches!(refused, LoadProblem::NameReserved(_)), "{refused}");
+    load("volhost.io/loop", &format!("[\"volhost.io/loop\"]\nsha256 = [{:?}]\n", digest("volhost.io/loop"))).unwrap();
+
+    let key = node.keys().join("0.pub");
+    std::fs::write(&key, format!("{}\nvendors: acme.example, test.io\n", maker.public().trim_end())).unwrap();
+    load("test.io/guest", "").unwrap();
+    load("acme.example/guest", "").unwrap();
+    let refused = load("other.example/guest", "").unwrap_err();
+    let text = refused.to_string();
+    assert!(other_vendor(&refused) && text.contains("acme.example, test.io") && text.contains("0.pub"), "{text}");
+    // Content that the operator has named needs nobody's word.
+    load(
+        "other.example/guest",
+        &format!("[\"other.example/guest\"]\nsha256 = [{:?}]\n", digest("other.example/guest")),
+    )
+    .unwrap();
+
+    std::fs::write(&key, format!("{}\nvendors:\n", maker.public().trim_end())).unwrap();
+    let bad = Signatures::of_folder(Some(&node.keys()), true).unwrap_err().to_string();
+    assert!(bad.contains("names no vendor"), "{bad}");
+}
+
+#[test]
 fn the_compiler_sees_nothing_that_is_not_signed() {
     let node = Node::trusting(&[&Maker::new(1)]);
     let file = node.plugin(&content(), None);

@@ -10,6 +10,8 @@
 //!
 //! [`build_plugins`] does them all; the modules are public for tools that need one step.
 //!
+//! The components of crates that a workspace ships with its host are listed by their digests: [`shipped`].
+//!
 //! What a compiler of another language leaves becomes a component by [`foreign`].
 //!
 //! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the component
@@ -22,6 +24,7 @@ mod environment;
 pub mod foreign;
 mod plugins;
 pub mod publish;
+pub mod shipped;
 pub mod toolchain;
 pub mod workspace;
 

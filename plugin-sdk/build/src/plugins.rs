@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::build::{self, BuildError};
 use crate::encode::{self, EncodeError};
 use crate::publish::{self, PublishError, Written};
+use crate::shipped;
 use crate::toolchain::{NoToolchain, Search};
 use crate::workspace::{Workspace, WorkspaceError};
 
@@ -79,6 +80,10 @@ pub fn build_plugins(request: &Request) -> Result<Vec<Plugin>, Error> {
     }
 
     let out = request.out.clone().unwrap_or_else(|| workspace.target_dir.join("plugins"));
+    // First: a host that sees a new component looks it up.
+    if let Some(list) = shipped::stage(&workspace, &components)? {
+        list.put()?;
+    }
     let mut plugins = Vec::with_capacity(components.len());
     for (name, bytes) in components {
         let (path, written) = publish::write(&out, &name, &bytes)?;

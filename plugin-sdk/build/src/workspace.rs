@@ -24,6 +24,8 @@ pub struct Crate {
     pub manifest: PathBuf,
     /// The library's name if cargo builds it as a `cdylib`, which is what links to a `.wasm` file.
     pub cdylib: Option<String>,
+    /// Whether it is one of the plugins that come with the workspace's host: `package.metadata.volhost.shipped` in its `Cargo.toml`.
+    pub shipped: bool,
 }
 
 /// Why a workspace could not be read, or has not the crates asked for.
@@ -141,6 +143,9 @@ struct Package {
     name: String,
     manifest_path: PathBuf,
     targets: Vec<Target>,
+    /// The table `package.metadata`, of any content.
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -156,7 +161,8 @@ impl Package {
             target.crate_types.iter().any(|kind| kind == "cdylib") && !target.kind.iter().any(|kind| kind == "example")
         };
         let cdylib = self.targets.into_iter().find(is_library).map(|target| target.name);
-        Crate { name: self.name, manifest: self.manifest_path, cdylib }
+        let shipped = self.metadata.pointer("/volhost/shipped").and_then(serde_json::Value::as_bool).unwrap_or(false);
+        Crate { name: self.name, manifest: self.manifest_path, cdylib, shipped }
     }
 }
 

@@ -14,9 +14,7 @@ use volhost::objects::SharedObjects;
 use volhost_kernel::{Directory, Kernel, LinuxKernel};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_runtime::{
-    CallContext, Compiler, GrantPolicy, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
-};
+use volhost_runtime::{CallContext, Compiler, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target};
 use volhost_tests::artifacts;
 
 /// How long a call may take.
@@ -71,7 +69,7 @@ impl Adapter {
         let compiler =
             Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
         let (cache_dir, limits) = (folder.join("cache"), Limits::default());
-        let config = RuntimeConfig { cache_dir, limits, compiler, grants: GrantPolicy::builtin() };
+        let config = RuntimeConfig { cache_dir, limits, compiler, grants: artifacts::builtin_grants() };
         let runtime = Runtime::new(config, kernel.clone()).expect("a runtime");
         let plugin = runtime.load(&artifacts::plugin("csi")).expect("the plugin loads");
         let fields = serde_json::json!({ "driver": driver, "volumeHandle": handle, "fsType": "ext4", "volumeAttributes": context });

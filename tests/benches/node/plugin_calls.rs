@@ -8,8 +8,8 @@ use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LogLevel, NoDrivers, NoHelpers, NoObjects,
-    NoPrograms, NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
+    CallContext, CallSink, Compiler, KeyedObject, Limits, LogLevel, NoDrivers, NoHelpers, NoObjects, NoPrograms,
+    NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
 };
 use volhost_tests::artifacts;
 
@@ -29,7 +29,7 @@ impl CallSink for Silent {
 fn runtime(cache: PathBuf) -> Runtime {
     let compiler = Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
     let config =
-        RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: GrantPolicy::builtin() };
+        RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: artifacts::builtin_grants() };
     Runtime::new(config, Arc::new(TwinKernel::new())).expect("a runtime")
 }
 

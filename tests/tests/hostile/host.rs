@@ -10,8 +10,7 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallError, CallSink, Compiler, GrantPolicy, Limits, LoadError, LogLevel, Plugin, Runtime,
-    RuntimeConfig, Target,
+    CallContext, CallError, CallSink, Compiler, Limits, LoadError, LogLevel, Plugin, Runtime, RuntimeConfig, Target,
 };
 use volhost_tests::artifacts;
 
@@ -61,7 +60,7 @@ impl Host {
             cache_dir: folder.path().join("cache"),
             limits: Limits::default(),
             compiler: Compiler { program: artifacts::volhost(), args },
-            grants: GrantPolicy::builtin().overridden_by(toml::from_str(grants).unwrap()),
+            grants: artifacts::builtin_grants().overridden_by(toml::from_str(grants).unwrap()),
         };
         let runtime = Runtime::new(config, Arc::clone(&kernel)).unwrap();
         Self { _folder: folder, kernel, twin: None, runtime, root, said: Arc::default() }

@@ -48,7 +48,7 @@ impl OrderedNode {
     fn start() -> Self {
         let node = Node::builder()
             .plugin(artifacts::fixture("fixture-ordered"))
-            .config("[grants.\"fixture.volhost/ordered\"]\nloop-files = [\"$NODE/disk\"]\n")
+            .config("[grants.\"fixture.volhost/ordered\"]\nsources = [\"csi:ordered.volhost.io\"]\nloop-files = [\"$NODE/disk\"]\n")
             .arguments(&["--plugin-cpu-time", "1s"])
             .start();
         let devices = LoopDevices::below(node.folder());

@@ -88,7 +88,9 @@ fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
         Command::CsiServe(arguments) => return csi_serve::run(*arguments),
         Command::Completions { shell } => return completions::print(shell, output),
         Command::Man { dir } => return man::write(dir.as_deref(), output),
-        Command::Plugin { command } => return plugin::run(&command, output),
+        Command::Plugin { command } => {
+            return plugin::run(&command, &config::socket(cli.socket, &environment), output);
+        }
         Command::Conformance(arguments) => return conformance::run(&arguments, output),
         Command::Version { client: true } => return version::print_client(output),
         // Handled before any of this.

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use volhost_model::PluginName;
 use volhost_model::names::check_dns_subdomain;
-use volhost_runtime::GrantPolicy;
+use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
 use super::environment::Environment;
 use super::error::ConfigError;
@@ -147,6 +147,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
     let from_file = file.as_deref().map(file::settings).transpose()?.unwrap_or_default();
     let given = flags.over(environment.settings()?).over(from_file);
 
+    let shipped = shipped(given.shipped_plugins.as_deref())?;
     let node_name = match given.node_name {
         Some(name) => name,
         None => host_name()?,
@@ -187,7 +188,7 @@ pub fn load(flags: Settings, file: Option<PathBuf>, environment: &Environment) -
         flex_drivers: given.flex_drivers.unwrap_or_default(),
         token_signing: token_signing(given.token_signing_key, given.token_issuer, given.token_max_lifetime)?,
         ready_file: given.ready_file,
-        grants: GrantPolicy::builtin().overridden_by(given.grants.unwrap_or_default()),
+        grants: GrantPolicy::builtin(shipped).overridden_by(given.grants.unwrap_or_default()),
         trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
         require_signature: given.require_signature.unwrap_or_default(),
         provision: given.provision.unwrap_or_default(),
@@ -207,7 +208,18 @@ fn default_max_operations(processors: NonZeroUsize) -> NonZeroUsize {
 /// [`ConfigError`] names the file, the option and what would be right.
 pub fn grants(file: Option<&Path>) -> Result<GrantPolicy, ConfigError> {
     let from_file = file.map(file::settings).transpose()?.unwrap_or_default();
-    Ok(GrantPolicy::builtin().overridden_by(from_file.grants.unwrap_or_default()))
+    let shipped = shipped(from_file.shipped_plugins.as_deref())?;
+    Ok(GrantPolicy::builtin(shipped).overridden_by(from_file.grants.unwrap_or_default()))
+}
+
+/// The list of the plugins that come with volhost: the one that is named, or the one beside the program.
+fn shipped(named: Option<&Path>) -> Result<ShippedPlugins, ConfigError> {
+    let list = match named {
+        Some(list) => ShippedPlugins::Listed(vec![absolute("shipped-plugins", list)?]),
+        None => ShippedPlugins::beside_program(),
+    };
+    list.check().map_err(|error| ConfigError::Value { option: "shipped-plugins", message: error.to_string() })?;
+    Ok(list)
 }
 
 /// Whether this text can be the configuration file `file`.

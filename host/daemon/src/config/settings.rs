@@ -108,6 +108,9 @@ pub struct Settings {
     /// Load only plugins that a trusted key has signed (FILE.wasm.minisig), or whose content a grant names (sha256); goes with --trusted-keys
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub require_signature: Option<bool>,
+    /// List of the plugins that come with volhost, by the SHA-256 of their files; the build writes it [default: ../lib/volhost/shipped-plugins.sha256 or ../shipped-plugins.sha256, seen from the program's folder]
+    #[arg(long, value_name = "FILE")]
+    pub shipped_plugins: Option<PathBuf>,
     /// Make volumes for claims whose StorageClass names a registered CSI driver or a plugin that makes volumes, and delete them by its
     /// reclaim policy. Only where no cluster does it
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
@@ -157,6 +160,7 @@ impl Settings {
             nodes_out_of_service: self.nodes_out_of_service.or(below.nodes_out_of_service),
             trusted_keys: self.trusted_keys.or(below.trusted_keys),
             require_signature: self.require_signature.or(below.require_signature),
+            shipped_plugins: self.shipped_plugins.or(below.shipped_plugins),
             provision: self.provision.or(below.provision),
             reclaim_grace: self.reclaim_grace.or(below.reclaim_grace),
             attach_limits: self.attach_limits.or(below.attach_limits),

@@ -11,6 +11,7 @@
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               there while pods are kept that were added by request
 //! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
+//! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/lock                                          held by the running volhost
 //! ```

@@ -93,6 +93,7 @@ pub async fn watch(
             folder_now.look(again, &mut found).await;
         }
         folder_now.try_failed_again();
+        folder_now.settle(&mut found).await;
         let was_starting = registry.is_starting();
         if folder_now.loader.is_idle() || Instant::now() >= all_due {
             registry.set_starting(false);
@@ -186,7 +187,9 @@ impl Folder {
                 return;
             }
         };
+        let mut gone = false;
         for file in self.seen.keys().filter(|file| !files.contains_key(*file)) {
+            gone = true;
             if let Some(name) = self.registry.remove(file) {
                 info!(plugin = %name, file = %file.display(), "plugin retired: its file is gone; it still unmounts its volumes");
                 found.retired.push(name);
@@ -195,7 +198,7 @@ impl Folder {
         let changed = files.iter().filter(|(file, stamp)| self.seen.get(*file) != Some(stamp));
         let mut again: BTreeSet<PathBuf> = changed.map(|(file, _)| file.clone()).collect();
         again.extend(regranted.into_iter().filter(|file| files.contains_key(file)));
-        if !again.is_empty() || !found.retired.is_empty() {
+        if !again.is_empty() || gone {
             self.retry_failed();
             self.retry.retain(|file| !again.contains(file));
         }
@@ -215,19 +218,28 @@ impl Folder {
         // The file of others has gone meanwhile.
         let loaded: Vec<_> = progress.loaded.into_iter().filter(|(file, _)| self.seen.contains_key(file)).collect();
         let registry = Arc::clone(&self.registry);
+        // What they settle is written to the disk.
         let admitting = move || loaded.into_iter().map(|loaded| admit(&registry, loaded)).collect::<Vec<_>>();
         // It ends early only with the host.
-        for (file, outcome, retired) in tokio::task::spawn_blocking(admitting).await.unwrap_or_default() {
-            match outcome {
-                Ok(name) => {
-                    info!(plugin = %name, file = %file.display(), "plugin loaded");
-                    found.ready.push(name);
-                }
-                Err(error) => {
-                    warn!(file = %file.display(), %error, "plugin not loaded");
-                    found.retired.extend(retired);
-                    found.failed.push((file, error.to_string()));
-                }
+        for admitted in tokio::task::spawn_blocking(admitting).await.unwrap_or_default() {
+            note(admitted, found);
+        }
+    }
+
+    /// Once all is loaded, decides who gets the names and sources that nobody had.
+    async fn settle(&mut self, found: &mut PluginChanges) {
+        if !self.loader.is_idle() || !self.registry.has_candidates() {
+            return;
+        }
+        let registry = Arc::clone(&self.registry);
+        let settling = move || {
+            let settled = registry.settle().into_iter();
+            settled.map(|(file, outcome)| admitted(&registry, file, outcome.map(Some))).collect::<Vec<_>>()
+        };
+        for admitted in tokio::task::spawn_blocking(settling).await.unwrap_or_default() {
+            note(admitted, found);
+        }
+    }
             }
         }
     }
@@ -250,14 +262,43 @@ impl Folder {
     }
 }
 
-/// Takes what came of a file into the registry. The plugin of a file that may not run any more is retired.
-fn admit(
-    registry: &PluginRegistry,
-    (file, loaded): Loaded,
-) -> (PathBuf, Result<PluginName, RegistryError>, Option<PluginName>) {
+/// What has become of a file: the plugin that is in service, none while that is to be settled; and the one that was retired.
+struct Admitted {
+    file: PathBuf,
+    outcome: Result<Option<PluginName>, RegistryError>,
+    retired: Option<PluginName>,
+}
+
+/// Takes what came of a file into the registry.
+fn admit(registry: &PluginRegistry, (file, loaded): Loaded) -> Admitted {
     let outcome = registry.admit(&file, loaded);
+    admitted(registry, file, outcome)
+}
+
+/// Retires the plugin of a file that may not run any more.
+fn admitted(
+    registry: &PluginRegistry,
+    file: PathBuf,
+    outcome: Result<Option<PluginName>, RegistryError>,
+) -> Admitted {
     let retired = outcome.as_ref().err().and_then(|error| registry.retire_ungranted(&file, error));
-    (file, outcome, retired)
+    Admitted { file, outcome, retired }
+}
+
+/// Notes what has become of a file.
+fn note(Admitted { file, outcome, retired }: Admitted, found: &mut PluginChanges) {
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(name)) => {
+            info!(plugin = %name, file = %file.display(), "plugin loaded");
+            found.ready.push(name);
+        }
+        Err(error) => {
+            warn!(file = %file.display(), %error, "plugin not loaded");
+            found.retired.extend(retired);
+            found.failed.push((file, error.to_string()));
+        }
+    }
 }
 
 fn list(folder: &Path) -> std::io::Result<BTreeMap<PathBuf, Stamp>> {

@@ -6,7 +6,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc;
 use tracing::warn;
-use volhost_runtime::GrantPolicy;
+use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
 use crate::config::{self, ConfigError};
 
@@ -14,14 +14,16 @@ use crate::config::{self, ConfigError};
 #[derive(Debug)]
 pub struct GrantFile {
     path: PathBuf,
+    /// Whose the built-in grants are: the daemon's own option, which the file does not change.
+    shipped: ShippedPlugins,
     /// Holds the watch on the file's folder.
     _watcher: Option<RecommendedWatcher>,
 }
 
 impl GrantFile {
     /// The grants of this configuration file. It is not watched yet.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, _watcher: None }
+    pub fn new(path: PathBuf, shipped: ShippedPlugins) -> Self {
+        Self { path, shipped, _watcher: None }
     }
 
     /// Reads them: what the plugins that come with volhost need, overridden by the file.
@@ -29,7 +31,7 @@ impl GrantFile {
     /// # Errors
     /// [`ConfigError`]: the whole file must be right, as it must at the start.
     pub fn read(&self) -> Result<GrantPolicy, ConfigError> {
-        config::grants(Some(&self.path))
+        Ok(config::grants(Some(&self.path))?.with_shipped(self.shipped.clone()))
     }
 
     /// The same, watched: `changed` is told when the file may hold something else. Its folder is watched, because editors and configuration

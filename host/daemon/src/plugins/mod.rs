@@ -19,9 +19,13 @@
 //! A plugin whose code is not cached is *Compiling* first, in the background. What the compiler refused is remembered, and tried again on
 //! SIGHUP.
 //!
+//! Names, sources and grants belong to content that was approved, not to whoever is loaded first: [`Approvals`] keeps what was settled.
+//!
 //! A file that cannot be loaded never takes away the version that was loaded before.
 
+mod approvals;
 mod catalog;
+mod claims;
 mod folder;
 mod grant_file;
 mod identified;
@@ -29,7 +33,8 @@ mod loader;
 mod quarantine;
 mod registry;
 
+pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;
 pub use grant_file::GrantFile;
 pub use identified::{Answer, Question, QuestionKey};
-pub use registry::{PluginChanges, PluginRegistry, RegistryError};
+pub use registry::{APPROVAL, PluginChanges, PluginRegistry, RegistryError};

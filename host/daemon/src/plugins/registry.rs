@@ -6,13 +6,16 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use thiserror::Error;
+use tracing::warn;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::view::PluginView;
 use volhost_runtime::{
-    CallContext, CallError, DriverPrograms, Drivers, GrantPolicy, LoadError, LoadProblem, NoDrivers, NoObjects,
-    NoPrograms, NotGranted, Objects, Plugin, Runtime,
+    CallContext, CallError, DriverPrograms, Drivers, GrantBindings, GrantPolicy, LoadError, LoadProblem, NoDrivers,
+    NoObjects, NoPrograms, Objects, Plugin, Runtime,
 };
 
+use super::approvals::{Approvals, ApprovalsError};
+use super::claims::{Claim, Right, Rival};
 use super::identified::IdentifiedVolumes;
 use super::quarantine::Quarantine;
 
@@ -39,6 +42,21 @@ pub enum RegistryError {
         /// The interfaces that it asks for and is not granted.
         missing: Vec<String>,
     },
+    /// The file's content is not the one that has the grant; the one loaded before goes on.
+    #[error(
+        "plugin {name}: version {version} is held: its content (sha256 {digest}) is not the one that has the grant of {name}; version \
+         {running} keeps running. If the new one is to have the grant: volhost plugin grant {name}, which adds --sha256 {digest}"
+    )]
+    HeldContent {
+        /// The plugin.
+        name: PluginName,
+        /// The version that is held.
+        version: String,
+        /// Its content.
+        digest: String,
+        /// The version that runs.
+        running: String,
+    },
     /// Another file's plugin has the name.
     #[error("plugin {name} is loaded from {} already; remove one of the two files", loaded.display())]
     NameTaken {
@@ -47,28 +65,95 @@ pub enum RegistryError {
         /// The file that has it.
         loaded: PathBuf,
     },
+    /// Another file claims the name too, and neither has had it.
+    #[error("{} calls itself {name}, too, with another content, and neither has had that name; remove one of the two files", other.display())]
+    NameContested {
+        /// The name.
+        name: PluginName,
+        /// The other file.
+        other: PathBuf,
+    },
     /// Another plugin serves one of its sources.
     #[error(
-        "it serves the volume source {source_name:?}, which plugin {by} serves already; remove one of the two files"
+        "it serves the volume source {source_name:?}, which belongs to plugin {by}; remove one of the two files, or give the source to this \
+         plugin: volhost plugin grant PLUGIN --source {source_name}"
     )]
     SourceTaken {
         /// The source.
         source_name: String,
-        /// Who serves it.
+        /// Whose it is.
         by: PluginName,
+    },
+    /// Several plugins claim a source, and none of them has had it.
+    #[error(
+        "it serves the volume source {source_name:?}, which several plugins claim ({}), so that none of them may serve it; keep the file of \
+         one, or leave the source to one: volhost plugin grant PLUGIN --source {source_name}",
+        .plugins.iter().map(PluginName::as_str).collect::<Vec<_>>().join(", ")
+    )]
+    SourceContested {
+        /// The source.
+        source_name: String,
+        /// Who claims it.
+        plugins: Vec<PluginName>,
+    },
+    /// It serves a source that needs the operator's leave.
+    #[error(
+        "it serves the volume source {source_name:?}, which is Kubernetes' own or names a driver, so that only a plugin that comes with volhost, or \
+         one that the operator grants the source, may serve it: volhost plugin grant {name} --source {source_name}"
+    )]
+    SourceReserved {
+        /// The source.
+        source_name: String,
+        /// The plugin.
+        name: PluginName,
+        /// SHA-256 of its file.
+        digest: String,
+    },
+    /// That it uses a grant cannot be recorded.
+    #[error("plugin {name} would be the first to use its grant, and that cannot be recorded: {source}")]
+    NotRecorded {
+        /// The plugin.
+        name: PluginName,
+        /// Why.
+        #[source]
+        source: ApprovalsError,
     },
 }
 
+/// What a plugin waits for whose content has not the grant of its name.
+pub const APPROVAL: &str = "approval";
+
 impl RegistryError {
-    /// The interfaces whose grant would let the plugin in.
-    fn waits_for(&self) -> Option<&[String]> {
+    /// What would let the plugin in: interfaces to grant, or [`APPROVAL`].
+    fn waits_for(&self) -> Option<Vec<String>> {
         match self {
-            Self::Held { missing, .. } => Some(missing),
+            Self::Held { missing, .. } => Some(missing.clone()),
+            Self::HeldContent { .. } => Some(vec![APPROVAL.to_owned()]),
+            Self::SourceReserved { source_name, .. } => Some(vec![format!("source {source_name}")]),
             Self::Load(error) => match error.problem.as_ref() {
-                LoadProblem::NotGranted(refused) => Some(&refused.missing),
+                LoadProblem::NotGranted(refused) => Some(refused.missing.clone()),
+                LoadProblem::OtherContent(_) => Some(vec![APPROVAL.to_owned()]),
                 _ => None,
             },
-            Self::NameTaken { .. } | Self::SourceTaken { .. } => None,
+            Self::NameTaken { .. }
+            | Self::NameContested { .. }
+            | Self::SourceTaken { .. }
+            | Self::SourceContested { .. }
+            | Self::NotRecorded { .. } => None,
+        }
+    }
+
+    /// The plugin and the content that lack a right which they may have had.
+    fn lacks_right(&self) -> Option<(&PluginName, &str)> {
+        match self {
+            Self::SourceReserved { name, digest, .. } => Some((name, digest)),
+            Self::Load(error) => match error.problem.as_ref() {
+                LoadProblem::NotGranted(refused) => Some((&refused.plugin, &refused.digest)),
+                LoadProblem::OtherContent(refused) => Some((&refused.plugin, &refused.digest)),
+                LoadProblem::NameReserved(refused) => Some((&refused.plugin, &refused.digest)),
+                _ => None,
+            },
+            _ => None,
         }
     }
 }
@@ -99,7 +184,9 @@ impl PluginChanges {
 /// The loaded plugins. Shared between the folder's watcher, which changes it, and the engine, which looks things up.
 #[derive(Debug)]
 pub struct PluginRegistry {
-    runtime: Arc<Runtime>,
+    pub(super) runtime: Arc<Runtime>,
+    /// What is settled of names, sources and grants.
+    pub(super) approvals: Arc<Approvals>,
     state: RwLock<State>,
     pub(super) identified: IdentifiedVolumes,
     /// What plugins may ask when they name volumes.
@@ -113,12 +200,14 @@ pub struct PluginRegistry {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    ready: BTreeMap<PluginName, Arc<Plugin>>,
+pub(super) struct State {
+    pub(super) ready: BTreeMap<PluginName, Arc<Plugin>>,
     /// The file is gone, volumes may be left.
     retired: BTreeMap<PluginName, Arc<Plugin>>,
     /// Source to plugin, for those that are ready.
-    sources: BTreeMap<String, PluginName>,
+    pub(super) sources: BTreeMap<String, (PluginName, Right)>,
+    /// Loaded, and not in service before the look is over: another file may claim the same.
+    candidates: BTreeMap<PathBuf, Arc<Plugin>>,
     failed: BTreeMap<PathBuf, String>,
     /// The interfaces that a file's plugin waits for.
     waiting: BTreeMap<PathBuf, Vec<String>>,
@@ -126,16 +215,21 @@ struct State {
     compiling: BTreeSet<PathBuf>,
     /// The first look at the folder has not ended: a plugin that is not known may be in a file that has not been read.
     is_starting: bool,
+    /// The plugin of a file that waits for approval: its name, version and digest.
+    unapproved: BTreeMap<PathBuf, (PluginName, String, String)>,
     quarantine: Quarantine,
     /// The same for `identify` alone.
     bad_answers: Quarantine,
 }
 
 impl PluginRegistry {
-    /// An empty registry.
-    pub fn new(runtime: Arc<Runtime>) -> Self {
+    /// An empty registry that keeps to what was settled before.
+    pub fn new(runtime: Runtime, approvals: Arc<Approvals>) -> Self {
+        let grants = runtime.grants();
+        approvals.keep_bound(|plugin| grants.binds(plugin));
         Self {
-            runtime,
+            runtime: Arc::new(runtime.with_bindings(approvals.clone())),
+            approvals,
             state: RwLock::default(),
             identified: IdentifiedVolumes::default(),
             objects: Arc::new(NoObjects),
@@ -187,11 +281,11 @@ impl PluginRegistry {
     }
 
     /// Loads the file and takes its plugin into service, in place of an older version from the same file. Blocking: compiles when
-    /// the cache lacks it.
+    /// the cache lacks it. None: it claims what nobody has yet, and waits for [`PluginRegistry::settle`].
     ///
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
-    pub fn load(&self, file: &Path) -> Result<PluginName, RegistryError> {
+    pub fn load(&self, file: &Path) -> Result<Option<PluginName>, RegistryError> {
         self.admit(file, self.runtime.load(file))
     }
 
@@ -244,51 +338,90 @@ impl PluginRegistry {
         self.read().is_starting
     }
 
+    /// Whether files wait for [`PluginRegistry::settle`].
+    pub fn has_candidates(&self) -> bool {
+        !self.read().candidates.is_empty()
+    }
+
     /// Takes what came of loading a file: its plugin into service, in place of an older version from the same file, or the reason why there
-    /// is none.
+    /// is none. None: the plugin claims what nobody has yet, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
     ///
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
-    pub fn admit(&self, file: &Path, loaded: Result<Arc<Plugin>, LoadError>) -> Result<PluginName, RegistryError> {
+    pub fn admit(
+        &self,
+        file: &Path,
+        loaded: Result<Arc<Plugin>, LoadError>,
+    ) -> Result<Option<PluginName>, RegistryError> {
         let loaded = loaded.map_err(|error| self.held(file, error));
-        let outcome = loaded.and_then(|plugin| self.put_into_service(file, plugin));
-        let mut state = self.write();
-        state.waiting.remove(file);
-        state.compiling.remove(file);
-        match &outcome {
-            Ok(_) => state.failed.remove(file),
-            Err(error) => state.failed.insert(file.to_owned(), error.to_string()),
-        };
-        if let Err(error) = &outcome
-            && let Some(missing) = error.waits_for()
-        {
-            state.waiting.insert(file.to_owned(), missing.to_vec());
-        }
+        let outcome = loaded.and_then(|plugin| self.put_into_service(file, &plugin, None));
+        self.note_outcome(file, outcome.as_ref().map(drop));
         outcome
     }
 
-    /// A file whose plugin is refused for want of a grant, while an older version of it runs, is held.
-    fn held(&self, file: &Path, error: LoadError) -> RegistryError {
-        let LoadProblem::NotGranted(refused) = error.problem.as_ref() else {
-            return error.into();
+    /// Decides, when every file of a look was loaded, who gets what nobody had: a file that alone claims it does. Files that claim the same
+    /// are refused, all of them, whichever was loaded first.
+    pub fn settle(&self) -> Vec<(PathBuf, Result<PluginName, RegistryError>)> {
+        let candidates = std::mem::take(&mut self.write().candidates);
+        let rivals: Vec<Rival> = candidates.iter().map(|(file, plugin)| Rival::new(file, plugin)).collect();
+        let mut outcomes = Vec::with_capacity(candidates.len());
+        for (file, plugin) in &candidates {
+            let outcome = self.put_into_service(file, plugin, Some(&rivals)).map(|_| plugin.info().name.clone());
+            self.note_outcome(file, outcome.as_ref().map(drop));
+            outcomes.push((file.clone(), outcome));
+        }
+        outcomes
+    }
+
+    /// Keeps for users how the loading of a file ended.
+    fn note_outcome(&self, file: &Path, outcome: Result<(), &RegistryError>) {
+        let mut state = self.write();
+        state.waiting.remove(file);
+        state.compiling.remove(file);
+        state.unapproved.remove(file);
+        if let Err(RegistryError::Load(error)) = outcome
+            && let LoadProblem::OtherContent(refused) = error.problem.as_ref()
+        {
+            let plugin = (refused.plugin.clone(), refused.version.clone(), refused.digest.clone());
+            state.unapproved.insert(file.to_owned(), plugin);
+        }
+        match outcome {
+            Ok(()) => state.failed.remove(file),
+            Err(error) => state.failed.insert(file.to_owned(), error.to_string()),
         };
-        let NotGranted { plugin, version, digest, missing, .. } = refused.as_ref();
+        if let Some(waits_for) = outcome.err().and_then(RegistryError::waits_for) {
+            state.waiting.insert(file.to_owned(), waits_for);
+        }
+    }
+
+    /// A file whose plugin is refused for want of a right, while an older version of it runs, is held.
+    fn held(&self, file: &Path, error: LoadError) -> RegistryError {
+        let (plugin, version, digest) = match error.problem.as_ref() {
+            LoadProblem::NotGranted(refused) => (&refused.plugin, &refused.version, &refused.digest),
+            LoadProblem::OtherContent(refused) => (&refused.plugin, &refused.version, &refused.digest),
+            _ => return error.into(),
+        };
         let state = self.read();
         let running = state.ready.get(plugin).map(|running| running.info());
-        match running.filter(|running| running.file == file && running.digest != *digest) {
-            Some(running) => RegistryError::Held {
-                name: plugin.clone(),
-                version: version.clone(),
-                running: running.version.clone(),
-                missing: missing.clone(),
-            },
-            None => error.into(),
+        let Some(running) = running.filter(|running| running.file == file && running.digest != *digest) else {
+            drop(state);
+            return error.into();
+        };
+        let (name, version, running) = (plugin.clone(), version.clone(), running.version.clone());
+        match error.problem.as_ref() {
+            LoadProblem::NotGranted(refused) => {
+                let approval = refused.other_content.then(|| APPROVAL.to_owned());
+                let missing = refused.missing.iter().cloned().chain(approval).collect();
+                RegistryError::Held { name, version, running, missing }
+            }
+            _ => RegistryError::HeldContent { name, version, digest: digest.clone(), running },
         }
     }
 
     /// Takes what the operator grants from now on. Returns the files whose plugins are to be loaded again: their grants have changed.
     pub fn regrant(&self, grants: GrantPolicy) -> Vec<PathBuf> {
         let changed = grants.changed_since(&self.runtime.grants());
+        self.approvals.keep_bound(|plugin| grants.binds(plugin));
         self.runtime.set_grants(grants);
         let state = self.read();
         let loaded = state.ready.iter().filter(|(name, _)| changed.contains(name)).map(|(_, p)| p.info().file.clone());
@@ -297,32 +430,39 @@ impl PluginRegistry {
 
     /// Retires the plugin of a file that is what it was, but may not run any more by what is granted now.
     pub fn retire_ungranted(&self, file: &Path, error: &RegistryError) -> Option<PluginName> {
-        let RegistryError::Load(error) = error else { return None };
-        let LoadProblem::NotGranted(refused) = error.problem.as_ref() else { return None };
-        let NotGranted { plugin, digest, .. } = refused.as_ref();
+        let (plugin, digest) = error.lacks_right()?;
         let mut state = self.write();
-        let running = state.ready.get(plugin).is_some_and(|p| p.info().file == file && p.info().digest == *digest);
+        let running = state.ready.get(plugin).is_some_and(|p| p.info().file == file && p.info().digest == digest);
         running.then(|| {
             state.retire(plugin);
             plugin.clone()
         })
     }
 
-    fn put_into_service(&self, file: &Path, plugin: Arc<Plugin>) -> Result<PluginName, RegistryError> {
+    /// None: its claims are open, and it waits.
+    fn put_into_service(
+        &self,
+        file: &Path,
+        plugin: &Arc<Plugin>,
+        rivals: Option<&[Rival]>,
+    ) -> Result<Option<PluginName>, RegistryError> {
         let info = plugin.info();
         let name = info.name.clone();
         let mut state = self.write();
-        if let Some(other) = state.ready.get(&name).filter(|other| other.info().file != file) {
-            return Err(RegistryError::NameTaken { name, loaded: other.info().file.clone() });
-        }
-        for source in &info.sources {
-            match state.sources.get(source).filter(|by| **by != name) {
-                // A file whose plugin has been renamed gives its sources up with its old name.
-                Some(by) if state.ready.get(by).is_some_and(|p| p.info().file != file) => {
-                    return Err(RegistryError::SourceTaken { source_name: source.clone(), by: by.clone() });
-                }
-                _ => {}
+        let served = match self.claim(&state, file, plugin, rivals)? {
+            Claim::Good(served) => served,
+            Claim::Open => {
+                state.candidates.insert(file.to_owned(), Arc::clone(plugin));
+                return Ok(None);
             }
+        };
+        let binds = self.runtime.grants().binds(&name);
+        let first = served.iter().filter(|(_, right)| *right == Right::First).map(|(source, _)| source);
+        if let Err(source) = self.approvals.settle(&name, &info.digest, binds, first) {
+            if binds && self.approvals.bound(&name).as_ref() != Some(&info.digest) {
+                return Err(RegistryError::NotRecorded { name, source });
+            }
+            warn!(plugin = %name, error = %source, "it is not recorded that the plugin is in service");
         }
         let renamed: Vec<PluginName> = state
             .ready
@@ -333,15 +473,13 @@ impl PluginRegistry {
         for other in renamed {
             state.retire(&other);
         }
-        state.sources.retain(|_, by| *by != name);
-        for source in &info.sources {
-            state.sources.insert(source.clone(), name.clone());
-        }
+        state.sources.retain(|_, (by, _)| *by != name);
+        state.sources.extend(served.into_iter().map(|(source, right)| (source, (name.clone(), right))));
         state.retired.remove(&name);
         state.quarantine.release(&name);
         state.bad_answers.release(&name);
-        state.ready.insert(name.clone(), plugin);
-        Ok(name)
+        state.ready.insert(name.clone(), Arc::clone(plugin));
+        Ok(Some(name))
     }
 
     /// The file is gone: its plugin serves tear-downs only from now on.
@@ -350,6 +488,8 @@ impl PluginRegistry {
         state.failed.remove(file);
         state.waiting.remove(file);
         state.compiling.remove(file);
+        state.unapproved.remove(file);
+        state.candidates.remove(file);
         let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
         state.retire(&name);
         Some(name)
@@ -370,7 +510,7 @@ impl PluginRegistry {
     /// The plugin that serves a source, if one does.
     pub fn serving(&self, source: &str) -> Option<Arc<Plugin>> {
         let state = self.read();
-        state.ready.get(state.sources.get(source)?).cloned()
+        state.ready.get(&state.sources.get(source)?.0).cloned()
     }
 
     /// The sources that are served, sorted.
@@ -492,7 +632,16 @@ impl PluginRegistry {
                 continue;
             }
             let waits_for = state.waiting.get(file).cloned().unwrap_or_default();
-            views.push(PluginView { error: error.clone(), waits_for, ..view_of_file(file, "Failed") });
+            let view = match state.unapproved.get(file) {
+                Some((name, version, digest)) => PluginView {
+                    name: name.to_string(),
+                    version: version.clone(),
+                    digest: digest.clone(),
+                    ..view_of_file(file, "Held")
+                },
+                None => view_of_file(file, "Failed"),
+            };
+            views.push(PluginView { error: error.clone(), waits_for, ..view });
         }
         views
     }
@@ -508,7 +657,7 @@ impl State {
         if let Some(plugin) = self.ready.remove(name) {
             self.retired.insert(name.clone(), plugin);
         }
-        self.sources.retain(|_, by| by != name);
+        self.sources.retain(|_, (by, _)| by != name);
     }
 }
 

@@ -1,11 +1,12 @@
 //! What the plugins that come with volhost are granted: what each needs to do what it is for, and no more.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use volhost_model::PluginName;
 
 use super::words::{DriverName, FlexDriverName, Interface, MountWord, Root};
-use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER, Grant, GrantPolicy};
+use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER, Grant, GrantPolicy, ShippedPlugins};
 
 /// Where the plugin `loop` keeps images unless the operator says otherwise.
 const LOOP_FILES: &str = "/var/lib/volhost-loop";
@@ -25,8 +26,11 @@ impl GrantPolicy {
     /// the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`, `/var/lib/volhost-images` and
     /// `/var/lib/volhost-overlay`. Restrict them with grants of your own under the
     /// same names.
+    ///
+    /// These grants, and names of the vendors `kubernetes.io` and `volhost.io`, belong to the files that `shipped` names and to no
+    /// others.
     #[must_use]
-    pub fn builtin() -> Self {
+    pub fn builtin(shipped: ShippedPlugins) -> Self {
         let named = |names: &[&str]| names.iter().map(|name| Interface((*name).to_owned())).collect();
         let interfaces = |names: &[&str]| Grant { interfaces: named(names), ..Grant::default() };
         let root = || vec![Root(PathBuf::from("/"))];
@@ -82,6 +86,6 @@ impl GrantPolicy {
             ),
         ];
         let grants = grants.into_iter().filter_map(|(name, grant)| Some((PluginName::new(name).ok()?, grant)));
-        Self { grants: grants.collect() }
+        Self { grants: BTreeMap::new(), builtin: grants.collect(), shipped }
     }
 }

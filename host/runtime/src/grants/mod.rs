@@ -3,6 +3,8 @@
 mod builtin;
 mod fuse;
 mod reach;
+mod shipped;
+mod sources;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,11 @@ use crate::abi::GRANTABLE_INTERFACES;
 use fuse::FuseHelpersTable;
 pub(crate) use fuse::{FuseHelper, MOUNT_SLOT, WordPart};
 pub(crate) use reach::Reach;
-use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root};
+pub use shipped::{SHIPPED_LIST, ShippedListError, ShippedPlugins};
+pub(crate) use shipped::{is_reserved, vendor};
+pub use sources::SourceRight;
+pub(crate) use sources::is_source;
+use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root, SourceName};
 
 /// The grant for every driver outside.
 pub(crate) const EVERY_FLEX_DRIVER: &str = "*";
@@ -50,13 +56,22 @@ const EVERY_DRIVER: &str = "*";
 /// memory = "128Mi"
 /// call-time = "10s"
 /// concurrency = 4
-/// # Optional: only the plugin with this content may use the grant.
+/// # Volume sources that it may serve although they are Kubernetes' own or name a driver.
+/// sources = ["csi:archive.example.com"]
+/// # Optional: only the plugin with this content may use the grant. Without it, the first content that uses the grant keeps it.
 /// sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct GrantPolicy {
+    /// The operator's.
     grants: BTreeMap<PluginName, Grant>,
+    /// Those of the plugins that come with volhost.
+    #[serde(skip)]
+    builtin: BTreeMap<PluginName, Grant>,
+    /// Which files those plugins are.
+    #[serde(skip)]
+    shipped: ShippedPlugins,
 }
 
 /// What one plugin may do beyond what every plugin may.
@@ -77,6 +92,7 @@ pub struct Grant {
     memory: Option<Memory>,
     call_time: Option<CallTime>,
     concurrency: Option<std::num::NonZeroUsize>,
+    sources: BTreeSet<SourceName>,
     sha256: Vec<Digest>,
 }
 
@@ -91,35 +107,81 @@ impl GrantPolicy {
     /// The interfaces that the plugin of this name is granted, whatever its content, in the contract's order.
     #[must_use]
     pub fn granted_to(&self, name: &PluginName) -> Vec<&'static str> {
-        let Some(grant) = self.grants.get(name) else { return Vec::new() };
+        let Some(grant) = self.named(name) else { return Vec::new() };
         GRANTABLE_INTERFACES.iter().copied().filter(|interface| grant.covers(interface)).collect()
+    }
+
+    /// The grant under this name: the operator's, else the built-in one.
+    fn named(&self, name: &PluginName) -> Option<&Grant> {
+        self.grants.get(name).or_else(|| self.builtin.get(name))
     }
 
     /// The plugins whose grants are not the same in both.
     #[must_use]
     pub fn changed_since(&self, before: &Self) -> Vec<PluginName> {
-        let names: BTreeSet<&PluginName> = self.grants.keys().chain(before.grants.keys()).collect();
-        names.into_iter().filter(|name| self.grants.get(name) != before.grants.get(name)).cloned().collect()
+        let own = self.grants.keys().chain(before.grants.keys());
+        let names: BTreeSet<&PluginName> = own.chain(self.builtin.keys()).chain(before.builtin.keys()).collect();
+        names.into_iter().filter(|name| self.named(name) != before.named(name)).cloned().collect()
     }
 
-    /// Whether a grant is for this content by its digest.
-    pub(crate) fn pins(&self, digest: &str) -> bool {
-        self.grants.values().any(|grant| grant.sha256.iter().any(|pinned| pinned.0 == digest))
+    /// Sets which files are the plugins that come with volhost.
+    #[must_use]
+    pub fn with_shipped(mut self, shipped: ShippedPlugins) -> Self {
+        self.shipped = shipped;
+        self
+    }
+
+    /// Which files are the plugins that come with volhost.
+    #[must_use]
+    pub fn shipped(&self) -> &ShippedPlugins {
+        &self.shipped
+    }
+
+    /// Whether the operator named this content in a grant, or the file comes with volhost.
+    pub(crate) fn vouches_for(&self, digest: &str) -> bool {
+        self.grants.values().any(|grant| grant.pins(digest)) || self.shipped.check_digest(digest).is_ok()
+    }
+
+    /// Whether the operator's grant of this plugin is for the first content that uses it: it names none.
+    #[must_use]
+    pub fn binds(&self, name: &PluginName) -> bool {
+        !is_reserved(vendor(name)) && self.grants.get(name).is_some_and(|grant| grant.sha256.is_empty())
+    }
+
+    /// The contents that the operator's grant of this plugin names.
+    pub(crate) fn pinned_to(&self, name: &PluginName) -> String {
+        let pinned = self.grants.get(name).map(|grant| grant.sha256.iter().map(|digest| digest.0.as_str()).collect());
+        pinned.unwrap_or_else(Vec::new).join(", ")
     }
 
     /// What the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
     pub(crate) fn of(&self, name: &PluginName, digest: &str) -> Granted<'_> {
-        match self.grants.get(name) {
+        let own = self.grants.get(name);
+        let pinned = own.is_some_and(|grant| grant.pins(digest));
+        if is_reserved(vendor(name))
+            && !pinned
+            && let Err(why) = self.shipped.check_digest(digest)
+        {
+            return Granted::NotItsName(why);
+        }
+        self.of_recorded(name, digest)
+    }
+
+    /// As [`GrantPolicy::of`], for content that had the name when it mounted a volume.
+    pub(crate) fn of_recorded(&self, name: &PluginName, digest: &str) -> Granted<'_> {
+        match self.named(name) {
             None => Granted::Nothing,
-            Some(grant) if grant.sha256.is_empty() || grant.sha256.iter().any(|d| d.0 == digest) => Granted::To(grant),
+            Some(grant) if grant.sha256.is_empty() || grant.pins(digest) => Granted::To(grant),
             Some(_) => Granted::ToAnotherContent,
         }
     }
 }
 
 /// The answer of [`GrantPolicy::of`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Granted<'a> {
+    /// The name belongs to plugins that come with volhost, and this content is none of them: why not.
+    NotItsName(String),
     /// The operator granted nothing to this name.
     Nothing,
     /// The operator granted this to the name, for another content of the plugin.
@@ -129,6 +191,11 @@ pub(crate) enum Granted<'a> {
 }
 
 impl Grant {
+    /// Whether it names this content.
+    fn pins(&self, digest: &str) -> bool {
+        self.sha256.iter().any(|pinned| pinned.0 == digest)
+    }
+
     /// Whether the interface is granted. Folders imply the interface that opens them.
     pub(crate) fn covers(&self, interface: &str) -> bool {
         (interface == "host-paths" && !self.host_paths.is_empty())
@@ -227,10 +294,35 @@ mod tests {
 
     #[test]
     fn the_operators_grant_replaces_the_built_in_one() {
+        let digest = "c".repeat(64);
+        let shipped = || ShippedPlugins::Known([digest.clone()].into());
         let mine: GrantPolicy = toml::from_str("[\"kubernetes.io/host-path\"]\nhost-paths = [\"/srv\"]").unwrap();
-        let policy = GrantPolicy::builtin().overridden_by(mine);
-        let Granted::To(grant) = policy.of(&name("kubernetes.io/host-path"), "") else { panic!("not granted") };
+        let policy = GrantPolicy::builtin(shipped()).overridden_by(mine);
+        let Granted::To(grant) = policy.of(&name("kubernetes.io/host-path"), &digest) else { panic!("not granted") };
         assert_eq!(grant.host_paths(), [PathBuf::from("/srv")]);
-        assert!(matches!(policy.of(&name("kubernetes.io/local-volume"), ""), Granted::To(_)));
+        assert!(matches!(policy.of(&name("kubernetes.io/local-volume"), &digest), Granted::To(_)));
+    }
+
+    #[test]
+    fn a_reserved_name_is_for_shipped_content_and_for_content_that_the_operator_names() {
+        let (theirs, patched, foreign) = ("a".repeat(64), "b".repeat(64), "c".repeat(64));
+        let policy = |own: &str| {
+            let own: GrantPolicy = toml::from_str(own).unwrap();
+            GrantPolicy::builtin(ShippedPlugins::Known([theirs.clone()].into())).overridden_by(own)
+        };
+        for vendor in ["kubernetes.io", "volhost.io"] {
+            // With a grant, too: it does not say whose content it is for.
+            let plugin = format!("{vendor}/loop");
+            let unpinned = format!("[{plugin:?}]\nhost-paths = [\"/srv\"]");
+            for own in ["", unpinned.as_str()] {
+                assert!(!matches!(policy(own).of(&name(&plugin), &theirs), Granted::NotItsName(_)));
+                assert!(matches!(policy(own).of(&name(&plugin), &foreign), Granted::NotItsName(_)), "{own}");
+            }
+            let pinned = policy(&format!("[{plugin:?}]\nhost-paths = [\"/srv\"]\nsha256 = [{patched:?}]"));
+            assert!(matches!(pinned.of(&name(&plugin), &patched), Granted::To(_)));
+            assert!(matches!(pinned.of(&name(&plugin), &theirs), Granted::ToAnotherContent));
+            assert!(matches!(pinned.of(&name(&plugin), &foreign), Granted::NotItsName(_)));
+        }
+        assert_eq!(policy("").of(&name("kubernetes.iox/loop"), &foreign), Granted::Nothing);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use volhost_model::quantity::parse_bytes;
 
+use super::sources::is_source;
 use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER};
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::digest::is_digest;
@@ -92,6 +93,21 @@ impl TryFrom<String> for Digest {
             return Ok(Self(digest));
         }
         Err(format!("{digest:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it"))
+    }
+}
+
+/// A volume source: a field's name, with a driver where the field names one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct SourceName(pub(super) String);
+
+impl TryFrom<String> for SourceName {
+    type Error = String;
+    fn try_from(source: String) -> Result<Self, String> {
+        if is_source(&source) {
+            return Ok(Self(source));
+        }
+        Err(format!("{source:?} is no volume source such as `nfs` or `csi:archive.example.com`"))
     }
 }
 

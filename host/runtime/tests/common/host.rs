@@ -13,7 +13,7 @@ use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoDrivers,
     NoHelpers, NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig,
-    Target, TokenRequest,
+    ShippedPlugins, Target, TokenRequest,
 };
 
 use super::guest::Guest;
@@ -98,7 +98,7 @@ pub fn config(folder: &Path) -> RuntimeConfig {
         cache_dir: folder.join("cache"),
         limits: Limits::default(),
         compiler: compiler(),
-        grants: GrantPolicy::builtin(),
+        grants: GrantPolicy::builtin(ShippedPlugins::default()),
     }
 }
 

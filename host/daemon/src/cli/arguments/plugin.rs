@@ -154,7 +154,7 @@ pub(in crate::cli) struct RegistryArguments {
 }
 
 /// `plugin grant`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct GrantArguments {
     /// The plugin, VENDOR/NAME
     pub(crate) plugin: String,
@@ -198,7 +198,11 @@ pub(crate) struct GrantArguments {
     /// An option that it may mount with; with one named, no other but ro
     #[arg(long, value_name = "OPTION")]
     pub(crate) mount_option: Vec<String>,
-    /// The only content of the plugin that may use the grant
+    /// A volume source that it may serve although it is Kubernetes' own or names a driver: nfs, csi:DRIVER, flexVolume:VENDOR/DRIVER
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) source: Vec<String>,
+    /// The only content of the plugin that may use the grant, by the SHA-256 of its file [default: that of the file that waits for approval in
+    /// the daemon, if one does]
     #[arg(long, value_name = "DIGEST")]
     pub(crate) sha256: Vec<String>,
     /// A program that may serve file systems for it, by its name, to be taken away; --from adds one

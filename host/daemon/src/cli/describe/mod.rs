@@ -6,6 +6,7 @@ mod volume;
 
 use std::path::Path;
 
+use volhost::plugins::APPROVAL;
 use volhost_model::view::{DriverView, PluginView, VolumeView};
 
 use super::arguments::{DescribeArguments, DescribeKind};
@@ -123,7 +124,7 @@ async fn describe_plugin(
         text.field("Error", &plugin.error);
     }
     if !plugin.waits_for.is_empty() {
-        text.field("Waits for", &format!("the grant of {}", plugin.waits_for.join(", ")));
+        text.field("Waits for", &waits_for(&plugin.waits_for));
     }
     text.field("Contract", &plugin.abi);
     text.field("File", &plugin.file);
@@ -166,4 +167,14 @@ async fn describe_driver(
     let events = list::all(client, socket, Query::events(format!("driver {}", driver.name))).await?;
     text.table("Events", Kind::Events, &events);
     Ok(())
+}
+/// What a plugin waits for, as a sentence's part.
+fn waits_for(what: &[String]) -> String {
+    let (approval, granted): (Vec<&String>, Vec<&String>) = what.iter().partition(|word| *word == APPROVAL);
+    let granted: Vec<&str> = granted.into_iter().map(String::as_str).collect();
+    match (granted.is_empty(), approval.is_empty()) {
+        (true, _) => "approval of its content".to_owned(),
+        (false, true) => format!("the grant of {}", granted.join(", ")),
+        (false, false) => format!("the grant of {}, and approval of its content", granted.join(", ")),
+    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
 use volhost_model::PluginName;
-use volhost_runtime::GrantPolicy;
+use volhost_runtime::{GrantPolicy, ShippedPlugins};
 
 use super::difference::difference;
 use crate::cli::arguments::GrantArguments;
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &GrantArguments, output: &mut Output) -> Result<(),
     }
     output.line(&format!("{}:", file.display()))?;
     lines.iter().try_for_each(|line| output.line(line))?;
-    let default = GrantPolicy::builtin().granted_to(&name);
+    let default = GrantPolicy::builtin(ShippedPlugins::default()).granted_to(&name);
     if fresh && !default.is_empty() {
         output.note(&format!(
             "this replaces what {name} has without a grant in the file: {}; name all that it is to keep",
@@ -144,6 +144,7 @@ fn edit(
         ("flex-drivers", &arguments.flex_driver),
         ("filesystems", &arguments.filesystem),
         ("mount-options", &arguments.mount_option),
+        ("sources", &arguments.source),
         ("sha256", &arguments.sha256),
     ];
     for (key, words) in lists {

@@ -1,5 +1,6 @@
 //! `volhost plugin`: plugin files, without a daemon.
 
+mod approval;
 mod build;
 mod difference;
 mod encode;
@@ -59,7 +60,7 @@ struct Inspection {
 }
 
 /// Runs the command. Must be called before any thread exists: `plugin run` enters a mount namespace.
-pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), CliError> {
+pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -> Result<(), CliError> {
     match command {
         PluginCommand::New(arguments) => new::run(arguments, output),
         PluginCommand::Build(arguments) => build::run(arguments, output),
@@ -69,7 +70,7 @@ pub(super) fn run(command: &PluginCommand, output: &mut Output) -> Result<(), Cl
         PluginCommand::Inspect { file, config, output: format } => {
             show(&inspect(file, config.as_deref())?, *format, output)
         }
-        PluginCommand::Grant(arguments) => grant::run(arguments, output),
+        PluginCommand::Grant(arguments) => grant::run(&approval::added(arguments, socket, output)?, output),
         PluginCommand::Publish(arguments) => publish::run(arguments, output),
         PluginCommand::Pull(arguments) => pull::run(arguments, output),
     }
