@@ -41,9 +41,9 @@ const GROUP_READS: u32 = 0o440;
 const GROUP_ENTERS: u32 = 0o2550;
 /// The mode of a token when a certain user or group is to read it.
 const TOKEN_MODE: u32 = 0o600;
-/// The most that the tmpfs may hold, in bytes: twice the most that a volume may show, for the moment when the old and the new files are
-/// there, and as much again for what small files waste. It is a bound; only what is written takes memory.
-const MEMORY_BYTES: u64 = 128 << 20;
+/// The most that the tmpfs may hold, in bytes: the least on which the host shows contents that it keeps, so that no set of files fills it.
+/// It is a bound; only what is written takes memory.
+const MEMORY_BYTES: u64 = 512 << 20;
 /// The event when memory can reach the disk, as the kubelet spells it.
 const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
 
@@ -146,8 +146,7 @@ impl FileSet {
                 format!("the folder {} for a volume that a container mounts inside this one", quoted(&folder))
             })?;
         }
-        self.payload.publish(target)?;
-        Ok(())
+        self.payload.publish(target)
     }
 }
 

@@ -16,9 +16,8 @@ use crate::mounts::MountTarget;
 /// use volhost_plugin_sdk::prelude::*;
 /// use volhost_plugin_sdk::files::{Content, Payload};
 ///
-/// fn show(content: &Content, target: &MountTarget) -> Result<bool> {
+/// fn show(content: &Content, target: &MountTarget) -> Result<()> {
 ///     let payload = Payload::new();
-///     log::debug(format_args!("{} bytes that the plugin never sees", content.size()));
 ///     payload.add_content("secret", content, 0o400)?;
 ///     payload.file_owner("secret", 1000)?;
 ///     payload.owned_by(None, Some(2000));
@@ -37,17 +36,11 @@ impl Content {
     pub(crate) fn new(handle: backend::files::Content) -> Self {
         Self(handle)
     }
-
-    /// In bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.0.size()
-    }
 }
 
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Content({} bytes)", self.size())
+        f.write_str("Content")
     }
 }
 
@@ -114,13 +107,14 @@ impl Payload {
         self.0.folder_mode(mode);
     }
 
-    /// Makes the volume that stands at the target show these files and no others, at once. Returns whether anything changed: with the same
-    /// paths, content, modes and owners, nothing is touched. When it fails, the old files stay.
+    /// Makes the volume that stands at the target show these files and no others, at once. With the same paths, content, modes and owners,
+    /// nothing is touched. When it fails, the old files stay.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when nothing stands at the target, [`InvalidArgument`](crate::Error::InvalidArgument) when a
-    /// path is a file and another lies below it; else as the kernel says.
-    pub fn publish(&self, target: &MountTarget) -> Result<bool> {
+    /// path is a file and another lies below it, [`Precondition`](crate::Error::Precondition) when a [`Content`] is to be shown on a mount of
+    /// less than 512 MiB; else as the kernel says.
+    pub fn publish(&self, target: &MountTarget) -> Result<()> {
         self.0.publish(target.handle()).map_err(backend::error_in)
     }
 }

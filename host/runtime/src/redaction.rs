@@ -16,17 +16,23 @@ use crate::objects::Bytes;
 
 /// What stands in a secret's place.
 const REDACTED: &str = "[redacted]";
+/// How many messages of a call are kept for people. A plugin makes some calls of a driver.
+const MOST_MESSAGES: usize = 64;
 /// A value of fewer bytes is not looked for as it is: every second word would be taken for it. In base64 it is.
 const SHORTEST_PLAIN: usize = 4;
 
-/// The secrets that a call has used.
+/// The secrets that a call has used, and the messages that the plugin must not see because of them.
 #[derive(Default)]
-pub(crate) struct Secrets(BTreeSet<Bytes>);
+pub(crate) struct Secrets {
+    values: BTreeSet<Bytes>,
+    /// What drivers said after secrets were used, in the order of their placeholders.
+    messages: Vec<String>,
+}
 
 impl fmt::Debug for Secrets {
     /// Their number alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({})", self.0.len())
+        write!(f, "Secrets({})", self.values.len())
     }
 }
 
@@ -34,19 +40,40 @@ impl Secrets {
     /// Takes note that the call uses this value.
     pub(crate) fn use_value(&mut self, value: &Bytes) {
         if !value.is_empty() {
-            self.0.insert(Bytes::clone(value));
+            self.values.insert(Bytes::clone(value));
         }
     }
 
     /// The text without any of them.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.0.is_empty() {
+        if self.values.is_empty() {
             return Cow::Borrowed(text);
         }
-        let mut forms: Vec<String> = self.0.iter().flat_map(|value| forms(value)).collect();
+        let mut forms: Vec<String> = self.values.iter().flat_map(|value| forms(value)).collect();
         longest_first(&mut forms);
-        Cow::Owned(redact(text, &forms))
+        let numbered = self.messages.iter().enumerate();
+        let whole = numbered.fold(text.to_owned(), |text, (index, message)| text.replace(&placeholder(index), message));
+        Cow::Owned(redact(&whole, &forms))
     }
+
+    /// What the plugin gets of a message that another program wrote. If secrets were used, a placeholder: the program may repeat words of the
+    /// plugin's, and whether they are taken out as a secret would tell the plugin that it has guessed one. People read the message where the
+    /// plugin puts the placeholder.
+    pub(crate) fn for_plugin(&mut self, message: String) -> String {
+        if self.values.is_empty() || message.is_empty() {
+            return message;
+        }
+        if self.messages.len() >= MOST_MESSAGES {
+            return placeholder(MOST_MESSAGES);
+        }
+        self.messages.push(message);
+        placeholder(self.messages.len().saturating_sub(1))
+    }
+}
+
+/// What stands in a message's place.
+fn placeholder(index: usize) -> String {
+    format!("[message {}]", index.saturating_add(1))
 }
 
 /// What a plugin answers, as far as people read it.
@@ -148,6 +175,21 @@ mod tests {
         assert_eq!(using(&["abc"]).redact("abcd is in YWJj"), "abcd is in [redacted]");
         assert_eq!(using(&[]).redact("as it is"), "as it is");
         assert_eq!(using(&["a-token"]).redact("nothing of it"), "nothing of it");
+    }
+
+    #[test]
+    fn a_plugin_gets_a_placeholder_and_people_the_message_without_the_secret() {
+        let mut secrets = using(&[]);
+        assert_eq!(secrets.for_plugin("no secret was used".to_owned()), "no secret was used");
+        let mut seen = Vec::new();
+        for guess in ["1234", "9876"] {
+            secrets = using(&["1234"]);
+            // A driver that repeats what it was handed: the plugin's guess.
+            seen.push(secrets.for_plugin(format!("bad id {guess}")));
+            let told = secrets.redact(&format!("failed: {}", seen[0])).into_owned();
+            assert_eq!(told, format!("failed: bad id {}", guess.replace("1234", "[redacted]")));
+        }
+        assert_eq!(seen[0], seen[1]);
     }
 
     #[test]

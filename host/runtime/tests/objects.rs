@@ -139,3 +139,71 @@ fn files_are_bounded_in_mode_number_and_size() {
         assert!(error.contains(words), "{words}: {error}");
     }
 }
+
+/// Puts the key `pin` of the secret `db` into files, and `length` bytes of the plugin's own into another; then says whether all were taken.
+fn showing(files: u32, length: u32) -> Guest {
+    let body = format!(
+        "(local $secret i32) (local $payload i32) (local $n i32) (local $kept i32)
+        (call $open_secret (local.get $volume) (local.get $pod) {{db}} (global.get $answer))
+        (local.set $secret (i32.load offset=4 (global.get $answer)))
+        (local.set $payload (call $payload))
+        (i32.store8 (i32.const 1024) (i32.const 65))
+        (call $add (local.get $payload) (i32.const 1024) (i32.const 1) (i32.const 2048) (i32.const {length})
+            (i32.const 256) (global.get $answer))
+        (if (i32.load8_u (global.get $answer)) (then (return (global.get $answer))))
+        (loop $again
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (i32.store8 (i32.const 1024) (i32.add (i32.const 65) (local.get $n)))
+            (call $content (local.get $secret) {{pin}} (global.get $answer))
+            (local.set $kept (i32.load offset=4 (global.get $answer)))
+            (call $add_content (local.get $payload) (i32.const 1024) (i32.const 1) (local.get $kept) (i32.const 256) (global.get $answer))
+            (if (i32.load8_u (global.get $answer)) (then (return (global.get $answer))))
+            (br_if $again (i32.lt_u (local.get $n) (i32.const {files}))))
+        (call $err (i32.const 5) {{all were taken}})"
+    );
+    Guest::setting_up(&body, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD, ADD_CONTENT])
+}
+
+#[test]
+fn what_is_refused_says_nothing_of_how_long_a_secret_is() {
+    for (files, length, words) in [
+        (1, 1000, "all were taken"),
+        (1, 1001, "more than 0 MiB together"),
+        (8, 1000, "all were taken"),
+        (9, 1, "one content can be in 8 files at the most"),
+    ] {
+        // The limit is 1,000 bytes: the same answer for a secret of one byte and for one that fills it.
+        let answers = [1, 999, 1000].map(|secret| {
+            let host = Host::with(|config| {
+                let text = "[\"test.io/guest\"]\ninterfaces = [\"secrets\", \"files\"]";
+                config.grants = toml::from_str::<GrantPolicy>(text).unwrap();
+                config.limits.payload_bytes = 1000;
+            });
+            let data = BTreeMap::from([("pin".to_owned(), Arc::from(vec![b'x'; secret].as_slice()))]);
+            host.objects.secrets.lock().unwrap().insert("ns/db".to_owned(), KeyedObject::new(data));
+            set_up(&host, &showing(files, length), serde_json::json!({"secretName": "db"})).unwrap_err().message()
+        });
+        assert!(answers.iter().all(|answer| answer.contains(words) && *answer == answers[0]), "{words}: {answers:?}");
+    }
+}
+
+#[test]
+fn no_function_says_how_long_a_secret_is_or_whether_it_changed() {
+    let host = granting("\"secrets\", \"files\"");
+    let contract = include_str!("../../../wit/files.wit");
+    assert!(contract.contains("resource content;") && !contract.contains("result<bool"), "{contract}");
+
+    // The answer of `publish` is the same for the first time, for the same content again, and for another.
+    let mut answers = Vec::new();
+    for pin in ["1234", "1234", "9876"] {
+        let data = BTreeMap::from([("pin".to_owned(), Arc::from(pin.as_bytes()))]);
+        host.objects.secrets.lock().unwrap().insert("ns/db".to_owned(), KeyedObject::new(data));
+        let told = SHOW_SECRET.replace(
+            "(if (i32.load8_u (global.get $answer)) (then (return (global.get $answer))))\n    (call $ok)",
+            "(if (i32.load8_u offset=4 (global.get $answer)) (then (return (call $err (i32.const 5) {changed}))))\n    (call $ok)",
+        );
+        let guest = Guest::setting_up(&told, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD_CONTENT, PUBLISH, MAKE_FOLDER]);
+        answers.push(set_up(&host, &guest, serde_json::json!({"secretName": "db"})).map_err(|error| error.message()));
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+}

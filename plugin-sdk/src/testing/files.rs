@@ -79,12 +79,6 @@ impl TestPayload {
 #[derive(Debug, Clone)]
 pub(crate) struct Content(pub(crate) Rc<[u8]>);
 
-impl Content {
-    pub(crate) fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-}
-
 /// Files that are collected.
 #[derive(Debug)]
 pub(crate) struct Payload(RefCell<TestPayload>);
@@ -137,7 +131,7 @@ impl Payload {
         self.0.borrow_mut().folder_mode = mode;
     }
 
-    pub(crate) fn publish(&self, target: &MountTarget) -> Result<bool> {
+    pub(crate) fn publish(&self, target: &MountTarget) -> Result<()> {
         let payload = self.0.borrow();
         for path in payload.files.keys() {
             let plain = |name: &str| !matches!(name, "" | "." | "..") && name.len() <= 255 && !name.contains('\0');

@@ -240,9 +240,6 @@ impl Folder {
             note(admitted, found);
         }
     }
-            }
-        }
-    }
 
     /// Has what was refused loaded once more.
     fn retry_failed(&mut self) {

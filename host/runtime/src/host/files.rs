@@ -1,12 +1,11 @@
 //! `files`: small files in a volume. Contents that the host keeps go from the object to the file and never into the sandbox.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
-use volhost_kernel::{Payload as KernelPayload, PayloadFile};
+use volhost_kernel::{Entry as KernelEntry, Payload as KernelPayload, PayloadFile};
 use wasmtime::component::Resource;
 
-use super::{Content, HostError, MountTarget, Payload, State};
+use super::{Content, HostError, KeptContent, MountTarget, Payload, State};
 use crate::bindings::volhost::plugin::files::{Host, HostContent, HostPayload};
 use crate::bindings::volhost::plugin::types;
 use crate::text::tame;
@@ -24,14 +23,17 @@ fn invalid(text: String) -> HostError {
     HostError::Plugin(types::Error::InvalidArgument(text))
 }
 
+/// The most files that hold one content that the host keeps. That it is in many must not tell how long it is.
+const FILES_OF_ONE: usize = 8;
+/// The least that a mount must be able to hold on which contents are shown that the host keeps, in bytes: twice the most that a volume can
+/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full tells how long they are.
+const ROOM: u64 = 512 << 20;
+
 impl Payload {
-    /// Takes a file in, in place of one of the same path, within the limits.
+    /// Takes in a file that the plugin wrote, in place of one of the same path, within the limits.
     fn put(&mut self, path: String, bytes: &[u8], mode: u32, most: (usize, usize)) -> Result<(), HostError> {
         let (most_bytes, most_files) = most;
-        if mode & !FILE_MODES != 0 {
-            return Err(invalid(format!("file {}: {mode:o} is no mode of a file", tame(&path, SHOWN_BYTES))));
-        }
-        let before = self.files.get(&path).map_or(0, |file| file.bytes.len());
+        let before = if self.kept_at.contains_key(&path) { 0 } else { self.written(&path) };
         let grown = self.bytes.saturating_sub(before).saturating_add(bytes.len());
         if grown > most_bytes {
             return Err(invalid(format!(
@@ -40,21 +42,69 @@ impl Payload {
                 most_bytes >> 20
             )));
         }
-        let count = self.files.len();
-        match self.files.entry(path) {
-            Entry::Vacant(_) if count >= most_files => {
-                return Err(invalid(format!("the volume has more than {most_files} files")));
-            }
-            Entry::Vacant(place) => {
-                let file = PayloadFile::new(place.key(), bytes, mode);
-                place.insert(file);
-            }
-            Entry::Occupied(mut place) => {
-                let file = PayloadFile::new(place.key(), bytes, mode);
-                place.insert(file);
+        self.insert(&path, bytes, mode, most_files)?;
+        self.release(&path);
+        self.bytes = grown;
+        Ok(())
+    }
+
+    /// The same with a content that the host keeps. What is refused depends on which contents the plugin puts where, but for one limit: all of
+    /// them together must be no more than what a volume can show.
+    fn keep(&mut self, path: String, content: &Content, mode: u32, most: (usize, usize)) -> Result<(), HostError> {
+        let (most_bytes, most_files) = most;
+        let shown = tame(&path, SHOWN_BYTES);
+        if self.kept_at.get(&path) != Some(&content.identity) {
+            match self.kept.get(&content.identity) {
+                Some(kept) if kept.files >= FILES_OF_ONE => {
+                    return Err(invalid(format!(
+                        "file {shown}: one content can be in {FILES_OF_ONE} files at the most"
+                    )));
+                }
+                Some(_) => {}
+                None => {
+                    let charges = self.kept.values().map(|kept| kept.charge);
+                    if charges.fold(content.charge, usize::saturating_add) > most_bytes {
+                        return Err(invalid(format!(
+                            "file {shown}: the objects that the volume shows are more than {} MiB together",
+                            most_bytes >> 20
+                        )));
+                    }
+                }
             }
         }
-        self.bytes = grown;
+        let before = if self.kept_at.contains_key(&path) { 0 } else { self.written(&path) };
+        self.insert(&path, &content.bytes, mode, most_files)?;
+        self.bytes = self.bytes.saturating_sub(before);
+        self.release(&path);
+        let kept = self.kept.entry(content.identity.clone());
+        let kept = kept.or_insert(KeptContent { charge: content.charge, files: 0 });
+        kept.files = kept.files.saturating_add(1);
+        self.kept_at.insert(path, content.identity.clone());
+        Ok(())
+    }
+
+    /// How long a file of the plugin's is.
+    fn written(&self, path: &str) -> usize {
+        self.files.get(path).map_or(0, |file| file.bytes.len())
+    }
+
+    /// The file holds no kept content any more. A content counts for as long as the payload is there.
+    fn release(&mut self, path: &str) {
+        if let Some(identity) = self.kept_at.remove(path)
+            && let Some(kept) = self.kept.get_mut(&identity)
+        {
+            kept.files = kept.files.saturating_sub(1);
+        }
+    }
+
+    fn insert(&mut self, path: &str, bytes: &[u8], mode: u32, most_files: usize) -> Result<(), HostError> {
+        if mode & !FILE_MODES != 0 {
+            return Err(invalid(format!("file {}: {mode:o} is no mode of a file", tame(path, SHOWN_BYTES))));
+        }
+        if self.files.len() >= most_files && !self.files.contains_key(path) {
+            return Err(invalid(format!("the volume has more than {most_files} files")));
+        }
+        self.files.insert(path.to_owned(), PayloadFile::new(path, bytes, mode));
         Ok(())
     }
 
@@ -71,11 +121,6 @@ impl Payload {
 impl Host for State {}
 
 impl HostContent for State {
-    fn size(&mut self, content: Resource<Content>) -> wasmtime::Result<u64> {
-        self.count()?;
-        Ok(u64::try_from(self.table.get(&content)?.0.len()).unwrap_or(u64::MAX))
-    }
-
     fn drop(&mut self, content: Resource<Content>) -> wasmtime::Result<()> {
         self.table.delete(content)?;
         Ok(())
@@ -85,7 +130,15 @@ impl HostContent for State {
 impl HostPayload for State {
     fn new(&mut self) -> wasmtime::Result<Resource<Payload>> {
         self.count()?;
-        let payload = Payload { files: BTreeMap::new(), bytes: 0, owner: None, group: None, folder_mode: FOLDER_MODE };
+        let payload = Payload {
+            files: BTreeMap::new(),
+            bytes: 0,
+            kept: BTreeMap::new(),
+            kept_at: BTreeMap::new(),
+            owner: None,
+            group: None,
+            folder_mode: FOLDER_MODE,
+        };
         Ok(self.push(payload)?)
     }
 
@@ -104,8 +157,10 @@ impl HostPayload for State {
     ) -> Result<(), HostError> {
         self.count()?;
         let most = (self.payload_bytes, self.payload_files);
-        let content = self.table.get(&what)?.0.clone();
-        self.table.get_mut(&payload)?.put(path, &content, mode, most)
+        let content = self.table.get(&what)?;
+        let content =
+            Content { bytes: content.bytes.clone(), identity: content.identity.clone(), charge: content.charge };
+        self.table.get_mut(&payload)?.keep(path, &content, mode, most)
     }
 
     fn file_owner(&mut self, payload: Resource<Payload>, path: String, user: u32) -> Result<(), HostError> {
@@ -135,13 +190,27 @@ impl HostPayload for State {
         Ok(())
     }
 
-    fn publish(&mut self, payload: Resource<Payload>, target: Resource<MountTarget>) -> Result<bool, HostError> {
+    fn publish(&mut self, payload: Resource<Payload>, target: Resource<MountTarget>) -> Result<(), HostError> {
         self.change("payload.publish", |state| {
             let payload = state.table.get(&payload)?;
             state.budget.charge_written(payload.files.len(), payload.bytes)?;
-            let payload = payload.for_kernel();
+            let (keeps, payload) = (!payload.kept_at.is_empty(), payload.for_kernel());
             let target = &state.table.get(&target)?.0;
-            Ok(state.kernel.publish_payload(&target.parent, &target.name, &payload)?.changed)
+            if keeps && matches!(state.kernel.entry(&target.parent, &target.name)?, KernelEntry::Mount(_)) {
+                let room = state.kernel.usage(&target.parent, &target.name)?.capacity;
+                if room < ROOM {
+                    let text = format!(
+                        "the mount at the volume's place can hold {} MiB, and {} MiB is the least on which the host shows what the plugin may \
+                         not see",
+                        room >> 20,
+                        ROOM >> 20
+                    );
+                    return Err(HostError::Plugin(types::Error::Precondition(text)));
+                }
+            }
+            // Whether anything changed is not for the plugin: it could guess at what the files held.
+            state.kernel.publish_payload(&target.parent, &target.name, &payload)?;
+            Ok(())
         })
     }
 

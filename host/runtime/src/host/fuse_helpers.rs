@@ -183,10 +183,13 @@ impl HostHelper for State {
         content: Resource<Content>,
     ) -> Result<(), HostError> {
         self.count()?;
-        let bytes = self.table.get(&content)?.0.clone();
+        let bytes = self.table.get(&content)?.bytes.clone();
         if bytes.len() > SECRET_BYTES {
             let slot = tame(&slot, SHOWN_BYTES);
-            return Err(invalid(format!("slot {slot}: {} bytes are more than a helper gets", bytes.len())));
+            // Not how long it is: the plugin may not know.
+            return Err(invalid(format!(
+                "slot {slot}: the content is longer than {SECRET_BYTES} bytes, which a helper does not get"
+            )));
         }
         self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Secret(bytes)))
     }

@@ -74,7 +74,7 @@ impl HostRequest for State {
         for part in &value {
             match part {
                 Part::Text(part) => text.extend_from_slice(part.as_bytes()),
-                Part::Content(content) => text.extend_from_slice(&self.table.get(content)?.0),
+                Part::Content(content) => text.extend_from_slice(&self.table.get(content)?.bytes),
             }
         }
         if std::str::from_utf8(&text).is_err() {
@@ -131,13 +131,12 @@ impl HostRequest for State {
 
 impl State {
     /// A driver's failure for the plugin: a driver may repeat in it what it was handed.
-    fn failure(&self, failure: DriverFailure) -> Failure {
+    fn failure(&mut self, failure: DriverFailure) -> Failure {
+        let mut told = |text: String| self.secrets.for_plugin(tame(&text, MESSAGE_BYTES));
         match failure {
-            DriverFailure::NotSent(why) => Failure::NotSent(self.shown(&why, MESSAGE_BYTES)),
-            DriverFailure::Unanswered(why) => Failure::Unanswered(self.shown(&why, MESSAGE_BYTES)),
-            DriverFailure::Status { code, message } => {
-                Failure::Status(Status { code, message: self.shown(&message, MESSAGE_BYTES) })
-            }
+            DriverFailure::NotSent(why) => Failure::NotSent(told(why)),
+            DriverFailure::Unanswered(why) => Failure::Unanswered(told(why)),
+            DriverFailure::Status { code, message } => Failure::Status(Status { code, message: told(message) }),
         }
     }
 }

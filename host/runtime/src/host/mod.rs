@@ -115,13 +115,34 @@ pub struct PodHandle(pub(crate) Arc<Pod>);
 #[derive(Debug)]
 pub struct MountTarget(pub(crate) Arc<Target>);
 
-/// What a file is to hold; a plugin never sees it.
-pub struct Content(pub(crate) Arc<[u8]>);
+/// What a file is to hold; a plugin never sees it, nor learns how long it is.
+pub struct Content {
+    pub(crate) bytes: Arc<[u8]>,
+    /// Which content it is, whatever it holds now. The same one has the same identity however often it is opened.
+    pub(crate) identity: String,
+    /// What it counts for against the limit of a payload, in bytes.
+    pub(crate) charge: usize,
+}
+
+impl Content {
+    /// The content of an object that the volume names.
+    pub(crate) fn of_object(identity: String, bytes: Arc<[u8]>) -> Self {
+        let charge = bytes.len();
+        Self { bytes, identity, charge }
+    }
+
+    /// A token. All count the same: a plugin can ask for many of them.
+    pub(crate) fn of_token(identity: String, bytes: Arc<[u8]>) -> Self {
+        /// More than any token has, in bytes.
+        const CHARGE: usize = 64 << 10;
+        Self { bytes, identity, charge: CHARGE }
+    }
+}
 
 impl std::fmt::Debug for Content {
-    /// Its size alone: it may be a secret (rule R10).
+    /// Its identity alone: it may be a secret (rule R10).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Content({} bytes)", self.0.len())
+        write!(f, "Content({})", self.identity)
     }
 }
 
@@ -129,15 +150,32 @@ impl std::fmt::Debug for Content {
 #[derive(Debug)]
 pub struct Payload {
     pub(crate) files: BTreeMap<String, volhost_kernel::PayloadFile>,
+    /// What the plugin itself wrote, in bytes.
     pub(crate) bytes: usize,
+    /// Of the contents that the host keeps, by their identities.
+    pub(crate) kept: BTreeMap<String, KeptContent>,
+    /// The identity of the content of a file, where the host keeps it.
+    pub(crate) kept_at: BTreeMap<String, String>,
     pub(crate) owner: Option<u32>,
     pub(crate) group: Option<u32>,
     pub(crate) folder_mode: u32,
 }
 
-/// A config map.
+/// A content that the host keeps, in a payload.
 #[derive(Debug)]
-pub struct ConfigMap(pub(crate) KeyedObject);
+pub(crate) struct KeptContent {
+    /// What it counts for, in bytes.
+    pub(crate) charge: usize,
+    /// How many files hold it.
+    pub(crate) files: usize,
+}
+
+/// A config map, and its name.
+#[derive(Debug)]
+pub struct ConfigMap {
+    pub(crate) name: String,
+    pub(crate) object: KeyedObject,
+}
 
 /// A secret, and its name for the log.
 #[derive(Debug)]

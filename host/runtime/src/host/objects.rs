@@ -57,9 +57,9 @@ impl State {
         Ok(object.keys().cloned().collect())
     }
 
-    fn content(&mut self, bytes: Option<Bytes>) -> wasmtime::Result<Option<Resource<Content>>> {
+    fn content(&mut self, identity: String, bytes: Option<Bytes>) -> wasmtime::Result<Option<Resource<Content>>> {
         self.count()?;
-        Ok(bytes.map(|bytes| self.push(Content(bytes))).transpose()?)
+        Ok(bytes.map(|bytes| self.push(Content::of_object(identity, bytes))).transpose()?)
     }
 }
 
@@ -72,19 +72,20 @@ impl config_maps::Host for State {
     ) -> Result<Resource<ConfigMap>, HostError> {
         let namespace = self.object(&volume, &pod, "config map", &name)?;
         let object = self.context.objects.config_map(&namespace, &name)?;
-        Ok(self.push(ConfigMap(object))?)
+        Ok(self.push(ConfigMap { name: format!("{namespace}/{name}"), object })?)
     }
 }
 
 impl config_maps::HostConfigMap for State {
     fn keys(&mut self, map: Resource<ConfigMap>) -> wasmtime::Result<Vec<String>> {
-        let object = self.table.get(&map)?.0.clone();
+        let object = self.table.get(&map)?.object.clone();
         State::keys(self, object)
     }
 
     fn content(&mut self, map: Resource<ConfigMap>, key: String) -> wasmtime::Result<Option<Resource<Content>>> {
-        let bytes = self.table.get(&map)?.0.get(&key).cloned();
-        State::content(self, bytes)
+        let map = self.table.get(&map)?;
+        let (identity, bytes) = (format!("config map {} {key}", map.name), map.object.get(&key).cloned());
+        State::content(self, identity, bytes)
     }
 
     fn drop(&mut self, map: Resource<ConfigMap>) -> wasmtime::Result<()> {
@@ -132,11 +133,12 @@ impl secrets::HostSecret for State {
     fn content(&mut self, secret: Resource<Secret>, key: String) -> wasmtime::Result<Option<Resource<Content>>> {
         let secret = self.table.get(&secret)?;
         let (name, bytes) = (secret.name.clone(), secret.object.get(&key).cloned());
+        let identity = format!("secret {name} {key}");
         if let Some(bytes) = &bytes {
             *self.secrets_used.entry(name).or_default() += 1;
             self.secrets.use_value(bytes);
         }
-        State::content(self, bytes)
+        State::content(self, identity, bytes)
     }
 
     fn drop(&mut self, secret: Resource<Secret>) -> wasmtime::Result<()> {
@@ -154,15 +156,16 @@ impl service_account_tokens::Host for State {
     ) -> Result<Resource<Content>, HostError> {
         self.step("service-account-tokens.request", |state| {
             let pod = Arc::clone(&state.table.get(&pod)?.0);
+            let identity = format!("token {expiration_seconds} {audience:?}");
             let token = state.context.objects.token(&pod, &TokenRequest { audience, expiration_seconds })?;
             state.secrets.use_value(&token);
-            Ok(state.push(Content(token))?)
+            Ok(state.push(Content::of_token(identity, token))?)
         })
     }
 
     fn expires(&mut self, token: Resource<Content>) -> wasmtime::Result<Option<String>> {
         self.count()?;
-        Ok(expiry(&self.table.get(&token)?.0))
+        Ok(expiry(&self.table.get(&token)?.bytes))
     }
 }
 
@@ -178,7 +181,7 @@ impl cluster_trust_bundles::Host for State {
         self.count()?;
         check_named(&self.table.get(&volume)?.0, "ClusterTrustBundle", &name)?;
         let bundle = self.context.objects.trust_bundle(&name)?;
-        Ok(self.push(Content(bundle))?)
+        Ok(self.push(Content::of_object(format!("bundle {name}"), bundle))?)
     }
 
     fn signed_by(
@@ -190,6 +193,6 @@ impl cluster_trust_bundles::Host for State {
         self.count()?;
         check_named(&self.table.get(&volume)?.0, "signer", &signer)?;
         let bundle = self.context.objects.trust_bundles(&signer, label_selector.as_deref())?;
-        Ok(self.push(Content(bundle))?)
+        Ok(self.push(Content::of_object(format!("bundles {signer} {label_selector:?}"), bundle))?)
     }
 }
