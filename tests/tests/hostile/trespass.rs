@@ -155,6 +155,44 @@ fn try_all(host: &Host, base: &str, picture: impl Fn() -> String) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
 }
 
+/// Tries every way to name a path with one that exists and one that does not, neither of them granted; the answers must be the same.
+fn compare_answers(host: &Host, base: &str) {
+    const WAYS: [&str; 8] =
+        ["open", "create-directory", "create-file", "image", "loop", "remove-loop", "mount-image", "device"];
+    let plugin = host.fixture("fixture-trespassing");
+    let answer = |how: &str, word: &str| match host.set_up(&plugin, "target", json!({ "how": how, "word": word })) {
+        Err(CallError::Plugin(error)) => format!("{:?} {}", error.case, error.message.replace(word, "PATH")),
+        other => format!("{:?}", other.map_err(|error| error.message())),
+    };
+    for how in WAYS {
+        let outside = [
+            ("outside/secret", "outside/nothing"),
+            ("outside/secret", "outside/nothing/below"),
+            ("outside/way-in", "outside/nothing"),
+            ("granted/link", "granted/link-to-nothing"),
+            ("granted/link/secret", "granted/link/nothing"),
+        ];
+        for (there, missing) in outside.map(|(one, two)| (format!("{base}/{one}"), format!("{base}/{two}"))) {
+            let (there, missing) = (answer(how, &there), answer(how, &missing));
+            assert_eq!(there, missing, "{how}");
+            assert!(there.contains("PermissionDenied PATH"), "{how}: {there}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_granted_looks_the_same_whether_or_not_it_exists() {
+    let host = Host::granting(&grants("/srv/granted", ""));
+    let twin = host.twin();
+    for folder in ["/srv/granted", "/srv/outside/secret", "/images"] {
+        twin.add_folder(folder).unwrap();
+    }
+    twin.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
+    twin.add_symlink("/srv/granted/link-to-nothing", "/srv/nothing").unwrap();
+    twin.add_symlink("/srv/outside/way-in", "/srv/granted").unwrap();
+    compare_answers(&host, "/srv");
+}
+
 #[test]
 fn on_a_machine_in_memory() {
     let host = Host::granting(&grants("/srv/granted", ""));
@@ -200,11 +238,14 @@ fn on_the_real_kernel() {
             fs::create_dir_all(base.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(base.join("outside"), base.join("granted/link")).unwrap();
+        std::os::unix::fs::symlink(base.join("nothing"), base.join("granted/link-to-nothing")).unwrap();
+        std::os::unix::fs::symlink(base.join("granted"), base.join("outside/way-in")).unwrap();
         let kernel = Arc::new(LinuxKernel::new());
         let root = kernel.prepare_root(&base.join("root"), volhost_kernel::Propagation::Private).unwrap();
         let base = base.to_str().unwrap();
         let host = Host::over(kernel, root, &grants(&format!("{base}/granted"), ""));
         try_all(&host, base, || picture(folder.path()));
+        compare_answers(&host, base);
     });
     tried.join().unwrap();
 }
