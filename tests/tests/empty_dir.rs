@@ -37,11 +37,24 @@ fn fill(folder: &std::path::Path, most: usize) -> Option<std::io::ErrorKind> {
 }
 
 /// The plugin file with a section more, which changes nothing but its digest.
-fn install_next_version(node: &Node) {
+fn next_version() -> Vec<u8> {
     let mut bytes = fs::read(artifacts::plugin("empty-dir")).unwrap();
     bytes.extend([0, 5, 4, b'n', b'e', b'x', b't']);
+    bytes
+}
+
+/// The operator's leave for both versions to have the plugin's name: the second does not come with volhost.
+fn both_versions() -> String {
+    let digest = |bytes: &[u8]| -> String {
+        <sha2::Sha256 as sha2::Digest>::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let digests = [digest(&fs::read(artifacts::plugin("empty-dir")).unwrap()), digest(&next_version())];
+    format!("[grants.\"kubernetes.io/empty-dir\"]\ninterfaces = [\"huge-pages\", \"quotas\"]\nsha256 = {digests:?}\n")
+}
+
+fn install_next_version(node: &Node) {
     let folder = node.folder().join("plugins");
-    fs::write(folder.join(".empty-dir.wasm"), bytes).unwrap();
+    fs::write(folder.join(".empty-dir.wasm"), next_version()).unwrap();
     fs::rename(folder.join(".empty-dir.wasm"), folder.join("empty-dir.wasm")).unwrap();
 }
 
@@ -82,7 +95,7 @@ fn huge_pages_that_cannot_be_are_refused_with_the_reason() {
 
 #[test]
 fn a_limit_on_disk_is_enforced_on_btrfs_and_the_data_outlives_all_but_the_pod() {
-    let mut node = Node::builder().prepare(BTRFS_ROOT).start();
+    let mut node = Node::builder().config(&both_versions()).prepare(BTRFS_ROOT).start();
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: cache, emptyDir: { sizeLimit: 8Mi }"]));
     node.wait_mounted("default/a");
     fs::write(volume(&node, "cache").join("kept"), "precious").unwrap();
