@@ -193,7 +193,9 @@ impl Runtime {
     /// # Errors
     /// [`LoadError`], as [`Runtime::load`], but for a missing grant.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, LoadError> {
-        let examined = self.open(file).and_then(|OpenedPlugin { component, digest, note, .. }| self.examine(&component, &digest, note));
+        let examined = self
+            .open(file)
+            .and_then(|OpenedPlugin { component, digest, note, .. }| self.examine(&component, &digest, note));
         let (info, _) = examined.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })?;
         let grants = self.grants();
         let of_file = grants.of(&info.name, &info.digest);

@@ -12,8 +12,13 @@ use crate::bindings::volhost::plugin::types;
 use crate::drivers::DriverFailure;
 use crate::text::tame;
 
-/// The largest request, in bytes.
+/// The most of a request that the plugin writes, in bytes.
 const REQUEST_BYTES: usize = 1 << 20;
+/// The most contents of a request that the host keeps: a volume names some secrets, with some keys each. Their number is bounded and not their
+/// length, which the plugin could measure by what it adds itself.
+const MOST_CONTENTS: usize = 64;
+/// The largest request with its contents, in bytes; objects have a MiB at the most. Beyond it the call ends.
+const LARGEST: usize = 64 << 20;
 /// The longest that a call may wait.
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of a driver's name or method a message shows, in bytes.
@@ -52,7 +57,8 @@ impl HostRequest for State {
         if message.len() > REQUEST_BYTES {
             return Err(Abort::limit("a request to a driver of more than 1 MiB").into());
         }
-        Ok(self.push(GrpcRequest(message))?)
+        let written = message.len();
+        Ok(self.push(GrpcRequest { message, written, contents: 0 })?)
     }
 
     fn add_entry(
@@ -71,24 +77,39 @@ impl HostRequest for State {
             return Err(refuse("no field has this number"));
         }
         let mut text = Vec::new();
+        let (mut written, mut contents) = (key.len(), 0_usize);
         for part in &value {
             match part {
-                Part::Text(part) => text.extend_from_slice(part.as_bytes()),
-                Part::Content(content) => text.extend_from_slice(&self.table.get(content)?.bytes),
+                Part::Text(part) => {
+                    written = written.saturating_add(part.len());
+                    text.extend_from_slice(part.as_bytes());
+                }
+                Part::Content(content) => {
+                    contents = contents.saturating_add(1);
+                    text.extend_from_slice(&self.table.get(content)?.bytes);
+                }
             }
+        }
+        let mut entry = Vec::with_capacity(key.len().saturating_add(text.len()).saturating_add(16));
+        put_field(&mut entry, 1, key.as_bytes());
+        put_field(&mut entry, 2, &text);
+        let request = self.table.get_mut(&request)?;
+        (written, contents) = (written.saturating_add(request.written), contents.saturating_add(request.contents));
+        if written > REQUEST_BYTES {
+            return Err(refuse("with it the plugin has written more than 1 MiB into the request"));
+        }
+        if contents > MOST_CONTENTS {
+            return Err(refuse(&format!("with it the request has more than {MOST_CONTENTS} contents")));
         }
         if std::str::from_utf8(&text).is_err() {
             return Err(refuse("its value is no UTF-8 text"));
         }
-        let mut entry = Vec::with_capacity(key.len() + text.len() + 16);
-        put_field(&mut entry, 1, key.as_bytes());
-        put_field(&mut entry, 2, &text);
-        let message = &mut self.table.get_mut(&request)?.0;
-        if message.len().saturating_add(entry.len()) > REQUEST_BYTES {
-            return Err(refuse("with it the request is larger than 1 MiB"));
+        if request.message.len().saturating_add(entry.len()) > LARGEST {
+            return Err(Abort::limit("a request to a driver of more than 64 MiB").into());
         }
+        (request.written, request.contents) = (written, contents);
         // Messages are merged field by field, and the entries of a map are fields that repeat: at the end is as good as anywhere.
-        put_field(message, field, &entry);
+        put_field(&mut request.message, field, &entry);
         Ok(())
     }
 
@@ -113,7 +134,7 @@ impl HostRequest for State {
         }
         let deadline = Duration::from_millis(u64::from(deadline.max(1))).min(LONGEST);
         let sent = self.change(format!("grpc {shown} {method}"), |state| {
-            let message = state.table.get(&request)?.0.clone();
+            let message = state.table.get(&request)?.message.clone();
             let answer = state.context.drivers.call(&driver, &method, message, deadline);
             Ok(answer.map_err(|failure| state.failure(failure)))
         });

@@ -185,12 +185,18 @@ pub struct Secret {
 }
 
 /// A request to a driver. It may hold secrets.
-pub struct GrpcRequest(pub(crate) Vec<u8>);
+pub struct GrpcRequest {
+    pub(crate) message: Vec<u8>,
+    /// How much of it the plugin wrote, in bytes.
+    pub(crate) written: usize,
+    /// How many contents that the host keeps are in it.
+    pub(crate) contents: usize,
+}
 
 impl std::fmt::Debug for GrpcRequest {
     /// Its size alone (rule R10).
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "GrpcRequest({} bytes)", self.0.len())
+        write!(f, "GrpcRequest({} bytes of the plugin's)", self.written)
     }
 }
 
