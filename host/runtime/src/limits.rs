@@ -74,7 +74,7 @@ impl Default for Limits {
         Self {
             file_bytes: 64 << 20,
             compiled_bytes: 256 << 20,
-            // The child works at a low priority, so the clock must not punish a busy machine.
+            // The clock must not punish a busy machine.
             compile_time: Duration::from_secs(900),
             // A plugin of 60 KiB takes 0.1 s. The rest is for slow processors.
             compile_cpu_base: Duration::from_secs(10),
