@@ -7,6 +7,7 @@
 //! ```
 //!
 //! One request at a time: what is planned for the next knows what this one has done.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ use super::vanished;
 use super::world::{WaitAnswer, World};
 use crate::drivers::{DriverChange, DriverNews, DriverTable};
 use crate::manifest::Changes;
-use crate::plugins::{Answer, PluginChanges, PluginRegistry, QuestionKey};
+use crate::plugins::{Answer, Meaning, PluginChanges, PluginRegistry, QuestionKey};
 
 /// How many things of one kind are taken before the others get their turn, so that a flood of one starves none.
 const BATCH: usize = 256;
@@ -483,15 +483,22 @@ impl Engine {
         tokio::task::spawn_blocking(move || plugins.prune_cache(needed));
     }
 
-    /// A plugin has answered what a volume is.
+    /// A plugin has answered what a volume is. Returns the question if what waits for it is to be resolved again.
     fn identified(&mut self, answer: Answer) -> Option<QuestionKey> {
         let plugin = answer.plugin().clone();
-        let (changed, quarantined) = self.plugins.take_answer(answer);
+        let (key, meaning, quarantined) = self.plugins.take_answer(answer);
         if quarantined {
             let message = "it misbehaves with one volume after another when it is asked what they are, and is asked no more; replace its file, or send SIGHUP to try it again";
             self.world.tell(EventKind::Warning, "PluginQuarantined", &format!("plugin {plugin}"), message);
         }
-        changed
+        match meaning {
+            Meaning::New => Some(key),
+            Meaning::Same => {
+                self.sources.waits_no_longer(&key);
+                None
+            }
+            Meaning::SameRefusal => None,
+        }
     }
 
     /// Asks plugins what has come up, and again what they refused a while ago.

@@ -1,6 +1,7 @@
 //! The objects of all sources, and what their changes mean for the world.
 //!
 //! Objects that were added by request are kept in files ([`kept`](super::kept)), so that a restart does not take their pods for gone.
+#![deny(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -464,6 +465,11 @@ impl Sources {
             }
         }
         self.effects(applied)
+    }
+
+    /// Takes note that the answer to a question changes nothing for what waited for it.
+    pub fn waits_no_longer(&mut self, question: &QuestionKey) {
+        self.waiting.remove(question);
     }
 
     /// Takes note that what was resolved just now waits for the questions that came up.

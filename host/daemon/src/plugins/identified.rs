@@ -48,6 +48,17 @@ pub struct Answer {
     outcome: Result<Identified, CallError>,
 }
 
+/// What an answer means for what waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// It differs from the answer before, or is out of date already: what waits is resolved again.
+    New,
+    /// It is the answer before: nothing waits any more.
+    Same,
+    /// It is the refusal before, and the plugin is asked again later.
+    SameRefusal,
+}
+
 /// What an answer was given on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Basis {
@@ -173,8 +184,8 @@ impl PluginRegistry {
         Answer { question, outcome }
     }
 
-    /// Takes an answer. Returns the question if what waits for it is to be resolved again, and whether the plugin is quarantined by it.
-    pub fn take_answer(&self, answer: Answer) -> (Option<QuestionKey>, bool) {
+    /// Takes an answer. Returns its question, what it means, and whether the plugin is quarantined by it.
+    pub fn take_answer(&self, answer: Answer) -> (QuestionKey, Meaning, bool) {
         let Answer { question, outcome } = answer;
         let quarantined = self.note_answer(&question.key.0, &question.volume(), outcome.as_ref().err());
         let current = Basis {
@@ -182,8 +193,9 @@ impl PluginRegistry {
             revision: self.revision(),
             drivers: question.basis.drivers,
         };
-        let changed = self.identified.lock().take(question, outcome, current, Instant::now());
-        (changed, quarantined)
+        let key = question.key.clone();
+        let meaning = self.identified.lock().take(question, outcome, current, Instant::now());
+        (key, meaning, quarantined)
     }
 
     /// When refusals are asked again next.
@@ -231,26 +243,27 @@ impl State {
             }
             self.open.push(question);
         }
-        if !is_current || known.retry_at.is_some() {
+        // A plugin that is not asked answers nothing; when it is asked again, everything is resolved again.
+        if known.is_asked || may_ask && known.retry_at.is_some() {
             self.awaited.insert(key);
         }
         self.forget_oldest();
         answer
     }
 
-    /// Keeps an answer. Returns its question if it differs from the answer before, or is out of date already.
+    /// Keeps an answer.
     fn take(
         &mut self,
         question: Question,
         outcome: Result<Identified, CallError>,
         current: Basis,
         now: Instant,
-    ) -> Option<QuestionKey> {
+    ) -> Meaning {
         let Question { key, basis, .. } = question;
         self.unanswered.remove(&key);
         let drivers = self.drivers;
         // One that was forgotten meanwhile is asked anew.
-        let Some(known) = self.known.get_mut(&key) else { return Some(key) };
+        let Some(known) = self.known.get_mut(&key) else { return Meaning::New };
         known.is_asked = false;
         if let Some(at) = known.retry_at.take() {
             self.retries.remove(&(at, key.clone()));
@@ -267,8 +280,13 @@ impl State {
         }
         let is_same = known.answer.as_ref().is_some_and(|(before, _)| *before == answer);
         let is_current = basis == Basis { drivers, ..current };
+        let is_refusal = answer.is_err();
         known.answer = Some((answer, basis));
-        (!is_same || !is_current).then_some(key)
+        match (is_same && is_current, is_refusal) {
+            (false, _) => Meaning::New,
+            (true, false) => Meaning::Same,
+            (true, true) => Meaning::SameRefusal,
+        }
     }
 
     /// Forgets what has not been used for longest, if there is too much.

@@ -36,5 +36,5 @@ mod registry;
 pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;
 pub use grant_file::GrantFile;
-pub use identified::{Answer, Question, QuestionKey};
+pub use identified::{Answer, Meaning, Question, QuestionKey};
 pub use registry::{APPROVAL, PluginChanges, PluginRegistry, RegistryError};
