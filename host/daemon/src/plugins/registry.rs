@@ -448,11 +448,13 @@ impl PluginRegistry {
     ) -> Result<Option<PluginName>, RegistryError> {
         let info = plugin.info();
         let name = info.name.clone();
-        let mut state = self.write();
-        let served = match self.claim(&state, file, plugin, rivals)? {
+        // Files are taken in one by one, so that nothing changes meanwhile. What is settled is written to the disk: no lock may be held over
+        // that which the engine's loop needs.
+        let claim = self.claim(&self.read(), file, plugin, rivals)?;
+        let served = match claim {
             Claim::Good(served) => served,
             Claim::Open => {
-                state.candidates.insert(file.to_owned(), Arc::clone(plugin));
+                self.write().candidates.insert(file.to_owned(), Arc::clone(plugin));
                 return Ok(None);
             }
         };
@@ -464,6 +466,7 @@ impl PluginRegistry {
             }
             warn!(plugin = %name, error = %source, "it is not recorded that the plugin is in service");
         }
+        let mut state = self.write();
         let renamed: Vec<PluginName> = state
             .ready
             .iter()
