@@ -208,8 +208,8 @@ impl Node {
         command
     }
 
-    /// Starts the daemon and waits until it serves and has loaded its plugins: a test's cache is empty at first, so they are compiled while
-    /// the daemon serves.
+    /// Starts the daemon and waits until it serves and has loaded its plugins: a test's cache is
+    /// empty at first, so they are compiled while the daemon serves.
     ///
     /// # Panics
     /// When it ends before; its log is in the message.

@@ -1,4 +1,5 @@
-//! A start whose plugins have to be compiled first: the daemon serves, hears, and takes nothing away meanwhile.
+//! A start whose plugins have to be compiled first: the daemon serves, hears, and takes nothing
+//! away meanwhile.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,10 +16,12 @@ use std::time::{Duration, Instant};
 use volhost_tests::Node;
 use volhost_tests::manifests::pod;
 
-/// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no plugin, which only shows afterwards.
+/// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no
+/// plugin, which only shows afterwards.
 fn slow_to_compile() -> Vec<u8> {
     const DEPTH: usize = 3000;
-    // A core module: one type, one function, and its code with one local. Each loop adds 1 to the local, and goes on while it is not 0.
+    // A core module: one type, one function, and its code with one local. Each loop adds 1 to the
+    // local, and goes on while it is not 0.
     let mut body = vec![1, 1, 0x7f];
     body.extend([0x03, 0x40, 0x20, 0, 0x41, 1, 0x6a, 0x21, 0].repeat(DEPTH));
     body.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(DEPTH));

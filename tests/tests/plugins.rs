@@ -230,7 +230,8 @@ fn inspect_tells_what_a_file_is_without_a_daemon() {
     }
 }
 
-/// A pod of the plugin with every capability, whose volume makes it misbehave when it is asked what the volume is.
+/// A pod of the plugin with every capability, whose volume makes it misbehave when it is asked what
+/// the volume is.
 fn asked(node: &Node, name: &str, how: &str) {
     let volume = format!("name: v, lyingDevices: {{at: identify, how: {how}, image: {name}}}");
     node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[&volume]));

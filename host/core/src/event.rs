@@ -176,7 +176,8 @@ pub struct UnresolvedVolume {
     pub outer_name: OuterName,
     /// Why, in words a person can act on.
     pub reason: String,
-    /// It will be resolved without anybody doing anything: a plugin is being loaded or asked. Users are not warned.
+    /// It will be resolved without anybody doing anything: a plugin is being loaded or asked. Users
+    /// are not warned.
     pub is_pending: bool,
     /// The volume it is, where that is known and only its plugin could not be asked.
     pub spec: Option<Arc<VolumeSpec>>,

@@ -198,8 +198,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node. When it returns, what earlier runs left is known, every source has been read once, and requests are served. Plugins may
-    /// still be being compiled.
+    /// Starts a node. When it returns, what earlier runs left is known, every source has been read
+    /// once, and requests are served. Plugins may still be being compiled.
     ///
     /// # Errors
     /// [`StartError`]; then nothing runs, and what was mounted before is as it was.

@@ -3,7 +3,8 @@
 //! Whoever can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
 //! a plugin: `DIGEST-ENGINE.cwasm`, the code, and `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest
 //! above all. The second is written last: code without it, or of another digest, was not written to its end and is made again.
-//! A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused` says why the compiler refused a plugin.
+//! A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused` says why the
+//! compiler refused a plugin.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -26,7 +27,8 @@ pub(crate) struct Note {
     pub(crate) sdk: Option<String>,
 }
 
-/// A plugin that the compiler refused, remembered so that a start does not pay for the same answer again.
+/// A plugin that the compiler refused, remembered so that a start does not pay for the same answer
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// Why, in words for the user.
@@ -35,7 +37,8 @@ pub(crate) struct Refusal {
     pub(crate) by: String,
 }
 
-/// How many refusals are remembered. Each is a small file; without a bound, whoever writes to the plugin folder could fill the cache.
+/// How many refusals are remembered. Each is a small file; without a bound, whoever writes to the
+/// plugin folder could fill the cache.
 const REFUSALS: usize = 1024;
 /// How the files of refusals end.
 const REFUSED: &str = "refused";
@@ -101,7 +104,8 @@ impl Cache {
         self.folder.join(format!("{digest}-{}.{REFUSED}", self.engine))
     }
 
-    /// Why this digest was refused before by the same host under the same limits; none when it was not.
+    /// Why this digest was refused before by the same host under the same limits; none when it was
+    /// not.
     pub(crate) fn refusal(&self, digest: &str, by: &str) -> Option<String> {
         let refusal: Refusal = serde_json::from_slice(&fs::read(self.refusal_path(digest)).ok()?).ok()?;
         (refusal.by == by).then_some(refusal.reason)

@@ -328,7 +328,8 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Whether another try would fail the same way. A child that was killed by others or could not be started says nothing of the plugin.
+    /// Whether another try would fail the same way. A child that was killed by others or could not
+    /// be started says nothing of the plugin.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::OutOfTime { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }

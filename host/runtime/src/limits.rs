@@ -21,7 +21,8 @@ pub struct Limits {
     pub file_bytes: u64,
     /// The largest compiled plugin, in bytes.
     pub compiled_bytes: u64,
-    /// How long the compiler child may take by the clock. Catches a child that hangs; [`Limits::compile_cpu`] bounds one that works.
+    /// How long the compiler child may take by the clock. Catches a child that hangs;
+    /// [`Limits::compile_cpu`] bounds one that works.
     pub compile_time: Duration,
     /// Processor time of the compiler child for any plugin.
     pub compile_cpu_base: Duration,
@@ -78,8 +79,8 @@ impl Default for Limits {
             compile_time: Duration::from_secs(900),
             // A plugin of 60 KiB takes 0.1 s. The rest is for slow processors.
             compile_cpu_base: Duration::from_secs(10),
-            // A Python component of 18 MiB takes about 1 s for each MiB. A file with more code may take longer, but 15 KiB of nested
-            // loops may not take minutes.
+            // A Python component of 18 MiB takes about 1 s for each MiB. A file with more code may
+            // take longer, but 15 KiB of nested loops may not take minutes.
             compile_cpu_per_mib: Duration::from_secs(8),
             describe_time: Duration::from_secs(2),
             memory_bytes: 64 * MIB,
@@ -109,8 +110,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The processor time that the compiler child may use for a plugin of `bytes`, in whole seconds and at least one: the kernel counts
-    /// seconds.
+    /// The processor time that the compiler child may use for a plugin of `bytes`, in whole seconds
+    /// and at least one: the kernel counts seconds.
     #[must_use]
     pub fn compile_cpu(&self, bytes: usize) -> u64 {
         let mib = u32::try_from(bytes.div_ceil(MIB)).unwrap_or(u32::MAX).saturating_sub(1);

@@ -121,17 +121,20 @@ impl Runtime {
         *self.grants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 
-    /// Kills the compiler children that run and starts no further one: plugins that wait for one fail to load.
+    /// Kills the compiler children that run and starts no further one: plugins that wait for one
+    /// fail to load.
     pub fn stop_compiling(&self) {
         self.children.stop();
     }
 
-    /// Forgets which plugins the compiler refused: they are compiled again when they are loaded again.
+    /// Forgets which plugins the compiler refused: they are compiled again when they are loaded
+    /// again.
     pub fn forget_refusals(&self) {
         self.cache.forget_refusals();
     }
 
-    /// Loads a plugin from its file if that needs no compiler; none if it does. Blocks as long as reading the file and `describe` take.
+    /// Loads a plugin from its file if that needs no compiler; none if it does. Blocks as long as
+    /// reading the file and `describe` take.
     ///
     /// # Errors
     /// [`LoadError`], as [`Runtime::load`].
@@ -143,8 +146,8 @@ impl Runtime {
         loaded.map_err(|problem| LoadError { file: file.to_owned(), problem: Box::new(problem) })
     }
 
-    /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less than one from the cache. A plugin that the
-    /// compiler refused before is refused at once.
+    /// Loads a plugin from its file. Blocks: tens of milliseconds when it must be compiled, less
+    /// than one from the cache. A plugin that the compiler refused before is refused at once.
     ///
     /// # Expected flow
     /// Read the file once; find its code in the cache, or have it compiled; hold its imports and exports against the contract;

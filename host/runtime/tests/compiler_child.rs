@@ -126,7 +126,8 @@ fn in_a_user_namespace_with_one_user_the_compiler_still_works() {
     host.load(&Guest::default());
 }
 
-/// A plugin whose code is `depth` nested loops, over which the compiler broods: its effort grows much faster than the file.
+/// A plugin whose code is `depth` nested loops, over which the compiler broods: its effort grows
+/// much faster than the file.
 fn nested_loops(depth: usize) -> Guest {
     let turn = "(loop (local.set $n (i32.add (local.get $n) (i32.const 1)))";
     let again = "(br_if 0 (local.get $n)))";

@@ -94,8 +94,8 @@ pub struct Executor {
     /// How many operations of one plugin run at once.
     lane_width: usize,
     lanes: HashMap<PluginName, Lane>,
-    /// Threads of each plugin for questions what volumes are. They are not the threads of its operations: `identify` reaches nothing that
-    /// could hang, and must not wait behind what hangs.
+    /// Threads of each plugin for questions what volumes are. They are not the threads of its
+    /// operations: `identify` reaches nothing that could hang, and must not wait behind what hangs.
     askers: HashMap<PluginName, Lane>,
     accounts: Arc<Accounts>,
     running: HashMap<OperationId, Running>,
@@ -268,7 +268,8 @@ impl Executor {
         }
     }
 
-    /// Begins to ask a plugin what a volume is. The answer comes later as [`FromOperation::Identified`].
+    /// Begins to ask a plugin what a volume is. The answer comes later as
+    /// [`FromOperation::Identified`].
     pub fn ask(&mut self, question: Question) {
         let (plugins, outcomes) = (Arc::clone(&self.workshop.plugins), self.outcomes.clone());
         let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -65,8 +65,8 @@ impl Lane {
         Self::with(thread::available_parallelism().map_or(1, usize::from), width)
     }
 
-    /// A lane of at most `width` threads that starts one for each job until it has them all: for jobs that may hang, and that nobody
-    /// measures.
+    /// A lane of at most `width` threads that starts one for each job until it has them all: for
+    /// jobs that may hang, and that nobody measures.
     pub fn eager(width: usize) -> Self {
         Self::with(width, width)
     }
@@ -77,7 +77,8 @@ impl Lane {
         Self { shared, eager: eager.max(1) }
     }
 
-    /// Bounds the lane by another number of threads from now on. Threads beyond it end after the job that they run.
+    /// Bounds the lane by another number of threads from now on. Threads beyond it end after the
+    /// job that they run.
     pub fn resize(&self, width: usize) {
         let mut state = self.shared.lock();
         let width = width.max(1);

@@ -23,7 +23,8 @@ use crate::manifest::{Content, Kind, ObjectKey};
 use crate::populate::{PodStanding, standing};
 use crate::provision::{self, Asked, NotAsked, Runner};
 
-/// How many volumes are made or deleted at once. A driver that hangs holds a thread for each of its volumes.
+/// How many volumes are made or deleted at once. A driver that hangs holds a thread for each of its
+/// volumes.
 const MAKERS: usize = 32;
 
 /// What makes volumes for claims on this node.

@@ -363,8 +363,8 @@ impl Engine {
         self.sources_complete |= complete;
     }
 
-    /// What nobody named belongs to nobody once every source has been read completely, every plugin file was looked at, and every plugin
-    /// has said what the pods' volumes are (rule R2).
+    /// What nobody named belongs to nobody once every source has been read completely, every plugin
+    /// file was looked at, and every plugin has said what the pods' volumes are (rule R2).
     pub(super) fn sync(&mut self) {
         let known = self.sources_complete && !self.sources.may_miss_pods();
         if !self.synced && known && self.plugins_complete && !self.plugins.is_asking() {
@@ -473,7 +473,8 @@ impl Engine {
         }
     }
 
-    /// Removes, once, compiled plugins that nobody needs. Not while a file could not be loaded: it may be mended, and may have volumes.
+    /// Removes, once, compiled plugins that nobody needs. Not while a file could not be loaded: it
+    /// may be mended, and may have volumes.
     fn prune_cache(&mut self) {
         if self.cache_pruned || !self.plugins.failures().is_empty() {
             return;
@@ -483,7 +484,8 @@ impl Engine {
         tokio::task::spawn_blocking(move || plugins.prune_cache(needed));
     }
 
-    /// A plugin has answered what a volume is. Returns the question if what waits for it is to be resolved again.
+    /// A plugin has answered what a volume is. Returns the question if what waits for it is to be
+    /// resolved again.
     fn identified(&mut self, answer: Answer) -> Option<QuestionKey> {
         let plugin = answer.plugin().clone();
         let (key, meaning, quarantined) = self.plugins.take_answer(answer);

@@ -1,4 +1,5 @@
-//! How long the loop's turns take. The loop serves all volumes: while one turn runs, nothing else is decided.
+//! How long the loop's turns take. The loop serves all volumes: while one turn runs, nothing else
+//! is decided.
 #![deny(clippy::disallowed_methods)]
 
 use std::time::{Duration, Instant};

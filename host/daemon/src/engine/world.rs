@@ -27,8 +27,8 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Where the answer to a waiting caller goes.
 pub type WaitAnswer = oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>;
 
-/// How many folders of gone pods are worked on at once. A folder that hangs holds a thread, and this many may hang before others wait: the
-/// node's pods need none of these threads.
+/// How many folders of gone pods are worked on at once. A folder that hangs holds a thread, and
+/// this many may hang before others wait: the node's pods need none of these threads.
 const CHORES: usize = 16;
 
 /// The state machine at work. Everything happens on one task; only operations run elsewhere.
@@ -261,7 +261,8 @@ impl World {
         });
     }
 
-    /// Runs work on the folders of pods that are gone, on one of a few threads that may block. Whether there is a thread for it.
+    /// Runs work on the folders of pods that are gone, on one of a few threads that may block.
+    /// Whether there is a thread for it.
     pub(super) fn do_chore(&self, chore: impl FnOnce() + Send + 'static) -> bool {
         match self.chores.push(Box::new(chore)) {
             Ok(()) => true,

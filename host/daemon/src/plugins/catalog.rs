@@ -23,7 +23,8 @@ impl PluginCatalog for PluginRegistry {
         let own = driver.as_ref().map(|driver| format!("{source}:{driver}"));
         let plugin = own.as_ref().and_then(|own| self.serving(own));
         if let (None, Some(own), true) = (&plugin, &own, self.is_starting()) {
-            // The plugin that has this driver to itself may be in a file that has not been read: no other may take its volumes.
+            // The plugin that has this driver to itself may be in a file that has not been read: no
+            // other may take its volumes.
             return Err(NoChoice::not_yet(format!(
                 "it is not known yet which plugin serves {own}: {}",
                 self.still_loading()

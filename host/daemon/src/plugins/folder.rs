@@ -22,12 +22,13 @@ use super::registry::{PluginChanges, PluginRegistry, RegistryError};
 type Stamp = (FileStamp, Option<FileStamp>);
 type FileStamp = (u64, u64, Option<SystemTime>);
 
-/// How long the first look may hold up the start for plugins whose code is cached. Loading one takes 2 ms.
+/// How long the first look may hold up the start for plugins whose code is cached. Loading one
+/// takes 2 ms.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// How long the plugins of the first look may be compiled until they count as missing. Volumes of gone pods, and volumes whose driver may
-/// have a plugin of its own, wait that long at the most; thirty plugins that the compiler refuses for their processor time fit in, for
-/// each processor.
+/// How long the plugins of the first look may be compiled until they count as missing. Volumes of
+/// gone pods, and volumes whose driver may have a plugin of its own, wait that long at the most;
+/// thirty plugins that the compiler refuses for their processor time fit in, for each processor.
 const ALL_LOADED: Duration = Duration::from_secs(300);
 
 /// Ends the compiler's children when the folder is watched no longer, for whatever reason.
@@ -40,9 +41,10 @@ impl Drop for StopCompiling {
 }
 
 /// Looks at the plugin folder, loads what is new or changed, retires what is gone, and does so again whenever the folder changes,
-/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found nothing, and as soon as no file but those
-/// that must be compiled is left to load. `reload` asks for another look, and gives plugins that are quarantined or were refused by the
-/// compiler another chance.
+/// until `shutdown`. What changed goes to `changes`; the first look is sent even when it found
+/// nothing, and as soon as no file but those that must be compiled is left to load. `reload` asks
+/// for another look, and gives plugins that are quarantined or were refused by the compiler another
+/// chance.
 pub async fn watch(
     folder: PathBuf,
     registry: Arc<PluginRegistry>,
@@ -129,8 +131,8 @@ pub async fn watch(
     }
 }
 
-/// Reads the operator's grants again, on a thread that may block. Returns the files that are to be loaded again; a file of grants that
-/// cannot be used changes nothing.
+/// Reads the operator's grants again, on a thread that may block. Returns the files that are to be
+/// loaded again; a file of grants that cannot be used changes nothing.
 async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) -> Vec<PathBuf> {
     let Some(file) = grants.take() else { return Vec::new() };
     let registry = Arc::clone(registry);
@@ -162,8 +164,8 @@ struct Folder {
     registry: Arc<PluginRegistry>,
     seen: BTreeMap<PathBuf, Stamp>,
     loader: Loader,
-    /// Files that were refused, perhaps for a name or source that another file had: something has changed since, and they are loaded once
-    /// more when all else is.
+    /// Files that were refused, perhaps for a name or source that another file had: something has
+    /// changed since, and they are loaded once more when all else is.
     retry: BTreeSet<PathBuf>,
 }
 
@@ -173,8 +175,8 @@ impl Folder {
         Self { path, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
     }
 
-    /// One look: begins to load what is new or changed, and what is in `regranted`. A file that cannot be listed or read now keeps what it
-    /// had.
+    /// One look: begins to load what is new or changed, and what is in `regranted`. A file that
+    /// cannot be listed or read now keeps what it had.
     async fn look(&mut self, regranted: Vec<PathBuf>, found: &mut PluginChanges) {
         let folder = self.path.clone();
         let listed = tokio::task::spawn_blocking(move || list(&folder)).await;
@@ -273,11 +275,7 @@ fn admit(registry: &PluginRegistry, (file, loaded): Loaded) -> Admitted {
 }
 
 /// Retires the plugin of a file that may not run any more.
-fn admitted(
-    registry: &PluginRegistry,
-    file: PathBuf,
-    outcome: Result<Option<PluginName>, RegistryError>,
-) -> Admitted {
+fn admitted(registry: &PluginRegistry, file: PathBuf, outcome: Result<Option<PluginName>, RegistryError>) -> Admitted {
     let retired = outcome.as_ref().err().and_then(|error| registry.retire_ungranted(&file, error));
     Admitted { file, outcome, retired }
 }

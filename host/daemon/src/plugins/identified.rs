@@ -9,8 +9,9 @@
 //!  question --> thread: identify --> answer --> the pods that wait for it are resolved again
 //! ```
 //!
-//! An answer is current for one digest of the plugin, one revision of the objects and one state of the drivers: that is all that `identify`
-//! may look at. A refusal is asked again after a back-off besides, because a busy machine can make an honest plugin miss its deadline.
+//! An answer is current for one digest of the plugin, one revision of the objects and one state of
+//! the drivers: that is all that `identify` may look at. A refusal is asked again after a back-off
+//! besides, because a busy machine can make an honest plugin miss its deadline.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +25,11 @@ use volhost_runtime::{CallError, Identified, Plugin};
 use super::registry::PluginRegistry;
 use crate::populate::NoChoice;
 
-/// How long a plugin's code may look at a volume. An honest one takes microseconds; the rest is for a busy machine.
+/// How long a plugin's code may look at a volume. An honest one takes microseconds; the rest is for
+/// a busy machine.
 const TIME: Duration = Duration::from_secs(1);
-/// How many answers are kept, the last used ones: more than a node has volumes, and some 20 MB at the most.
+/// How many answers are kept, the last used ones: more than a node has volumes, and some 20 MB at
+/// the most.
 const KEPT: usize = 65_536;
 
 /// Names a question: the plugin, and a digest of the volume.
@@ -134,7 +137,8 @@ impl Answer {
 }
 
 impl PluginRegistry {
-    /// Has plugins asked again what volumes are: a driver has changed, and what it can do may have been part of it.
+    /// Has plugins asked again what volumes are: a driver has changed, and what it can do may have
+    /// been part of it.
     pub fn forget_identified(&self) {
         self.identified.lock().drivers += 1;
     }
@@ -142,7 +146,8 @@ impl PluginRegistry {
     /// What the plugin says of the volume, as far as is known. Runs no plugin code.
     ///
     /// # Errors
-    /// What the user reads: the field that is wrong, how the plugin failed, or that it has not answered yet.
+    /// What the user reads: the field that is wrong, how the plugin failed, or that it has not
+    /// answered yet.
     pub(super) fn identified(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<Identified, NoChoice> {
         let name = &plugin.info().name;
         let text = serde_json::to_vec(spec.as_ref()).map_err(|error| error.to_string())?;
@@ -163,7 +168,8 @@ impl PluginRegistry {
         }
     }
 
-    /// The questions that have come up. Each is asked once, and its answer goes to [`Self::take_answer`].
+    /// The questions that have come up. Each is asked once, and its answer goes to
+    /// [`Self::take_answer`].
     pub fn take_questions(&self) -> Vec<Question> {
         std::mem::take(&mut self.identified.lock().open)
     }
@@ -184,7 +190,8 @@ impl PluginRegistry {
         Answer { question, outcome }
     }
 
-    /// Takes an answer. Returns its question, what it means, and whether the plugin is quarantined by it.
+    /// Takes an answer. Returns its question, what it means, and whether the plugin is quarantined
+    /// by it.
     pub fn take_answer(&self, answer: Answer) -> (QuestionKey, Meaning, bool) {
         let Answer { question, outcome } = answer;
         let quarantined = self.note_answer(&question.key.0, &question.volume(), outcome.as_ref().err());
@@ -225,7 +232,8 @@ impl Question {
 }
 
 impl State {
-    /// The last answer, if there is any. Notes the question as open if the answer is missing or not current, and `may_ask`.
+    /// The last answer, if there is any. Notes the question as open if the answer is missing or not
+    /// current, and `may_ask`.
     fn look_up(&mut self, question: Question, may_ask: bool) -> Option<Result<Identified, String>> {
         let key = question.key.clone();
         self.uses += 1;
@@ -243,7 +251,8 @@ impl State {
             }
             self.open.push(question);
         }
-        // A plugin that is not asked answers nothing; when it is asked again, everything is resolved again.
+        // A plugin that is not asked answers nothing; when it is asked again, everything is
+        // resolved again.
         if known.is_asked || may_ask && known.retry_at.is_some() {
             self.awaited.insert(key);
         }

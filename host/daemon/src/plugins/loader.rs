@@ -6,7 +6,8 @@
 //!                  '-- no code yet --> Compiling --> compiler child, describe --> loaded, or refused
 //! ```
 //!
-//! Reading and compiling wait in two queues, so that plugins whose code is cached do not wait for the compiler.
+//! Reading and compiling wait in two queues, so that plugins whose code is cached do not wait for
+//! the compiler.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

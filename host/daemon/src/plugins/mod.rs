@@ -16,8 +16,8 @@
 //! A new version that asks for more than is granted is *Held*: the version before goes on until the operator grants it. Grants are read again
 //! when their file changes. A plugin whose grant no longer covers what it imports is retired.
 //!
-//! A plugin whose code is not cached is *Compiling* first, in the background. What the compiler refused is remembered, and tried again on
-//! SIGHUP.
+//! A plugin whose code is not cached is *Compiling* first, in the background. What the compiler
+//! refused is remembered, and tried again on SIGHUP.
 //!
 //! Names, sources and grants belong to content that was approved, not to whoever is loaded first: [`Approvals`] keeps what was settled.
 //!

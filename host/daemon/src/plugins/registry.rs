@@ -213,7 +213,8 @@ pub(super) struct State {
     waiting: BTreeMap<PathBuf, Vec<String>>,
     /// Files that are being compiled.
     compiling: BTreeSet<PathBuf>,
-    /// The first look at the folder has not ended: a plugin that is not known may be in a file that has not been read.
+    /// The first look at the folder has not ended: a plugin that is not known may be in a file that
+    /// has not been read.
     is_starting: bool,
     /// The plugin of a file that waits for approval: its name, version and digest.
     unapproved: BTreeMap<PathBuf, (PluginName, String, String)>,
@@ -289,8 +290,8 @@ impl PluginRegistry {
         self.admit(file, self.runtime.load(file))
     }
 
-    /// Reads the file and loads its plugin without the compiler; none if the plugin has to be compiled. Changes nothing in service.
-    /// Blocking: the plugin describes itself.
+    /// Reads the file and loads its plugin without the compiler; none if the plugin has to be
+    /// compiled. Changes nothing in service. Blocking: the plugin describes itself.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -298,7 +299,8 @@ impl PluginRegistry {
         self.runtime.load_compiled(file)
     }
 
-    /// Reads the file and loads its plugin, compiled if need be. Changes nothing in service. Blocking, for as long as the compiler takes.
+    /// Reads the file and loads its plugin, compiled if need be. Changes nothing in service.
+    /// Blocking, for as long as the compiler takes.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -333,7 +335,8 @@ impl PluginRegistry {
         self.write().is_starting = starting;
     }
 
-    /// Whether the first look at the folder has not ended: a plugin that is not known may be in a file that has not been read.
+    /// Whether the first look at the folder has not ended: a plugin that is not known may be in a
+    /// file that has not been read.
     pub fn is_starting(&self) -> bool {
         self.read().is_starting
     }
@@ -343,7 +346,8 @@ impl PluginRegistry {
         !self.read().candidates.is_empty()
     }
 
-    /// Takes what came of loading a file: its plugin into service, in place of an older version from the same file, or the reason why there
+    /// Takes what came of loading a file: its plugin into service, in place of an older version
+    /// from the same file, or the reason why there
     /// is none. None: the plugin claims what nobody has yet, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
     ///
     /// # Errors
@@ -448,8 +452,8 @@ impl PluginRegistry {
     ) -> Result<Option<PluginName>, RegistryError> {
         let info = plugin.info();
         let name = info.name.clone();
-        // Files are taken in one by one, so that nothing changes meanwhile. What is settled is written to the disk: no lock may be held over
-        // that which the engine's loop needs.
+        // Files are taken in one by one, so that nothing changes meanwhile. What is settled is
+        // written to the disk: no lock may be held over that which the engine's loop needs.
         let claim = self.claim(&self.read(), file, plugin, rivals)?;
         let served = match claim {
             Claim::Good(served) => served,
@@ -557,8 +561,8 @@ impl PluginRegistry {
         false
     }
 
-    /// Takes note of how the plugin answered what a volume is. Counted by itself: a plugin that names volumes well may set none up.
-    /// Whether the plugin is quarantined now.
+    /// Takes note of how the plugin answered what a volume is. Counted by itself: a plugin that
+    /// names volumes well may set none up. Whether the plugin is quarantined now.
     pub(super) fn note_answer(&self, plugin: &PluginName, volume: &str, error: Option<&CallError>) -> bool {
         if let Some(error) = error.filter(|error| error.is_misbehaviour()) {
             return self.write().bad_answers.misbehaved(plugin, volume, &error.message());

@@ -7,12 +7,12 @@ use volhost_model::{PluginName, VolumeSpec};
 
 /// The loaded plugins, as far as choosing one goes.
 pub trait PluginCatalog: Send + Sync {
-    /// The plugin that serves this volume. Called for each volume at each resolving, so it answers from memory: it runs no plugin
-    /// code.
+    /// The plugin that serves this volume. Called for each volume at each resolving, so it answers
+    /// from memory: it runs no plugin code.
     ///
     /// # Errors
-    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume, and what to do; or that it is not known
-    /// yet.
+    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume,
+    /// and what to do; or that it is not known yet.
     fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice>;
 }
 

@@ -16,8 +16,8 @@ struct State {
     running: BTreeSet<i32>,
 }
 
-/// A running child. Dropping it takes the child off the list, which must happen before the child is waited for: afterwards its id may be
-/// another process's.
+/// A running child. Dropping it takes the child off the list, which must happen before the child is
+/// waited for: afterwards its id may be another process's.
 #[derive(Debug)]
 pub(super) struct Listed<'a> {
     children: &'a Children,
@@ -30,7 +30,8 @@ impl Children {
         let mut state = self.lock();
         state.stopped = true;
         for pid in state.running.iter().copied().filter_map(Pid::from_raw) {
-            // It may have ended this very moment. Its id is its own still: a listed child has not been waited for.
+            // It may have ended this very moment. Its id is its own still: a listed child has not
+            // been waited for.
             let _ = kill_process(pid, Signal::KILL);
         }
     }

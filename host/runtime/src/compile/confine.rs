@@ -10,10 +10,11 @@ use thiserror::Error;
 const NOBODY: u32 = 65534;
 /// Address space, in bytes: Cranelift needs a few hundred MiB for the largest plugin.
 const ADDRESS_SPACE: u64 = 4 << 30;
-/// What is added to the priority number of the process: compiling gets half of what a mount gets of a busy processor. Pods may wait for the
-/// plugin, so that it must not starve.
+/// What is added to the priority number of the process: compiling gets half of what a mount gets of
+/// a busy processor. Pods may wait for the plugin, so that it must not starve.
 const NICE: i32 = 3;
-/// How many seconds after the signal that names the processor time as the cause (SIGXCPU) the kernel kills the process.
+/// How many seconds after the signal that names the processor time as the cause (SIGXCPU) the
+/// kernel kills the process.
 const KILL_AFTER: u64 = 1;
 /// Open files: standard input, output and error, and not one more. No file, no socket can be opened.
 const OPEN_FILES: u64 = 3;

@@ -61,8 +61,8 @@ impl Outcome {
 }
 
 impl Compiler {
-    /// Compiles a component in a fresh child. Blocks for as long as it takes (tens of milliseconds), at most `limits.compile_time`, and
-    /// until [`Children::stop`].
+    /// Compiles a component in a fresh child. Blocks for as long as it takes (tens of
+    /// milliseconds), at most `limits.compile_time`, and until [`Children::stop`].
     ///
     /// # Guarantees
     /// When it returns, the child is gone.

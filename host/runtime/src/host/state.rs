@@ -58,7 +58,8 @@ pub(crate) struct State {
     pub(crate) folder_is_enough: bool,
     /// The labels of the places from which the volume that is made can be reached.
     pub(crate) reachable_from: Vec<BTreeMap<String, String>>,
-    /// The function of a call that may only look at what it is given and at what the host knows; none for other calls.
+    /// The function of a call that may only look at what it is given and at what the host knows;
+    /// none for other calls.
     pub(crate) asked: Option<Function>,
     /// A host call that changes something on the node was begun.
     pub(crate) changed: bool,
@@ -145,7 +146,8 @@ impl State {
         self.watched(what.into(), false, run)
     }
 
-    /// Refuses a host call that reaches the kernel, a driver or a program while the plugin is only asked what it is or what a volume is.
+    /// Refuses a host call that reaches the kernel, a driver or a program while the plugin is only
+    /// asked what it is or what a volume is.
     pub(crate) fn refuse_if_asked(&self, what: &str) -> Result<(), Abort> {
         match self.asked {
             None => Ok(()),
