@@ -63,6 +63,7 @@ const IN_IDENTIFY: &[(&str, Ends)] = &[
     ("log-flood", Ends::Done),
     ("event-flood", Ends::Done),
     ("huge-line", Ends::Oversized),
+    ("leak", Ends::Breach("it called tmpfs.create in identify")),
     ("long-name", Ends::Breach("1025 bytes")),
     ("bad-name", Ends::Breach("control characters")),
 ];
