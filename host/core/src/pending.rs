@@ -37,9 +37,10 @@ pub(crate) const fn backoff(failures: u32) -> Time {
 /// The part of a wait by which the waits of different keys differ: a quarter.
 const SPREAD: Time = 4;
 
-/// The wait of one key after this many failures in a row. Keys that failed together, because their storage is down, are tried again
-/// one after another: each wait is longer than [`backoff`] by up to a quarter, and at the longest wait shorter by up to a quarter.
-/// The key alone decides by how much, so that a simulation can be repeated.
+/// The wait of one key after this many failures in a row. Keys that failed together, because their
+/// storage is down, are tried again one after another: each wait is longer than [`backoff`] by up
+/// to a quarter, and at the longest wait shorter by up to a quarter. The key alone decides by how
+/// much, so that a simulation can be repeated.
 fn spread_backoff(volume: &UniqueVolumeName, slot: &Slot, failures: u32) -> Time {
     let wait = backoff(failures);
     let share = key_hash(volume, slot, failures) % (wait / SPREAD);

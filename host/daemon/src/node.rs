@@ -58,7 +58,8 @@ const CHANGE_QUEUE: usize = 256;
 /// The records' tmpfs: 40,000 volumes need less than half of it.
 const STATE_BYTES: u64 = 512 << 20;
 
-/// How long a start waits for the first reading of the manifest folder before it serves without: far longer than a local disk takes.
+/// How long a start waits for the first reading of the manifest folder before it serves without:
+/// far longer than a local disk takes.
 const MANIFESTS_TIME: Duration = Duration::from_secs(5);
 
 /// How long running operations may take to end when the node stops: under the 90 s that systemd gives a service.
@@ -253,7 +254,8 @@ impl Node {
                         error!(%error, "the manifest folder is not watched any more; restart volhost");
                     }
                 });
-                // Without an answer, as from a server that hangs: what is mounted is served, and stays.
+                // Without an answer, as from a server that hangs: what is mounted is served, and
+                // stays.
                 match timeout(MANIFESTS_TIME, manifest_inputs.recv()).await {
                     Ok(Some(changes)) => FirstManifests::Read(changes),
                     Ok(None) => return Err(StartError::Ended),

@@ -1,5 +1,6 @@
-//! Where the root folder may lie: not among the folders that volhost reads, and not inside or around the root folder of another
-//! running volhost, whose cleaning would take the mounts of this one for its own.
+//! Where the root folder may lie: not among the folders that volhost reads, and not inside or
+//! around the root folder of another running volhost, whose cleaning would take the mounts of this
+//! one for its own.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,8 @@ fn process(pid: Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }
 
-/// Checks the root folder against the folders that volhost reads: what each is, and its absolute path.
+/// Checks the root folder against the folders that volhost reads: what each is, and its absolute
+/// path.
 ///
 /// # Errors
 /// [`PlaceError::InFolder`], [`PlaceError::AmongVolumes`].
@@ -91,7 +93,8 @@ pub(crate) fn check_folders(root: &Path, folders: &[(&'static str, &Path)]) -> R
     Ok(())
 }
 
-/// Checks the root folder against the root folders of other running volhosts. To be called before anything is mounted in it.
+/// Checks the root folder against the root folders of other running volhosts. To be called before
+/// anything is mounted in it.
 ///
 /// # Errors
 /// [`PlaceError::Inside`], [`PlaceError::Around`].
@@ -119,7 +122,8 @@ pub(crate) fn check_others(kernel: &dyn Kernel, root: &Path) -> Result<(), Place
     Ok(())
 }
 
-/// The process that holds the lock of a root folder, if one does; the inner option is empty when the lock file does not name it.
+/// The process that holds the lock of a root folder, if one does; the inner option is empty when
+/// the lock file does not name it.
 fn holder(kernel: &dyn Kernel, folder: &Directory) -> Option<Option<u32>> {
     let lock = OsStr::new(layout::LOCK);
     if !matches!(kernel.entry(folder, lock), Ok(Entry::File)) {

@@ -96,8 +96,8 @@ impl IdMap {
     }
 }
 
-/// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs is silent. `Break` ends the walk
-/// with `Cancelled`.
+/// Hears how far a walk is, from any of its threads, every few thousand files. A storage that hangs
+/// is silent. `Break` ends the walk with `Cancelled`.
 pub type OnProgress<'a> = &'a (dyn Fn(OwnershipProgress) -> ControlFlow<()> + Sync);
 
 /// The ownership of volumes.
@@ -111,7 +111,8 @@ pub trait Ownership {
     /// - What vanishes during the walk is no error.
     ///
     /// # Errors
-    /// `Cancelled` when `progress` broke the walk off: a part was done, and the root folder was not.
+    /// `Cancelled` when `progress` broke the walk off: a part was done, and the root folder was
+    /// not.
     /// `OwnershipIncomplete` with the first failures and their number: everything else was done. `InvalidPath` for group 4294967295;
     /// `SymbolicLink`, `WrongType` if no folder stands there; `Failed`.
     fn apply_ownership(

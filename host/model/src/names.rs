@@ -177,8 +177,8 @@ name_type!(
     UniqueVolumeName, "unique volume name", check_unique_name
 );
 
-/// Checks a pod's uid. Kubernetes uses UUIDs and the kubelet 32 hex digits for static pods; anything is taken that is visible, short
-/// and safe in a path, a log line and a command.
+/// Checks a pod's uid. Kubernetes uses UUIDs and the kubelet 32 hex digits for static pods;
+/// anything is taken that is visible, short and safe in a path, a log line and a command.
 fn check_pod_uid(what: &'static str, text: &str) -> Result<(), NameError> {
     const UID_BYTES: usize = 128;
     check_component(what, text, UID_BYTES)?;
@@ -249,8 +249,9 @@ impl UniqueVolumeName {
         Self::new(format!("{plugin}/{volume_name}"))
     }
 
-    /// The name of a volume that belongs to one pod. Unlike the kubelet's `UID-NAME` it has a slash between uid and name, which neither
-    /// of them contains: the volumes of different pods never have equal names.
+    /// The name of a volume that belongs to one pod. Unlike the kubelet's `UID-NAME` it has a slash
+    /// between uid and name, which neither of them contains: the volumes of different pods never
+    /// have equal names.
     pub fn of_pod(plugin: &PluginName, pod: &PodUid, spec_name: &SpecName) -> Self {
         // Made of checked parts: a plugin name, and components without control characters.
         Self(format!("{plugin}/{pod}/{spec_name}").into())

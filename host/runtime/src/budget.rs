@@ -1,8 +1,9 @@
 //! What host calls may use up: per call of the plugin, and, for what stays behind, per volume.
 //!
-//! The plugin's deadline counts the plugin's own code and excludes time in host calls, because slow storage is not the plugin's
-//! fault. This budget bounds the host's side instead. Each host call is charged its real time up to [`Limits::host_time_charged`]:
-//! a `mkfs` or a request to a driver that takes minutes costs a tenth of a second of the budget and keeps its own deadline, while
+//! The plugin's deadline counts the plugin's own code and excludes time in host calls, because slow
+//! storage is not the plugin's fault. This budget bounds the host's side instead. Each host call is
+//! charged its real time up to [`Limits::host_time_charged`]: a `mkfs` or a request to a driver
+//! that takes minutes costs a tenth of a second of the budget and keeps its own deadline, while
 //! thousands of short calls add up.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use std::time::Duration;
 use crate::abort::Abort;
 use crate::limits::Limits;
 
-/// What one volume has taken so far, over all calls that set it up. The daemon keeps it until the volume is torn down.
+/// What one volume has taken so far, over all calls that set it up. The daemon keeps it until the
+/// volume is torn down.
 #[derive(Debug, Default)]
 pub struct VolumeAccount {
     folders: AtomicU32,
@@ -88,7 +90,8 @@ impl Budget {
         take(&mut self.folders, fit(count), || format!("more than {limit} new folders in one call"))
     }
 
-    /// Charges folders that a host call is about to make inside the volume, to the call and to the volume.
+    /// Charges folders that a host call is about to make inside the volume, to the call and to the
+    /// volume.
     pub(crate) fn charge_volume_folders(&mut self, account: &VolumeAccount, count: usize) -> Result<(), Abort> {
         self.charge_folders(count)?;
         let limit = self.limits.volume_folders;

@@ -46,8 +46,8 @@ pub struct Limits {
     pub host_changes: u32,
     /// Time of one call in host calls, all together.
     pub host_time: Duration,
-    /// The most that a single host call is charged of it. Long primitives (`mkfs`, a walk over a volume's files, a request to a
-    /// driver) have deadlines of their own.
+    /// The most that a single host call is charged of it. Long primitives (`mkfs`, a walk over a
+    /// volume's files, a request to a driver) have deadlines of their own.
     pub host_time_charged: Duration,
     /// Folders that the host calls of one call may make, in volumes and at host paths.
     pub call_folders: u32,
@@ -89,12 +89,15 @@ impl Default for Limits {
             transfer_bytes: MIB,
             handles: 1024,
             host_calls: 100_000,
-            // An honest call changes ten things; a controller that makes a group of snapshots, some hundred.
+            // An honest call changes ten things; a controller that makes a group of snapshots, some
+            // hundred.
             host_changes: 4096,
-            // 1,200 long host calls, more than a snapshot of 300 volumes takes, or 100,000 of 1.2 ms.
+            // 1,200 long host calls, more than a snapshot of 300 volumes takes, or 100,000 of 1.2
+            // ms.
             host_time: Duration::from_secs(120),
             host_time_charged: Duration::from_millis(100),
-            // One for each volume that a container mounts inside another; more than a pod may mount.
+            // One for each volume that a container mounts inside another; more than a pod may
+            // mount.
             call_folders: 1024,
             volume_folders: 4096,
             // A payload is published once; again when it changes while it is read.

@@ -163,7 +163,8 @@ fn caused_by_plugin(error: &wasmtime::Error) -> bool {
     error.is::<Abort>() || error.is::<Trap>()
 }
 
-/// Time in ticks of the clock until a running call is looked at: rounded up, so that a plugin gets all of its time, and no longer than
+/// Time in ticks of the clock until a running call is looked at: rounded up, so that a plugin gets
+/// all of its time, and no longer than
 /// [`LOOK`], so that a call that is cancelled meanwhile ends.
 fn ticks(time: Duration) -> u64 {
     let ticks = time.min(LOOK).as_millis().div_ceil(TICK.as_millis()).saturating_add(1);

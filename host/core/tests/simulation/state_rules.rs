@@ -11,7 +11,8 @@ use crate::life::Known;
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
 
-/// The shortest and the longest wait after so many failures in a row: waits are spread by a quarter.
+/// The shortest and the longest wait after so many failures in a row: waits are spread by a
+/// quarter.
 fn waits_after(failures: u32) -> std::ops::RangeInclusive<Time> {
     let mut wait = BACKOFF_INITIAL;
     for _ in 1..failures.min(32) {

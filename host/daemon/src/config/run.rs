@@ -35,8 +35,9 @@ const DEFAULT_VERIFY_ATTACHED: Duration = Duration::from_secs(60);
 const DEFAULT_RECLAIM_GRACE: Duration = Duration::from_secs(60 * 60);
 /// As the kubelet, which looks at each pod about once a minute.
 const DEFAULT_REFRESH_PERIOD: Duration = Duration::from_secs(60);
-/// Operations of one plugin for each processor, one thread each: enough that a few hung ones leave room, and so few that plugins
-/// that compute all the time do not take the processors from everything else.
+/// Operations of one plugin for each processor, one thread each: enough that a few hung ones leave
+/// room, and so few that plugins that compute all the time do not take the processors from
+/// everything else.
 const OPERATIONS_PER_PROCESSOR: usize = 8;
 /// The least and the most of it. More operations at once help no disk.
 const LEAST_OPERATIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(15);

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use volhost_model::names::UniqueVolumeName;
 use volhost_runtime::VolumeAccount;
 
-/// The accounts of the volumes that are mounted or being mounted. An account is opened by the first operation on its volume and
-/// closed when the volume is unmounted from a pod. They are not kept over a restart.
+/// The accounts of the volumes that are mounted or being mounted. An account is opened by the first
+/// operation on its volume and closed when the volume is unmounted from a pod. They are not kept
+/// over a restart.
 #[derive(Debug, Default)]
 pub(super) struct Accounts(Mutex<HashMap<UniqueVolumeName, Arc<VolumeAccount>>>);
 

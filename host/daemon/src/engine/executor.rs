@@ -291,8 +291,8 @@ impl Executor {
         }
     }
 
-    /// Cancels the operations that set volumes up for this pod, because it is gone. Their plugins make no further host call, and the
-    /// unmount that follows undoes what they left.
+    /// Cancels the operations that set volumes up for this pod, because it is gone. Their plugins
+    /// make no further host call, and the unmount that follows undoes what they left.
     pub fn cancel_set_ups(&self, pod: &PodUid) {
         self.cancel(|for_pod| for_pod == pod);
     }

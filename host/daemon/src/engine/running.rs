@@ -23,7 +23,8 @@ pub struct Running {
     pub(super) unmounts: Option<PodUid>,
     /// The pod and the volume, if it makes a volume ready that was not.
     pub(super) mounts: Option<(PodUid, UniqueVolumeName)>,
-    /// The pod for which it sets something up, anew or again: its result is not wanted once the pod is gone.
+    /// The pod for which it sets something up, anew or again: its result is not wanted once the pod
+    /// is gone.
     pub(super) sets_up_for: Option<PodUid>,
     /// Its name in metrics.
     pub(super) name: &'static str,

@@ -53,7 +53,8 @@ pub enum FirstManifests {
     NoFolder,
     /// What its first reading has brought.
     Read(Changes),
-    /// The folder has not answered yet. Its first reading comes later, and until then nothing is unmounted for want of a manifest.
+    /// The folder has not answered yet. Its first reading comes later, and until then nothing is
+    /// unmounted for want of a manifest.
     Unread(std::path::PathBuf),
 }
 

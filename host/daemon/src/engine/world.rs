@@ -138,7 +138,8 @@ impl World {
         self.told = true;
     }
 
-    /// Takes what a thread reports. Returns the pod, when an operation on a volume of it has ended after which the pod may have none.
+    /// Takes what a thread reports. Returns the pod, when an operation on a volume of it has ended
+    /// after which the pod may have none.
     pub fn from_operation(&mut self, report: FromOperation) -> Option<PodUid> {
         match report {
             FromOperation::Done(id, report) => {

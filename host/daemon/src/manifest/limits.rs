@@ -1,4 +1,5 @@
-//! How much one manifest may ask for. What is accepted stays in memory while its pod exists, and every volume becomes operations.
+//! How much one manifest may ask for. What is accepted stays in memory while its pod exists, and
+//! every volume becomes operations.
 
 use k8s_openapi::api::core::v1 as k8s;
 
@@ -10,9 +11,11 @@ pub(super) const VOLUMES_PER_POD: usize = 1024;
 const CONTAINERS_PER_POD: usize = 256;
 /// Entries of `volumeMounts`, and of `volumeDevices`, of one container.
 const MOUNTS_PER_CONTAINER: usize = 1024;
-/// Entries of `volumeMounts` and `volumeDevices` of one pod, all containers together: each may be a mount of its own (`subPath`).
+/// Entries of `volumeMounts` and `volumeDevices` of one pod, all containers together: each may be a
+/// mount of its own (`subPath`).
 const MOUNTS_PER_POD: usize = 8192;
-/// Objects in one file or request. A node has a hundred pods; this leaves room for a whole small cluster.
+/// Objects in one file or request. A node has a hundred pods; this leaves room for a whole small
+/// cluster.
 pub(super) const OBJECTS_PER_FILE: usize = 20_000;
 
 /// Refuses a list that is too long.

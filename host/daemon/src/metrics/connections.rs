@@ -63,13 +63,14 @@ impl Drop for Place {
 }
 
 impl Connections {
-    /// At most `most`; an exchange that has begun keeps its connection for the time `undisturbed` although others wait.
+    /// At most `most`; an exchange that has begun keeps its connection for the time `undisturbed`
+    /// although others wait.
     pub(super) fn new(most: usize, undisturbed: Duration) -> Arc<Self> {
         Arc::new(Self { most, undisturbed, open: Mutex::default(), ended: Notify::new() })
     }
 
-    /// A place for a new connection. If all are taken, the oldest connection that has not sent a request is cut; without one, the
-    /// oldest of all once its undisturbed time is over.
+    /// A place for a new connection. If all are taken, the oldest connection that has not sent a
+    /// request is cut; without one, the oldest of all once its undisturbed time is over.
     ///
     /// Cancel-safe: dropped, it may have cut a connection, and takes no place.
     pub(super) async fn place(self: &Arc<Self>) -> Place {

@@ -27,9 +27,11 @@ use crate::engine::EngineHandle;
 
 /// Connections at one time; one more takes the place of another. A node has one or two scrapers.
 const CONNECTIONS: usize = 16;
-/// How long an exchange that has begun keeps its connection although others wait. A scrape on the node takes milliseconds.
+/// How long an exchange that has begun keeps its connection although others wait. A scrape on the
+/// node takes milliseconds.
 const UNDISTURBED: Duration = Duration::from_secs(2);
-/// How long a connection has for its one request and the whole answer. The usual timeout of a scrape.
+/// How long a connection has for its one request and the whole answer. The usual timeout of a
+/// scrape.
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
 /// The largest request header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -107,7 +109,8 @@ impl Listener {
     }
 }
 
-/// Serves one request. The connection is closed after its answer: an idle connection would hold a place for nothing.
+/// Serves one request. The connection is closed after its answer: an idle connection would hold a
+/// place for nothing.
 async fn converse(stream: TcpStream, engine: EngineHandle, asked: Arc<AtomicBool>) -> hyper::Result<()> {
     let service = service_fn(move |request| {
         asked.store(true, Ordering::Relaxed);

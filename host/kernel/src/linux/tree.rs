@@ -1,8 +1,8 @@
 //! Walking a whole tree by descriptor, on several threads, on one mount, through no link.
 //!
 //! Each thread works on a stack of its own, deepest folder first, and gives the older half away when another has nothing to do.
-//! When many folders wait there, the thread stops reading, enters some of them, and reads on: memory is bounded, however many folders
-//! lie side by side.
+//! When many folders wait there, the thread stops reading, enters some of them, and reads on:
+//! memory is bounded, however many folders lie side by side.
 //! A folder's descriptor is kept while folders in it wait; beyond a number of them it is opened anew from the nearest one that is kept,
 //! so the deepest tree needs no more descriptors than that.
 
@@ -27,8 +27,9 @@ const BATCH: usize = 256;
 const KEPT_DESCRIPTORS: usize = 256;
 /// Bytes of a path given to one `openat2`; the kernel takes 4095.
 const PATH_CHUNK: usize = 2048;
-/// Folders that wait in one thread's stack before it enters some of them and reads on later. Bounds the memory of a walk: 250,000
-/// folders side by side would take 72 MB. One reading of [`LIST_BUFFER`] bytes may add some 1,300 to it.
+/// Folders that wait in one thread's stack before it enters some of them and reads on later. Bounds
+/// the memory of a walk: 250,000 folders side by side would take 72 MB. One reading of
+/// [`LIST_BUFFER`] bytes may add some 1,300 to it.
 const WAITING_FOLDERS: usize = 4096;
 /// More threads than this only wait for the file system's locks.
 const MAX_THREADS: usize = 16;
@@ -272,8 +273,9 @@ impl<'a, V: Visitor> Walk<'a, V> {
                 if self.visitor.stopped() {
                     break;
                 }
-                // Here the descriptor's position is that of the next entry, so nothing is visited twice or left out. At least one
-                // folder was found since the last pause, so the walk always advances.
+                // Here the descriptor's position is that of the next entry, so nothing is visited
+                // twice or left out. At least one folder was found since the last pause, so the
+                // walk always advances.
                 if jobs.len() >= WAITING_FOLDERS && jobs.len() > before {
                     self.pause(node, fd, jobs, before);
                     break;

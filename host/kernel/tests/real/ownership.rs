@@ -89,7 +89,8 @@ fn a_tree_of_many_levels_is_given_with_few_descriptors() {
 #[test]
 fn folders_that_are_read_in_parts_on_many_levels_are_visited_whole() {
     real(|world| {
-        // More levels that are read in parts than descriptors are kept; names so long that a level takes several readings.
+        // More levels that are read in parts than descriptors are kept; names so long that a level
+        // takes several readings.
         const LEVELS: u64 = 300;
         const WIDE: u64 = 200;
         let house = House::new(world);

@@ -136,8 +136,8 @@ impl State {
         self.budget.charge_call()
     }
 
-    /// Runs a step that may take time: counted, shown in the progress, and charged to the budget of host calls instead of the
-    /// plugin's deadline.
+    /// Runs a step that may take time: counted, shown in the progress, and charged to the budget of
+    /// host calls instead of the plugin's deadline.
     pub(crate) fn step<T, E: From<Abort> + From<KernelError>>(
         &mut self,
         what: impl Into<Cow<'static, str>>,
