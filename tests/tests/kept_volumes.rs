@@ -1,4 +1,5 @@
-//! What is mounted stays as it is while its plugin is missing, while its PersistentVolume is edited, and while its pod is.
+//! What is mounted stays as it is while its plugin is missing, while its PersistentVolume is
+//! edited, and while its pod is.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +29,8 @@ struct Before {
     devices: Vec<String>,
 }
 
-/// A node with the plugins `loop` and `overlay`, and with `csi`, which serves every driver that has no plugin of its own.
+/// A node with the plugins `loop` and `overlay`, and with `csi`, which serves every driver that has
+/// no plugin of its own.
 struct Kept {
     node: Node,
     devices: LoopDevices,
@@ -56,7 +58,8 @@ impl Kept {
         fs::rename(hidden, self.plugin(&format!("{name}.wasm"))).unwrap();
     }
 
-    /// Two pods with the claims of two images: `a` has one as a file system, `raw` the other as a device.
+    /// Two pods with the claims of two images: `a` has one as a file system, `raw` the other as a
+    /// device.
     fn mount_both(&self) -> Before {
         let node = &self.node;
         node.manifest("data.yaml", &loop_volume("data", "data.img", "ext4", "64Mi", ""));

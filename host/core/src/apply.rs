@@ -92,7 +92,8 @@ impl Core {
         self.note_edits(&uid, turn);
     }
 
-    /// What stays for the pod's unresolved volumes is looked at again: they may be resolved now, or gone.
+    /// What stays for the pod's unresolved volumes is looked at again: they may be resolved now, or
+    /// gone.
     fn look_at_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
         if self.desired.has_unresolved(uid) {
             turn.dirty.append(&mut self.awaited);

@@ -39,7 +39,8 @@ pub struct Core {
     pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
     /// What the controller could not attach, and why.
     pub(crate) attach_failures: BTreeMap<UniqueVolumeName, String>,
-    /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may be one of them.
+    /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may
+    /// be one of them.
     pub(crate) awaited: BTreeSet<UniqueVolumeName>,
     /// Volumes that are not attached because as many of their plugin are as may be.
     pub(crate) waiting_for_place: BTreeSet<UniqueVolumeName>,
@@ -188,7 +189,8 @@ impl Core {
         })
     }
 
-    /// The volume that is mounted under this name of the pod, whether or not the name can be resolved now.
+    /// The volume that is mounted under this name of the pod, whether or not the name can be
+    /// resolved now.
     pub(crate) fn mounted_under(&self, uid: &PodUid, name: &OuterName) -> Option<&UniqueVolumeName> {
         self.actual.volumes_of(uid).find(|volume| {
             let mount = self.actual.mount(volume, uid);

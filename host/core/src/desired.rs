@@ -135,7 +135,8 @@ impl Desired {
         self.users.get(volume).into_iter().flatten()
     }
 
-    /// Whether a pod has an unresolved volume that may be this one, of which this is known (rule R2).
+    /// Whether a pod has an unresolved volume that may be this one, of which this is known (rule
+    /// R2).
     pub(crate) fn is_awaited(&self, name: &UniqueVolumeName, known: Option<&Arc<VolumeSpec>>) -> bool {
         let entries = self.waiting.iter().filter_map(|uid| self.pods.get(uid));
         entries.flat_map(|entry| entry.unresolved.values()).any(|unresolved| unresolved.may_be(name, known))
@@ -291,12 +292,14 @@ pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
         && options(a) == options(b)
 }
 
-/// Whether the PersistentVolume that was mounted as `made` has been edited since in what applies only at a mount.
+/// Whether the PersistentVolume that was mounted as `made` has been edited since in what applies
+/// only at a mount.
 pub(crate) fn is_edit(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> bool {
     !edited_fields(made, now).is_empty()
 }
 
-/// The fields in which a PersistentVolume differs from what was mounted; none for what is no edit of one PersistentVolume.
+/// The fields in which a PersistentVolume differs from what was mounted; none for what is no edit
+/// of one PersistentVolume.
 pub(crate) fn edited_fields(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> Vec<String> {
     let (Some(old), Some(new)) = (&made.persistent_volume, &now.persistent_volume) else { return Vec::new() };
     let same_volume = old.name == new.name && made.name == now.name && made.is_block() == now.is_block();

@@ -1,4 +1,5 @@
-//! Edits of PersistentVolumes that pods have mounted: they are shown and reported, and apply at the next mount, staging included.
+//! Edits of PersistentVolumes that pods have mounted: they are shown and reported, and apply at the
+//! next mount, staging included.
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
@@ -46,7 +47,8 @@ impl Core {
         Some(fields.join(", ")).filter(|fields| !fields.is_empty())
     }
 
-    /// The node's mount has to go though pods want the volume: no pod has it, and its PersistentVolume was edited since.
+    /// The node's mount has to go though pods want the volume: no pod has it, and its
+    /// PersistentVolume was edited since.
     pub(crate) fn must_be_staged_again(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let mut users = self.desired.users(name).filter_map(|pod| self.desired.wanted(pod, name)).peekable();
         users.peek().is_some()

@@ -152,11 +152,14 @@ pub struct DesiredVolume {
     pub container_mounts: Arc<[ContainerMount]>,
     /// The other volumes of the pod that it is made of, which need none themselves.
     pub needs: Arc<[NeededVolume]>,
-    /// Why no operation may be started for it: its plugin is not loaded, for one. What is mounted stays.
+    /// Why no operation may be started for it: its plugin is not loaded, for one. What is mounted
+    /// stays.
     pub blocked: Option<String>,
-    /// What blocks it passes without anybody doing anything: a plugin is being loaded or asked. Users are not warned.
+    /// What blocks it passes without anybody doing anything: a plugin is being loaded or asked.
+    /// Users are not warned.
     pub is_pending: bool,
-    /// The spec as its source gives it now, where what is mounted keeps an earlier one until its next mount.
+    /// The spec as its source gives it now, where what is mounted keeps an earlier one until its
+    /// next mount.
     pub declared: Option<Arc<VolumeSpec>>,
 }
 

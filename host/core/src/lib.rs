@@ -42,8 +42,10 @@
 //! - **MOUNTED -> MOUNTED** when the source of a volume that follows it changes, or when a larger size is wanted. A failure is
 //!   reported and tried again; what is mounted stays.
 //! - **MOUNTED -> being undone** when the pod is gone, does not list the volume any more, or wants another spec under its name. Not
-//!   when the pod's volume cannot be resolved, nor when it now resolves to another plugin, nor when its PersistentVolume was edited
-//!   (the edit applies at the next mount), and nothing that recovery found before every source has been read (rule R2).
+//!   when the pod's volume cannot be resolved, nor when it now resolves to another plugin, nor when
+//!   its PersistentVolume was edited
+//!   (the edit applies at the next mount), and nothing that recovery found before every source has
+//!   been read (rule R2).
 //!   A volume that others of the pod are made of waits until those are gone, and when it has to be replaced, so have they.
 //!   While it is being undone nobody is told that it is mounted, even if the pod comes back; then it is mounted again afterwards.
 //! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with the same spec. One that follows

@@ -1,8 +1,9 @@
 //! Keeps what is mounted, staged or attached with the plugin that did it (rule R2).
 //!
-//! A source can resolve a volume to another plugin than before: the plugin's file is missing for a moment, or another plugin
-//! serves the same source. Then the pod wants what the node already has of the volume, and nothing else: the volume keeps its
-//! unique name and its plugin, no operation is started for it, and users are told why.
+//! A source can resolve a volume to another plugin than before: the plugin's file is missing for a
+//! moment, or another plugin serves the same source. Then the pod wants what the node already has
+//! of the volume, and nothing else: the volume keeps its unique name and its plugin, no operation
+//! is started for it, and users are told why.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ struct Owned<'a> {
 }
 
 impl Core {
-    /// Replaces each volume that resolves to another plugin or name than the one that the node already has by the latter.
+    /// Replaces each volume that resolves to another plugin or name than the one that the node
+    /// already has by the latter.
     pub(crate) fn keep_owners(&self, desired: &mut DesiredPod) {
         let uid = desired.pod.uid.clone();
         for volume in &mut desired.volumes {
@@ -45,7 +47,8 @@ impl Core {
         desired.volumes.append(&mut kept);
     }
 
-    /// An inline volume that two names of the pod lead to stays in the folder in which it was mounted.
+    /// An inline volume that two names of the pod lead to stays in the folder in which it was
+    /// mounted.
     fn keep_folder(&self, uid: &PodUid, volume: &mut DesiredVolume) {
         let Some(mount) = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.stage.may_be()) else {
             return;
@@ -65,7 +68,8 @@ impl Core {
         mount.and_then(|mount| mount.spec.as_ref()).is_some_and(|spec| same_mount(spec, &volume.spec))
     }
 
-    /// What the node has of the volume under another name or plugin than the one that it is resolved to.
+    /// What the node has of the volume under another name or plugin than the one that it is
+    /// resolved to.
     fn owned(&self, uid: &PodUid, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<Owned<'_>> {
         let is_itself = |name: &UniqueVolumeName| resolved.is_some_and(|resolved| resolved.unique_name == *name);
         if resolved.is_some_and(|resolved| self.actual.mount(&resolved.unique_name, uid).is_some()) {

@@ -244,8 +244,8 @@ impl Core {
         let spec_name = wanted.volume.spec.name.clone();
         wanted.hindrance.clone_from(&hindrance);
         turn.touched.insert(pod.clone());
-        // That another volume of the pod is not there yet is no fault, and why it is not is told of that one. Why a volume is blocked was
-        // told when it was.
+        // That another volume of the pod is not there yet is no fault, and why it is not is told of
+        // that one. Why a volume is blocked was told when it was.
         let wanted = self.desired.wanted(pod, name);
         let quiet = wanted.and_then(|wanted| wanted.volume.blocked.clone().or_else(|| self.waits_for(pod, wanted)));
         if let Some(why) = hindrance.filter(|why| quiet.as_ref() != Some(why)) {

@@ -115,7 +115,8 @@ impl Core {
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
-            // An edit of the PersistentVolume applies at the next mount, not to one that is only refreshed.
+            // An edit of the PersistentVolume applies at the next mount, not to one that is only
+            // refreshed.
             (OperationKind::Mount { remount: true, .. }, Some(mount), Some(wanted)) if keeps_edit(mount, wanted) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }

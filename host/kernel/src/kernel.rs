@@ -143,8 +143,9 @@ pub trait Kernel:
     /// once, as by [`Detach::Lazy`]. Nothing there: done. Repeat it after an error; it goes on where it stood.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) if something uses it; `MountInside` if a file system is mounted in it and nowhere else, which the host did not
-    /// do; `NotEmpty` if the mount point holds data, which stays; `WrongType`.
+    /// `Failed` (`Busy`) if something uses it; `MountInside` if a file system is mounted in it and
+    /// nowhere else, which the host did not do; `NotEmpty` if the mount point holds data, which
+    /// stays; `WrongType`.
     fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
 
     /// Makes the name a plain folder with exactly this mode (permissions, setuid, setgid, sticky), and this group if given. An existing

@@ -141,7 +141,8 @@ impl NodeRequirement {
 }
 
 impl VolumeSpec {
-    /// A key that two specs of one volume share: the PersistentVolume's name, or the inline source with its fields.
+    /// A key that two specs of one volume share: the PersistentVolume's name, or the inline source
+    /// with its fields.
     pub fn source_key(&self) -> String {
         match &self.persistent_volume {
             Some(pv) => format!("pv/{}", pv.name),

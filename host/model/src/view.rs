@@ -116,7 +116,8 @@ pub struct VolumeView {
     /// The other volumes of the pod that it is made of, by their names in the pod.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made_of: Vec<String>,
-    /// The fields of its PersistentVolume that were edited since it was mounted, and apply at its next mount; empty when none was.
+    /// The fields of its PersistentVolume that were edited since it was mounted, and apply at its
+    /// next mount; empty when none was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pending_edit: String,
     /// How full it is, where that was asked for.

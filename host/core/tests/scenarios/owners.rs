@@ -1,4 +1,5 @@
-//! What is mounted, staged or attached stays with the plugin that did it, whatever a source now resolves.
+//! What is mounted, staged or attached stays with the plugin that did it, whatever a source now
+//! resolves.
 
 use std::sync::Arc;
 

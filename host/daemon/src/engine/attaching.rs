@@ -143,7 +143,8 @@ impl Workshop {
         Ok(())
     }
 
-    /// Nothing may be mounted at the volume's place on the node when it is detached, whatever is known of it.
+    /// Nothing may be mounted at the volume's place on the node when it is detached, whatever is
+    /// known of it.
     fn check_not_staged(&self, operation: &Operation, step: &str) -> Result<(), Failure> {
         let failed = |error| kernel_failure(step, FailureClass::Uncertain, &error);
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);

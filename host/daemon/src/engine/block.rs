@@ -171,7 +171,8 @@ impl Workshop {
         CallContext { device_places: Some(DevicePlaces { root: Arc::clone(&self.root), folder }), ..call.clone() }
     }
 
-    /// Whether anything but an empty folder is at the places that a driver outside was given for the device.
+    /// Whether anything but an empty folder is at the places that a driver outside was given for
+    /// the device.
     fn has_driver_places(&self, operation: &Operation) -> bool {
         let folder = layout::driver_folder(&operation.plugin, &operation.volume);
         let names = self.open_if_there(&folder).and_then(|places| match places {

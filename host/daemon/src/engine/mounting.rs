@@ -79,8 +79,8 @@ impl Workshop {
         Ok(())
     }
 
-    /// The class of a failed set-up after a look at its target: what is there may be mounted, whatever the plugin says. A mount that
-    /// was only refreshed was there before.
+    /// The class of a failed set-up after a look at its target: what is there may be mounted,
+    /// whatever the plugin says. A mount that was only refreshed was there before.
     fn class_after_look(&self, operation: &Operation, class: FailureClass, parent: &Directory) -> FailureClass {
         if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             return class;

@@ -105,7 +105,8 @@ impl World {
         }
     }
 
-    /// The failure, naming for each volume with a running operation the step it is at, and since when.
+    /// The failure, naming for each volume with a running operation the step it is at, and since
+    /// when.
     fn with_running_steps(&self, mut failure: WaitFailure) -> WaitFailure {
         for volume in &mut failure.volumes {
             let Some((id, since)) = volume.running else { continue };

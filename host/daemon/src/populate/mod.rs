@@ -52,7 +52,8 @@ pub fn resolve(pod: &PodObject, store: &ObjectStore, catalog: &dyn PluginCatalog
     desired
 }
 
-/// An unresolved volume, with what is known of it beside: what is mounted for it is recognised by that.
+/// An unresolved volume, with what is known of it beside: what is mounted for it is recognised by
+/// that.
 fn unresolved(
     pod: &PodObject,
     outer_name: OuterName,

@@ -69,7 +69,8 @@ impl LinuxKernel {
         look(folder, name, self.ids()).is_ok_and(|seen| seen.is_mount_root())
     }
 
-    /// One of these mounts whose file system is mounted nowhere else: the host did not bind it from elsewhere, a user mounted it here.
+    /// One of these mounts whose file system is mounted nowhere else: the host did not bind it from
+    /// elsewhere, a user mounted it here.
     fn only_inside<'a>(&self, below: &'a [MountInfo]) -> std::result::Result<Option<&'a MountInfo>, Errno> {
         if below.is_empty() {
             return Ok(None);

@@ -73,7 +73,8 @@ impl State {
         all
     }
 
-    /// Where a mount stands on this one whose file system is mounted nowhere else, relative to this one.
+    /// Where a mount stands on this one whose file system is mounted nowhere else, relative to this
+    /// one.
     pub(super) fn only_inside(&self, key: MountKey) -> Option<PathBuf> {
         let tree = self.tree_of(key);
         let file_system = |key: &MountKey| Some(self.nodes.get(&self.mounts.get(key)?.root)?.file_system);

@@ -100,7 +100,8 @@ async fn describe_volume(
     }
     if !volume.pod.is_empty() {
         let of_pod = list::all(client, socket, Query::events(format!("pod {}", volume.pod))).await?;
-        // Events name a volume as the pod does, as its folder does (a claim's volume by its PersistentVolume), or by its unique name.
+        // Events name a volume as the pod does, as its folder does (a claim's volume by its
+        // PersistentVolume), or by its unique name.
         let names = [format!("{:?}", volume.name), format!("{:?}", volume.spec_name), volume.unique_name.clone()];
         let named =
             |message: &str| names.iter().any(|name| !matches!(name.as_str(), "" | "\"\"") && message.contains(name));
