@@ -38,7 +38,7 @@ pub(super) async fn keep_watch(drivers: &CsiDrivers, name: &str, suspect: Arc<No
             () = suspect.notified() => {}
         }
         let Some(connection) = drivers.connection_of(name) else { return };
-        drivers.has_health(name, probe(&connection).await);
+        drivers.update_health(name, probe(&connection).await);
     }
 }
 

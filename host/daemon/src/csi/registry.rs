@@ -178,7 +178,7 @@ impl CsiDrivers {
     }
 
     /// Takes the answer of a driver in service to the question whether it is well, and shows it. Calls are sent all the same.
-    pub(super) fn has_health(&self, name: &str, health: Health) {
+    pub(super) fn update_health(&self, name: &str, health: Health) {
         // Held to the end: the driver must not go meanwhile, and be shown as well.
         let registry = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if !registry.registered.contains_key(name) {
