@@ -141,13 +141,12 @@ fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountT
 }
 
 impl Expander for FlexVolume {
-    /// Asked at every mount of a volume with a capacity, where the kubelet asks only when that has grown: a driver that answers badly keeps
-    /// no pod from its volume. The size that the volume has is not known here; drivers that ask for it are told 0.
+    /// The host calls it only when the volume's capacity was raised, as the kubelet does. The size that the volume has is not known here;
+    /// drivers that ask for it are told 0.
     fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
         let Some(target) = target else { return Ok(to) };
         let source = Source::read(volume)?;
-        grow(volume, &source, attached, target, to)
-            .map_err(|error| Error::unsupported(format!("it could not be grown: {error}")))?;
+        grow(volume, &source, attached, target, to)?;
         Ok(to)
     }
 }

@@ -102,3 +102,22 @@ fn a_secret_reaches_the_driver_and_nothing_else() {
     }
     flex.remove_pod();
 }
+
+#[test]
+fn expandvolume_is_called_once_for_each_growth_and_never_else() {
+    let mut flex = Flex::doing(&[("expandvolume", "answer Success"), ("expandfs", "answer Success")]);
+    flex.claimed("");
+    flex.wait_mounted();
+    assert_eq!(flex.count("expandvolume"), 0, "the volume has the size that it was made with");
+    flex.claimed_of("2Mi", "");
+    assert!(volhost_tests::wait::eventually(|| flex.count("expandvolume") == 1), "{}", flex.node.log());
+    assert_eq!(arguments(&flex, "expandvolume")[3..], ["2097152", "0"]);
+    flex.node.kill();
+    flex.node.start();
+    flex.wait_mounted();
+    flex.remove_pod();
+    flex.claimed_of("2Mi", "");
+    flex.wait_mounted();
+    assert_eq!((flex.count("expandvolume"), flex.count("expandfs")), (1, 1));
+    flex.remove_pod();
+}

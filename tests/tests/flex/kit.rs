@@ -134,9 +134,14 @@ impl Flex {
 
     /// Puts a pod in place whose volume comes from a PersistentVolume of [`DRIVER`].
     pub(crate) fn claimed(&self, source: &str) {
+        self.claimed_of("1Mi", source);
+    }
+
+    /// The same, of a PersistentVolume of this size.
+    pub(crate) fn claimed_of(&self, size: &str, source: &str) {
         let lines: String = source.lines().map(|line| format!("    {line}\n")).collect();
         let volume = format!(
-            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: lun-1 }}\nspec:\n  capacity: {{ storage: 1Mi }}\n  accessModes: [ReadWriteOnce]\n  claimRef: {{ name: data, namespace: default }}\n  flexVolume:\n    driver: {DRIVER}\n{lines}"
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {{ name: lun-1 }}\nspec:\n  capacity: {{ storage: {size} }}\n  accessModes: [ReadWriteOnce]\n  claimRef: {{ name: data, namespace: default }}\n  flexVolume:\n    driver: {DRIVER}\n{lines}"
         );
         let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: data }\nspec:\n  accessModes: [ReadWriteOnce]\n  volumeName: lun-1\n  resources: { requests: { storage: 1Mi } }\n";
         self.node.manifest("volume.yaml", &format!("{volume}---\n{claim}"));
