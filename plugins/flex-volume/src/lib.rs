@@ -90,7 +90,7 @@ fn mount(volume: &Volume, pod: &Pod, target: &MountTarget, source: &Source, driv
             None => undone(
                 target,
                 Error::unsupported(format!(
-                    "driver {} does not support mount, and does not attach either, so that nothing can be mounted",
+                    "driver {} does not support mount, and nothing is mounted for the node that could be bound in its place",
                     source.driver
                 )),
             ),

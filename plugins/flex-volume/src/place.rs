@@ -25,7 +25,10 @@ pub(crate) fn stands(target: &MountTarget, call: &str) -> Result<bool> {
             Ok(false)
         }
         // A pod's folder can be older than the machine's last start, which the driver may have to undo: it is asked again, as by the kubelet.
-        (TargetState::Plain, Some(note)) => Ok(note.confirmed == Confirmed::Folder && target.pod_uid().is_empty()),
+        (TargetState::Plain, Some(note)) if note.confirmed == Confirmed::Folder && target.pod_uid().is_empty() => {
+            driver_mounts::prepare(target, Leaf::Folder)?.may_be_folder();
+            Ok(true)
+        }
         (TargetState::Plain | TargetState::Absent, _) => Ok(false),
     }
 }

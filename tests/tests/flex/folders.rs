@@ -45,11 +45,17 @@ fn a_driver_may_fill_the_nodes_folder_without_mounting() {
         ("init", "answer Success"),
         ("mountdevice", FILLS),
         ("unmountdevice", EMPTIES),
-        ("mount", "answer 'Not supported'"),
-        ("unmount", "answer 'Not supported'"),
+        ("mount", FILLS),
+        ("unmount", EMPTIES),
     ]);
     flex.claimed("");
     flex.wait_mounted();
+    let second = super::kit::pod("      persistentVolumeClaim: { claimName: data }\n");
+    flex.node.manifest("second.yaml", &second.replace("name: web, uid: uid-1", "name: second, uid: uid-2"));
+    flex.node.wait_mounted("default/second");
+    assert_eq!(flex.count("mountdevice"), 1, "the node's folder is filled once");
+    flex.node.remove_manifest("second.yaml");
+    flex.node.wait_unmounted("default/second");
     assert_eq!(fs::read_to_string(flex.volume("lun-1").join("file")).unwrap(), "from-the-driver\n");
     flex.remove_pod();
     assert!(eventually(|| flex.count("detach") == 1), "{}", flex.node.log());
