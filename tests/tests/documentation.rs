@@ -113,3 +113,71 @@ fn a_name_that_does_not_exist_is_noticed() {
         assert!(missing(name).is_some(), "{name}");
     }
 }
+
+/// The code blocks of a page in this language, in their order.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut inside = None;
+    for line in page.lines() {
+        match (inside, line.trim_start().strip_prefix("```")) {
+            (None, Some(word)) => {
+                inside = Some(word == language);
+                if word == language {
+                    found.push(String::new());
+                }
+            }
+            (Some(_), Some(_)) => inside = None,
+            (Some(true), None) => {
+                let block = found.last_mut().unwrap();
+                block.push_str(line);
+                block.push('\n');
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The commands of a console block as a shell reads them. What builds is built already, and what runs until Ctrl-C runs for a second.
+fn script(block: &str) -> String {
+    let commands = block.lines().filter_map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix("$ ")));
+    let run = |command: &str| match command {
+        built if built.starts_with("make ") => String::new(),
+        watch if watch.contains(" events -w") => format!("timeout 1 {watch} || [ $? = 124 ]\n"),
+        command => format!("{command}\n"),
+    };
+    commands.map(run).collect()
+}
+
+/// Runs this as root would in the root of a checkout, on a machine of its own: its mounts, /etc, /run and /var/lib are seen by nobody else.
+fn paste(script: &str) {
+    let namespace = volhost_tests::namespace::MountNamespace::new();
+    let checkout = tempfile::tempdir().unwrap();
+    for name in ["target", "examples"] {
+        std::os::unix::fs::symlink(workspace().join(name), checkout.path().join(name)).unwrap();
+    }
+    let first = blocks(&read("README.md").unwrap(), "yaml").remove(0);
+    fs::write(checkout.path().join("first.yaml"), first).unwrap();
+    let script = format!(
+        "set -e\nfor folder in /etc /run /var/lib; do mount -t tmpfs private $folder; done\ncd {}\ntrap 'kill $daemon; wait' EXIT\n{}",
+        checkout.path().display(),
+        script.replace(" &\n", " & daemon=$!\n")
+    );
+    let ran = namespace.command("sh").args(["-xc", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{script}\n{said}");
+}
+
+#[test]
+fn the_first_pod_of_the_readme_works_as_pasted() {
+    let page = read("README.md").unwrap();
+    let block = blocks(&page, "console").into_iter().find(|block| block.contains("first.yaml")).unwrap();
+    paste(&script(&block));
+}
+
+#[test]
+fn getting_started_works_as_pasted() {
+    let page = read("docs/getting-started.md").unwrap();
+    let blocks = blocks(&page, "console");
+    paste(&format!("{}cp first.yaml /etc/volhost/manifests/\n{}", script(&blocks[0]), script(&blocks[1])));
+}

@@ -16,6 +16,9 @@ use volhost::api::pb::volume_manager_client::VolumeManagerClient;
 /// How long the daemon may take for an answer that waits for nothing. It takes milliseconds even with tens of thousands of volumes.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
 
+/// How often a command that waits tries to connect to a daemon that does not listen yet.
+const CONNECT_EVERY: Duration = Duration::from_millis(50);
+
 /// The daemon's two services over one connection.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -59,6 +62,34 @@ impl Client {
             inspect: InspectClient::new(channel).max_decoding_message_size(usize::MAX),
             socket: socket.to_path_buf(),
         })
+    }
+
+    /// Connects as soon as the daemon listens, for a command that waits anyway: `volhost run &` and the next line of a script run at
+    /// the same time. Calls `not_yet` once if it does not listen at first.
+    ///
+    /// # Errors
+    /// As [`Client::connect`], when the daemon does not listen after this long.
+    pub(super) async fn connect_within(
+        socket: &Path,
+        timeout: Duration,
+        not_yet: impl FnOnce(),
+    ) -> Result<Self, CliError> {
+        let mut not_yet = Some(not_yet);
+        let mut tries = tokio::time::interval(CONNECT_EVERY);
+        let listens = async {
+            while let Err(error) = UnixStream::connect(socket).await {
+                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
+                    return;
+                }
+                if let Some(not_yet) = not_yet.take() {
+                    not_yet();
+                }
+                tries.tick().await;
+            }
+        };
+        // Whether it listens by now or not, the connection says it in its own words.
+        let _ = tokio::time::timeout(timeout, listens).await;
+        Self::connect(socket).await
     }
 
     /// The failure behind a status.

@@ -1,7 +1,7 @@
 //! `volhost wait`.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use volhost_model::Failure;
 
@@ -23,9 +23,16 @@ pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut O
     let name = format!("{}/{}", pod.namespace, pod.name);
     let timeout = arguments.timeout.0;
     // 0 would mean the default to the daemon; a user who types 0 wants the answer at once.
-    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1);
+    let begun = Instant::now();
+    let mut is_late = false;
+    let not_yet = || {
+        is_late = true;
+        output.note(&format!("waiting for the daemon to listen at {}", socket.display()));
+    };
+    let mut client = Client::connect_within(socket, timeout, not_yet).await?;
+    let left = if is_late { timeout.saturating_sub(begun.elapsed()) } else { timeout };
+    let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
     let request = pb::WaitRequest { pod: Some(pod), timeout_ms };
-    let mut client = Client::connect(socket).await?;
     // The daemon keeps the time; ours only notices that it does not.
     let patience = timeout.saturating_add(ANSWER_TIME);
     let (result, goal) = match arguments.goal {
