@@ -42,6 +42,11 @@ impl Workshop {
             found.refused_size = Some(to);
             return Err(Failure::new(FailureClass::Final, STEP, for_good(&refused.why)));
         }
+        // A restarted host knows the size that the volume was mounted with, not what it has grown to since.
+        if let Some(known) = known.as_ref().filter(|known| known.bytes >= to) {
+            found.size = Some(known.bytes);
+            return Ok(());
+        }
         let plugin = self.plugin_for_set_up(operation, STEP)?;
         let attached = self.attachment(operation, call, &plugin, "NodeExpandVolume.WaitForAttach")?;
         match self.grow(operation, call, &plugin, attached.as_ref(), to)? {
