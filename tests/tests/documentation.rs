@@ -143,7 +143,10 @@ fn script(block: &str) -> String {
     let commands = block.lines().filter_map(|line| line.strip_prefix("# ").or_else(|| line.strip_prefix("$ ")));
     let run = |command: &str| match command {
         built if built.starts_with("make ") => String::new(),
-        watch if watch.contains(" events -w") => format!("timeout 1 {watch} || [ $? = 124 ]\n"),
+        watch if watch.contains(" events -w") => {
+            let watch = watch.split(" #").next().unwrap_or(watch);
+            format!("timeout 1 {watch} || [ $? = 124 ]\n")
+        }
         command => format!("{command}\n"),
     };
     commands.map(run).collect()
