@@ -72,7 +72,7 @@ fn with_claim(volume: &str, claim: &str) -> String {
 fn an_inline_volume_is_the_pods_own() {
     let desired = resolved(&pod_with("a", "hostPath: {path: /x, type: Directory}"));
     let volume = desired.volumes.first().unwrap();
-    assert_eq!(volume.unique_name.as_str(), format!("test/hostpath/{}-v", desired.pod.uid));
+    assert_eq!(volume.unique_name.as_str(), format!("test/hostpath/{}/v", desired.pod.uid));
     assert_eq!(
         (volume.spec.source.as_str(), volume.spec.parameter("type").as_deref()),
         ("hostPath", Some("Directory"))
@@ -87,7 +87,7 @@ fn a_claim_leads_to_its_volume() {
         "volumeName: pv",
     ));
     let volume = desired.volumes.first().unwrap();
-    assert_eq!(volume.unique_name.as_str(), format!("test/local/{}-pv", desired.pod.uid));
+    assert_eq!(volume.unique_name.as_str(), format!("test/local/{}/pv", desired.pod.uid));
     let persistent = volume.spec.persistent_volume.as_ref().unwrap();
     assert_eq!(
         (persistent.claim.as_str(), persistent.capacity, persistent.gid),
