@@ -315,6 +315,9 @@ fn what_is_mounted_in_a_volume_does_not_appear_at_its_source() {
             assert!(house.at("volume/inner").exists());
             let below = house.kernel.open_directory(&source).unwrap();
             assert_eq!(house.kernel.mounts_below(&below).unwrap(), [], "recursive: {recursive}");
+            let volume = house.kernel.walk(&house.root, Path::new("volume")).unwrap();
+            house.kernel.detach(&volume, name("inner"), Detach::Normal).unwrap();
+            drop(volume);
             house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
             world.add_folder(&source.join("inner"));
         }

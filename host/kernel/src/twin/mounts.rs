@@ -84,7 +84,8 @@ impl State {
         let inside = tree.iter().skip(1);
         let mut alone = inside.filter(|key| file_system(key).is_some_and(|id| !elsewhere.contains(&id)));
         let at = self.mounts.get(alone.next()?)?.on?;
-        Some(self.path_in_file_system(at.node).strip_prefix("/").map(PathBuf::from).unwrap_or_default())
+        let root = self.path_in_file_system(self.mounts.get(&at.mount)?.root);
+        Some(self.path_in_file_system(at.node).strip_prefix(root).map(PathBuf::from).unwrap_or_default())
     }
 
     /// Forgets a mount and what stands on it.
