@@ -113,8 +113,14 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
     });
     let node = tokio::select! {
         node = starting => node?,
-        _ = terminate.recv() => return Ok(stopped_early()),
-        _ = interrupt.recv() => return Ok(stopped_early()),
+        _ = terminate.recv() => {
+            stopped_early();
+            return Ok(());
+        }
+        _ = interrupt.recv() => {
+            stopped_early();
+            return Ok(());
+        }
     };
 
     let stop = CancellationToken::new();

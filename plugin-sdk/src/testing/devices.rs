@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 /// host.damage("/srv/images/a.img");
 /// let disk: TestDisk = host.disk("/srv/images/a.img").expect("it is there");
 /// assert_eq!((disk.contents.as_deref(), disk.fs_size, disk.damaged), (Some("ext4"), 1 << 20, true));
+/// assert!(disk.format_options.is_empty(), "no plugin has formatted it");
 /// assert_eq!(host.loop_over("/srv/images/a.img"), None);
 /// # Ok::<(), Error>(())
 /// ```

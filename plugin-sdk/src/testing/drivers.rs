@@ -54,6 +54,7 @@ pub(crate) struct Driven {
 /// assert_eq!(TestDriver::note(&uid, "data").as_deref(), Some("volume-1"));
 /// TestDriver::lose_note(&uid, "data");
 /// assert!(!TestDriver::show_device("/no/place", "/dev/sdb"));
+/// assert!(!TestDriver::fill("/no/place", "data", b"content"));
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug)]

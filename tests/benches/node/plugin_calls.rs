@@ -65,6 +65,8 @@ fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
         mount_group: None,
         host_calls: None,
         secrets: KeyedObject::default(),
+        cancellation: Arc::default(),
+        account: Arc::default(),
         provisioning: None,
     };
     let one = |_| {

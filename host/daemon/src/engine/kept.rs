@@ -70,7 +70,7 @@ pub(super) enum KeepError {
         #[source]
         cause: KernelError,
         /// What failed then.
-        undo: KernelError,
+        undo: Box<KernelError>,
     },
 }
 
@@ -184,7 +184,7 @@ impl KeptFiles {
                     let undone = undo.into_iter().rev().try_for_each(|change| self.change_one(change).map(drop));
                     return Err(match undone {
                         Ok(()) => KeepError::Change(cause),
-                        Err(undo) => KeepError::Undo { cause, undo },
+                        Err(undo) => KeepError::Undo { cause, undo: Box::new(undo) },
                     });
                 }
             }

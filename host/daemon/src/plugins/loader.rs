@@ -10,7 +10,7 @@
 //! the compiler.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc};
@@ -127,7 +127,7 @@ impl Loader {
 }
 
 async fn load(
-    file: &PathBuf,
+    file: &Path,
     registry: Arc<PluginRegistry>,
     readers: &Semaphore,
     compilers: &Semaphore,
@@ -135,21 +135,21 @@ async fn load(
 ) -> Result<Arc<Plugin>, LoadError> {
     // The semaphores are never closed.
     let place = readers.acquire().await;
-    let (reading, path) = (Arc::clone(&registry), file.clone());
+    let (reading, path) = (Arc::clone(&registry), file.to_owned());
     let read = tokio::task::spawn_blocking(move || reading.read_compiled(&path)).await;
     drop(place);
     if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
         return Ok(plugin);
     }
-    let _ = reports.send(Report::Compiling(file.clone()));
+    let _ = reports.send(Report::Compiling(file.to_owned()));
     let _place = compilers.acquire().await;
-    let path = file.clone();
+    let path = file.to_owned();
     tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))
 }
 
 /// A thread of the host's ended early.
-fn fault(file: &PathBuf) -> LoadError {
+fn fault(file: &Path) -> LoadError {
     let (how, said) = ("a thread ended early".to_owned(), "this is a fault of volhost; please report it".to_owned());
     let problem = Box::new(LoadProblem::Compile(CompileError::Died { how, said }));
-    LoadError { file: file.clone(), problem }
+    LoadError { file: file.to_owned(), problem }
 }

@@ -150,8 +150,9 @@ impl GrantPolicy {
 
     /// The contents that the operator's grant of this plugin names.
     pub(crate) fn pinned_to(&self, name: &PluginName) -> String {
-        let pinned = self.grants.get(name).map(|grant| grant.sha256.iter().map(|digest| digest.0.as_str()).collect());
-        pinned.unwrap_or_else(Vec::new).join(", ")
+        let pinned: Option<Vec<&str>> =
+            self.grants.get(name).map(|grant| grant.sha256.iter().map(|digest| digest.0.as_str()).collect());
+        pinned.unwrap_or_default().join(", ")
     }
 
     /// What the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.

@@ -31,6 +31,8 @@ const CONFIG: &str = "volhost.toml";
 const SCRATCH: &str = "SCRATCH";
 /// How long the volumes may take to be taken away.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
+/// The event's reason when every plugin is loaded or refused.
+const PLUGINS_LOADED: &str = "PluginsLoaded";
 /// How much of the daemon's log is shown when it does not start, in lines.
 const LOG_LINES: usize = 20;
 
@@ -155,6 +157,19 @@ impl Scratch {
         Ok(copy)
     }
 
+    /// Waits until the daemon has compiled the plugin or refused it: the time for the volumes begins then.
+    async fn loaded(&self) -> Result<(), CliError> {
+        let socket = self.socket();
+        let mut client = Client::connect(&socket).await?;
+        let (mut views, mut watch) = list::begin(&mut client, &socket, Query::events(String::new())).await?;
+        let says_so = |view: &View| matches!(view, View::Event(event) if event.reason == PLUGINS_LOADED);
+        while !views.iter().any(says_so) {
+            let Some((_, view)) = watch.next(&client).await? else { break };
+            views.extend(view);
+        }
+        Ok(())
+    }
+
     /// Applies the objects, waits for the volumes, and says where the first stands.
     async fn mount(&self, arguments: &TryArguments, output: &mut Output) -> Result<PathBuf, CliError> {
         let apply = ApplyArguments {
@@ -163,6 +178,7 @@ impl Scratch {
             wait: true,
             timeout: HumanDuration(arguments.timeout.0),
         };
+        self.loaded().await?;
         apply::run(&apply, &self.socket(), output).await?;
         let socket = self.socket();
         let mut client = Client::connect(&socket).await?;
