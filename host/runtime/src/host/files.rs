@@ -62,8 +62,7 @@ impl Payload {
                 }
                 Some(_) => {}
                 None => {
-                    let charges = self.kept.values().map(|kept| kept.charge);
-                    if charges.fold(content.charge, usize::saturating_add) > most_bytes {
+                    if self.kept_charge.saturating_add(content.charge) > most_bytes {
                         return Err(invalid(format!(
                             "file {shown}: the objects that the volume shows are more than {} MiB together",
                             most_bytes >> 20
@@ -77,7 +76,10 @@ impl Payload {
         self.bytes = self.bytes.saturating_sub(before);
         self.release(&path);
         let kept = self.kept.entry(content.identity.clone());
-        let kept = kept.or_insert(KeptContent { charge: content.charge, files: 0 });
+        let kept = kept.or_insert_with(|| {
+            self.kept_charge = self.kept_charge.saturating_add(content.charge);
+            KeptContent { files: 0 }
+        });
         kept.files = kept.files.saturating_add(1);
         self.kept_at.insert(path, content.identity.clone());
         Ok(())
@@ -134,6 +136,7 @@ impl HostPayload for State {
             files: BTreeMap::new(),
             bytes: 0,
             kept: BTreeMap::new(),
+            kept_charge: 0,
             kept_at: BTreeMap::new(),
             owner: None,
             group: None,

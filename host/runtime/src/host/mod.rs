@@ -154,6 +154,8 @@ pub struct Payload {
     pub(crate) bytes: usize,
     /// Of the contents that the host keeps, by their identities.
     pub(crate) kept: BTreeMap<String, KeptContent>,
+    /// What these count for together, in bytes.
+    pub(crate) kept_charge: usize,
     /// The identity of the content of a file, where the host keeps it.
     pub(crate) kept_at: BTreeMap<String, String>,
     pub(crate) owner: Option<u32>,
@@ -164,8 +166,6 @@ pub struct Payload {
 /// A content that the host keeps, in a payload.
 #[derive(Debug)]
 pub(crate) struct KeptContent {
-    /// What it counts for, in bytes.
-    pub(crate) charge: usize,
     /// How many files hold it.
     pub(crate) files: usize,
 }
