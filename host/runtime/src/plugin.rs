@@ -255,7 +255,7 @@ impl Plugin {
         answer.map_err(PluginError::from)?;
         let set_up = SetUp { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
-            Entry::Mount(_) if spec.read_only => {
+            Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
                 // Whatever the plugin, or a driver behind it, thinks of the wish: the pod does not write.
                 let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
                 return made.map(|()| set_up).map_err(|source| CallError::Check { function: FUNCTION, source });
@@ -267,6 +267,12 @@ impl Plugin {
             Entry::Other => "neither a folder nor a mount stands at the target",
         };
         Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
+    }
+
+    /// Whether set-up writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
+    /// a container's own mount of it is read-only.
+    fn updates_what_pods_read(&self) -> bool {
+        self.info.read_only && self.info.follows_its_source
     }
 
     /// Takes the volume away from the target, and checks that nothing stands there. Repeating it changes nothing.

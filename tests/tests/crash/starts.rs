@@ -72,13 +72,13 @@ fn a_first_start_and_a_last_stop() {
     assert!(points.len() > 10, "{points:?}");
 }
 
-/// After a drain and a stop the root folder is a plain folder with nothing in it but the lock.
+/// After a drain and a stop the root folder is a plain folder with nothing in it but the lock, and what is known of plugins.
 fn assert_plain_after_stop(node: &mut Node) {
     node.ok(&["drain"]);
     assert!(node.terminate().success(), "{}", node.log());
     assert_eq!(node.all_mounts(), Vec::new());
     let left = std::fs::read_dir(node.path(&node.root())).unwrap();
     let mut left: Vec<String> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    left.retain(|name| !["lock", "plugins", "pods", "state"].contains(&name.as_str()));
+    left.retain(|name| !["approvals", "lock", "plugins", "pods", "state"].contains(&name.as_str()));
     assert_eq!(left, Vec::<String>::new());
 }
