@@ -1,6 +1,6 @@
 //! The objects of all sources, and what their changes mean for the world.
 //!
-//! Objects that were added by request are kept in files ([`kept`](super::kept)), so that a restart does not take their pods for gone.
+//! Objects that were added by request are kept in files (`kept.rs`), so that a restart does not take their pods for gone.
 #![deny(clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
