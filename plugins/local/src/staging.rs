@@ -57,7 +57,8 @@ pub(crate) fn expand(source: &Source, target: Option<&MountTarget>, to: u64) -> 
     };
     let size = device.size()?;
     if size < to {
-        return Err(Error::precondition(format!(
+        // The device may be enlarged while a pod uses the volume, so the host tries again.
+        return Err(Error::retryable(format!(
             "local.path: {} has {size} bytes, and spec.capacity.storage asks for {to}; enlarge the device first",
             source.path
         )));
