@@ -36,7 +36,7 @@ pub fn probe(device: &BlockDevice) -> Result<Option<String>> {
 }
 
 /// How a file system is made. An empty one makes it as the type's mkfs does, with nothing reserved
-/// for root. [`format`] refuses a value that the type does not take.
+/// for root. [`format()`] refuses a value that the type does not take.
 ///
 /// ```
 /// use volhost_plugin_sdk::filesystems::FormatOptions;
