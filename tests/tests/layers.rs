@@ -299,15 +299,15 @@ fn a_base_or_top_that_can_not_be_is_told_and_nothing_is_made() {
     let path = |name: &str| disk.join(name).display().to_string();
     let top = |top: &str| overlay(&node, &format!(", top: \"{top}\""));
     for (name, volume, said) in [
-        ("outside", overlay_of("/etc", ""), "no granted folder contains"),
-        ("link", overlay_of(&path("out"), ""), "leads to /etc"),
+        ("outside", overlay_of("/etc", ""), "not within a folder that is granted"),
+        ("link", overlay_of(&path("out"), ""), "not within a folder that is granted"),
         ("file", overlay_of(&path("file"), ""), "must be a directory"),
         ("up", overlay_of(&path("base/../../.."), ""), "csi.volumeAttributes.base"),
         ("same", top(&path("base")), "csi.volumeAttributes.top"),
         ("inside", top(&path("base/sub")), "csi.volumeAttributes.top"),
         ("topfile", top(&path("file")), "csi.volumeAttributes.top"),
-        ("topout", top("/var/tmp/nobodys-top"), "no granted folder contains"),
-        ("toplink", top(&path("out/x")), "no granted folder contains"),
+        ("topout", top("/var/tmp/nobodys-top"), "not within a folder that is granted"),
+        ("toplink", top(&path("out/x")), "not within a folder that is granted"),
         ("nested", overlay_of(&format!("{}:{}", path("base"), path("base/sub")), ""), "one lies in another"),
     ] {
         let said_really = refused(&node, name, &volume);
@@ -436,10 +436,10 @@ fn what_is_no_such_image_is_told_and_a_good_one_is_taken_when_it_comes() {
     for (name, volume, said) in [
         ("other", image("erofs", "good"), "holds a file system (squashfs), not an image of type erofs"),
         ("empty", image("erofs", "empty"), "holds nothing"),
-        ("noise", image("ext4", "noise"), "holds nothing"),
+        ("noise", image("ext4", "noise"), "holds data that no tool recognises"),
         ("folder", image("ext4", "base"), "expected file, found directory"),
-        ("out", image("ext4", "out"), "leads to /etc/passwd"),
-        ("outside", image("ext4", "/etc/passwd"), "no granted folder contains"),
+        ("out", image("ext4", "out"), "not within a folder that is granted"),
+        ("outside", image("ext4", "/etc/passwd"), "not within a folder that is granted"),
         ("up", image("ext4", "../../../etc/passwd"), "csi.volumeAttributes.image"),
         ("type", image("ntfs", "good"), "csi.fsType"),
         ("write", image("erofs", "good").replace("fsType", "readOnly: false, fsType"), "csi.readOnly"),
@@ -507,7 +507,7 @@ fn without_any_one_of_its_grants_an_example_does_not_run() {
             "overlay",
             "overlay-reader",
             format!("{overlay}interfaces = [\"overlays\", \"pod-volumes\"]\nhost-paths = [\"/srv\"]"),
-            "no granted folder contains",
+            "not within a folder that is granted",
         ),
         ("image-file", "image-first", "[grants.\"volhost.io/image-file\"]".to_owned(), "no loaded plugin serves"),
         (
