@@ -64,7 +64,12 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
     let text = "
         root-dir = '/r'\nplugin-dir = '/p'\nmanifests = '/m'\nplugin-registry = '/y'\nmanifest-grace = '20s'\nshipped-plugins = '/l'\nsocket = '/s'\nnode-name = 'n'\nnode-label = ['a=b', 'c=d']\ncache-dir = '/c'
         log-format = 'json'\nlog-level = 'debug'\nmetrics-listen = '127.0.0.1:9810'\notlp-endpoint = 'unix:/o'\noperation-deadline = '1m'\nplugin-cpu-time = '1s'\nmax-operations = 3\ncontroller-attaches = true\nverify-attached = '10s'\nrefresh-period = '20s'\nflex-driver-dir = '/d'\ntrusted-keys = '/t'\nrequire-signature = true\nprovision = true\nreclaim-grace = '30m'\ntoken-signing-key = '/k'\ntoken-issuer = 'https://i'\ntoken-max-lifetime = '1h'\nready-file = '/f'";
-    let (_folder, file) = with_file(text);
+    // The list of shipped plugins is read, so it has to exist.
+    let lists = tempfile::tempdir().unwrap();
+    let list = lists.path().join("shipped-plugins.sha256");
+    fs::write(&list, format!("{}  empty-dir.wasm\n", "0".repeat(64))).unwrap();
+    let list = list.to_str().unwrap();
+    let (_folder, file) = with_file(&text.replace("'/l'", &format!("'{list}'")));
     let from_file = load(Settings::default(), Some(file), &Environment::default()).unwrap();
     let variables = [
         ("VOLHOST_ROOT_DIR", "/r"),
@@ -72,7 +77,7 @@ fn every_option_can_be_given_in_the_file_and_in_the_environment() {
         ("VOLHOST_MANIFESTS", "/m"),
         ("VOLHOST_PLUGIN_REGISTRY", "/y"),
         ("VOLHOST_MANIFEST_GRACE", "20s"),
-        ("VOLHOST_SHIPPED_PLUGINS", "/l"),
+        ("VOLHOST_SHIPPED_PLUGINS", list),
         ("VOLHOST_SOCKET", "/s"),
         ("VOLHOST_NODE_NAME", "n"),
         ("VOLHOST_NODE_LABEL", "a=b,c=d"),
