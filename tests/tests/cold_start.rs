@@ -15,6 +15,10 @@ use std::path::PathBuf;
 use volhost_tests::Node;
 use volhost_tests::manifests::pod;
 
+/// Bytes without meaning. The compiler may take 8 s more of the processor for each MiB, in which other
+/// plugins are ready on a busy machine, too.
+const PADDING: usize = 3 << 20;
+
 /// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no
 /// plugin, which only shows afterwards.
 fn slow_to_compile() -> Vec<u8> {
@@ -64,6 +68,7 @@ fn with_slow_plugins(count: usize) -> Node {
         let name = format!("n{index}");
         let mut custom = number(name.len());
         custom.extend(name.as_bytes());
+        custom.resize(custom.len() + PADDING, 0);
         bytes.push(0);
         bytes.extend(number(custom.len()));
         bytes.extend(custom);
@@ -92,6 +97,11 @@ fn a_daemon_serves_while_plugins_are_compiled_and_says_so() {
     let mut node = with_slow_plugins(1);
     assert!(node.try_start(), "{}", node.log());
     node.wait_event(&["PluginCompiling", "slow-0.wasm"]);
+    let listed = node.ok(&["get", "plugins"]);
+    assert!(listed.lines().any(|line| line.contains("slow-0") && line.contains("Compiling")), "{listed}");
+    // Other plugins do not wait for it.
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/a");
     let listed = node.ok(&["get", "plugins"]);
     assert!(listed.lines().any(|line| line.contains("slow-0") && line.contains("Compiling")), "{listed}");
     // It is refused in the end, within its processor time.

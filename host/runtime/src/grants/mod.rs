@@ -148,6 +148,16 @@ impl GrantPolicy {
         !is_reserved(vendor(name)) && self.grants.get(name).is_some_and(|grant| grant.sha256.is_empty())
     }
 
+    /// Whether at most one content may have this name, so that no other file has to be waited for: the operator names
+    /// one, or names none and the vendor is volhost's own.
+    #[must_use]
+    pub fn settles_name(&self, name: &PluginName) -> bool {
+        match self.grants.get(name).map_or(0, |grant| grant.sha256.len()) {
+            0 => is_reserved(vendor(name)),
+            pinned => pinned == 1,
+        }
+    }
+
     /// The contents that the operator's grant of this plugin names.
     pub(crate) fn pinned_to(&self, name: &PluginName) -> String {
         let pinned: Option<Vec<&str>> =
@@ -325,5 +335,20 @@ mod tests {
             assert!(matches!(pinned.of(&name(&plugin), &foreign), Granted::NotItsName(_)));
         }
         assert_eq!(policy("").of(&name("kubernetes.iox/loop"), &foreign), Granted::Nothing);
+    }
+
+    #[test]
+    fn a_name_is_settled_if_one_content_at_most_may_have_it() {
+        let (one, other) = ("a".repeat(64), "b".repeat(64));
+        let settled = |plugin: &str, own: &str| {
+            let own: GrantPolicy = toml::from_str(own).unwrap();
+            GrantPolicy::builtin(ShippedPlugins::default()).overridden_by(own).settles_name(&name(plugin))
+        };
+        assert!(settled("kubernetes.io/loop", "") && !settled("a/b", ""));
+        for plugin in ["kubernetes.io/loop", "a/b"] {
+            let pinned = |digests: &[&String]| settled(plugin, &format!("[{plugin:?}]\nsha256 = {digests:?}"));
+            assert!(pinned(&[&one]), "{plugin}");
+            assert!(!pinned(&[&one, &other]), "{plugin}");
+        }
     }
 }
