@@ -242,8 +242,10 @@ impl Engine {
     /// Answers the callers that wait for a drain, when nothing is left or their time is over.
     pub(super) fn answer_drains(&mut self) {
         let now = Instant::now();
-        // While operations run there is something left; looking closer costs more than it tells.
-        let due = self.world.executor.running() == 0 || self.draining.iter().any(|draining| draining.deadline <= now);
+        // While operations run there is something left; looking closer costs more than it tells. What cleans the folders of pods
+        // that are gone may find more.
+        let busy = self.world.executor.running() > 0 || self.sweep.is_cleaning();
+        let due = !busy || self.draining.iter().any(|draining| draining.deadline <= now);
         if self.draining.is_empty() || !due {
             return;
         }

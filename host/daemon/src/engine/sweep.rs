@@ -59,6 +59,13 @@ pub(super) struct Sweep {
     told: BTreeMap<PodUid, Vec<String>>,
 }
 
+impl Sweep {
+    /// Whether the folder of a pod is being cleaned.
+    pub(super) fn is_cleaning(&self) -> bool {
+        !self.cleaning.is_empty()
+    }
+}
+
 impl Engine {
     /// Looks through the pods' folder, if it is time.
     #[expect(clippy::disallowed_methods, reason = "on a thread that may block")]
