@@ -195,6 +195,26 @@ fn an_edited_persistent_volume_stays_mounted_and_the_edit_applies_at_the_next_mo
 }
 
 #[test]
+fn a_name_that_leaves_a_pod_keeps_the_volume_of_its_other_name() {
+    let kept = Kept::start();
+    let node = &kept.node;
+    let (vol, again) = (claimed("data"), claimed("data").replace("name: vol", "name: again"));
+    node.manifest("data.yaml", &loop_volume("data", "data.img", "ext4", "64Mi", ""));
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&vol, &again]));
+    node.wait_mounted("default/a");
+    fs::write(kept.file(), "precious").unwrap();
+    let before = kept.now();
+    let described = || node.ok(&["describe", "pod", "a"]);
+    assert!(described().contains("2 of 2 volumes ready"), "{}", described());
+    node.manifest("a.yaml", &pod("a", "uid-a", &[&again]));
+    assert!(eventually(|| described().contains("1 of 1 volumes ready")), "{}", described());
+    assert_eq!(kept.now(), before, "{}", node.ok(&["events"]));
+    assert_eq!(fs::read_to_string(kept.file()).unwrap(), "precious");
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+}
+
+#[test]
 fn a_file_system_that_a_user_mounted_inside_a_volume_keeps_everything() {
     let kept = Kept::start();
     let node = &kept.node;
