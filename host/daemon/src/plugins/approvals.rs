@@ -95,6 +95,11 @@ impl Approvals {
         self.settled().sources.get(source).and_then(|name| PluginName::new(name.clone()).ok())
     }
 
+    /// The plugins that serve sources, loaded or not, by source.
+    pub(super) fn owners(&self) -> BTreeMap<String, String> {
+        self.settled().sources.clone()
+    }
+
     /// Keeps that the plugin of this content is in service and serves these sources. `binds`: it uses a grant that names no content.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Which of the loaded files may have the name and the sources that their plugins claim. The order in which files are loaded
 //! decides nothing: who was approved keeps what it has, and of several new claimants none gets it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use volhost_model::PluginName;
-use volhost_runtime::{Plugin, SourceRight};
+use volhost_runtime::{GrantPolicy, Plugin, SourceRight};
 
 use super::registry::{PluginRegistry, RegistryError, State};
 
@@ -39,15 +41,69 @@ impl Rival {
 /// What is to become of a file whose plugin may run.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// It serves these of its sources.
-    Good(Vec<(String, Right)>),
+    /// It may run, and owns these of its sources because no other plugin does.
+    Good(Vec<String>),
     /// It claims something that is nobody's yet. Another file of the same look may claim it, too.
     Open,
 }
 
+/// The grants and the record of owners: they decide which of the plugins in service serves a
+/// source.
+#[derive(Debug)]
+pub(super) struct SourceRights {
+    grants: Arc<GrantPolicy>,
+    /// Recorded plugins, by source.
+    owners: BTreeMap<String, String>,
+}
+
+impl SourceRights {
+    /// The right of a plugin to serve this source; none if it may not. `unrecorded` holds the
+    /// owners that could not be written to the record.
+    fn of(&self, source: &str, plugin: &PluginName, unrecorded: &BTreeMap<String, PluginName>) -> Option<Right> {
+        match self.grants.source_right(source, plugin) {
+            SourceRight::Granted => Some(Right::Granted),
+            SourceRight::Shipped => Some(Right::Shipped),
+            SourceRight::Open => {
+                let recorded = self.owners.get(source).map(String::as_str);
+                let owner = recorded.or_else(|| unrecorded.get(source).map(PluginName::as_str));
+                (owner == Some(plugin.as_str())).then_some(Right::First)
+            }
+            SourceRight::Reserved | SourceRight::GrantedToSeveral(_) => None,
+        }
+    }
+}
+
+impl State {
+    /// Decides anew which plugin serves which source. The plugin with the best right serves it; the
+    /// order in which the plugins came into service does not matter.
+    pub(super) fn assign_sources(&mut self, rights: &SourceRights) {
+        let mut sources: BTreeMap<String, (PluginName, Right)> = BTreeMap::new();
+        for (name, plugin) in &self.ready {
+            for source in &plugin.info().sources {
+                let Some(right) = rights.of(source, name, &self.unrecorded) else { continue };
+                let serves_now = self.sources.get(source).is_some_and(|(by, _)| by == name);
+                let is_better = match sources.get(source) {
+                    Some((_, other)) => right > *other || (right == *other && serves_now),
+                    None => true,
+                };
+                if is_better {
+                    sources.insert(source.clone(), (name.clone(), right));
+                }
+            }
+        }
+        self.sources = sources;
+    }
+}
+
 impl PluginRegistry {
+    /// The rights to sources as they are now. Call it before the state is locked: the record may be
+    /// being written.
+    pub(super) fn source_rights(&self) -> SourceRights {
+        SourceRights { grants: self.runtime.grants(), owners: self.approvals.owners() }
+    }
+
     /// Checks what the plugin of a file claims against what others have. With `rivals`, the other files of the look that wait, open claims
-    /// are decided.
+    /// are decided. A source that another plugin serves by a better right is no reason to refuse it.
     pub(super) fn claim(
         &self,
         state: &State,
@@ -58,12 +114,46 @@ impl PluginRegistry {
         let info = plugin.info();
         let mut open = self.check_name(state, file, plugin, rivals)?;
         let grants = self.runtime.grants();
-        let mut served = Vec::with_capacity(info.sources.len());
+        let taken = |source: &str, by: PluginName| RegistryError::SourceTaken {
+            source_name: source.to_owned(),
+            name: info.name.clone(),
+            digest: info.digest.clone(),
+            by,
+        };
+        let contested = |source: &str, plugins: Vec<PluginName>| RegistryError::SourceContested {
+            source_name: source.to_owned(),
+            name: info.name.clone(),
+            digest: info.digest.clone(),
+            plugins,
+        };
+        let mut first = Vec::new();
         for source in &info.sources {
-            let right = match grants.source_right(source, &info.name) {
-                SourceRight::Granted => Right::Granted,
-                SourceRight::Shipped => Right::Shipped,
-                SourceRight::Open => Right::First,
+            match grants.source_right(source, &info.name) {
+                SourceRight::Granted => {}
+                SourceRight::Shipped => {
+                    let other = state.sources.get(source).filter(|(by, _)| *by != info.name);
+                    if let Some((by, Right::Shipped)) = other {
+                        return Err(taken(source, by.clone()));
+                    }
+                }
+                SourceRight::Open => {
+                    let unrecorded = || state.unrecorded.get(source).cloned();
+                    match self.approvals.owner(source).or_else(unrecorded) {
+                        Some(owner) if owner == info.name => {}
+                        Some(by) => return Err(taken(source, by)),
+                        None => {
+                            if let Some(by) = grants.source_grantee(source) {
+                                return Err(taken(source, by.clone()));
+                            }
+                            let plugins = claimants(source, &info.name, rivals.unwrap_or_default());
+                            if plugins.len() > 1 {
+                                return Err(contested(source, plugins));
+                            }
+                            open = true;
+                        }
+                    }
+                    first.push(source.clone());
+                }
                 SourceRight::Reserved => {
                     return Err(RegistryError::SourceReserved {
                         source_name: source.clone(),
@@ -71,43 +161,10 @@ impl PluginRegistry {
                         digest: info.digest.clone(),
                     });
                 }
-                SourceRight::GrantedToSeveral(plugins) => {
-                    return Err(RegistryError::SourceContested { source_name: source.clone(), plugins });
-                }
-            };
-            if right == Right::First && self.is_open(source, &info.name, rivals)? {
-                open = true;
-            }
-            match state.sources.get(source).filter(|(by, _)| *by != info.name) {
-                // A plugin of volhost's keeps its other sources.
-                Some((_, theirs)) if *theirs > right && right == Right::Shipped => {}
-                Some((by, theirs)) if *theirs >= right => {
-                    return Err(RegistryError::SourceTaken { source_name: source.clone(), by: by.clone() });
-                }
-                _ => served.push((source.clone(), right)),
+                SourceRight::GrantedToSeveral(plugins) => return Err(contested(source, plugins)),
             }
         }
-        if open && rivals.is_none() { Ok(Claim::Open) } else { Ok(Claim::Good(served)) }
-    }
-
-    /// Whether a source that needs no leave is nobody's yet.
-    fn is_open(&self, source: &str, plugin: &PluginName, rivals: Option<&[Rival]>) -> Result<bool, RegistryError> {
-        match self.approvals.owner(source) {
-            Some(owner) if owner == *plugin => return Ok(false),
-            Some(by) => return Err(RegistryError::SourceTaken { source_name: source.to_owned(), by }),
-            None => {}
-        }
-        let rivals = rivals.unwrap_or_default().iter();
-        let rivals =
-            rivals.filter(|rival| rival.name != *plugin && rival.sources.iter().any(|theirs| theirs == source));
-        let mut plugins: Vec<PluginName> = rivals.map(|rival| rival.name.clone()).collect();
-        if plugins.is_empty() {
-            return Ok(true);
-        }
-        plugins.push(plugin.clone());
-        plugins.sort();
-        plugins.dedup();
-        Err(RegistryError::SourceContested { source_name: source.to_owned(), plugins })
+        if open && rivals.is_none() { Ok(Claim::Open) } else { Ok(Claim::Good(first)) }
     }
 
     /// Whether the file may have its plugin's name; true when that is open as long as other files of the look may claim it.
@@ -137,4 +194,13 @@ impl PluginRegistry {
             None => Ok(true),
         }
     }
+}
+
+/// The plugins that claim a source which has no owner, sorted: this one and its rivals.
+fn claimants(source: &str, plugin: &PluginName, rivals: &[Rival]) -> Vec<PluginName> {
+    let rivals = rivals.iter().filter(|rival| rival.sources.iter().any(|theirs| theirs == source));
+    let mut plugins: Vec<PluginName> = rivals.map(|rival| rival.name.clone()).chain([plugin.clone()]).collect();
+    plugins.sort();
+    plugins.dedup();
+    plugins
 }

@@ -73,7 +73,7 @@ pub async fn watch(
     };
     let mut folder_now = Folder::new(folder.clone(), Arc::clone(&registry));
     let mut watched = false;
-    let mut look = Some(Vec::new());
+    let mut look = Some(None);
     let mut found = PluginChanges::default();
     let mut is_first = true;
     let first_due = Instant::now() + FIRST_LOOK;
@@ -115,7 +115,7 @@ pub async fn watch(
             () = sleep_until(all_due), if registry.is_starting() => {}
             Some(()) = poked.recv() => {
                 watched &= tokio::fs::metadata(&folder).await.is_ok_and(|found| found.is_dir());
-                look = Some(Vec::new());
+                look = Some(None);
             }
             Some(()) = regranted.recv() => look = Some(reread(&mut grants, &registry).await),
             () = reload.notified() => {
@@ -132,22 +132,23 @@ pub async fn watch(
 }
 
 /// Reads the operator's grants again, on a thread that may block. Returns the files that are to be
-/// loaded again; a file of grants that cannot be used changes nothing.
-async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) -> Vec<PathBuf> {
-    let Some(file) = grants.take() else { return Vec::new() };
+/// loaded again, none if the grants are what they were; a file of grants that cannot be used changes
+/// nothing.
+async fn reread(grants: &mut Option<GrantFile>, registry: &Arc<PluginRegistry>) -> Option<Vec<PathBuf>> {
+    let file = grants.take()?;
     let registry = Arc::clone(registry);
     let reading = move || {
         let again = match file.read() {
             Ok(policy) => registry.regrant(policy),
             Err(error) => {
                 warn!(%error, "the grants cannot be read again; those that were read before hold");
-                Vec::new()
+                None
             }
         };
         (file, again)
     };
     // It ends early only with the host.
-    let Ok((file, again)) = tokio::task::spawn_blocking(reading).await else { return Vec::new() };
+    let (file, again) = tokio::task::spawn_blocking(reading).await.ok()?;
     *grants = Some(file);
     again
 }
@@ -175,9 +176,10 @@ impl Folder {
         Self { path, registry, seen: BTreeMap::new(), loader, retry: BTreeSet::new() }
     }
 
-    /// One look: begins to load what is new or changed, and what is in `regranted`. A file that
-    /// cannot be listed or read now keeps what it had.
-    async fn look(&mut self, regranted: Vec<PathBuf>, found: &mut PluginChanges) {
+    /// One look: begins to load what is new or changed. A file that cannot be listed or read now
+    /// keeps what it had. With `regranted`, grants have changed: loads these files again, and those
+    /// that are being loaded.
+    async fn look(&mut self, regranted: Option<Vec<PathBuf>>, found: &mut PluginChanges) {
         let folder = self.path.clone();
         let listed = tokio::task::spawn_blocking(move || list(&folder)).await;
         let files = match listed.unwrap_or_else(|_| Err(std::io::Error::other("the look ended early"))) {
@@ -186,7 +188,7 @@ impl Folder {
                 let folder = self.path.display();
                 warn!(%folder, %error, "the plugin folder cannot be read; the plugins loaded before stay");
                 found.failed.push((self.path.clone(), format!("the plugin folder cannot be read: {error}")));
-                return;
+                self.seen.clone()
             }
         };
         let mut gone = false;
@@ -199,7 +201,10 @@ impl Folder {
         }
         let changed = files.iter().filter(|(file, stamp)| self.seen.get(*file) != Some(stamp));
         let mut again: BTreeSet<PathBuf> = changed.map(|(file, _)| file.clone()).collect();
-        again.extend(regranted.into_iter().filter(|file| files.contains_key(file)));
+        if let Some(regranted) = regranted {
+            again.extend(regranted.into_iter().filter(|file| files.contains_key(file)));
+            self.loader.start_again();
+        }
         if !again.is_empty() || gone {
             self.retry_failed();
             self.retry.retain(|file| !again.contains(file));

@@ -87,6 +87,12 @@ impl Loader {
         });
     }
 
+    /// Loads every file that is being loaded once more: its plugin may have been given rights that
+    /// it does not have any more.
+    pub(super) fn start_again(&mut self) {
+        self.loading.values_mut().for_each(|loading| loading.again = true);
+    }
+
     /// Whether no file is being loaded.
     pub(super) fn is_idle(&self) -> bool {
         self.loading.is_empty()

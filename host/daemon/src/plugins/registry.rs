@@ -76,11 +76,15 @@ pub enum RegistryError {
     /// Another plugin serves one of its sources.
     #[error(
         "it serves the volume source {source_name:?}, which belongs to plugin {by}; remove one of the two files, or give the source to this \
-         plugin: volhost plugin grant PLUGIN --source {source_name}"
+         plugin: volhost plugin grant {name} --source {source_name}"
     )]
     SourceTaken {
         /// The source.
         source_name: String,
+        /// The plugin that is refused.
+        name: PluginName,
+        /// SHA-256 of its file.
+        digest: String,
         /// Whose it is.
         by: PluginName,
     },
@@ -93,6 +97,10 @@ pub enum RegistryError {
     SourceContested {
         /// The source.
         source_name: String,
+        /// The plugin that is refused.
+        name: PluginName,
+        /// SHA-256 of its file.
+        digest: String,
         /// Who claims it.
         plugins: Vec<PluginName>,
     },
@@ -146,7 +154,9 @@ impl RegistryError {
     /// The plugin and the content that lack a right which they may have had.
     fn lacks_right(&self) -> Option<(&PluginName, &str)> {
         match self {
-            Self::SourceReserved { name, digest, .. } => Some((name, digest)),
+            Self::SourceReserved { name, digest, .. }
+            | Self::SourceTaken { name, digest, .. }
+            | Self::SourceContested { name, digest, .. } => Some((name, digest)),
             Self::Load(error) => match error.problem.as_ref() {
                 LoadProblem::NotGranted(refused) => Some((&refused.plugin, &refused.digest)),
                 LoadProblem::OtherContent(refused) => Some((&refused.plugin, &refused.digest)),
@@ -206,6 +216,8 @@ pub(super) struct State {
     retired: BTreeMap<PluginName, Arc<Plugin>>,
     /// Source to plugin, for those that are ready.
     pub(super) sources: BTreeMap<String, (PluginName, Right)>,
+    /// Owners of sources that could not be written to the record.
+    pub(super) unrecorded: BTreeMap<String, PluginName>,
     /// Loaded, and not in service before the look is over: another file may claim the same.
     candidates: BTreeMap<PathBuf, Arc<Plugin>>,
     failed: BTreeMap<PathBuf, String>,
@@ -357,6 +369,8 @@ impl PluginRegistry {
         file: &Path,
         loaded: Result<Arc<Plugin>, LoadError>,
     ) -> Result<Option<PluginName>, RegistryError> {
+        // A candidate of this file was loaded before: with other content, or by other grants.
+        self.write().candidates.remove(file);
         let loaded = loaded.map_err(|error| self.held(file, error));
         let outcome = loaded.and_then(|plugin| self.put_into_service(file, &plugin, None));
         self.note_outcome(file, outcome.as_ref().map(drop));
@@ -422,23 +436,40 @@ impl PluginRegistry {
         }
     }
 
-    /// Takes what the operator grants from now on. Returns the files whose plugins are to be loaded again: their grants have changed.
-    pub fn regrant(&self, grants: GrantPolicy) -> Vec<PathBuf> {
-        let changed = grants.changed_since(&self.runtime.grants());
+    /// Takes what the operator grants from now on. Returns the files whose plugins are to be loaded
+    /// again; none if the grants are what they were. Files that are being loaded are to be loaded
+    /// again, too: the registry does not know them.
+    pub fn regrant(&self, grants: GrantPolicy) -> Option<Vec<PathBuf>> {
+        let before = self.runtime.grants();
+        let changed = grants.changed_since(&before);
         self.approvals.keep_bound(|plugin| grants.binds(plugin));
         self.runtime.set_grants(grants);
-        let state = self.read();
-        let loaded = state.ready.iter().filter(|(name, _)| changed.contains(name)).map(|(_, p)| p.info().file.clone());
-        if changed.is_empty() { Vec::new() } else { loaded.chain(state.failed.keys().cloned()).collect() }
+        if changed.is_empty() {
+            return None;
+        }
+        let (now, rights) = (self.runtime.grants(), self.source_rights());
+        let mut state = self.write();
+        state.assign_sources(&rights);
+        let is_affected = |plugin: &&Arc<Plugin>| {
+            let info = plugin.info();
+            let right = |grants: &GrantPolicy, source: &String| grants.source_right(source, &info.name);
+            changed.contains(&info.name)
+                || info.sources.iter().any(|source| right(&before, source) != right(&now, source))
+        };
+        let loaded = state.ready.values().chain(state.candidates.values()).filter(is_affected);
+        let files = loaded.map(|plugin| plugin.info().file.clone());
+        Some(files.chain(state.failed.keys().cloned()).collect())
     }
 
     /// Retires the plugin of a file that is what it was, but may not run any more by what is granted now.
     pub fn retire_ungranted(&self, file: &Path, error: &RegistryError) -> Option<PluginName> {
         let (plugin, digest) = error.lacks_right()?;
+        let rights = self.source_rights();
         let mut state = self.write();
         let running = state.ready.get(plugin).is_some_and(|p| p.info().file == file && p.info().digest == digest);
         running.then(|| {
             state.retire(plugin);
+            state.assign_sources(&rights);
             plugin.clone()
         })
     }
@@ -455,21 +486,23 @@ impl PluginRegistry {
         // Files are taken in one by one, so that nothing changes meanwhile. What is settled is
         // written to the disk: no lock may be held over that which the engine's loop needs.
         let claim = self.claim(&self.read(), file, plugin, rivals)?;
-        let served = match claim {
-            Claim::Good(served) => served,
+        let first = match claim {
+            Claim::Good(first) => first,
             Claim::Open => {
                 self.write().candidates.insert(file.to_owned(), Arc::clone(plugin));
                 return Ok(None);
             }
         };
         let binds = self.runtime.grants().binds(&name);
-        let first = served.iter().filter(|(_, right)| *right == Right::First).map(|(source, _)| source);
-        if let Err(source) = self.approvals.settle(&name, &info.digest, binds, first) {
+        let mut unrecorded = Vec::new();
+        if let Err(source) = self.approvals.settle(&name, &info.digest, binds, first.iter()) {
             if binds && self.approvals.bound(&name).as_ref() != Some(&info.digest) {
                 return Err(RegistryError::NotRecorded { name, source });
             }
             warn!(plugin = %name, error = %source, "it is not recorded that the plugin is in service");
+            unrecorded = first;
         }
+        let rights = self.source_rights();
         let mut state = self.write();
         let renamed: Vec<PluginName> = state
             .ready
@@ -477,20 +510,20 @@ impl PluginRegistry {
             .filter(|(other, p)| p.info().file == file && **other != name)
             .map(|(other, _)| other.clone())
             .collect();
-        for other in renamed {
-            state.retire(&other);
-        }
-        state.sources.retain(|_, (by, _)| *by != name);
-        state.sources.extend(served.into_iter().map(|(source, right)| (source, (name.clone(), right))));
+        renamed.iter().for_each(|other| state.retire(other));
+        state.unrecorded.retain(|_, by| *by != name);
+        state.unrecorded.extend(unrecorded.into_iter().map(|source| (source, name.clone())));
         state.retired.remove(&name);
         state.quarantine.release(&name);
         state.bad_answers.release(&name);
         state.ready.insert(name.clone(), Arc::clone(plugin));
+        state.assign_sources(&rights);
         Ok(Some(name))
     }
 
     /// The file is gone: its plugin serves tear-downs only from now on.
     pub fn remove(&self, file: &Path) -> Option<PluginName> {
+        let rights = self.source_rights();
         let mut state = self.write();
         state.failed.remove(file);
         state.waiting.remove(file);
@@ -499,6 +532,7 @@ impl PluginRegistry {
         state.candidates.remove(file);
         let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
         state.retire(&name);
+        state.assign_sources(&rights);
         Some(name)
     }
 
@@ -664,7 +698,7 @@ impl State {
         if let Some(plugin) = self.ready.remove(name) {
             self.retired.insert(name.clone(), plugin);
         }
-        self.sources.retain(|_, (by, _)| by != name);
+        self.unrecorded.retain(|_, by| by != name);
     }
 }
 

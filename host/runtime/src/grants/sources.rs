@@ -67,12 +67,22 @@ pub(crate) fn is_source(source: &str) -> bool {
 }
 
 impl GrantPolicy {
+    /// A plugin that the operator granted this source.
+    #[must_use]
+    pub fn source_grantee(&self, source: &str) -> Option<&PluginName> {
+        self.source_grantees(source).into_iter().next()
+    }
+
+    /// The plugins that the operator granted this source.
+    fn source_grantees(&self, source: &str) -> Vec<&PluginName> {
+        let grants = |grant: &Grant| grant.sources.contains(&SourceName(source.to_owned()));
+        self.grants.iter().filter(|(_, grant)| grants(grant)).map(|(name, _)| name).collect()
+    }
+
     /// The right of a plugin, which may use its name, to serve this source.
     #[must_use]
     pub fn source_right(&self, source: &str, plugin: &PluginName) -> SourceRight {
-        let grants = |grant: &Grant| grant.sources.contains(&SourceName(source.to_owned()));
-        let granted: Vec<&PluginName> =
-            self.grants.iter().filter(|(_, grant)| grants(grant)).map(|(name, _)| name).collect();
+        let granted = self.source_grantees(source);
         if granted.contains(&plugin) {
             return match granted.as_slice() {
                 [_] => SourceRight::Granted,
