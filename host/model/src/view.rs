@@ -208,7 +208,8 @@ pub struct PluginView {
     /// Its own version.
     pub version: String,
     /// `Ready`, `Held` (serves with the version loaded before; its file's new one waits for a grant), `Retired` (file gone or grant taken
-    /// back, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Failed`.
+    /// back, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Compiling`, `Waiting` (its name or a source is new
+    /// to the node; it serves when every other file is loaded), `Failed`.
     pub state: String,
     /// The file it was loaded from.
     pub file: String,
@@ -229,6 +230,9 @@ pub struct PluginView {
     /// The interfaces whose grant it, or its file's new version, waits for.
     #[serde(default)]
     pub waits_for: Vec<String>,
+    /// SHA-256 of the file's content that waits for approval, in hex; empty when none does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pending_digest: String,
 }
 
 /// The protocol that a driver outside speaks.

@@ -1,6 +1,6 @@
 //! A plugin file: read once, bounded, and told from what is no plugin, before any of it is interpreted.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use wasmparser::{Parser, Payload};
 
 use crate::abi::SDK_SECTION;
-use crate::digest::sha256_hex;
+use crate::digest::{sha256_hex, sha256_hex_of};
 use crate::error::LoadProblem;
 use crate::text::tame;
 
@@ -26,14 +26,8 @@ pub(crate) struct PluginFile {
 impl PluginFile {
     /// Reads the file and makes sure that it is a component by its header.
     pub(crate) fn read(path: &Path, limit: u64) -> Result<Self, LoadProblem> {
-        // Non-blocking: a named pipe in the plugin folder must not hold the host up.
-        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(LoadProblem::Read)?;
-        let found = file.metadata().map_err(LoadProblem::Read)?;
-        if !found.is_file() {
-            return Err(LoadProblem::NotAFile);
-        }
-        let mut wasm = Vec::with_capacity(usize::try_from(found.len().min(limit)).unwrap_or(0));
+        let (file, length) = open(path)?;
+        let mut wasm = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or(0));
         file.take(limit.saturating_add(1)).read_to_end(&mut wasm).map_err(LoadProblem::Read)?;
         if u64::try_from(wasm.len()).is_ok_and(|read| read > limit) {
             return Err(LoadProblem::TooLarge { limit });
@@ -41,6 +35,12 @@ impl PluginFile {
         check_header(&wasm)?;
         let digest = sha256_hex(&wasm);
         Ok(Self { wasm, digest })
+    }
+
+    /// Returns the SHA-256 of the first `limit` bytes without keeping them in memory.
+    pub(crate) fn digest(path: &Path, limit: u64) -> Result<String, LoadProblem> {
+        let (file, _) = open(path)?;
+        sha256_hex_of(file.take(limit)).map_err(LoadProblem::Read)
     }
 
     /// What the plugin says built it: a custom section of the component, or of a module in it. Reads section headers only.
@@ -54,6 +54,15 @@ impl PluginFile {
         }
         None
     }
+}
+
+/// A regular file, and its length in bytes.
+fn open(path: &Path) -> Result<(File, u64), LoadProblem> {
+    // Non-blocking: a named pipe in the plugin folder must not hold the host up.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(LoadProblem::Read)?;
+    let found = file.metadata().map_err(LoadProblem::Read)?;
+    if found.is_file() { Ok((file, found.len())) } else { Err(LoadProblem::NotAFile) }
 }
 
 fn check_header(wasm: &[u8]) -> Result<(), LoadProblem> {

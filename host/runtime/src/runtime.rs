@@ -121,6 +121,14 @@ impl Runtime {
         *self.grants.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 
+    /// Returns whether the file's content comes with volhost or is named in a grant. False for a
+    /// file that cannot be read. Blocks as long as the file takes to read.
+    #[must_use]
+    pub fn vouches_for(&self, file: &Path) -> bool {
+        let digest = PluginFile::digest(file, self.shared.limits.file_bytes);
+        digest.is_ok_and(|digest| self.grants().vouches_for(&digest))
+    }
+
     /// Kills the compiler children that run and starts no further one: plugins that wait for one
     /// fail to load.
     pub fn stop_compiling(&self) {
@@ -297,7 +305,7 @@ impl Runtime {
             signer.check_vendor(&info.name)?;
         }
         let bound = match granted {
-            Granted::ToAnotherContent => Some(grants.pinned_to(&info.name)),
+            Granted::ToAnotherContent(_) => Some(grants.pinned_to(&info.name)),
             _ => self.bindings.bound(&info.name).filter(|_| grants.binds(&info.name)),
         };
         self.admit(info, exports, &granted, bound)
@@ -313,7 +321,12 @@ impl Runtime {
         bound: Option<String>,
     ) -> Result<Arc<Plugin>, LoadProblem> {
         let other_content = bound.filter(|bound| *bound != info.digest);
-        let missing: Vec<String> = ungranted(&info, granted).cloned().collect();
+        // Approval of this content would give it all that the grant of its name covers.
+        let after_approval = match granted {
+            Granted::ToAnotherContent(grant) => &Granted::To(grant),
+            granted => granted,
+        };
+        let missing: Vec<String> = ungranted(&info, after_approval).cloned().collect();
         if !missing.is_empty() {
             return Err(LoadProblem::NotGranted(Box::new(NotGranted {
                 plugin: info.name.clone(),
@@ -322,7 +335,7 @@ impl Runtime {
                 lines: lines_of_grant(&missing),
                 missing,
                 pinned: match granted {
-                    Granted::ToAnotherContent => {
+                    Granted::ToAnotherContent(_) => {
                         format!(" with the content {}: the grant's sha256 names another", info.digest)
                     }
                     Granted::Nothing | Granted::To(_) | Granted::NotItsName(_) => String::new(),
@@ -336,7 +349,7 @@ impl Runtime {
         }
         let reach = match granted {
             Granted::To(grant) => grant.reach(),
-            Granted::Nothing | Granted::ToAnotherContent | Granted::NotItsName(_) => Reach::default(),
+            Granted::Nothing | Granted::ToAnotherContent(_) | Granted::NotItsName(_) => Reach::default(),
         };
         Ok(Arc::new(Plugin { info, exports, reach: Arc::new(reach), shared: Arc::clone(&self.shared) }))
     }

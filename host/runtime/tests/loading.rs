@@ -108,7 +108,24 @@ fn a_grant_for_other_content_grants_nothing() {
             toml::from_str(&format!("[\"test.io/guest\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]")).unwrap();
     });
     let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
-    contains(&host.refusal(&reaching.component()), &["sha256 names another"]);
+    // It covers all that this content asks for: only the approval of the content is missing.
+    contains(&host.refusal(&reaching.component()), &["belongs to another content", "--sha256"]);
+    let problem = host.runtime.load(&host.folder.path().join("bad.wasm")).unwrap_err().problem;
+    assert!(matches!(*problem, LoadProblem::OtherContent(_)), "{problem:?}");
+}
+
+#[test]
+fn of_a_grant_for_other_content_only_what_it_does_not_cover_is_missing() {
+    let digest = "0".repeat(64);
+    let host = Host::with(|config| {
+        let grant = format!("[\"test.io/guest\"]\ninterfaces = [\"secrets\"]\nsha256 = [\"{digest}\"]");
+        config.grants = toml::from_str(&grant).unwrap();
+    });
+    let reaching = Guest { imports: [Guest::default().imports, vec![guest::OPEN]].concat(), ..Guest::default() };
+    contains(&host.refusal(&reaching.component()), &["imports host-paths", "sha256 names another"]);
+    let problem = host.runtime.load(&host.folder.path().join("bad.wasm")).unwrap_err().problem;
+    let LoadProblem::NotGranted(refused) = *problem else { panic!("{problem:?}") };
+    assert!(refused.other_content && refused.missing == ["host-paths"], "{refused:?}");
 }
 
 #[test]

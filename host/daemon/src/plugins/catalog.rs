@@ -132,6 +132,11 @@ impl PluginRegistry {
     fn nobody_serves(&self, source: &str, driver: Option<&str>) -> NoChoice {
         let wanted =
             driver.map_or_else(|| format!("{source:?}"), |driver| format!("{source:?} with driver {driver:?}"));
+        let own = driver.map(|driver| format!("{source}:{driver}"));
+        let sources: Vec<&str> = own.as_deref().into_iter().chain([source]).collect();
+        if let Some(why) = self.why_waiting(&sources) {
+            return NoChoice::not_yet(format!("no plugin serves the volume source {wanted} yet: {why}"));
+        }
         if self.is_starting() || !self.compiling().is_empty() {
             let loading = self.still_loading();
             return NoChoice::not_yet(format!("no loaded plugin serves the volume source {wanted} yet; {loading}"));

@@ -31,6 +31,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// thirty plugins that the compiler refuses for their processor time fit in, for each processor.
 const ALL_LOADED: Duration = Duration::from_secs(300);
 
+/// How long a plugin that was refused because the record could not be written waits for the next
+/// try. A full disk lasts minutes.
+const TRY_TO_RECORD: Duration = Duration::from_secs(30);
+
 /// Ends the compiler's children when the folder is watched no longer, for whatever reason.
 struct StopCompiling(Arc<PluginRegistry>);
 
@@ -78,6 +82,7 @@ pub async fn watch(
     let mut is_first = true;
     let first_due = Instant::now() + FIRST_LOOK;
     let all_due = Instant::now() + ALL_LOADED;
+    let mut record_due = Instant::now() + TRY_TO_RECORD;
     loop {
         if let Some(again) = look.take() {
             if let Some(watcher) = watcher.as_mut().filter(|_| !watched) {
@@ -113,6 +118,10 @@ pub async fn watch(
             progress = folder_now.loader.next() => folder_now.take(progress, &mut found).await,
             () = sleep_until(first_due), if is_first => {}
             () = sleep_until(all_due), if registry.is_starting() => {}
+            () = sleep_until(record_due), if folder_now.waits_for_record() => {
+                record_due = Instant::now() + TRY_TO_RECORD;
+                folder_now.retry.extend(registry.not_recorded());
+            }
             Some(()) = poked.recv() => {
                 watched &= tokio::fs::metadata(&folder).await.is_ok_and(|found| found.is_dir());
                 look = Some(None);
@@ -248,6 +257,11 @@ impl Folder {
         }
     }
 
+    /// Whether files were refused because the record could not be written, and none is being loaded.
+    fn waits_for_record(&self) -> bool {
+        self.loader.is_idle() && !self.registry.not_recorded().is_empty()
+    }
+
     /// Has what was refused loaded once more.
     fn retry_failed(&mut self) {
         self.retry.extend(self.registry.failures().into_iter().map(|(file, _)| file));
@@ -288,7 +302,7 @@ fn admitted(registry: &PluginRegistry, file: PathBuf, outcome: Result<Option<Plu
 /// Notes what has become of a file.
 fn note(Admitted { file, outcome, retired }: Admitted, found: &mut PluginChanges) {
     match outcome {
-        Ok(None) => {}
+        Ok(None) => found.waiting.push(file),
         Ok(Some(name)) => {
             info!(plugin = %name, file = %file.display(), "plugin loaded");
             found.ready.push(name);

@@ -16,6 +16,9 @@
 //! A new version that asks for more than is granted is *Held*: the version before goes on until the operator grants it. Grants are read again
 //! when their file changes. A plugin whose grant no longer covers what it imports is retired.
 //!
+//! A plugin whose name or source is new to the node is *Waiting* until every other file is loaded:
+//! another file may claim the same.
+//!
 //! A plugin whose code is not cached is *Compiling* first, in the background. What the compiler
 //! refused is remembered, and tried again on SIGHUP.
 //!
@@ -32,6 +35,7 @@ mod identified;
 mod loader;
 mod quarantine;
 mod registry;
+mod views;
 
 pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;

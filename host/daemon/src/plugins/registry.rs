@@ -8,10 +8,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tracing::warn;
 use volhost_model::names::{PluginName, UniqueVolumeName};
-use volhost_model::view::PluginView;
 use volhost_runtime::{
     CallContext, CallError, DriverPrograms, Drivers, GrantBindings, GrantPolicy, LoadError, LoadProblem, NoDrivers,
-    NoObjects, NoPrograms, Objects, Plugin, Runtime,
+    NoObjects, NoPrograms, NotGranted, Objects, Plugin, Runtime,
 };
 
 use super::approvals::{Approvals, ApprovalsError};
@@ -37,9 +36,11 @@ pub enum RegistryError {
         name: PluginName,
         /// The version that is held.
         version: String,
+        /// Its content.
+        digest: String,
         /// The version that runs.
         running: String,
-        /// The interfaces that it asks for and is not granted.
+        /// The interfaces that it asks for and is not granted, and [`APPROVAL`] if it lacks that, too.
         missing: Vec<String>,
     },
     /// The file's content is not the one that has the grant; the one loaded before goes on.
@@ -139,7 +140,7 @@ impl RegistryError {
             Self::HeldContent { .. } => Some(vec![APPROVAL.to_owned()]),
             Self::SourceReserved { source_name, .. } => Some(vec![format!("source {source_name}")]),
             Self::Load(error) => match error.problem.as_ref() {
-                LoadProblem::NotGranted(refused) => Some(refused.missing.clone()),
+                LoadProblem::NotGranted(refused) => Some(missing(refused)),
                 LoadProblem::OtherContent(_) => Some(vec![APPROVAL.to_owned()]),
                 _ => None,
             },
@@ -149,6 +150,25 @@ impl RegistryError {
             | Self::SourceContested { .. }
             | Self::NotRecorded { .. } => None,
         }
+    }
+
+    /// The content that waits for approval.
+    fn unapproved(&self) -> Option<Unapproved> {
+        let (name, version, digest) = match self {
+            Self::Held { name, version, digest, missing, .. } if missing.iter().any(|what| what == APPROVAL) => {
+                (name, version, digest)
+            }
+            Self::HeldContent { name, version, digest, .. } => (name, version, digest),
+            Self::Load(error) => match error.problem.as_ref() {
+                LoadProblem::OtherContent(refused) => (&refused.plugin, &refused.version, &refused.digest),
+                LoadProblem::NotGranted(refused) if refused.other_content => {
+                    (&refused.plugin, &refused.version, &refused.digest)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Unapproved { name: name.clone(), version: version.clone(), digest: digest.clone() })
     }
 
     /// The plugin and the content that lack a right which they may have had.
@@ -168,6 +188,21 @@ impl RegistryError {
     }
 }
 
+/// The interfaces that a refused plugin is not granted, and [`APPROVAL`] if it lacks that, too.
+fn missing(refused: &NotGranted) -> Vec<String> {
+    let approval = refused.other_content.then(|| APPROVAL.to_owned());
+    refused.missing.iter().cloned().chain(approval).collect()
+}
+
+/// Content that has the name of a plugin and waits for approval.
+#[derive(Debug, Clone)]
+pub(super) struct Unapproved {
+    pub(super) name: PluginName,
+    pub(super) version: String,
+    /// SHA-256 in hex.
+    pub(super) digest: String,
+}
+
 /// What a look at the folder has changed.
 #[derive(Debug, Default)]
 pub struct PluginChanges {
@@ -179,6 +214,8 @@ pub struct PluginChanges {
     pub failed: Vec<(PathBuf, String)>,
     /// Files that are being compiled: their plugins come later.
     pub compiling: Vec<PathBuf>,
+    /// Files whose plugins wait until every other file is loaded.
+    pub waiting: Vec<PathBuf>,
     /// Every file that was in the folder at the start has been loaded or refused.
     pub is_complete: bool,
 }
@@ -187,7 +224,8 @@ impl PluginChanges {
     /// Whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.retired.is_empty() && self.failed.is_empty() && self.compiling.is_empty()
+        let Self { ready, retired, failed, compiling, waiting, is_complete: _ } = self;
+        ready.is_empty() && retired.is_empty() && failed.is_empty() && compiling.is_empty() && waiting.is_empty()
     }
 }
 
@@ -213,23 +251,25 @@ pub struct PluginRegistry {
 pub(super) struct State {
     pub(super) ready: BTreeMap<PluginName, Arc<Plugin>>,
     /// The file is gone, volumes may be left.
-    retired: BTreeMap<PluginName, Arc<Plugin>>,
+    pub(super) retired: BTreeMap<PluginName, Arc<Plugin>>,
     /// Source to plugin, for those that are ready.
     pub(super) sources: BTreeMap<String, (PluginName, Right)>,
     /// Owners of sources that could not be written to the record.
     pub(super) unrecorded: BTreeMap<String, PluginName>,
     /// Loaded, and not in service before the look is over: another file may claim the same.
-    candidates: BTreeMap<PathBuf, Arc<Plugin>>,
-    failed: BTreeMap<PathBuf, String>,
+    pub(super) candidates: BTreeMap<PathBuf, Arc<Plugin>>,
+    pub(super) failed: BTreeMap<PathBuf, String>,
     /// The interfaces that a file's plugin waits for.
-    waiting: BTreeMap<PathBuf, Vec<String>>,
+    pub(super) waiting: BTreeMap<PathBuf, Vec<String>>,
     /// Files that are being compiled.
-    compiling: BTreeSet<PathBuf>,
+    pub(super) compiling: BTreeSet<PathBuf>,
     /// The first look at the folder has not ended: a plugin that is not known may be in a file that
     /// has not been read.
     is_starting: bool,
-    /// The plugin of a file that waits for approval: its name, version and digest.
-    unapproved: BTreeMap<PathBuf, (PluginName, String, String)>,
+    /// The content of a file that waits for approval.
+    pub(super) unapproved: BTreeMap<PathBuf, Unapproved>,
+    /// Files that were refused because the record could not be written.
+    not_recorded: BTreeSet<PathBuf>,
     quarantine: Quarantine,
     /// The same for `identify` alone.
     bad_answers: Quarantine,
@@ -285,7 +325,7 @@ impl PluginRegistry {
         self
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -339,7 +379,7 @@ impl PluginRegistry {
 
     /// The names of the files that are being compiled.
     pub fn compiling(&self) -> Vec<String> {
-        self.read().compiling.iter().map(|file| file_name(file)).collect()
+        self.read().compiling_names()
     }
 
     /// Takes note that the first look at the folder is still to come, or has ended.
@@ -351,6 +391,11 @@ impl PluginRegistry {
     /// file that has not been read.
     pub fn is_starting(&self) -> bool {
         self.read().is_starting
+    }
+
+    /// The files that were refused because the record could not be written: the next try may succeed.
+    pub fn not_recorded(&self) -> Vec<PathBuf> {
+        self.read().not_recorded.iter().cloned().collect()
     }
 
     /// Whether files wait for [`PluginRegistry::settle`].
@@ -397,11 +442,12 @@ impl PluginRegistry {
         state.waiting.remove(file);
         state.compiling.remove(file);
         state.unapproved.remove(file);
-        if let Err(RegistryError::Load(error)) = outcome
-            && let LoadProblem::OtherContent(refused) = error.problem.as_ref()
-        {
-            let plugin = (refused.plugin.clone(), refused.version.clone(), refused.digest.clone());
-            state.unapproved.insert(file.to_owned(), plugin);
+        state.not_recorded.remove(file);
+        if let Some(unapproved) = outcome.err().and_then(RegistryError::unapproved) {
+            state.unapproved.insert(file.to_owned(), unapproved);
+        }
+        if let Err(RegistryError::NotRecorded { .. }) = outcome {
+            state.not_recorded.insert(file.to_owned());
         }
         match outcome {
             Ok(()) => state.failed.remove(file),
@@ -428,9 +474,7 @@ impl PluginRegistry {
         let (name, version, running) = (plugin.clone(), version.clone(), running.version.clone());
         match error.problem.as_ref() {
             LoadProblem::NotGranted(refused) => {
-                let approval = refused.other_content.then(|| APPROVAL.to_owned());
-                let missing = refused.missing.iter().cloned().chain(approval).collect();
-                RegistryError::Held { name, version, running, missing }
+                RegistryError::Held { name, version, digest: digest.clone(), running, missing: missing(refused) }
             }
             _ => RegistryError::HeldContent { name, version, digest: digest.clone(), running },
         }
@@ -529,6 +573,7 @@ impl PluginRegistry {
         state.waiting.remove(file);
         state.compiling.remove(file);
         state.unapproved.remove(file);
+        state.not_recorded.remove(file);
         state.candidates.remove(file);
         let name = state.ready.iter().find(|(_, plugin)| plugin.info().file == file).map(|(name, _)| name.clone())?;
         state.retire(&name);
@@ -630,67 +675,11 @@ impl PluginRegistry {
         drop(state);
         self.runtime.keep_only_cached(&digests);
     }
-
-    /// Every plugin, ready, retired or failed, for users. `volumes` counts the volumes of a plugin.
-    pub fn views(&self, volumes: impl Fn(&PluginName) -> u32) -> Vec<PluginView> {
-        let state = self.read();
-        let loaded = |plugin: &Arc<Plugin>, word: &str| {
-            let info = plugin.info();
-            PluginView {
-                name: info.name.to_string(),
-                version: info.version.clone(),
-                state: word.to_owned(),
-                file: info.file.display().to_string(),
-                digest: info.digest.clone(),
-                abi: info.abi.clone(),
-                sources: info.sources.clone(),
-                exports: info.exports.clone(),
-                imports: info.imports.clone(),
-                volumes: volumes(&info.name),
-                error: match state.compiling.contains(&info.file) {
-                    true => "a new version of it is being compiled; this one serves until then".to_owned(),
-                    false => state.failed.get(&info.file).cloned().unwrap_or_default(),
-                },
-                waits_for: state.waiting.get(&info.file).cloned().unwrap_or_default(),
-            }
-        };
-        let ready = |plugin: &Arc<Plugin>| match state.quarantined(&plugin.info().name) {
-            Some(fault) => PluginView { error: fault.to_owned(), ..loaded(plugin, "Quarantined") },
-            None if state.waiting.contains_key(&plugin.info().file) => loaded(plugin, "Held"),
-            None => loaded(plugin, "Ready"),
-        };
-        let mut views: Vec<PluginView> = state.ready.values().map(ready).collect();
-        views.extend(state.retired.values().map(|plugin| loaded(plugin, "Retired")));
-        let known = |plugins: &BTreeMap<PluginName, Arc<Plugin>>, file: &Path| {
-            plugins.values().any(|plugin| plugin.info().file == file)
-        };
-        for file in state.compiling.iter().filter(|file| !known(&state.ready, file)) {
-            let message = "it is being compiled; its volumes wait, and what is mounted of them stays".to_owned();
-            views.push(PluginView { error: message, ..view_of_file(file, "Compiling") });
-        }
-        for (file, error) in &state.failed {
-            if known(&state.ready, file) || (state.waiting.contains_key(file) && known(&state.retired, file)) {
-                continue;
-            }
-            let waits_for = state.waiting.get(file).cloned().unwrap_or_default();
-            let view = match state.unapproved.get(file) {
-                Some((name, version, digest)) => PluginView {
-                    name: name.to_string(),
-                    version: version.clone(),
-                    digest: digest.clone(),
-                    ..view_of_file(file, "Held")
-                },
-                None => view_of_file(file, "Failed"),
-            };
-            views.push(PluginView { error: error.clone(), waits_for, ..view });
-        }
-        views
-    }
 }
 
 impl State {
     /// The last fault of a plugin that is quarantined.
-    fn quarantined(&self, plugin: &PluginName) -> Option<&str> {
+    pub(super) fn quarantined(&self, plugin: &PluginName) -> Option<&str> {
         self.quarantine.reason(plugin).or_else(|| self.bad_answers.reason(plugin))
     }
 
@@ -699,27 +688,5 @@ impl State {
             self.retired.insert(name.clone(), plugin);
         }
         self.unrecorded.retain(|_, by| by != name);
-    }
-}
-
-fn file_name(file: &Path) -> String {
-    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// A file whose plugin is not known.
-fn view_of_file(file: &Path, state: &str) -> PluginView {
-    PluginView {
-        name: file_name(file),
-        version: String::new(),
-        state: state.to_owned(),
-        file: file.display().to_string(),
-        digest: String::new(),
-        abi: String::new(),
-        sources: Vec::new(),
-        exports: Vec::new(),
-        imports: Vec::new(),
-        volumes: 0,
-        error: String::new(),
-        waits_for: Vec::new(),
     }
 }

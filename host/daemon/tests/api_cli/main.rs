@@ -10,6 +10,7 @@
 
 mod act;
 mod api;
+mod approval;
 mod daemon;
 mod errors;
 mod offline;

@@ -228,6 +228,7 @@ pub(crate) fn plugin() -> PluginView {
         volumes: 2,
         error: String::new(),
         waits_for: vec![],
+        pending_digest: String::new(),
     }
 }
 

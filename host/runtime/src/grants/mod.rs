@@ -183,7 +183,7 @@ impl GrantPolicy {
         match self.named(name) {
             None => Granted::Nothing,
             Some(grant) if grant.sha256.is_empty() || grant.pins(digest) => Granted::To(grant),
-            Some(_) => Granted::ToAnotherContent,
+            Some(grant) => Granted::ToAnotherContent(grant),
         }
     }
 }
@@ -196,7 +196,7 @@ pub(crate) enum Granted<'a> {
     /// The operator granted nothing to this name.
     Nothing,
     /// The operator granted this to the name, for another content of the plugin.
-    ToAnotherContent,
+    ToAnotherContent(&'a Grant),
     /// This.
     To(&'a Grant),
 }
@@ -300,7 +300,7 @@ mod tests {
         let policy: GrantPolicy =
             toml::from_str(&format!("[\"a/b\"]\nhost-paths = [\"/\"]\nsha256 = [\"{digest}\"]")).unwrap();
         assert!(matches!(policy.of(&name("a/b"), &digest), Granted::To(_)));
-        assert_eq!(policy.of(&name("a/b"), &"b".repeat(64)), Granted::ToAnotherContent);
+        assert!(matches!(policy.of(&name("a/b"), &"b".repeat(64)), Granted::ToAnotherContent(_)));
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
             }
             let pinned = policy(&format!("[{plugin:?}]\nhost-paths = [\"/srv\"]\nsha256 = [{patched:?}]"));
             assert!(matches!(pinned.of(&name(&plugin), &patched), Granted::To(_)));
-            assert!(matches!(pinned.of(&name(&plugin), &theirs), Granted::ToAnotherContent));
+            assert!(matches!(pinned.of(&name(&plugin), &theirs), Granted::ToAnotherContent(_)));
             assert!(matches!(pinned.of(&name(&plugin), &foreign), Granted::NotItsName(_)));
         }
         assert_eq!(policy("").of(&name("kubernetes.iox/loop"), &foreign), Granted::Nothing);

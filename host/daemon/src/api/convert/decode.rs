@@ -236,6 +236,7 @@ impl TryFrom<pb::Plugin> for PluginView {
             volumes: plugin.volumes,
             error: plugin.error,
             waits_for: plugin.waits_for,
+            pending_digest: plugin.pending_digest,
         })
     }
 }

@@ -210,6 +210,7 @@ impl From<PluginView> for pb::Plugin {
             volumes: plugin.volumes,
             error: plugin.error,
             waits_for: plugin.waits_for,
+            pending_digest: plugin.pending_digest,
         }
     }
 }

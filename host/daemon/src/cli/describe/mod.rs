@@ -127,6 +127,9 @@ async fn describe_plugin(
     if !plugin.waits_for.is_empty() {
         text.field("Waits for", &waits_for(&plugin.waits_for));
     }
+    if !plugin.pending_digest.is_empty() {
+        text.field("To approve", &format!("sha256:{}", plugin.pending_digest));
+    }
     text.field("Contract", &plugin.abi);
     text.field("File", &plugin.file);
     text.field("Digest", &format!("sha256:{}", plugin.digest));

@@ -1,6 +1,7 @@
-//! Approving a file: the daemon knows which one waits because its content is not the one that has its plugin's grant.
+//! Approving a file: the daemon knows which content waits because it is not the one that has its
+//! plugin's grant. That content is approved, and no other that may be in the file by then.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use volhost::api::pb::Kind;
@@ -13,7 +14,14 @@ use crate::cli::error::CliError;
 use crate::cli::list::{self, Query, View};
 use crate::cli::output::Output;
 
-/// The arguments, with the digest of the file that waits for approval under this plugin's name. Without a daemon, or when the user names a
+/// Content that waits for approval, as the daemon read it.
+struct Pending {
+    file: String,
+    /// SHA-256 in hex.
+    digest: String,
+}
+
+/// The arguments, with the digest of the content that waits for approval under this plugin's name. Without a daemon, or when the user names a
 /// digest, they stay as they are.
 pub(super) fn added(
     arguments: &GrantArguments,
@@ -29,16 +37,14 @@ pub(super) fn added(
     let Ok(waiting) = runtime.block_on(waiting(&arguments.plugin, socket)) else { return Ok(arguments) };
     match waiting.as_slice() {
         [] => {}
-        [file] => {
-            let digest: String = Sha256::digest(read_plugin(file)?).iter().map(|byte| format!("{byte:02x}")).collect();
-            output.line(&format!(
-                "{} waits for approval: its content, sha256 {digest}, gets the grant",
-                file.display()
-            ))?;
-            arguments.sha256.push(digest);
+        [pending] => {
+            check_unchanged(pending)?;
+            let Pending { file, digest } = pending;
+            output.line(&format!("{file} waits for approval: its content, sha256 {digest}, gets the grant"))?;
+            arguments.sha256.push(digest.clone());
         }
         several => {
-            let files: Vec<String> = several.iter().map(|file| file.display().to_string()).collect();
+            let files: Vec<&str> = several.iter().map(|pending| pending.file.as_str()).collect();
             return Err(CliError::Failed(format!(
                 "several files of plugin {} wait for approval: {}; name the one that is to have the grant by --sha256",
                 arguments.plugin,
@@ -49,12 +55,33 @@ pub(super) fn added(
     Ok(arguments)
 }
 
-/// The files of this plugin that wait for approval.
-async fn waiting(plugin: &str, socket: &Path) -> Result<Vec<PathBuf>, CliError> {
+/// Checks that the file still has the content that the daemon read.
+fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
+    let Pending { file, digest } = pending;
+    if digest.is_empty() {
+        return Err(CliError::Failed(format!(
+            "{file} waits for approval, and the daemon does not say which content it read; name it by --sha256"
+        )));
+    }
+    let found = Sha256::digest(read_plugin(Path::new(file))?);
+    let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == *digest {
+        return Ok(());
+    }
+    Err(CliError::Failed(format!(
+        "{file} has changed: the daemon waits for the approval of sha256 {digest}, and the file has sha256 {found} now. Nothing was granted. \
+         Inspect the file (volhost plugin inspect {file}), then name the content that is to have the grant by --sha256"
+    )))
+}
+
+/// The contents of this plugin that wait for approval.
+async fn waiting(plugin: &str, socket: &Path) -> Result<Vec<Pending>, CliError> {
     let mut client = Client::connect(socket).await?;
     let views = list::all(&mut client, socket, Query::new(Kind::Plugins, None, Some(plugin))).await?;
     let waits = views.into_iter().filter_map(|view| match view {
-        View::Plugin(view) if view.waits_for.iter().any(|what| what == APPROVAL) => Some(PathBuf::from(view.file)),
+        View::Plugin(view) if view.waits_for.iter().any(|what| what == APPROVAL) => {
+            Some(Pending { file: view.file, digest: view.pending_digest })
+        }
         _ => None,
     });
     Ok(waits.collect())
