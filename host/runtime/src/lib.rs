@@ -87,7 +87,7 @@ pub use abi::{PACKAGE, VERSION, Version};
 pub use budget::VolumeAccount;
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use cancellation::Cancellation;
-pub use compile::{Compiler, compile_stdin_to_stdout};
+pub use compile::{Compiler, compile_stdin_to_stdout, compilers};
 pub use context::{
     Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, ProvisioningCall,
     Sharers, Target,

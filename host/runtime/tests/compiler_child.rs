@@ -48,6 +48,7 @@ fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
     let found = std::fs::read_to_string(proc.join("status")).unwrap();
     let limits = std::fs::read_to_string(proc.join("limits")).unwrap();
     let stat = std::fs::read_to_string(proc.join("stat")).unwrap();
+    let oom_score = std::fs::read_to_string(proc.join("oom_score_adj")).unwrap();
     drop(stdin);
     assert!(!child.wait().unwrap().success(), "zeros are no plugin");
 
@@ -65,6 +66,7 @@ fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
     // The 19th field, counted behind the name.
     let nice = stat.rsplit(") ").next().unwrap().split_whitespace().nth(16);
     assert_eq!(nice, Some("3"), "mounts come first");
+    assert_eq!(oom_score.trim(), "1000", "the kernel ends it first when memory runs out");
     assert_eq!(limit(&limits, "Max open files"), ["3", "3"]);
     assert_eq!(limit(&limits, "Max processes"), ["0", "0"]);
     assert_eq!(limit(&limits, "Max file size"), ["0", "0"]);

@@ -9,7 +9,10 @@ use thiserror::Error;
 /// The user and group `nobody`, which own nothing.
 const NOBODY: u32 = 65534;
 /// Address space, in bytes: Cranelift needs a few hundred MiB for the largest plugin.
-const ADDRESS_SPACE: u64 = 4 << 30;
+pub(super) const ADDRESS_SPACE: u64 = 4 << 30;
+/// When memory runs out, the kernel ends this process first: volhost compiles the plugin again, and
+/// a pod lost to it would not come back.
+const OOM_SCORE: &str = "1000";
 /// What is added to the priority number of the process: compiling gets half of what a mount gets of
 /// a busy processor. Pods may wait for the plugin, so that it must not starve.
 const NICE: i32 = 3;
@@ -33,7 +36,10 @@ pub(super) struct ConfineError {
 /// The kernel ends the process when it has used `cpu_seconds` of processor time.
 pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     let at = |step| move |errno| ConfineError { step, errno };
-    // While proc can still be read.
+    // While proc can still be read and written.
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE) {
+        tracing::debug!(%error, "the compiler keeps its rank when memory runs out");
+    }
     let can_become_nobody = Uid::effective().is_root() && is_mapped(NOBODY);
     if Uid::effective().is_root() {
         // An empty folder of the kernel's as root folder. Where proc is not mounted, the missing right to open files

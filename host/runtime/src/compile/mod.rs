@@ -10,9 +10,11 @@
 mod child;
 mod children;
 mod confine;
+mod parallel;
 mod parent;
 mod syscalls;
 
 pub use child::compile_stdin_to_stdout;
 pub(crate) use children::Children;
+pub use parallel::compilers;
 pub use parent::Compiler;
