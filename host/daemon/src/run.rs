@@ -72,6 +72,9 @@ pub async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError>
         None => None,
     };
     info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");
+    if let Some(warning) = config.grants.shipped().warning() {
+        warn!("{warning}");
+    }
     let starting = Node::start(NodeOptions {
         root: config.root_dir,
         plugins: config.plugin_dir,

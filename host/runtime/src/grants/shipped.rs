@@ -117,6 +117,20 @@ impl ShippedPlugins {
         }
     }
 
+    /// Returns a warning for the log if there is no list: then every plugin that comes with volhost
+    /// is refused.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::Listed(lists) if existing(lists).is_none() => Some(format!(
+                "no list of shipped plugins: looked for {}. Every plugin that comes with volhost is refused; install {SHIPPED_LIST}, which \
+                 the build writes, or name it by --shipped-plugins",
+                looked_for(lists)
+            )),
+            _ => None,
+        }
+    }
+
     /// Whether the file of this digest is one of them.
     ///
     /// # Errors
@@ -128,8 +142,7 @@ impl ShippedPlugins {
             Self::Listed(lists) => match existing(lists) {
                 Some(list) => (read(list).map_err(|error| error.to_string())?, list),
                 None => {
-                    let looked: Vec<String> = lists.iter().map(|list| list.display().to_string()).collect();
-                    return Err(format!("no list of them was found; volhost looked for {}", looked.join(" and ")));
+                    return Err(format!("no list of them was found; volhost looked for {}", looked_for(lists)));
                 }
             },
         };
@@ -138,6 +151,11 @@ impl ShippedPlugins {
         }
         Err(format!("its content is none of those that {} names", list.display()))
     }
+}
+
+fn looked_for(lists: &[PathBuf]) -> String {
+    let looked: Vec<String> = lists.iter().map(|list| list.display().to_string()).collect();
+    looked.join(" and ")
 }
 
 fn existing(lists: &[PathBuf]) -> Option<&PathBuf> {
@@ -217,6 +235,13 @@ mod tests {
         assert!(matches!(shipped.check().unwrap_err(), ShippedListError::Read { .. }));
         let nowhere = ShippedPlugins::Listed(vec!["/no/such/list".into(), "/no/such/other".into()]);
         nowhere.check().unwrap();
+        assert!(
+            nowhere
+                .warning()
+                .unwrap()
+                .starts_with("no list of shipped plugins: looked for /no/such/list and /no/such/other.")
+        );
+        assert_eq!((ShippedPlugins::default().warning(), shipped.warning().is_some()), (None, true));
         assert!(nowhere.check_digest("").unwrap_err().contains("/no/such/list and /no/such/other"));
     }
 }
