@@ -246,3 +246,22 @@ fn a_plugin_that_can_serve_no_persistent_volume_is_refused_at_start() {
         assert!(said.contains("cannot be served as a CSI driver") && said.contains(words), "{plugin}: {said}");
     }
 }
+
+#[test]
+fn a_plugin_without_a_signature_is_refused_where_the_configuration_requires_one() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Host::start(&[]);
+    let folder = host.node.folder();
+    let keys = folder.join("keys");
+    fs::create_dir(&keys).unwrap();
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o755)).unwrap();
+    let key = "untrusted comment: a key\nRWQBAQEBAQEBAddamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea\n";
+    fs::write(keys.join("a.pub"), key).unwrap();
+    fs::set_permissions(keys.join("a.pub"), fs::Permissions::from_mode(0o644)).unwrap();
+    let config = folder.join("signed.toml");
+    fs::write(&config, format!("trusted-keys = {keys:?}\nrequire-signature = true\n")).unwrap();
+    let plugin = artifacts::fixture("fixture-array");
+    let arguments = ["--plugin", plugin.to_str().unwrap(), "--config", config.to_str().unwrap()];
+    let said = host.served.fails(&host.node, &arguments);
+    assert!(said.contains("it is not signed"), "{said}");
+}

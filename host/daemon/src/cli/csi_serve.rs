@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 use volhost::config::{self, HumanDuration, Label, LogFilter, LogFormat};
 use volhost::telemetry::Telemetry;
 use volhost_csi_driver::{Driver, Endpoint, Options, Sockets, serve};
 use volhost_helpers::Launcher;
 use volhost_kernel::{Kernel, LinuxKernel};
-use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig};
+use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig, Signatures};
 
 use super::error::{CliError, chain};
 
@@ -57,7 +57,7 @@ pub(super) struct CsiServeArguments {
     /// How many volumes a node takes
     #[arg(long, aliases = ["maxvolumespernode", "attach-limit"], value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_volumes_per_node: Option<u32>,
-    /// TOML file with the grants of plugins, as `volhost run` reads it
+    /// TOML file with the grants of plugins, trusted-keys and require-signature, as `volhost run` reads it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Folder for compiled plugins; only root may write there
@@ -84,7 +84,12 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         None => config::host_name()?,
     };
     let grants = config::grants(arguments.config.as_deref())?;
+    let makers = config::trusted_makers(arguments.config.as_deref())?;
     let telemetry = Telemetry::begin(arguments.log_format, &arguments.log_level, None, &node_id).map_err(ended)?;
+    if let Some(warning) = grants.shipped().warning() {
+        warn!("{warning}");
+    }
+    let signatures = Signatures::of_folder(makers.trusted_keys.as_deref(), makers.require_signature).map_err(ended)?;
     let kernel: Arc<dyn Kernel> = Arc::new(LinuxKernel::new());
     let runtime = Runtime::new(
         RuntimeConfig {
@@ -99,7 +104,8 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         },
         Arc::clone(&kernel),
     )
-    .map_err(ended)?;
+    .map_err(ended)?
+    .trusting(signatures);
     let plugin = runtime.load(&arguments.plugin).map_err(ended)?;
     let HumanDuration(plugin_time) = arguments.plugin_cpu_time;
     let driver = Driver::start(Options {

@@ -22,7 +22,7 @@ pub use duration::{HumanDuration, ParseDurationError};
 pub use environment::{Environment, variable};
 pub use error::ConfigError;
 pub use otlp::OtlpEndpoint;
-pub use run::{LogFormat, RunConfig, TokenSigning, check, grants, host_name, load};
+pub use run::{LogFormat, RunConfig, TokenSigning, TrustedMakers, check, grants, host_name, load, trusted_makers};
 pub use settings::Settings;
 pub use values::{Label, LogFilter};
 

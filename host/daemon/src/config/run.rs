@@ -213,6 +213,27 @@ pub fn grants(file: Option<&Path>) -> Result<GrantPolicy, ConfigError> {
     Ok(GrantPolicy::builtin(shipped).overridden_by(from_file.grants.unwrap_or_default()))
 }
 
+/// Whose plugins are trusted, as one configuration file says it.
+#[derive(Debug, Default)]
+pub struct TrustedMakers {
+    /// Folder of public keys.
+    pub trusted_keys: Option<PathBuf>,
+    /// Whether plugins need a signature.
+    pub require_signature: bool,
+}
+
+/// The makers of plugins that the configuration file trusts, as `volhost run` reads them.
+///
+/// # Errors
+/// [`ConfigError`] names the file, the option and what would be right.
+pub fn trusted_makers(file: Option<&Path>) -> Result<TrustedMakers, ConfigError> {
+    let given = file.map(file::settings).transpose()?.unwrap_or_default();
+    Ok(TrustedMakers {
+        trusted_keys: given.trusted_keys.map(|folder| absolute("trusted-keys", &folder)).transpose()?,
+        require_signature: given.require_signature.unwrap_or_default(),
+    })
+}
+
 /// The list of the plugins that come with volhost: the one that is named, or the one beside the program.
 fn shipped(named: Option<&Path>) -> Result<ShippedPlugins, ConfigError> {
     let list = match named {
