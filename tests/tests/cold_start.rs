@@ -12,8 +12,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use volhost_tests::Node;
 use volhost_tests::manifests::pod;
+use volhost_tests::wait::eventually;
+use volhost_tests::{Node, artifacts};
 
 /// Bytes without meaning. The compiler may take 8 s more of the processor for each MiB, in which other
 /// plugins are ready on a busy machine, too.
@@ -60,21 +61,30 @@ fn number(mut number: usize) -> Vec<u8> {
     }
 }
 
+/// Puts a file that is slow to compile among the node's plugins.
+fn add_slow_plugin(node: &Node, name: &str, padding: usize) {
+    // Each has a digest of its own.
+    let mut bytes = slow_to_compile();
+    let mut custom = number(name.len());
+    custom.extend(name.as_bytes());
+    custom.resize(custom.len() + padding, 0);
+    bytes.push(0);
+    bytes.extend(number(custom.len()));
+    bytes.extend(custom);
+    fs::write(node.folder().join(format!("plugins/{name}.wasm")), bytes).unwrap();
+}
+
 fn with_slow_plugins(count: usize) -> Node {
     let node = Node::builder().build();
     for index in 0..count {
-        // Each has a digest of its own.
-        let mut bytes = slow_to_compile();
-        let name = format!("n{index}");
-        let mut custom = number(name.len());
-        custom.extend(name.as_bytes());
-        custom.resize(custom.len() + PADDING, 0);
-        bytes.push(0);
-        bytes.extend(number(custom.len()));
-        bytes.extend(custom);
-        fs::write(node.folder().join(format!("plugins/slow-{index}.wasm")), bytes).unwrap();
+        add_slow_plugin(&node, &format!("slow-{index}"), PADDING);
     }
     node
+}
+
+/// Whether a line of `get plugins` has all of these words.
+fn listed(node: &Node, words: &[&str]) -> bool {
+    node.ok(&["get", "plugins", "-o", "wide"]).lines().any(|line| words.iter().all(|word| line.contains(word)))
 }
 
 /// The compiler children of the node's daemon.
@@ -146,4 +156,47 @@ fn a_live_pod_keeps_its_volumes_while_their_plugin_is_compiled_again() {
     node.wait_event(&["PluginsLoaded"]);
     node.wait_mounted("default/a");
     assert_eq!(fs::read_to_string(volume.join("kept")).unwrap(), "kept");
+}
+
+#[test]
+fn files_of_strangers_that_take_long_do_not_delay_the_plugins_that_come_with_volhost() {
+    let mut node = Node::builder().build();
+    // They sort first, and there is one for each processor and one more.
+    let count = std::thread::available_parallelism().unwrap().get() + 1;
+    for index in 0..count {
+        add_slow_plugin(&node, &format!("a-slow-{index}"), PADDING);
+    }
+    assert!(node.try_start(), "{}", node.log());
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
+    node.wait_mounted("default/a");
+    let compiling = |index| listed(&node, &[&format!("a-slow-{index}"), "Compiling"]);
+    assert!((0..count).all(compiling), "{}", node.ok(&["get", "plugins"]));
+}
+
+#[test]
+fn a_grant_that_is_taken_back_while_other_files_compile_is_gone() {
+    const NAME: &str = "fixture.volhost/ungranted";
+    let mut node = Node::builder()
+        .config(&format!("[grants.{NAME:?}]\nhost-paths = [\"/srv\"]\n"))
+        .plugin(artifacts::fixture("fixture-ungranted"))
+        .build();
+    // Not padded: the compiler gives up as early as it may.
+    add_slow_plugin(&node, "slow", 0);
+    assert!(node.try_start(), "{}", node.log());
+    let is_waiting = || listed(&node, &[NAME, "Waiting", "being compiled: slow.wasm"]);
+    assert!(eventually(is_waiting), "{}", node.ok(&["get", "plugins", "-o", "wide"]));
+    // A pod that needs it is given the reason.
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, ungranted: {}"]));
+    let is_explained =
+        || node.ok(&["describe", "pod", "a"]).contains(&format!("plugin {NAME} of file fixture-ungranted.wasm waits"));
+    assert!(eventually(is_explained), "{}", node.ok(&["describe", "pod", "a"]));
+
+    let config = node.folder().join("volhost.toml");
+    let grant = ["plugin", "grant", NAME, "--config", config.to_str().unwrap(), "--host-path", "/srv"];
+    node.ok(&[&grant[..], &["--remove"]].concat());
+    node.wait_event(&["PluginNotLoaded", "fixture-ungranted.wasm", "not granted"]);
+    assert!(listed(&node, &["slow", "Compiling"]), "{}", node.ok(&["get", "plugins"]));
+    node.wait_event(&["PluginNotLoaded", "slow.wasm", "processor time"]);
+    node.wait_event(&["PluginsLoaded"]);
+    assert!(!listed(&node, &[NAME, "Ready"]), "{}", node.ok(&["get", "plugins"]));
 }

@@ -88,6 +88,10 @@ fn a_file_that_sorts_first_serves_no_source_of_kubernetes_own() {
     assert!(listed(&node, &["fixture.volhost/same-source", "Ready"]), "{}", node.ok(&["get", "plugins"]));
     node.ok(&[&grant[..], &["--source", "emptyDir", "--remove"]].concat());
     node.wait_event(&["PluginRetired", "fixture.volhost/same-source"]);
+    // And take it back.
+    node.manifest("b.yaml", &pod("b", "uid-b", &["name: data, emptyDir: {}"]));
+    node.wait_mounted("default/b");
+    assert!(node.volume("uid-b", "kubernetes.io~empty-dir", "data").is_dir());
 }
 
 #[test]
@@ -111,6 +115,33 @@ fn another_file_of_a_granted_name_waits_until_it_is_approved() {
     assert!(shown.contains("+sha256 = [") && shown.contains(FILE), "{shown}");
     node.wait_event(&["PluginLoaded", NAME, "version 2.0.0"]);
     assert!(listed(&node, &[NAME, "2.0.0", "Ready"]), "{}", node.ok(&["get", "plugins"]));
+}
+
+#[test]
+fn the_next_version_under_a_pinned_grant_waits_for_approval_after_a_restart() {
+    let digest = |fixture: &str| -> String {
+        let bytes = fs::read(artifacts::fixture(fixture)).unwrap();
+        <sha2::Sha256 as sha2::Digest>::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    // As the approval of an upgrade leaves it. The next version asks for host-paths, too.
+    let pinned = digest("fixture-well-behaved");
+    let grants = format!("[grants.{NAME:?}]\nhost-paths = [\"/srv\"]\nsha256 = [{pinned:?}]\n");
+    let mut node = with_files(&grants, &[("fixture-well-behaved", FILE)]);
+    node.start();
+    assert!(listed(&node, &[NAME, "1.0.0", "Ready"]));
+    node.kill();
+    install(&node, "fixture-well-behaved-greedy", FILE);
+    node.start();
+    assert!(listed(&node, &[NAME, "3.0.0", "Held", "approval"]), "{}", node.ok(&["get", "plugins"]));
+    assert!(!listed(&node, &[NAME, "host-paths"]), "the grant covers it: {}", node.ok(&["get", "plugins"]));
+    let next = digest("fixture-well-behaved-greedy");
+    assert!(node.ok(&["describe", "plugin", NAME]).contains(&next));
+
+    let config = node.folder().join("volhost.toml");
+    let shown = node.ok(&["plugin", "grant", NAME, "--config", config.to_str().unwrap()]);
+    assert!(shown.contains(&next), "{shown}");
+    node.wait_event(&["PluginLoaded", NAME, "version 3.0.0"]);
+    assert!(listed(&node, &[NAME, "3.0.0", "Ready"]), "{}", node.ok(&["get", "plugins"]));
 }
 
 #[test]

@@ -440,10 +440,7 @@ impl Engine {
         self.hurry_provisioning();
         self.world.announce_plugins();
         if all_loaded {
-            let message = match self.plugins.failures().len() {
-                0 => "every plugin file is loaded".to_owned(),
-                failed => format!("every plugin file is loaded but {failed}; see `volhost get plugins -o wide`"),
-            };
+            let message = self.plugins.describe_first_look();
             self.world.tell(EventKind::Normal, "PluginsLoaded", "node", &message);
         }
     }

@@ -1,21 +1,23 @@
 //! Loads plugin files side by side, on threads that may block.
 //!
 //! ```text
-//!  file --> read, find its code in the cache, describe --> loaded, or refused
-//!                  |
-//!                  '-- no code yet --> Compiling --> compiler child, describe --> loaded, or refused
+//!  file --> hash --> read, find its code in the cache, describe --> loaded, or refused
+//!                              |
+//!                              '-- no code yet --> Compiling --> compiler child, describe --> loaded, or refused
 //! ```
 //!
-//! Reading and compiling wait in two queues, so that plugins whose code is cached do not wait for
-//! the compiler.
+//! Each of the three steps has a queue of its own, so that plugins whose code is cached do not wait
+//! for the compiler. In each, plugins that come with volhost or that a grant names by content come
+//! before others, and have a place that others never get.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
-use volhost_runtime::{CompileError, LoadError, LoadProblem, Plugin};
+use tokio::sync::mpsc;
+use volhost_runtime::{CompileError, LoadError, LoadProblem, Plugin, compilers};
 
+use super::places::{Places, Rank};
 use super::registry::PluginRegistry;
 
 /// What came of a file.
@@ -24,14 +26,22 @@ pub(super) type Loaded = (PathBuf, Result<Arc<Plugin>, LoadError>);
 /// The files that are being loaded.
 #[derive(Debug)]
 pub(super) struct Loader {
-    registry: Arc<PluginRegistry>,
-    /// One place for each processor.
-    readers: Arc<Semaphore>,
-    /// Likewise. A compiler child has one thread.
-    compilers: Arc<Semaphore>,
+    steps: Steps,
     reports: mpsc::UnboundedSender<Report>,
     reported: mpsc::UnboundedReceiver<Report>,
     loading: BTreeMap<PathBuf, Loading>,
+}
+
+/// The steps from a file to a plugin, and their places.
+#[derive(Debug, Clone)]
+struct Steps {
+    registry: Arc<PluginRegistry>,
+    /// One place for each processor.
+    hash: Arc<Places>,
+    /// Likewise.
+    read: Arc<Places>,
+    /// One for each compiler child that may run.
+    compile: Arc<Places>,
 }
 
 /// How far a file is.
@@ -61,14 +71,9 @@ impl Loader {
     pub(super) fn new(registry: Arc<PluginRegistry>) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let (reports, reported) = mpsc::unbounded_channel();
-        Self {
-            registry,
-            readers: Arc::new(Semaphore::new(processors)),
-            compilers: Arc::new(Semaphore::new(processors)),
-            reports,
-            reported,
-            loading: BTreeMap::new(),
-        }
+        let (hash, read) = (Places::new(processors), Places::new(processors));
+        let steps = Steps { registry, hash, read, compile: Places::new(compilers()) };
+        Self { steps, reports, reported, loading: BTreeMap::new() }
     }
 
     /// Begins to load a file. One that is being loaded is loaded again afterwards.
@@ -78,10 +83,9 @@ impl Loader {
             return;
         }
         self.loading.insert(file.clone(), Loading::default());
-        let (readers, compilers) = (Arc::clone(&self.readers), Arc::clone(&self.compilers));
-        let (registry, reports) = (Arc::clone(&self.registry), self.reports.clone());
+        let (steps, reports) = (self.steps.clone(), self.reports.clone());
         tokio::spawn(async move {
-            let loaded = load(&file, registry, &readers, &compilers, &reports).await;
+            let loaded = steps.load(&file, &reports).await;
             // Nobody listens any more only when the host stops.
             let _ = reports.send(Report::Loaded(Box::new((file, loaded))));
         });
@@ -132,25 +136,33 @@ impl Loader {
     }
 }
 
-async fn load(
-    file: &Path,
-    registry: Arc<PluginRegistry>,
-    readers: &Semaphore,
-    compilers: &Semaphore,
-    reports: &mpsc::UnboundedSender<Report>,
-) -> Result<Arc<Plugin>, LoadError> {
-    // The semaphores are never closed.
-    let place = readers.acquire().await;
-    let (reading, path) = (Arc::clone(&registry), file.to_owned());
-    let read = tokio::task::spawn_blocking(move || reading.read_compiled(&path)).await;
-    drop(place);
-    if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
-        return Ok(plugin);
+impl Steps {
+    async fn load(self, file: &Path, reports: &mpsc::UnboundedSender<Report>) -> Result<Arc<Plugin>, LoadError> {
+        let rank = self.rank(file).await;
+        let place = self.read.take(rank).await;
+        let (registry, path) = (Arc::clone(&self.registry), file.to_owned());
+        let read = tokio::task::spawn_blocking(move || registry.read_compiled(&path)).await;
+        drop(place);
+        if let Some(plugin) = read.unwrap_or_else(|_| Err(fault(file)))? {
+            return Ok(plugin);
+        }
+        let _ = reports.send(Report::Compiling(file.to_owned()));
+        let _place = self.compile.take(rank).await;
+        let (registry, path) = (self.registry, file.to_owned());
+        tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))
     }
-    let _ = reports.send(Report::Compiling(file.to_owned()));
-    let _place = compilers.acquire().await;
-    let path = file.to_owned();
-    tokio::task::spawn_blocking(move || registry.compile(&path)).await.unwrap_or_else(|_| Err(fault(file)))
+
+    /// When the file's turn is. It may change until it is loaded: what it may do is decided by what
+    /// is loaded, and its turn by what was there before.
+    async fn rank(&self, file: &Path) -> Rank {
+        // A file that cannot be read is refused later.
+        let bytes = tokio::fs::metadata(file).await.map_or(0, |found| found.len());
+        let foreign = Rank { is_foreign: true, bytes };
+        let _place = self.hash.take(foreign).await;
+        let (registry, path) = (Arc::clone(&self.registry), file.to_owned());
+        let is_vouched = tokio::task::spawn_blocking(move || registry.vouches_for(&path)).await;
+        Rank { is_foreign: !is_vouched.unwrap_or(false), ..foreign }
+    }
 }
 
 /// A thread of the host's ended early.

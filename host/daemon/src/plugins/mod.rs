@@ -33,6 +33,7 @@ mod folder;
 mod grant_file;
 mod identified;
 mod loader;
+mod places;
 mod quarantine;
 mod registry;
 mod views;

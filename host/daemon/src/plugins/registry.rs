@@ -360,6 +360,12 @@ impl PluginRegistry {
         self.runtime.load(file)
     }
 
+    /// Returns whether the file's content comes with volhost or is named in a grant. Blocking: reads
+    /// the file.
+    pub fn vouches_for(&self, file: &Path) -> bool {
+        self.runtime.vouches_for(file)
+    }
+
     /// Kills the compiler's children and starts no further one: the host stops.
     pub fn stop_compiling(&self) {
         self.runtime.stop_compiling();

@@ -53,6 +53,23 @@ impl PluginRegistry {
         views
     }
 
+    /// Says how the first look at the folder ended: which files are still being compiled, and how
+    /// many could not be loaded.
+    pub fn describe_first_look(&self) -> String {
+        let state = self.read();
+        let loaded = match state.compiling_names() {
+            files if files.is_empty() => "every plugin file is loaded".to_owned(),
+            files => {
+                format!("every plugin file is loaded but those that are still being compiled: {}", files.join(", "))
+            }
+        };
+        match state.failed.len() {
+            0 => loaded,
+            failed if state.compiling.is_empty() => format!("{loaded} but {failed}; see `volhost get plugins -o wide`"),
+            failed => format!("{loaded}; {failed} could not be loaded, see `volhost get plugins -o wide`"),
+        }
+    }
+
     /// Why volumes of these sources wait: a plugin that describes one of them waits for other files.
     pub(super) fn why_waiting(&self, sources: &[&str]) -> Option<String> {
         let state = self.read();
