@@ -31,6 +31,9 @@ pub enum ApprovalsError {
     /// It cannot be written down.
     #[error("the record {FOLDER}/{FILE} of approved plugins cannot be written: {0}")]
     Content(#[source] serde_json::Error),
+    /// The record could not be read before. It can be now, and says otherwise.
+    #[error("by the record {FOLDER}/{FILE} the grant belongs to another content (sha256 {0})")]
+    Bound(String),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,20 +51,27 @@ struct Settled {
 #[derive(Debug)]
 pub struct Approvals {
     kernel: Arc<dyn Kernel>,
-    /// Where they are kept, or why they cannot be.
-    folder: Result<Directory, Arc<KernelError>>,
-    settled: Mutex<Settled>,
+    /// The root folder; an error if it could not be opened a second time.
+    root: Result<Directory, Arc<KernelError>>,
+    record: Mutex<Record>,
 }
 
-impl Approvals {
-    /// Reads what was settled before, below this root. A damaged record is reported, and counts as empty. Where the folder cannot be
-    /// read or made, nothing is settled, so that no grant without `sha256` can be used.
-    pub fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Self {
-        match Self::read(&*kernel, root) {
-            Ok((folder, settled)) => Self { kernel, folder: Ok(folder), settled: Mutex::new(settled) },
+/// The record, and where it is kept.
+#[derive(Debug)]
+struct Record {
+    /// Why it cannot be kept, if it cannot: it is opened again before the next change.
+    folder: Result<Directory, Arc<KernelError>>,
+    settled: Settled,
+}
+
+impl Record {
+    /// Reads the record. If it cannot be read, nothing is settled.
+    fn open(kernel: &dyn Kernel, root: &Directory) -> Self {
+        match Self::read(kernel, root) {
+            Ok((folder, settled)) => Self { folder: Ok(folder), settled },
             Err(error) => {
                 warn!(%error, "the record of approved plugins, {FOLDER}/{FILE}, cannot be used");
-                Self { kernel, folder: Err(Arc::new(error)), settled: Mutex::default() }
+                Self { folder: Err(Arc::new(error)), settled: Settled::default() }
             }
         }
     }
@@ -80,24 +90,45 @@ impl Approvals {
         });
         Ok((folder, settled))
     }
+}
 
-    fn settled(&self) -> MutexGuard<'_, Settled> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+impl Approvals {
+    /// Reads what was settled before, below this root. A damaged record is reported, and counts as empty. Where the folder cannot be
+    /// read or made, nothing is settled, so that no grant without `sha256` can be used.
+    pub fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Self {
+        let record = Record::open(&*kernel, root);
+        let root = kernel.try_clone(root).map_err(Arc::new);
+        Self { kernel, root, record: Mutex::new(record) }
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record, opened again if it could not be used before: the disk may have been full.
+    fn usable_record(&self) -> MutexGuard<'_, Record> {
+        let mut record = self.record();
+        if record.folder.is_err()
+            && let Ok(root) = &self.root
+        {
+            *record = Record::open(&*self.kernel, root);
+        }
+        record
     }
 
     /// The content that had the plugin's name last.
     pub(super) fn content(&self, plugin: &PluginName) -> Option<String> {
-        self.settled().contents.get(plugin.as_str()).cloned()
+        self.record().settled.contents.get(plugin.as_str()).cloned()
     }
 
     /// The plugin that serves the source, loaded or not.
     pub(super) fn owner(&self, source: &str) -> Option<PluginName> {
-        self.settled().sources.get(source).and_then(|name| PluginName::new(name.clone()).ok())
+        self.record().settled.sources.get(source).and_then(|name| PluginName::new(name.clone()).ok())
     }
 
     /// The plugins that serve sources, loaded or not, by source.
     pub(super) fn owners(&self) -> BTreeMap<String, String> {
-        self.settled().sources.clone()
+        self.record().settled.sources.clone()
     }
 
     /// Keeps that the plugin of this content is in service and serves these sources. `binds`: it uses a grant that names no content.
@@ -111,43 +142,46 @@ impl Approvals {
         binds: bool,
         sources: impl Iterator<Item = &'a String>,
     ) -> Result<(), ApprovalsError> {
-        let mut settled = self.settled();
-        let mut new = settled.clone();
+        let mut record = self.usable_record();
+        let mut new = record.settled.clone();
         let name = plugin.as_str().to_owned();
         if binds {
-            new.bound.entry(name.clone()).or_insert_with(|| digest.to_owned());
+            let bound = new.bound.entry(name.clone()).or_insert_with(|| digest.to_owned());
+            if bound != digest {
+                return Err(ApprovalsError::Bound(bound.clone()));
+            }
         }
         new.contents.insert(name.clone(), digest.to_owned());
         new.sources.extend(sources.map(|source| (source.clone(), name.clone())));
-        self.replace(&mut settled, new)
+        self.replace(&mut record, new)
     }
 
     /// Forgets the bindings of plugins that have no such grant any more: a new grant is a new decision.
     pub(super) fn keep_bound(&self, binds: impl Fn(&PluginName) -> bool) {
-        let mut settled = self.settled();
-        let mut new = settled.clone();
+        let mut record = self.usable_record();
+        let mut new = record.settled.clone();
         new.bound.retain(|name, _| PluginName::new(name.clone()).is_ok_and(|name| binds(&name)));
-        if let Err(error) = self.replace(&mut settled, new) {
+        if let Err(error) = self.replace(&mut record, new) {
             warn!(%error, "a grant that was taken back is still bound to the content that used it");
         }
     }
 
-    fn replace(&self, settled: &mut Settled, new: Settled) -> Result<(), ApprovalsError> {
-        if *settled == new {
+    fn replace(&self, record: &mut Record, new: Settled) -> Result<(), ApprovalsError> {
+        if record.settled == new {
             return Ok(());
         }
-        let folder = self.folder.as_ref().map_err(|error| ApprovalsError::Kernel(Arc::clone(error)))?;
+        let folder = record.folder.as_ref().map_err(|error| ApprovalsError::Kernel(Arc::clone(error)))?;
         let bytes = serde_json::to_vec_pretty(&new).map_err(ApprovalsError::Content)?;
         let written = self.kernel.write_atomic(folder, OsStr::new(FILE), &bytes, FILE_MODE, Durability::Machine);
         written.map_err(|source| ApprovalsError::Kernel(Arc::new(source)))?;
-        *settled = new;
+        record.settled = new;
         Ok(())
     }
 }
 
 impl GrantBindings for Approvals {
     fn bound(&self, plugin: &PluginName) -> Option<String> {
-        self.settled().bound.get(plugin.as_str()).cloned()
+        self.record().settled.bound.get(plugin.as_str()).cloned()
     }
 }
 
@@ -165,7 +199,9 @@ mod tests {
         let first = Approvals::open(kernel.clone(), &root);
         assert_eq!((first.bound(&plugin), first.owner(&source)), (None, None));
         first.settle(&plugin, "one", true, [source.clone()].iter()).unwrap();
-        first.settle(&plugin, "two", true, [].iter()).unwrap();
+        let other = first.settle(&plugin, "two", true, [].iter());
+        assert!(matches!(other, Err(ApprovalsError::Bound(bound)) if bound == "one"), "the first keeps it");
+        first.settle(&plugin, "two", false, [].iter()).unwrap();
 
         let second = Approvals::open(kernel.clone(), &root);
         assert_eq!(second.bound(&plugin).as_deref(), Some("one"), "the first keeps it");

@@ -11,6 +11,7 @@
 #[path = "../../../runtime/tests/common/guest.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the runtime's tests use the rest")]
 mod guest;
+mod recorded;
 mod sources;
 mod taken_back;
 mod world;

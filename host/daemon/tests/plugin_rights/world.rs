@@ -14,13 +14,13 @@ use crate::guest::{Guest, OPEN};
 /// A node whose daemon can be started again and again.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
-    kernel: Arc<dyn Kernel>,
+    pub(crate) kernel: Arc<TwinKernel>,
     root: Directory,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(TwinKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         Self { folder: tempfile::tempdir().unwrap(), kernel, root }
     }
@@ -40,8 +40,9 @@ impl World {
         };
         let config =
             RuntimeConfig { cache_dir: self.folder.path().join("cache"), limits: Limits::default(), compiler, grants };
-        let runtime = Runtime::new(config, Arc::clone(&self.kernel)).unwrap();
-        PluginRegistry::new(runtime, Arc::new(Approvals::open(Arc::clone(&self.kernel), &self.root)))
+        let kernel = || Arc::clone(&self.kernel) as Arc<dyn Kernel>;
+        let runtime = Runtime::new(config, kernel()).unwrap();
+        PluginRegistry::new(runtime, Arc::new(Approvals::open(kernel(), &self.root)))
     }
 }
 
