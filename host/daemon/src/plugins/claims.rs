@@ -8,7 +8,8 @@ use std::sync::Arc;
 use volhost_model::PluginName;
 use volhost_runtime::{GrantPolicy, Plugin, SourceRight};
 
-use super::registry::{PluginRegistry, RegistryError, State};
+use super::refusals::RegistryError;
+use super::registry::{PluginRegistry, State};
 
 /// The right by which a plugin serves a source. A better one takes the source over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,7 +16,8 @@ use volhost_model::PluginName;
 
 use super::grant_file::GrantFile;
 use super::loader::{Loaded, Loader, Progress};
-use super::registry::{PluginChanges, PluginRegistry, RegistryError};
+use super::refusals::RegistryError;
+use super::registry::{PluginChanges, PluginRegistry};
 
 /// What tells a file from an older one of the same name.
 type Stamp = (FileStamp, Option<FileStamp>);

@@ -26,6 +26,7 @@
 //!
 //! A file that cannot be loaded never takes away the version that was loaded before.
 
+mod admission;
 mod approvals;
 mod catalog;
 mod claims;
@@ -35,6 +36,7 @@ mod identified;
 mod loader;
 mod places;
 mod quarantine;
+mod refusals;
 mod registry;
 mod views;
 
@@ -42,4 +44,5 @@ pub use approvals::{Approvals, ApprovalsError};
 pub use folder::watch;
 pub use grant_file::GrantFile;
 pub use identified::{Answer, Meaning, Question, QuestionKey};
-pub use registry::{APPROVAL, PluginChanges, PluginRegistry, RegistryError};
+pub use refusals::{APPROVAL, RegistryError};
+pub use registry::{PluginChanges, PluginRegistry};
