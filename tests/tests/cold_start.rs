@@ -16,9 +16,9 @@ use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
 
-/// Bytes without meaning. The compiler may take 8 s more of the processor for each MiB, in which other
-/// plugins are ready on a busy machine, too.
-const PADDING: usize = 3 << 20;
+/// Bytes without meaning. The compiler may take 18 s of the processor for a file with them, in which
+/// other plugins are ready on a busy machine, too.
+const PADDING: usize = 1 << 20;
 
 /// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no
 /// plugin, which only shows afterwards.
