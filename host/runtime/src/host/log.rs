@@ -10,17 +10,22 @@ const LINE_BYTES: usize = 4096;
 impl Host for State {
     fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
         self.count()?;
-        if level == Level::Error {
-            self.last_words = Some(self.shown(&message, LINE_BYTES));
+        let may_log = self.may_log(message.len().min(LINE_BYTES));
+        if !may_log && level != Level::Error {
+            return Ok(());
         }
-        if self.may_log(message.len().min(LINE_BYTES)) {
+        let line = self.shown(&message, LINE_BYTES);
+        if level == Level::Error {
+            self.last_words = Some(line.clone());
+        }
+        if may_log {
             let level = match level {
                 Level::Error => LogLevel::Error,
                 Level::Warn => LogLevel::Warn,
                 Level::Info => LogLevel::Info,
                 Level::Debug => LogLevel::Debug,
             };
-            self.context.sink.log(level, &self.shown(&message, LINE_BYTES));
+            self.context.sink.log(level, &line);
         }
         Ok(())
     }

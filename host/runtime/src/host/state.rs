@@ -208,7 +208,7 @@ impl State {
 
     /// A text of a plugin or a driver for people: without the secrets that the call has used, on one line, cut to `limit` bytes.
     pub(crate) fn shown(&self, text: &str, limit: usize) -> String {
-        tame(&self.secrets.redact(text), limit)
+        tame(&self.secrets.redact(text, limit), limit)
     }
 
     /// Takes `bytes` of log line from the allowance; false when it is used up.
