@@ -2,6 +2,8 @@
 //! thread that sets it, for the programs that the thread starts from then on, and for their
 //! children; nothing removes it.
 
+mod device_work;
+
 use std::collections::BTreeMap;
 
 use seccompiler::{
@@ -9,6 +11,8 @@ use seccompiler::{
     apply_filter,
 };
 use thiserror::Error;
+
+use self::device_work::{NOT_FOR_TOOLS, limits_of_others, refused_ioctls};
 
 /// A filter could not be set. The program is then not started.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -29,54 +33,6 @@ const NAMESPACES: [libc::c_int; 8] = [
 /// `CLONE_NEWTIME`, which the C library's tables lack on some targets. In `clone` its bit belongs
 /// to the signal that tells of the child's end, so there it is left alone.
 const NEW_TIME: libc::c_int = 0x80;
-
-/// What no program that makes or checks a file system calls: mounts, other processes, sockets, and
-/// what changes the machine.
-const NOT_FOR_TOOLS: &[i64] = &[
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_unshare,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_quotactl,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_syslog,
-    libc::SYS_acct,
-];
 
 /// Calls of another calling convention of the same processor (x32) carry this bit; without it they
 /// would pass unseen.
@@ -116,6 +72,12 @@ pub(crate) fn forbid_all_but_device_work() -> Result<(), FilterError> {
     let mut rules = BTreeMap::new();
     for call in NOT_FOR_TOOLS {
         add(&mut rules, *call, &[]);
+    }
+    add(&mut rules, libc::SYS_ioctl, &refused_ioctls()?);
+    add(&mut rules, libc::SYS_prlimit64, &limits_of_others()?);
+    #[cfg(target_arch = "x86_64")]
+    for call in device_work::X32_ONLY {
+        add(&mut rules, call, &[]);
     }
     set(rules, libc::EPERM)
 }
@@ -184,5 +146,25 @@ mod tests {
         assert_eq!(code, Some(0));
         let (code, complaints) = filtered(forbid_all_but_device_work, "/bin/umount", &["/proc"]);
         assert!(code != Some(0), "{complaints}");
+    }
+
+    #[test]
+    fn a_tool_freezes_no_file_system_and_reaches_no_other_process() {
+        let other = std::process::id().to_string();
+        // A file system in memory cannot be frozen; without the filter the kernel says that it is
+        // not supported.
+        for (program, arguments) in [
+            ("/usr/sbin/fsfreeze", &["--freeze", "/dev/shm"][..]),
+            ("/bin/sh", &["-c", "kill -0 $PPID"]),
+            ("/usr/bin/renice", &["-n", "0", "-p", &other]),
+            ("/usr/bin/ionice", &["-c", "2", "-p", &other]),
+            ("/usr/bin/taskset", &["-p", "ffffffff", &other]),
+            ("/usr/bin/chrt", &["--other", "-p", "0", &other]),
+            ("/usr/bin/prlimit", &["--pid", &other, "--nofile"]),
+        ] {
+            let (code, complaints) = filtered(forbid_all_but_device_work, program, arguments);
+            let refused = complaints.to_lowercase().contains("not permitted");
+            assert!(code != Some(0) && refused, "{program} {arguments:?}: {code:?} {complaints}");
+        }
     }
 }

@@ -11,6 +11,7 @@
     reason = "tests may panic, and share a suite of which each runs a part"
 )]
 
+mod confined;
 mod real;
 mod suite;
 
@@ -23,6 +24,7 @@ use volhost_kernel::{
     FsOption, Kernel, KernelError, LinuxKernel, LoopDevices, Step,
 };
 
+use confined::{disk_with_text, instead_of_e2fsck};
 use real::{RealWorld, in_namespace, loops_over, run_program};
 use suite::{House, MIB, World, name};
 
@@ -450,22 +452,6 @@ fn an_old_superblock_farther_in_is_not_brought_back_over_what_was_written_since(
     });
 }
 
-/// Puts a program in the place of `e2fsck`, for this test's thread alone.
-fn instead_of_e2fsck(program: &str) {
-    let flags = nix::mount::MsFlags::MS_BIND;
-    nix::mount::mount(Some(program), "/usr/sbin/e2fsck", None::<&str>, flags, None::<&str>).unwrap();
-}
-
-/// A disk that begins with a text and has the mark of an ext file system where that belongs.
-fn disk_with_text(house: &House<'_>, text: &str) -> BlockDevice {
-    let mut bytes = text.as_bytes().to_vec();
-    assert!(bytes.len() < 1024);
-    bytes.resize(1024 + 0x38, b'\n');
-    bytes.extend([0x53, 0xEF]);
-    house.world.write(&house.world.base().join("disk"), &bytes).unwrap();
-    house.disk("disk", 16 * MIB).1
-}
-
 #[test]
 fn a_program_that_its_device_took_over_reaches_nothing_else() {
     real(|world| {
@@ -485,38 +471,19 @@ fn a_program_that_its_device_took_over_reaches_nothing_else() {
         let KernelError::FilesystemDamaged { said, .. } = &error else { panic!("{error:?}") };
         assert!(said.contains("CAN-READ-ITS-CONFIGURATION"), "the script has run: {said}");
         assert!(said.contains(&format!("/dev/{}", device.path().file_name().unwrap().to_str().unwrap())), "{said}");
-        for never in
-            ["CAN-WRITE", "CAN-READ-THE-HOST", "CAN-LEAVE", "/home", "/root", "/etc/passwd", "/dev/tty", "/usr/bin"]
-        {
+        for never in [
+            "CAN-WRITE",
+            "CAN-READ-THE-HOST",
+            "CAN-LEAVE",
+            "CAN-SIGNAL",
+            "/home",
+            "/root",
+            "/etc/passwd",
+            "/dev/tty",
+            "/usr/bin",
+        ] {
             assert!(!said.contains(never), "{never}: {said}");
         }
-    });
-}
-
-#[test]
-fn no_mount_of_the_host_is_kept_busy_by_a_program_that_runs() {
-    real(|world| {
-        let house = House::new(world);
-        let (image, device) = house.disk("other", 16 * MIB);
-        house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
-        house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
-        // A program that runs until it is killed.
-        instead_of_e2fsck("/bin/sh");
-        let script = disk_with_text(&house, "while [ ! -e /nowhere ]; do :; done\n");
-        std::thread::scope(|scope| {
-            let kernel = LinuxKernel::new();
-            let running = scope.spawn(move || kernel.check(&script, "ext4"));
-            let runs = || {
-                let found = run_program("pgrep", &["-f", "^/usr/sbin/e2fsck -p -- /dev/loop"]);
-                found.1.lines().next().map(|pid| pid.parse::<i32>().unwrap())
-            };
-            let pid = std::iter::repeat_with(runs).flatten().next().unwrap();
-            house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
-            assert!(!house.kernel.device_in_use(&device).unwrap(), "the program has no copy of the mount");
-            house.kernel.detach_loop(&image).unwrap();
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).unwrap();
-            assert!(running.join().unwrap().is_err());
-        });
     });
 }
 
