@@ -31,6 +31,14 @@ const PATH_CHUNK: usize = 2048;
 /// the memory of a walk: 250,000 folders side by side would take 72 MB. One reading of
 /// [`LIST_BUFFER`] bytes may add some 1,300 to it.
 const WAITING_FOLDERS: usize = 4096;
+/// Bytes of entries fetched by one call while [`WAITING_FOLDERS`] wait: some 20 folders, so that
+/// each further level of a tree adds few to them. A longer name than this file systems rarely have.
+const SMALL_LIST_BUFFER: usize = 512;
+/// The deepest folder that is entered, in levels below the first: twice as deep as a path can name.
+/// Bounds the folders that wait, for some wait on each level.
+const MOST_LEVELS: usize = 4096;
+/// Bytes of the path of a failure; the folders at its end are left out beyond.
+const SHOWN_PATH: usize = 4096;
 /// More threads than this only wait for the file system's locks.
 const MAX_THREADS: usize = 16;
 
@@ -79,7 +87,7 @@ fn root_of(fd: OwnedFd) -> (Arc<Node>, Arc<OwnedFd>) {
     let fd = Arc::new(fd);
     // One more than any folder has: the root's descriptor is never let go.
     let held = Held { fd: Some(Arc::clone(&fd)), waiting: 1 };
-    (Arc::new(Node { parent: None, name: OsString::new(), held: Mutex::new(held) }), fd)
+    (Arc::new(Node { parent: None, name: OsString::new(), level: 0, held: Mutex::new(held) }), fd)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,6 +98,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Node {
     parent: Option<Arc<Node>>,
     name: OsString,
+    /// How many levels below the root of the walk it lies.
+    level: usize,
     held: Mutex<Held>,
 }
 
@@ -196,13 +206,18 @@ impl<'a, V: Visitor> Walk<'a, V> {
                 jobs.clear();
                 continue;
             }
-            match job {
-                Job::Folder { parent, name } => self.enter(&parent, name, &mut jobs),
-                Job::Rest(rest) => self.read_on(rest, &mut jobs),
-                Job::Entries { node, fd, names } => {
-                    for name in &names {
-                        self.entry(&node, &fd, name, &mut jobs);
-                    }
+            self.run(job, &mut jobs);
+        }
+    }
+
+    /// Does one job, and adds the work that it finds.
+    fn run(&self, job: Job, jobs: &mut Vec<Job>) {
+        match job {
+            Job::Folder { parent, name } => self.enter(&parent, name, jobs),
+            Job::Rest(rest) => self.read_on(rest, jobs),
+            Job::Entries { node, fd, names } => {
+                for name in &names {
+                    self.entry(&node, &fd, name, jobs);
                 }
             }
         }
@@ -244,20 +259,22 @@ impl<'a, V: Visitor> Walk<'a, V> {
     }
 
     fn enter(&self, parent: &Arc<Node>, name: OsString, jobs: &mut Vec<Job>) {
-        let opened = self.open_in(parent, &name);
+        let level = parent.level + 1;
+        let opened = if level > MOST_LEVELS { Err(Errno::NAMETOOLONG) } else { self.open_in(parent, &name) };
         self.opened_one(parent);
         let fd = match opened {
             Ok(fd) => fd,
             // Vanished, replaced by something else that was made just now, or a mount.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return,
-            Err(errno) => return self.visitor.failed(parent.path().join(name), errno),
+            Err(errno) => return self.failed(parent.path().join(name), errno),
         };
         if let Err(errno) = self.visitor.folder(fd.as_fd())
             && errno != Errno::NOENT
         {
-            self.visitor.failed(parent.path().join(&name), errno);
+            self.failed(parent.path().join(&name), errno);
         }
-        let node = Node { parent: Some(Arc::clone(parent)), name, held: Mutex::new(Held { fd: None, waiting: 0 }) };
+        let held = Mutex::new(Held { fd: None, waiting: 0 });
+        let node = Node { parent: Some(Arc::clone(parent)), name, level, held };
         self.list(&Arc::new(node), &Arc::new(fd), jobs);
     }
 
@@ -266,8 +283,10 @@ impl<'a, V: Visitor> Walk<'a, V> {
         let before = jobs.len();
         let mut given: Vec<CString> = Vec::new();
         let (mut seen, mut giving) = (0_usize, false);
+        let mut small = before >= WAITING_FOLDERS;
         let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
-        let mut entries = RawDir::new(fd, &mut buffer);
+        let first = if small { SMALL_LIST_BUFFER } else { LIST_BUFFER };
+        let mut entries = RawDir::new(fd, buffer.get_mut(..first).unwrap_or_default());
         loop {
             if entries.is_buffer_empty() {
                 if self.visitor.stopped() {
@@ -284,8 +303,14 @@ impl<'a, V: Visitor> Walk<'a, V> {
             let entry = match entries.next() {
                 None | Some(Err(Errno::NOENT)) => break,
                 Some(Ok(entry)) => entry,
+                // The next name does not fit.
+                Some(Err(Errno::INVAL)) if small => {
+                    small = false;
+                    entries = RawDir::new(fd, buffer.as_mut_slice());
+                    continue;
+                }
                 Some(Err(errno)) => {
-                    self.visitor.failed(node.path(), errno);
+                    self.failed(node.path(), errno);
                     break;
                 }
             };
@@ -326,7 +351,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
             self.kept.fetch_sub(1, Ordering::Relaxed);
             match rustix::fs::tell(fd) {
                 Ok(at) => rest.at = at,
-                Err(errno) => return self.visitor.failed(node.path(), errno),
+                Err(errno) => return self.failed(node.path(), errno),
             }
         }
         jobs.insert(before.min(jobs.len()), Job::Rest(rest));
@@ -345,7 +370,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
         match opened {
             Ok(fd) => self.list(&node, &Arc::new(fd), jobs),
             Err(Errno::NOENT) => {}
-            Err(errno) => self.visitor.failed(node.path(), errno),
+            Err(errno) => self.failed(node.path(), errno),
         }
     }
 
@@ -362,8 +387,18 @@ impl<'a, V: Visitor> Walk<'a, V> {
         match self.visitor.entry(fd.as_fd(), name) {
             Ok(true) | Err(Errno::NOENT) => {}
             Ok(false) => self.wait_in(node, fd, name, jobs),
-            Err(errno) => self.visitor.failed(node.path().join(OsStr::from_bytes(name.to_bytes())), errno),
+            Err(errno) => self.failed(node.path().join(OsStr::from_bytes(name.to_bytes())), errno),
         }
+    }
+
+    /// Reports a part that could not be done, by a path that is short enough to show.
+    fn failed(&self, mut path: PathBuf, errno: Errno) {
+        let is_cut = path.as_os_str().len() > SHOWN_PATH;
+        while path.as_os_str().len() > SHOWN_PATH && path.pop() {}
+        if is_cut {
+            path.push("…");
+        }
+        self.visitor.failed(path, errno);
     }
 
     /// A folder that will be entered; its parent's descriptor is kept for that, if there are not too many.
@@ -413,89 +448,4 @@ impl<'a, V: Visitor> Walk<'a, V> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::AtomicBool;
-    use std::thread::ThreadId;
-
-    use super::*;
-
-    /// Panics once, on the first thread of the walk or on another.
-    struct Panics {
-        first: ThreadId,
-        on_first: bool,
-        done: AtomicBool,
-    }
-
-    impl Visitor for Panics {
-        fn folder(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
-            Ok(())
-        }
-
-        fn entry(&self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {
-            let mine = (std::thread::current().id() == self.first) == self.on_first;
-            assert!(!mine || self.done.swap(true, Ordering::Relaxed), "on purpose");
-            Ok(true)
-        }
-
-        fn failed(&self, _: PathBuf, _: Errno) {}
-    }
-
-    struct Counts(AtomicUsize);
-
-    impl Visitor for Counts {
-        fn folder(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-
-        fn entry(&self, _: BorrowedFd<'_>, _: &CStr) -> Result<bool, Errno> {
-            Ok(true)
-        }
-
-        fn failed(&self, path: PathBuf, errno: Errno) {
-            panic!("{}: {errno}", path.display());
-        }
-    }
-
-    #[test]
-    fn a_folder_of_many_folders_is_read_in_parts_so_that_few_of_them_wait() {
-        const FOLDERS: usize = 4 * WAITING_FOLDERS;
-        // In memory: a disk takes a minute for as many.
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        for inner in 0..FOLDERS {
-            std::fs::create_dir(folder.path().join(format!("{inner}"))).unwrap();
-        }
-        let open = || rustix::fs::open(folder.path(), FOLDER, rustix::fs::Mode::empty()).unwrap();
-        let visitor = Counts(AtomicUsize::new(0));
-        let walk = Walk::new(&visitor, 1);
-        let (root, fd) = root_of(open());
-        let mut waiting = Vec::new();
-        walk.list(&root, &fd, &mut waiting);
-        assert!(waiting.len() < 2 * WAITING_FOLDERS, "{} folders wait at once", waiting.len());
-        drop((walk, waiting));
-        walk_tree(open(), 1, &visitor);
-        assert_eq!(visitor.0.into_inner(), FOLDERS);
-    }
-
-    #[test]
-    fn a_visitor_that_panics_ends_the_walk() {
-        let folder = tempfile::tempdir().unwrap();
-        for file in 0..4000 {
-            let inner = folder.path().join(format!("{}", file % 8));
-            std::fs::create_dir_all(&inner).unwrap();
-            std::fs::write(inner.join(format!("{file}")), b"").unwrap();
-        }
-        for on_first in [true, false] {
-            // The other thread may come too late to a walk this short.
-            let panicked = (0..1000).any(|_| {
-                let root = rustix::fs::open(folder.path(), FOLDER, rustix::fs::Mode::empty()).unwrap();
-                let visitor = Panics { first: std::thread::current().id(), on_first, done: AtomicBool::new(false) };
-                let ended = catch_unwind(AssertUnwindSafe(|| walk_tree(root, 2, &visitor)));
-                assert_eq!(ended.is_err(), visitor.done.into_inner());
-                ended.is_err()
-            });
-            assert!(panicked);
-        }
-    }
-}
+mod tests;
