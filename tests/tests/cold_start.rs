@@ -16,19 +16,20 @@ use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
 
-/// Bytes without meaning. The compiler may take 18 s of the processor for a file with them, in which
-/// other plugins are ready on a busy machine, too.
-const PADDING: usize = 1 << 20;
+/// Bytes of code that do nothing and compile in no time. They give the compiler 16 s more of the
+/// processor, in which other plugins are ready on a busy machine, too.
+const FILLING: usize = 1 << 20;
 
-/// A component of 42 KB over which the compiler broods for minutes: loops within loops. It is no
-/// plugin, which only shows afterwards.
-fn slow_to_compile() -> Vec<u8> {
+/// A component with 42 KB of code over which the compiler broods for minutes: loops within loops. It
+/// is no plugin, which only shows afterwards.
+fn slow_to_compile(filling: usize) -> Vec<u8> {
     const DEPTH: usize = 3000;
     // A core module: one type, one function, and its code with one local. Each loop adds 1 to the
     // local, and goes on while it is not 0.
     let mut body = vec![1, 1, 0x7f];
     body.extend([0x03, 0x40, 0x20, 0, 0x41, 1, 0x6a, 0x21, 0].repeat(DEPTH));
     body.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(DEPTH));
+    body.resize(body.len() + filling, 0x01);
     body.push(0x0b);
     let mut code = vec![1];
     code.extend(number(body.len()));
@@ -62,12 +63,11 @@ fn number(mut number: usize) -> Vec<u8> {
 }
 
 /// Puts a file that is slow to compile among the node's plugins.
-fn add_slow_plugin(node: &Node, name: &str, padding: usize) {
+fn add_slow_plugin(node: &Node, name: &str, filling: usize) {
     // Each has a digest of its own.
-    let mut bytes = slow_to_compile();
+    let mut bytes = slow_to_compile(filling);
     let mut custom = number(name.len());
     custom.extend(name.as_bytes());
-    custom.resize(custom.len() + padding, 0);
     bytes.push(0);
     bytes.extend(number(custom.len()));
     bytes.extend(custom);
@@ -77,7 +77,7 @@ fn add_slow_plugin(node: &Node, name: &str, padding: usize) {
 fn with_slow_plugins(count: usize) -> Node {
     let node = Node::builder().build();
     for index in 0..count {
-        add_slow_plugin(&node, &format!("slow-{index}"), PADDING);
+        add_slow_plugin(&node, &format!("slow-{index}"), FILLING);
     }
     node
 }
@@ -164,7 +164,7 @@ fn files_of_strangers_that_take_long_do_not_delay_the_plugins_that_come_with_vol
     // They sort first, and there is one for each processor and one more.
     let count = std::thread::available_parallelism().unwrap().get() + 1;
     for index in 0..count {
-        add_slow_plugin(&node, &format!("a-slow-{index}"), PADDING);
+        add_slow_plugin(&node, &format!("a-slow-{index}"), FILLING);
     }
     assert!(node.try_start(), "{}", node.log());
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
@@ -180,7 +180,7 @@ fn a_grant_that_is_taken_back_while_other_files_compile_is_gone() {
         .config(&format!("[grants.{NAME:?}]\nhost-paths = [\"/srv\"]\n"))
         .plugin(artifacts::fixture("fixture-ungranted"))
         .build();
-    // Not padded: the compiler gives up as early as it may.
+    // Not filled: the compiler gives up as early as it may.
     add_slow_plugin(&node, "slow", 0);
     assert!(node.try_start(), "{}", node.log());
     let is_waiting = || listed(&node, &[NAME, "Waiting", "being compiled: slow.wasm"]);

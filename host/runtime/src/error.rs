@@ -292,14 +292,14 @@ pub enum CompileError {
         /// The bound.
         seconds: u64,
     },
-    /// It used more processor time than a plugin of this size may.
+    /// It used more processor time than a plugin with so much code may.
     #[error(
-        "compiling its {bytes} bytes takes more than {seconds} s of processor time, which is the most for a file of that size"
+        "compiling its {bytes} bytes of code takes more than {seconds} s of processor time, which is the most for so much code"
     )]
     OutOfTime {
         /// The bound, in seconds.
         seconds: u64,
-        /// The size of the plugin.
+        /// How much code the plugin has.
         bytes: usize,
     },
     /// The host stops, and killed it.

@@ -2,14 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use wasmparser::{Parser, Payload};
+use wasmparser::Payload;
 
 use crate::abi::SDK_SECTION;
 use crate::digest::{sha256_hex, sha256_hex_of};
 use crate::error::LoadProblem;
+use crate::sections::visit_sections;
 use crate::text::tame;
 
 /// The longest note of what built a plugin, in bytes.
@@ -45,14 +47,15 @@ impl PluginFile {
 
     /// What the plugin says built it: a custom section of the component, or of a module in it. Reads section headers only.
     pub(crate) fn sdk(&self) -> Option<String> {
-        for payload in Parser::new(0).parse_all(&self.wasm) {
-            if let Payload::CustomSection(section) = payload.ok()?
-                && section.name() == SDK_SECTION
-            {
-                return Some(tame(&String::from_utf8_lossy(section.data()), SDK_BYTES));
+        let mut sdk = None;
+        visit_sections(&self.wasm, |payload| match payload {
+            Payload::CustomSection(section) if section.name() == SDK_SECTION => {
+                sdk = Some(tame(&String::from_utf8_lossy(section.data()), SDK_BYTES));
+                ControlFlow::Break(())
             }
-        }
-        None
+            _ => ControlFlow::Continue(()),
+        });
+        sdk
     }
 }
 

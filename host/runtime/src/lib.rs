@@ -76,6 +76,7 @@ mod provision;
 mod redaction;
 mod runtime;
 mod sandbox;
+mod sections;
 mod signatures;
 mod text;
 mod ticker;

@@ -26,8 +26,10 @@ pub struct Limits {
     pub compile_time: Duration,
     /// Processor time of the compiler child for any plugin.
     pub compile_cpu_base: Duration,
-    /// Processor time of the compiler child for each MiB of the plugin beyond that.
+    /// Processor time of the compiler child for each MiB of code beyond the first.
     pub compile_cpu_per_mib: Duration,
+    /// The most processor time of the compiler child, however much code the plugin has.
+    pub compile_cpu_most: Duration,
     /// How long a plugin's own code may run when it describes itself.
     pub describe_time: Duration,
     /// Linear memory of one call, in bytes, all its memories together.
@@ -79,9 +81,12 @@ impl Default for Limits {
             compile_time: Duration::from_secs(900),
             // A plugin of 60 KiB takes 0.1 s. The rest is for slow processors.
             compile_cpu_base: Duration::from_secs(10),
-            // A Python component of 18 MiB takes about 1 s for each MiB. A file with more code may
-            // take longer, but 15 KiB of nested loops may not take minutes.
-            compile_cpu_per_mib: Duration::from_secs(8),
+            // A Python component of 18 MiB, less than half of which is code, takes 18 s: some 3 s
+            // for each MiB of code. A plugin with more code may take longer, but 15 KiB of nested
+            // loops may not take minutes, however many other bytes the file has.
+            compile_cpu_per_mib: Duration::from_secs(16),
+            // Ten times what the largest plugin known takes.
+            compile_cpu_most: Duration::from_secs(180),
             describe_time: Duration::from_secs(2),
             memory_bytes: 64 * MIB,
             table_elements: 20_000,
@@ -113,12 +118,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The processor time that the compiler child may use for a plugin of `bytes`, in whole seconds
-    /// and at least one: the kernel counts seconds.
+    /// Returns the processor time that the compiler child may use for a plugin with so many bytes of
+    /// code, in whole seconds and at least one: the kernel counts seconds.
     #[must_use]
-    pub fn compile_cpu(&self, bytes: usize) -> u64 {
-        let mib = u32::try_from(bytes.div_ceil(MIB)).unwrap_or(u32::MAX).saturating_sub(1);
-        self.compile_cpu_base.saturating_add(self.compile_cpu_per_mib.saturating_mul(mib)).as_secs().max(1)
+    pub fn compile_cpu(&self, code: usize) -> u64 {
+        let mib = u32::try_from(code.div_ceil(MIB)).unwrap_or(u32::MAX).saturating_sub(1);
+        let time = self.compile_cpu_base.saturating_add(self.compile_cpu_per_mib.saturating_mul(mib));
+        time.min(self.compile_cpu_most).as_secs().max(1)
     }
 }
 
@@ -181,10 +187,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_for_compiling_grows_with_the_plugin() {
+    fn the_time_for_compiling_grows_with_the_code_up_to_a_bound() {
         let limits = Limits::default();
         assert_eq!(limits.compile_cpu(15 << 10), 10);
         assert_eq!(limits.compile_cpu(MIB), 10);
-        assert_eq!(limits.compile_cpu(18 * MIB), 10 + 17 * 8);
+        assert_eq!(limits.compile_cpu(7 * MIB), 10 + 6 * 16);
+        assert_eq!(limits.compile_cpu(64 * MIB), 180);
+        assert_eq!(limits.compile_cpu(usize::MAX), 180);
     }
 }

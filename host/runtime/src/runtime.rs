@@ -26,6 +26,7 @@ use crate::host::{Description, State};
 use crate::limits::Limits;
 use crate::plugin::{Plugin, PluginInfo, describe};
 use crate::sandbox::Shared;
+use crate::sections::code_bytes;
 use crate::signatures::{Signatures, Signer};
 use crate::ticker::Ticker;
 use crate::wasi;
@@ -247,7 +248,7 @@ impl Runtime {
     /// Names the host and the limits that a refusal depends on.
     fn refused_by(&self, file: &PluginFile) -> String {
         let Limits { compiled_bytes, .. } = self.shared.limits;
-        let seconds = self.shared.limits.compile_cpu(file.wasm.len());
+        let seconds = self.shared.limits.compile_cpu(code_bytes(&file.wasm));
         format!("volhost {}, {seconds} s, {compiled_bytes} bytes", env!("CARGO_PKG_VERSION"))
     }
 

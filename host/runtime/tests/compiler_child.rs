@@ -147,6 +147,24 @@ fn a_small_plugin_that_takes_the_compiler_long_is_refused_within_its_processor_t
 }
 
 #[test]
+fn bytes_that_are_no_code_buy_no_processor_time() {
+    const PADDING: u32 = 32 << 20;
+    let host = Host::with(|config| config.limits.compile_cpu_base = Duration::from_secs(1));
+    let mut bomb = nested_loops(1500).component();
+    // A custom section with an empty name.
+    bomb.push(0);
+    let length = PADDING + 1;
+    bomb.extend([0, 7, 14].map(|shift| u8::try_from((length >> shift) & 0x7f).unwrap() | 0x80));
+    bomb.push(u8::try_from(length >> 21).unwrap());
+    bomb.push(0);
+    bomb.resize(bomb.len() + PADDING as usize, 0);
+    let begun = Instant::now();
+    let message = host.refusal(&bomb);
+    assert!(message.contains("more than 1 s of processor time"), "{message}");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
 fn a_refused_plugin_is_not_compiled_again_until_somebody_asks_for_it() {
     let limited = |folder: &std::path::Path| {
         let mut config = config(folder);

@@ -21,7 +21,7 @@ pub(super) const REFUSED: u8 = 3;
 #[must_use]
 pub fn compile_stdin_to_stdout(limits: &Limits) -> ExitCode {
     let given = std::env::var(CPU_SECONDS).ok().and_then(|seconds| seconds.parse().ok());
-    let most = limits.compile_cpu(usize::try_from(limits.file_bytes).unwrap_or(usize::MAX));
+    let most = limits.compile_cpu(usize::MAX);
     if let Err(error) = confine(given.unwrap_or(most)) {
         complain(&error);
         return ExitCode::FAILURE;

@@ -16,6 +16,7 @@ use super::child::{CPU_SECONDS, REFUSED};
 use super::children::Children;
 use crate::error::CompileError;
 use crate::limits::Limits;
+use crate::sections::code_bytes;
 use crate::text::tame;
 
 /// What is kept of the child's complaints, in bytes.
@@ -70,7 +71,8 @@ impl Compiler {
     /// # Errors
     /// [`CompileError::Refused`] for a component that is not valid; the others when the child itself failed.
     pub(crate) fn compile(&self, wasm: &[u8], limits: &Limits, children: &Children) -> Result<Vec<u8>, CompileError> {
-        let cpu_seconds = limits.compile_cpu(wasm.len());
+        let code = code_bytes(wasm);
+        let cpu_seconds = limits.compile_cpu(code);
         let mut child = self.start(cpu_seconds)?;
         let listed = children.list(&child);
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -104,7 +106,7 @@ impl Compiler {
                 return Err(CompileError::Stopped);
             }
             if status.signal() == Some(Signal::XCPU.as_raw()) {
-                return Err(CompileError::OutOfTime { seconds: cpu_seconds, bytes: wasm.len() });
+                return Err(CompileError::OutOfTime { seconds: cpu_seconds, bytes: code });
             }
             judge(outcome, status, limits)
         })
