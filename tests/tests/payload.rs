@@ -191,6 +191,24 @@ fn an_update_reaches_the_running_pod_within_a_second_without_a_remount() {
 }
 
 #[test]
+fn a_volume_in_memory_that_became_small_is_grown_for_the_next_update() {
+    const SMALL: &str = "remount,size=128M";
+    let node = builder().start();
+    node.manifest("app.yaml", &secret("app", &[("colour", "blue")]));
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: cfg, secret: { secretName: app }"]));
+    node.wait_mounted("default/a");
+    let colour = node.volume("uid-a", SECRET, "cfg").join("colour");
+    let place = node.volume_inside("uid-a", SECRET, "cfg");
+    let listed = node.inside("findmnt").args(["-n", "-o", "OPTIONS"]).arg(&place).output().unwrap();
+    // The kernel takes it for a change where it is not named again.
+    let noswap = if String::from_utf8_lossy(&listed.stdout).contains("noswap") { ",noswap" } else { "" };
+    let remounted = node.inside("mount").arg("-o").arg(format!("{SMALL}{noswap}")).arg(&place).output().unwrap();
+    assert!(remounted.status.success(), "{}", String::from_utf8_lossy(&remounted.stderr));
+    node.manifest("app.yaml", &secret("app", &[("colour", "red")]));
+    assert!(soon(10 * PROMPT, || text(&colour) == "red"), "{}", node.log());
+}
+
+#[test]
 fn readers_see_all_of_the_old_or_all_of_the_new_files() {
     let node = builder().start();
     let version = |number: usize| {

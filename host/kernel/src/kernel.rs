@@ -229,6 +229,13 @@ pub trait Kernel:
     /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user namespace lacks it, `Failed`.
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
+    /// Lets the tmpfs that is mounted at a name hold at least `bytes`. Its files stay, and it never
+    /// becomes smaller. False if another file system is there, which is left as it is.
+    ///
+    /// # Errors
+    /// `SymbolicLink`, `Failed`.
+    fn grow_tmpfs(&self, directory: &Directory, name: &OsStr, bytes: u64) -> Result<bool>;
+
     /// A new, empty hugetlbfs: files in it are made of huge pages. No page is taken before a file uses it. Options: `pagesize` (the
     /// machine's usual size without it), `size`, `nr_inodes`, `mode` (without setgid, which it does not know), `uid`, `gid`.
     ///

@@ -85,6 +85,7 @@ mod sector;
 mod stat;
 mod sub_paths;
 mod syscall;
+mod tmpfs_size;
 mod tool;
 mod tree;
 mod usage;
@@ -248,6 +249,10 @@ impl Kernel for LinuxKernel {
 
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount> {
         self.new_tmpfs(options)
+    }
+
+    fn grow_tmpfs(&self, directory: &Directory, name: &OsStr, bytes: u64) -> Result<bool> {
+        self.grow_memory(directory, name, bytes)
     }
 
     fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount> {

@@ -324,6 +324,16 @@ impl Kernel for TwinKernel {
         Ok(self.detached(&mut state, mount, shown))
     }
 
+    fn grow_tmpfs(&self, directory: &Directory, name: &OsStr, bytes: u64) -> Result<bool> {
+        check_name(name)?;
+        let folder = self.folder(directory)?;
+        let shown = label(&directory.label, name);
+        let mut state = lock(&self.state);
+        state.step(Step::GrowFileSystem, &shown)?;
+        let grown = state.grow_tmpfs(folder, name, bytes);
+        grown.map_err(|errno| KernelError::walking(Step::GrowFileSystem, text(&shown), errno))
+    }
+
     fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount> {
         check_huge_pages(options)?;
         let shown = PathBuf::from("hugetlbfs");

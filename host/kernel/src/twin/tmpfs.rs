@@ -1,9 +1,10 @@
 //! The twin's tmpfs: its options are read as the kernel reads them, and they limit.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
-use super::state::{Content, FileSystem, MountKey, Node, State};
-use crate::error::KernelError;
+use super::state::{At, Content, FileSystem, MountKey, Node, State, Sys};
+use crate::error::{Errno, KernelError};
 use crate::kernel::Result;
 use crate::types::FsOption;
 
@@ -61,6 +62,28 @@ impl State {
         self.nodes.insert(id, Node { content, mode, owner: user, group, file_system: id, parent: None });
         self.file_systems.insert(id, file_system);
         Ok(self.add_mount(id, 0))
+    }
+
+    /// Raises the limit of the tmpfs at a name. False if another file system is there.
+    pub(super) fn grow_tmpfs(&mut self, folder: At, name: &OsStr, bytes: u64) -> Sys<bool> {
+        let at = self.entry(folder, name)?;
+        let node = self.node(at.node)?;
+        if matches!(node.content, Content::Symlink(_)) {
+            return Err(Errno::LOOP);
+        }
+        let id = node.file_system;
+        let file_system = self.file_systems.get_mut(&id).ok_or(Errno::STALE)?;
+        if file_system.fs_type != "tmpfs" {
+            return Ok(false);
+        }
+        if let Some(limit) = file_system.max_bytes.as_mut().filter(|limit| **limit < bytes) {
+            *limit = bytes.div_ceil(PAGE) * PAGE;
+            let size = format!("size={}k", *limit / 1024);
+            file_system.options.iter_mut().filter(|option| option.starts_with("size=")).for_each(|option| {
+                option.clone_from(&size);
+            });
+        }
+        Ok(true)
     }
 
     /// A size as tmpfs reads it: a number with k, m, g or %, rounded up to pages.

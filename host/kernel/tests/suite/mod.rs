@@ -284,6 +284,7 @@ macro_rules! all_cases {
             usage {
                 a_file_system_tells_how_full_it_is,
                 files_are_added_up_on_one_file_system,
+                a_file_system_in_memory_is_grown_and_keeps_its_files,
             }
             roots {
                 preparing_a_root_twice_changes_nothing,

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use volhost_kernel::{ErrorKind, FsOption, KernelError};
+use volhost_kernel::{Detach, ErrorKind, FsOption, KernelError};
 
 use super::{House, World, name};
 
@@ -26,6 +26,27 @@ pub fn a_file_system_tells_how_full_it_is(world: &dyn World) {
     ] {
         assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
     }
+}
+
+pub fn a_file_system_in_memory_is_grown_and_keeps_its_files(world: &dyn World) {
+    let house = House::new(world);
+    let capacity = || house.kernel.usage(&house.root, name("volume")).unwrap().capacity;
+    for options in [vec![], vec![FsOption::flag("noswap")]] {
+        let sized = [vec![FsOption::new("size", "4m"), FsOption::new("mode", "750")], options].concat();
+        house.attach(house.kernel.tmpfs(&sized).unwrap(), "volume");
+        world.write(&house.at("volume/file"), b"kept").unwrap();
+        let grow = |bytes| house.kernel.grow_tmpfs(&house.root, name("volume"), bytes).unwrap();
+        assert!(grow(16 << 20));
+        assert_eq!(capacity(), 16 << 20);
+        assert!(grow(8 << 20));
+        assert_eq!(capacity(), 16 << 20, "never smaller");
+        assert_eq!(world.read(&house.at("volume/file")).unwrap(), b"kept");
+        house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
+    }
+    assert!(house.kernel.grow_tmpfs(&house.root, name("absent"), 1).is_err());
+    world.add_symlink(&house.at("link"), Path::new("volume"));
+    let error = house.kernel.grow_tmpfs(&house.root, name("link"), 1).unwrap_err();
+    assert!(matches!(error, KernelError::SymbolicLink { .. }), "{error:?}");
 }
 
 pub fn files_are_added_up_on_one_file_system(world: &dyn World) {

@@ -26,7 +26,8 @@ fn invalid(text: String) -> HostError {
 /// The most files that hold one content that the host keeps. That it is in many must not tell how long it is.
 const FILES_OF_ONE: usize = 8;
 /// The least that a mount must be able to hold on which contents are shown that the host keeps, in bytes: twice the most that a volume can
-/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full tells how long they are.
+/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full tells how long they are: one in
+/// memory is grown first, and on others they are not shown.
 const ROOM: u64 = 512 << 20;
 
 impl Payload {
@@ -201,7 +202,8 @@ impl HostPayload for State {
             let target = &state.table.get(&target)?.0;
             if keeps && matches!(state.kernel.entry(&target.parent, &target.name)?, KernelEntry::Mount(_)) {
                 let room = state.kernel.usage(&target.parent, &target.name)?.capacity;
-                if room < ROOM {
+                // An operator may have made it smaller, or an older volhost.
+                if room < ROOM && !state.kernel.grow_tmpfs(&target.parent, &target.name, ROOM)? {
                     let text = format!(
                         "the mount at the volume's place can hold {} MiB, and {} MiB is the least on which the host shows what the plugin may \
                          not see",
