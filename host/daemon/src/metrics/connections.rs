@@ -13,16 +13,26 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
-    /// How long an exchange that has begun keeps its connection although others wait.
-    undisturbed: Duration,
+    undisturbed: Undisturbed,
     open: Mutex<Open>,
     /// A connection has ended.
     ended: Notify,
 }
 
+/// How long an exchange that has begun keeps its connection although others wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Undisturbed {
+    /// When none had to make room lately.
+    pub(super) usually: Duration,
+    /// When another has just made room: more than one waits then.
+    pub(super) in_a_crowd: Duration,
+}
+
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
+    /// When an exchange was cut last.
+    cut: Option<Instant>,
     /// In the order in which they came.
     connections: BTreeMap<u64, Connection>,
 }
@@ -65,7 +75,7 @@ impl Drop for Place {
 impl Connections {
     /// At most `most`; an exchange that has begun keeps its connection for the time `undisturbed`
     /// although others wait.
-    pub(super) fn new(most: usize, undisturbed: Duration) -> Arc<Self> {
+    pub(super) fn new(most: usize, undisturbed: Undisturbed) -> Arc<Self> {
         Arc::new(Self { most, undisturbed, open: Mutex::default(), ended: Notify::new() })
     }
 
@@ -90,13 +100,18 @@ impl Connections {
             let idle = open.connections.iter().find(|(_, found)| !found.asked.load(Ordering::Relaxed));
             let oldest = idle.is_none().then(|| open.connections.first_key_value()).flatten();
             let now = Instant::now();
+            let crowded = open.cut.is_some_and(|cut| now < cut + self.undisturbed.usually);
+            let undisturbed = if crowded { self.undisturbed.in_a_crowd } else { self.undisturbed.usually };
             let given_up = match (idle, oldest) {
                 (Some((id, _)), _) => Some(*id),
-                (None, Some((_, found))) if now < found.since + self.undisturbed => {
-                    return Err(found.since + self.undisturbed);
+                (None, Some((_, found))) if now < found.since + undisturbed => {
+                    return Err(found.since + undisturbed);
                 }
                 (None, oldest) => oldest.map(|(id, _)| *id),
             };
+            if idle.is_none() {
+                open.cut = Some(now);
+            }
             if let Some(cut) = given_up.and_then(|id| open.connections.remove(&id)) {
                 cut.cut.cancel();
             }
@@ -118,11 +133,13 @@ impl Connections {
 mod tests {
     use super::*;
 
-    const UNDISTURBED: Duration = Duration::from_millis(50);
+    fn undisturbed(usually: Duration) -> Undisturbed {
+        Undisturbed { usually, in_a_crowd: usually / 10 }
+    }
 
     #[tokio::test]
     async fn the_oldest_connection_without_a_request_makes_room() {
-        let connections = Connections::new(2, Duration::from_secs(3600));
+        let connections = Connections::new(2, undisturbed(Duration::from_secs(3600)));
         let (asking, idle) = (connections.place().await, connections.place().await);
         asking.asked().store(true, Ordering::Relaxed);
         let third = connections.place().await;
@@ -132,7 +149,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_an_idle_connection_the_oldest_exchange_makes_room_after_its_time() {
-        let connections = Connections::new(2, UNDISTURBED);
+        const UNDISTURBED: Duration = Duration::from_millis(50);
+        let connections = Connections::new(2, undisturbed(UNDISTURBED));
         let begun = Instant::now();
         let (first, second) = (connections.place().await, connections.place().await);
         for place in [&first, &second] {
@@ -144,8 +162,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn exchanges_make_room_sooner_in_a_crowd() {
+        const UNDISTURBED: Duration = Duration::from_secs(1);
+        let connections = Connections::new(2, undisturbed(UNDISTURBED));
+        let begun = Instant::now();
+        let mut places = Vec::new();
+        for _ in 0..20 {
+            let place = connections.place().await;
+            place.asked().store(true, Ordering::Relaxed);
+            places.push(place);
+        }
+        assert!(begun.elapsed() >= UNDISTURBED, "the first was undisturbed");
+        assert!(begun.elapsed() < 5 * UNDISTURBED, "{:?}", begun.elapsed());
+        assert!(!connections.lock().connections.is_empty());
+    }
+
+    #[tokio::test]
     async fn a_connection_that_ends_makes_room() {
-        let connections = Connections::new(1, Duration::from_secs(3600));
+        let connections = Connections::new(1, undisturbed(Duration::from_secs(3600)));
         let first = connections.place().await;
         first.asked().store(true, Ordering::Relaxed);
         let waiting = tokio::spawn({

@@ -21,15 +21,17 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::connections::Connections;
+use super::connections::{Connections, Undisturbed};
 use super::exposition;
 use crate::engine::EngineHandle;
 
 /// Connections at one time; one more takes the place of another. A node has one or two scrapers.
 const CONNECTIONS: usize = 16;
 /// How long an exchange that has begun keeps its connection although others wait. A scrape on the
-/// node takes milliseconds.
-const UNDISTURBED: Duration = Duration::from_secs(2);
+/// node takes milliseconds. In a crowd of peers that ask and never read, a scrape gets its turn the
+/// sooner the less time each of them has.
+const UNDISTURBED: Undisturbed =
+    Undisturbed { usually: Duration::from_secs(2), in_a_crowd: Duration::from_millis(200) };
 /// How long a connection has for its one request and the whole answer. The usual timeout of a
 /// scrape.
 const EXCHANGE_TIME: Duration = Duration::from_secs(10);
