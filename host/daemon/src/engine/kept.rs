@@ -4,11 +4,16 @@
 //! ROOT/state/objects/STEM.pod.UID.json   a pod, until the machine restarts; the name protects it even if the file is damaged
 //! ROOT/state/objects/STEM.json           an object of another kind
 //! ROOT/state/objects/STEM.secret         empty: a secret of this name was added, and its content is in memory only
+//! ROOT/state/objects/complete            every pod that was added by request is kept here; goes with the machine
 //! ROOT/provisioned/objects/STEM.json     claims, volumes and classes where volumes are made for claims; outlives the machine
 //! ROOT/pods-by-request                   there while pods are kept; outlives the machine
 //! ```
 //!
 //! `STEM` is a digest of the object's key ([`ObjectKey::file_stem`]).
+//!
+//! A marker without `complete` means that the machine restarted and that clients may not have added all their pods again.
+//! A start that finds this waits for `SourcesReady`, whatever else is kept: one object that was added again says nothing of
+//! the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -28,6 +33,8 @@ use crate::provision;
 pub(super) const FOLDER: &str = "objects";
 /// The file below the root folder that says that pods were added by request.
 const MARKER: &str = "pods-by-request";
+/// The file beside the kept objects that says that they include every pod that was added by request.
+const COMPLETE: &str = "complete";
 /// What the marker says to people.
 const MARKER_TEXT: &[u8] =
     b"Pods were added over the API. After the machine restarts, volhost removes nothing of pods that no source names\nbefore a client calls SourcesReady (`volhost apply --complete`).\n";
@@ -106,8 +113,10 @@ pub(super) struct Kept {
     pub(super) may_miss_pods: bool,
     /// A claim may be missing.
     pub(super) may_miss_claims: bool,
-    /// Pods were added by request, and what they were went with the machine.
+    /// Pods were added by request before the machine restarted, and clients have not added all of them again.
     pub(super) pods_are_unknown: bool,
+    /// The kept objects include every pod that was added by request.
+    is_complete: bool,
     /// The marker is there.
     pub(super) has_marker: bool,
 }
@@ -168,6 +177,12 @@ impl KeptFiles {
         FileChange { place: Place::Root, name: MARKER.into(), content: there.then(|| MARKER_TEXT.to_vec()) }
     }
 
+    /// The note that every pod that was added by request is kept. To be written before the marker, while no client is awaited,
+    /// and when every client has spoken.
+    pub(super) fn complete(&self) -> FileChange {
+        FileChange { place: Place::State, name: COMPLETE.into(), content: Some(Vec::new()) }
+    }
+
     /// Changes files, in this order. Answers what takes that back.
     ///
     /// # Guarantees
@@ -197,10 +212,6 @@ impl KeptFiles {
     fn change_one(&self, change: FileChange) -> Result<FileChange, KernelError> {
         let kernel = &self.workshop.kernel;
         let FileChange { place, name, content } = change;
-        // Before the marker says so: a folder that is missing beside a marker went with the machine.
-        if place == Place::Root {
-            self.folder(Place::State)?;
-        }
         let folder = self.folder(place)?;
         // What cannot be read is no loss.
         let before = kernel.read_file(&folder, &name, MAX_OBJECT_BYTES).unwrap_or_default();
@@ -234,27 +245,26 @@ impl KeptFiles {
         let marker = self.workshop.kernel.read_file(&self.workshop.root, OsStr::new(MARKER), MAX_OBJECT_BYTES);
         // One that cannot be read is there.
         kept.has_marker = !matches!(marker, Ok(None));
-        let found = self.read_place(Place::State, &mut kept);
-        kept.pods_are_unknown = kept.has_marker && !found;
+        self.read_place(Place::State, &mut kept);
+        kept.pods_are_unknown = kept.has_marker && !kept.is_complete;
         if self.provisions {
             self.read_place(Place::Disk, &mut kept);
         }
         kept
     }
 
-    /// Whether the folder is there.
-    fn read_place(&self, place: Place, kept: &mut Kept) -> bool {
-        let Some((above, path)) = self.path(place) else { return true };
+    fn read_place(&self, place: Place, kept: &mut Kept) {
+        let Some((above, path)) = self.path(place) else { return };
         let kernel = &self.workshop.kernel;
         let listed = kernel.walk(above, &path).and_then(|folder| Ok((kernel.names(&folder)?, folder)));
         let (names, folder) = match listed {
             Ok(listed) => listed,
-            Err(error) if error.kind() == ErrorKind::NotFound => return false,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) => {
                 kept.problems.push((path.display().to_string(), error.to_string()));
                 kept.may_miss_pods |= place == Place::State;
                 kept.may_miss_claims = true;
-                return true;
+                return;
             }
         };
         for name in names {
@@ -263,12 +273,15 @@ impl KeptFiles {
                 let _ = kernel.remove_file(&folder, &name);
                 continue;
             }
+            if place == Place::State && name == COMPLETE {
+                kept.is_complete = true;
+                continue;
+            }
             match self.read_object(&folder, &name) {
                 Ok(object) => kept.take(object, &name),
                 Err(why) => kept.damaged(&path, &name, &why),
             }
         }
-        true
     }
 
     /// The object in a file; none for a secret, whose content is on no disk.

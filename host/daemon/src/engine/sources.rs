@@ -275,7 +275,8 @@ impl Sources {
     pub(super) fn files_to_add(&self, Objects { objects, documents, .. }: &Objects) -> Vec<FileChange> {
         let mut changes = Vec::with_capacity(objects.len());
         if !self.is_marked && objects.iter().any(|object| object.pod().is_some()) {
-            changes.push(self.files.mark(true));
+            // While clients are awaited the mark is there already, so every pod is known here.
+            changes.extend([self.files.complete(), self.files.mark(true)]);
         }
         let documents: BTreeMap<&ObjectKey, &String> = documents.iter().map(|(key, text)| (key, text)).collect();
         for object in objects {
@@ -427,8 +428,8 @@ impl Sources {
     /// Takes over the objects that an earlier run was given by request.
     pub fn restore(&mut self) -> Effects {
         let kept = self.files.read();
-        let Kept { objects, damaged, lost, problems, may_miss_pods, may_miss_claims, pods_are_unknown, has_marker } =
-            kept;
+        let Kept { objects, damaged, lost, problems, .. } = kept;
+        let Kept { may_miss_pods, may_miss_claims, pods_are_unknown, has_marker, .. } = kept;
         (self.may_miss_pods, self.may_miss_claims) = (may_miss_pods, may_miss_claims);
         (self.awaits_clients, self.is_marked) = (pods_are_unknown, has_marker);
         self.damaged = damaged;
