@@ -22,10 +22,7 @@ impl Engine {
             Request::AddObjects { manifest, answer } => self.keep(KeepRequest::Add { manifest, answer }),
             Request::RemovePod { pod, answer } => self.keep(KeepRequest::RemovePod { pod, answer }),
             Request::RemoveObject { key, answer } => self.keep(KeepRequest::RemoveObject { key, answer }),
-            Request::SourcesReady(answer) => {
-                self.clients_are_ready();
-                reply(answer, ());
-            }
+            Request::SourcesReady(answer) => self.keep(KeepRequest::SourcesReady { answer }),
             Request::EndDrain(answer) => {
                 let was_draining = self.end_drain();
                 reply(answer, was_draining);

@@ -6,7 +6,8 @@
 //!                '-- refused         '-- failed: taken back     '-- refused: taken back (thread)
 //! ```
 //!
-//! One request at a time: what is planned for the next knows what this one has done.
+//! One request at a time, in the order in which they came: what is planned for the next knows what this one has done. So
+//! `SourcesReady` waits for the pods that were added before it.
 #![deny(clippy::disallowed_methods)]
 
 use std::collections::VecDeque;
@@ -36,6 +37,8 @@ pub(super) enum KeepRequest {
     RemovePod { pod: PodSelector, answer: oneshot::Sender<Result<(), RequestError>> },
     /// Forget another object.
     RemoveObject { key: ObjectKey, answer: oneshot::Sender<Result<String, RequestError>> },
+    /// Take note that clients have added every pod that they want.
+    SourcesReady { answer: oneshot::Sender<()> },
     /// Forget that pods were ever added.
     Unmark,
 }
@@ -56,6 +59,9 @@ enum Then {
         key: ObjectKey,
         answer: oneshot::Sender<Result<String, RequestError>>,
     },
+    SourcesReady {
+        answer: oneshot::Sender<()>,
+    },
     Unmark,
     /// The files are as they were before; the request is refused.
     Refuse {
@@ -71,6 +77,16 @@ pub(super) struct Keeping {
     running: Option<Then>,
     /// Where threads answer; none before the engine runs.
     pub(super) written: Option<mpsc::UnboundedSender<Written>>,
+}
+
+impl Keeping {
+    /// The request whose turn it is; none while the files of another are being written.
+    fn next(&mut self) -> Option<KeepRequest> {
+        match self.running {
+            Some(_) => None,
+            None => self.queue.pop_front(),
+        }
+    }
 }
 
 impl Engine {
@@ -92,8 +108,7 @@ impl Engine {
     }
 
     fn keep_next(&mut self) {
-        while self.keeping.running.is_none() {
-            let Some(request) = self.keeping.queue.pop_front() else { return };
+        while let Some(request) = self.keeping.next() {
             match request {
                 KeepRequest::Add { manifest, answer } => match self.plan_add(manifest) {
                     Ok(Objects { objects, documents, warnings }) => {
@@ -112,6 +127,10 @@ impl Engine {
                     }
                 }
                 KeepRequest::RemoveObject { key, answer } => self.plan_removal(key, answer),
+                KeepRequest::SourcesReady { answer } => {
+                    let files = self.sources.awaits_clients().then(|| self.sources.files().complete());
+                    self.write_files(files.into_iter().collect(), Then::SourcesReady { answer });
+                }
                 KeepRequest::Unmark => {
                     let files = self.sources.unmark().filter(|_| !self.sources.has_pods_by_request());
                     self.write_files(files.into_iter().collect(), Then::Unmark);
@@ -181,6 +200,10 @@ impl Engine {
                 self.delete_missing_claim(&key);
                 reply(answer, Ok(self.removal(&key)));
             }
+            Then::SourcesReady { answer } => {
+                self.clients_are_ready();
+                reply(answer, ());
+            }
             Then::Unmark => {
                 if !self.sources.has_pods_by_request() {
                     self.sources.set_marked(false);
@@ -203,6 +226,15 @@ impl Engine {
             Then::RemoveObject { key, answer } => {
                 reply(answer, Err(failed(&format!("{key} stays, since a restart would bring it back"))));
             }
+            // Clients have spoken all the same. The next start does not know it, and waits for them again.
+            Then::SourcesReady { answer } => {
+                let message = format!(
+                    "a restart of volhost will wait for SourcesReady again, since this cannot be kept for the next start: {error}"
+                );
+                self.world.tell(EventKind::Warning, "SourcesReadyNotKept", "node", &message);
+                self.clients_are_ready();
+                reply(answer, ());
+            }
             // It is tried again when the next pod goes.
             Then::Unmark => {}
             Then::Refuse { why, answer } => reply(answer, Err(failed(&why.to_string()))),
@@ -210,7 +242,7 @@ impl Engine {
     }
 
     /// Clients have added every pod that they want.
-    pub(super) fn clients_are_ready(&mut self) {
+    fn clients_are_ready(&mut self) {
         if !self.sources.awaits_clients() {
             return;
         }
@@ -218,7 +250,26 @@ impl Engine {
         self.world.tell(EventKind::Normal, "SourcesReady", "node", message);
         let effects = self.sources.clients_are_ready();
         self.carry_out(effects);
-        self.keep(KeepRequest::Unmark);
+        self.keeping.queue.push_front(KeepRequest::Unmark);
         self.sync();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_ready_waits_for_what_was_added_before_it() {
+        let mut keeping = Keeping::default();
+        let (added, _added) = oneshot::channel();
+        let (ready, _ready) = oneshot::channel();
+        keeping.queue.push_back(KeepRequest::Add { manifest: Manifest::read(String::new()), answer: added });
+        keeping.queue.push_back(KeepRequest::SourcesReady { answer: ready });
+        assert!(matches!(keeping.next(), Some(KeepRequest::Add { .. })));
+        keeping.running = Some(Then::Unmark);
+        assert!(keeping.next().is_none(), "the files of what was added are still being written");
+        keeping.running = None;
+        assert!(matches!(keeping.next(), Some(KeepRequest::SourcesReady { .. })));
     }
 }
