@@ -335,9 +335,9 @@ impl Node {
         let exposition = Exposition::new(world.operations.clone(), Some(meter))
             .with_drivers(Arc::clone(&table))
             .with_helpers(helpers);
-        let mut sources = Sources::new(workshop.clone(), registry.clone(), options.identity, objects, attaching);
+        let mut sources = Sources::new(&workshop, registry.clone(), options.identity, objects, attaching);
         if provisioning.is_some() {
-            sources = sources.provisioning(workshop.clone());
+            sources = sources.provisioning(&workshop);
         }
         let mut engine = Engine::new(world, sources, registry, options.root.clone(), workshop, options.verify_attached)
             .with_drivers(table)

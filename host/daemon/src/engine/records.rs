@@ -94,7 +94,7 @@ pub enum RecordError {
 #[derive(Debug)]
 pub struct Records {
     kernel: Arc<dyn Kernel>,
-    state: Directory,
+    state: Arc<Directory>,
 }
 
 impl Record {
@@ -167,7 +167,7 @@ fn pod_folder(pod: &PodUid) -> PathBuf {
 impl Records {
     /// The records below this folder, which lies on a tmpfs.
     pub fn new(kernel: Arc<dyn Kernel>, state: Directory) -> Self {
-        Self { kernel, state }
+        Self { kernel, state: Arc::new(state) }
     }
 
     /// The primitives it works with.
@@ -176,7 +176,7 @@ impl Records {
     }
 
     /// The folder on the tmpfs.
-    pub fn state(&self) -> &Directory {
+    pub fn state(&self) -> &Arc<Directory> {
         &self.state
     }
 

@@ -87,7 +87,7 @@ enum Waiting {
 impl Sources {
     /// Sources that have said nothing yet.
     pub fn new(
-        workshop: Arc<Workshop>,
+        workshop: &Workshop,
         catalog: Arc<PluginRegistry>,
         node: NodeIdentity,
         shared: Arc<SharedObjects>,
@@ -129,7 +129,7 @@ impl Sources {
 
     /// Keeps claims, and what belongs to them, for as long as the volumes that are made for them here.
     #[must_use]
-    pub fn provisioning(self, workshop: Arc<Workshop>) -> Self {
+    pub fn provisioning(self, workshop: &Workshop) -> Self {
         Self { files: KeptFiles::new(workshop, true), ..self }
     }
 
@@ -281,12 +281,12 @@ impl Sources {
         let documents: BTreeMap<&ObjectKey, &String> = documents.iter().map(|(key, text)| (key, text)).collect();
         for object in objects {
             if let Some(document) = documents.get(&object.key) {
-                changes.push(self.files.keep(object, document));
+                changes.extend(self.files.keep(object, document));
             }
         }
         for object in objects.iter().filter(|object| object.pod().is_some()) {
             let old = self.store.get(&object.key).filter(|old| old.uid != object.uid);
-            changes.extend(old.map(|old| self.files.forget(&old.key, &old.uid)));
+            changes.extend(old.into_iter().flat_map(|old| self.files.forget(&old.key, &old.uid)));
             let uid = PodUid::new(object.uid.clone()).ok();
             let damaged = uid.and_then(|uid| self.damaged.get(&uid));
             let stale = damaged.map(|pod| self.files.forget_damaged(pod, &changes)).unwrap_or_default();
@@ -349,14 +349,14 @@ impl Sources {
     /// [`RequestError::Conflict`] when a manifest file has it, [`RequestError::UnknownObject`] when nobody has.
     pub(super) fn files_to_remove(&self, key: &ObjectKey) -> Result<Vec<FileChange>, RequestError> {
         match (self.store.source(key), self.store.get(key)) {
-            (Some(Source::Api), Some(object)) => Ok(vec![self.files.forget(key, &object.uid)]),
+            (Some(Source::Api), Some(object)) => Ok(self.files.forget(key, &object.uid)),
             (Some(Source::Host), _) => Err(RequestError::Conflict(format!("{key} was made for a claim"))),
             (Some(_), Some(object)) => {
                 let origin = &object.origin;
                 Err(RequestError::Conflict(format!("{key} comes from the manifest {origin}; remove it there")))
             }
             // A secret of an earlier run, or an object that cannot be read.
-            _ if self.shared.is_lost(key) => Ok(vec![self.files.forget(key, "")]),
+            _ if self.shared.is_lost(key) => Ok(self.files.forget(key, "")),
             _ => Err(RequestError::UnknownObject(key.to_string())),
         }
     }
