@@ -39,6 +39,13 @@ impl Host {
         Self::natively(script, Some("0s"))
     }
 
+    /// The plugin `loop` would make volumes, and volhost makes none until it is started with `--provision`.
+    pub(crate) fn without_provisioning() -> Self {
+        let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).start();
+        let devices = LoopDevices::below(&node.folder().join("disk"));
+        Self { node, served: None, driver: OWN, devices }
+    }
+
     fn natively(script: &str, grace: Option<&str>) -> Self {
         let node = Node::builder().plugin(artifacts::plugin("loop")).config(GRANTS).arguments(&["--provision"]);
         let node = match grace {

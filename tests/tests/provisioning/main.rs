@@ -9,6 +9,7 @@
 )]
 
 mod bad_input;
+mod by_request;
 mod content;
 mod crash;
 mod faults;

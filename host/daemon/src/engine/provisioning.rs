@@ -289,12 +289,17 @@ impl Situation<'_> {
         let claim = &record.claim;
         let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
         let Some(object) = store.get(&key) else {
-            if self.sources.may_miss_claims() || self.is_held(record) {
-                return Standing::Unknown;
-            }
             let wanted = store.users_of(&key).filter_map(|pod| store.pod(pod));
             let mut wanted = wanted.map(|pod| standing(pod, self.sources.node()) == PodStanding::Runs);
-            return Standing::Missing { in_use: self.is_on_node(record) || wanted.any(|runs| runs) };
+            let in_use = self.is_on_node(record) || wanted.any(|runs| runs);
+            // What was stated counts, whatever else cannot be read.
+            if record.deletion_stated {
+                return Standing::Gone { in_use };
+            }
+            if self.sources.may_miss_claim(&key) || self.is_held(record) {
+                return Standing::Unknown;
+            }
+            return Standing::Missing { in_use };
         };
         let Content::Claim(found) = &object.content else { return Standing::Unknown };
         let other = match store.volume_of_claim(&key) {
@@ -313,9 +318,9 @@ impl Situation<'_> {
         Standing::Wants { bytes: found.request, may_grow }
     }
 
-    /// Whether the claim stood in a manifest, and none at all was seen since.
+    /// Whether the claim was in a manifest and was not deleted, and no manifest at all was seen since.
     fn is_held(&self, record: &Record) -> bool {
-        record.in_manifest && !self.sources.has_seen_manifests()
+        record.in_manifest && !record.deletion_stated && !self.sources.has_seen_manifests()
     }
 
     /// Whether the volume is mounted, staged or attached here, or may be, or is to be.

@@ -61,7 +61,7 @@ pub struct Sources {
     damaged: BTreeMap<PodUid, DamagedPod>,
     /// What was added by request cannot be read, and may hold pods of which not even the uid is known.
     may_miss_pods: bool,
-    /// What was added by request cannot be read, and may hold claims.
+    /// What was added by request cannot be read, and may hold claims of which nothing is known.
     may_miss_claims: bool,
     /// Pods were added by request before the machine restarted, and their client has not said yet which it still has.
     awaits_clients: bool,
@@ -116,9 +116,10 @@ impl Sources {
         }
     }
 
-    /// Whether a claim that is not known may be in what cannot be read: a manifest, or an object that was added by request (rule R2).
-    pub fn may_miss_claims(&self) -> bool {
-        self.may_miss_claims || self.has_unread_manifests
+    /// Whether this claim, which is not known, may be in what cannot be read: a manifest, or an object that was added by request
+    /// (rule R2).
+    pub fn may_miss_claim(&self, claim: &ObjectKey) -> bool {
+        self.may_miss_claims || self.has_unread_manifests || self.shared.is_lost(claim)
     }
 
     /// Whether any manifest was there since the start. Without one, nothing tells that what stood in one is gone: the folder's mount may be

@@ -54,12 +54,14 @@ impl SharedObjects {
         Self { known: RwLock::default(), tokens, csi_drivers: watch::Sender::new(0) }
     }
 
-    /// Takes note of what an object says now, none when it is gone. Kinds that no volume shows are passed over.
+    /// Takes note of what an object says now, none when it is gone. Of kinds that no volume shows, it only notes that the object is
+    /// not lost any more.
     pub fn keep(&self, key: &ObjectKey, object: Option<&Object>) {
-        if matches!(
+        let is_shown = matches!(
             key.kind,
             Kind::ConfigMap | Kind::Secret | Kind::ServiceAccount | Kind::ClusterTrustBundle | Kind::CsiDriver
-        ) {
+        );
+        if is_shown || self.is_lost(key) {
             self.known.write().unwrap_or_else(PoisonError::into_inner).keep(key, object);
         }
         if key.kind == Kind::CsiDriver {
