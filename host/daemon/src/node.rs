@@ -1,7 +1,7 @@
 //! A node: root folder, plugins, sources and engine, put together in the order that loses nothing.
 //!
 //! ```text
-//!  lock the root folder -> make it a mount of its own -> the tmpfs for records
+//!  lock the root folder -> make it a mount of its own -> the tmpfs for records, if it is of this layout
 //!    -> load plugins whose code is cached -> read what stands in the pods' folders -> read every source -> serve
 //! ```
 //!
@@ -32,6 +32,7 @@ use crate::engine::EngineHandle;
 use crate::engine::clock::Clock;
 use crate::engine::controller_reports::AttachmentMetadata;
 use crate::engine::executor::{Bounds, Executor, FromOperation};
+use crate::engine::layout_version::LayoutError;
 use crate::engine::operation::Workshop;
 use crate::engine::provisioning::Provisioning;
 use crate::engine::records::Records;
@@ -41,7 +42,7 @@ use crate::engine::sources::Sources;
 use crate::engine::standing::StandingMounts;
 use crate::engine::volume_sizes::VolumeSizes;
 use crate::engine::world::World;
-use crate::engine::{helpers, layout};
+use crate::engine::{helpers, layout, layout_version};
 use crate::manifest::{self, ManifestFolder};
 use crate::metrics::Exposition;
 use crate::objects::{Issuer, SharedObjects, renewals};
@@ -155,6 +156,9 @@ pub enum StartError {
         /// Why.
         source: KernelError,
     },
+    /// Another version of volhost left what is there.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// The plugin folder is not there.
     #[error("the plugin folder {} cannot be read: {source}; make it, or name another with --plugin-dir", folder.display())]
     Plugins {
@@ -433,6 +437,7 @@ fn begin(
     let (lock, root) = lock_and_prepare(options)?;
     let state = state_folder(kernel.as_ref(), &root)
         .map_err(|source| StartError::State { path: options.root.join(layout::STATE), source })?;
+    layout_version::check(kernel.as_ref(), &state, &options.root.join(layout::STATE))?;
     let runtime = Runtime::new(
         RuntimeConfig {
             cache_dir: options.cache.clone(),

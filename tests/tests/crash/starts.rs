@@ -72,6 +72,32 @@ fn a_first_start_and_a_last_stop() {
     assert!(points.len() > 10, "{points:?}");
 }
 
+#[test]
+fn a_start_on_the_state_of_another_layout_changes_nothing() {
+    let mut site = Site::start();
+    site.node.manifest("a.yaml", &pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]));
+    site.node.wait_mounted("default/a");
+    site.node.kill();
+    let version = site.node.path(&site.node.root().join("state/version"));
+    let number = std::fs::read(&version).unwrap();
+    for (other, found) in [(None, "without a number"), (Some("99\n"), "layout 99")] {
+        match other {
+            Some(text) => std::fs::write(&version, text).unwrap(),
+            None => std::fs::remove_file(&version).unwrap(),
+        }
+        let before = site.inventory();
+        let refused = || {
+            assert!(!site.node.try_start(), "{}", site.log());
+            site.log().contains("was written by another version of volhost") && site.log().contains(found)
+        };
+        assert!(eventually(refused), "{}", site.log());
+        assert_eq!(site.inventory(), before);
+    }
+    std::fs::write(&version, number).unwrap();
+    site.revive();
+    site.node.wait_mounted("default/a");
+}
+
 /// After a drain and a stop the root folder is a plain folder with nothing in it but the lock, and what is known of plugins.
 fn assert_plain_after_stop(node: &mut Node) {
     node.ok(&["drain"]);
