@@ -127,6 +127,17 @@ impl Provisioner {
         found
     }
 
+    /// Takes note of the source that has each claim now: whether it is a manifest, or none for a claim that is not there.
+    pub fn note_sources(&mut self, in_manifest: impl Fn(&ClaimName) -> Option<bool>) {
+        // What changes while a job writes the record is noted after it.
+        for volume in self.volumes.values_mut().filter(|volume| volume.running.is_none() && volume.is_a_claims()) {
+            if let Some(in_manifest) = in_manifest(&volume.record.claim) {
+                volume.kept &= volume.record.in_manifest == in_manifest;
+                volume.record.in_manifest = in_manifest;
+            }
+        }
+    }
+
     /// Takes a look at how everything stands, and begins what is to be done. `wants` are the claims that are to have a volume made.
     pub fn look(&mut self, now: Time, wants: Vec<Want>, standing: impl Fn(&Record) -> Standing) -> Vec<Command> {
         let mut commands = Vec::new();

@@ -85,6 +85,19 @@ fn bound(reclaim: Reclaim) -> Provisioner {
 }
 
 #[test]
+fn the_record_says_whether_the_claim_is_in_a_manifest_now() {
+    let mut machine = bound(Reclaim::Delete);
+    for now in [Some(true), None, Some(false), Some(false)] {
+        let before = machine.records().next().unwrap().in_manifest;
+        machine.note_sources(|_| now);
+        let wanted = now.unwrap_or(before);
+        assert_eq!(machine.records().next().unwrap().in_manifest, wanted);
+        let written = if wanted == before { vec![] } else { vec![(NAME.to_owned(), Step::Keep)] };
+        assert_eq!(jobs(&look(&mut machine, 0, WANTS)), written, "{now:?}");
+    }
+}
+
+#[test]
 fn a_volume_is_shown_only_when_its_record_is_kept() {
     let mut machine = asked(Reclaim::Delete);
     let commands = machine.ended(0, NAME, Outcome::Created(made("id", 2 * MIB)));

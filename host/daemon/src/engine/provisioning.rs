@@ -19,7 +19,7 @@ use super::serve::Engine;
 use super::sources::Sources;
 use super::world::World;
 use crate::manifest::binding::Unbound;
-use crate::manifest::{Content, Kind, ObjectKey};
+use crate::manifest::{Content, Kind, ObjectKey, Source};
 use crate::populate::{PodStanding, standing};
 use crate::provision::{self, Asked, NotAsked, Runner};
 
@@ -151,6 +151,12 @@ impl Engine {
         // Pods may be missing that were added by request before the machine restarted; claims are not.
         if (provisioning.due || timed || freed) && self.sources_complete && self.plugins_complete {
             provisioning.due = false;
+            let store = self.sources.store();
+            provisioning.machine.note_sources(|claim| {
+                let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
+                let is_there = store.get(&key).is_some_and(|object| object.uid == claim.uid);
+                store.source(&key).filter(|_| is_there).map(|source| source == Source::Manifest)
+            });
             let machine = &provisioning.machine;
             let Asked { wants, not_asked } =
                 provision::wants(self.sources.store(), self.sources.node(), |claim| machine.name_for(claim));
