@@ -39,6 +39,8 @@ pub(super) enum KeepRequest {
     RemoveObject { key: ObjectKey, answer: oneshot::Sender<Result<String, RequestError>> },
     /// Take note that clients have added every pod that they want.
     SourcesReady { answer: oneshot::Sender<()> },
+    /// Keep the bindings that the objects do not say.
+    Bindings(FileChange),
     /// Forget that pods were ever added.
     Unmark,
 }
@@ -62,6 +64,7 @@ enum Then {
     SourcesReady {
         answer: oneshot::Sender<()>,
     },
+    Bindings,
     Unmark,
     /// The files are as they were before; the request is refused.
     Refuse {
@@ -131,6 +134,7 @@ impl Engine {
                     let files = self.sources.awaits_clients().then(|| self.sources.files().complete());
                     self.write_files(files.into_iter().collect(), Then::SourcesReady { answer });
                 }
+                KeepRequest::Bindings(file) => self.write_files(vec![file], Then::Bindings),
                 KeepRequest::Unmark => {
                     let files = self.sources.unmark().filter(|_| !self.sources.has_pods_by_request());
                     self.write_files(files.into_iter().collect(), Then::Unmark);
@@ -204,6 +208,7 @@ impl Engine {
                 self.clients_are_ready();
                 reply(answer, ());
             }
+            Then::Bindings => {}
             Then::Unmark => {
                 if !self.sources.has_pods_by_request() {
                     self.sources.set_marked(false);
@@ -235,9 +240,27 @@ impl Engine {
                 self.clients_are_ready();
                 reply(answer, ());
             }
+            // They are written again when one changes.
+            Then::Bindings => {
+                let message = format!(
+                    "claims that have grown beyond their volumes' capacity may not be bound after a restart, since this cannot be kept for it: {error}"
+                );
+                self.world.tell(EventKind::Warning, "BindingsNotKept", "node", &message);
+            }
             // It is tried again when the next pod goes.
             Then::Unmark => {}
             Then::Refuse { why, answer } => reply(answer, Err(failed(&why.to_string()))),
+        }
+    }
+
+    /// Has the bindings written down that the next run could not decide from the objects.
+    pub(super) fn keep_bindings(&mut self) {
+        // Before the engine runs, nothing is written.
+        if self.keeping.written.is_none() {
+            return;
+        }
+        if let Some(file) = self.sources.bindings_to_keep() {
+            self.keep(KeepRequest::Bindings(file));
         }
     }
 

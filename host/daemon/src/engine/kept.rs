@@ -7,6 +7,7 @@
 //! ROOT/state/objects/complete            every pod that was added by request is kept here; goes with the machine
 //! ROOT/provisioned/objects/STEM.json     claims, volumes and classes where volumes are made for claims; outlives the machine
 //! ROOT/pods-by-request                   there while pods are kept; outlives the machine
+//! ROOT/bindings.json                     bindings that the objects do not say; outlives the machine
 //! ```
 //!
 //! `STEM` is a digest of the object's key ([`ObjectKey::file_stem`]).
@@ -23,7 +24,7 @@ use thiserror::Error;
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
 
 use super::operation::Workshop;
-use crate::manifest::{Kind, Object, ObjectKey};
+use crate::manifest::{HeldBindings, Kind, Object, ObjectKey};
 use crate::provision;
 
 mod file_name;
@@ -35,6 +36,8 @@ pub(super) use reading::{DamagedPod, Kept};
 pub(super) const FOLDER: &str = "objects";
 /// The file below the root folder that says that pods were added by request.
 const MARKER: &str = "pods-by-request";
+/// The file below the root folder with the bindings that the objects do not say.
+const BINDINGS: &str = "bindings.json";
 /// The file beside the kept objects that says that they include every pod that was added by request.
 const COMPLETE: &str = "complete";
 /// What the marker says to people.
@@ -147,6 +150,11 @@ impl KeptFiles {
     /// and when every client has spoken.
     pub(super) fn complete(&self) -> FileChange {
         FileChange { place: Place::State, name: COMPLETE.into(), content: Some(Vec::new()) }
+    }
+
+    /// The file of these bindings.
+    pub(super) fn bindings(&self, held: &HeldBindings) -> FileChange {
+        FileChange { place: Place::Root, name: BINDINGS.into(), content: held.write() }
     }
 
     /// Changes files, in this order. Answers what takes that back.

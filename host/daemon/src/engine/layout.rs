@@ -10,6 +10,7 @@
 //! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
 //! ROOT/pods-by-request                               there while pods are kept that were added by request
+//! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
 //! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
 //! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine

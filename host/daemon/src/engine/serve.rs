@@ -529,6 +529,7 @@ impl Engine {
         self.give_up_expected();
         self.world.forget_gone_waiters();
         self.provision();
+        self.keep_bindings();
         self.world.announce();
     }
 

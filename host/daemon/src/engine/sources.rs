@@ -14,7 +14,7 @@ use super::kept::{DamagedPod, FileChange, Kept, KeptFiles};
 use super::manifest_text::{Objects, REQUEST};
 use super::operation::Workshop;
 use super::requests::{AddedPod, RequestError};
-use crate::manifest::{self, Applied, Changes, Kind, Object, ObjectKey, ObjectStore, Source};
+use crate::manifest::{self, Applied, Changes, HeldBindings, Kind, Object, ObjectKey, ObjectStore, Source};
 use crate::objects::SharedObjects;
 use crate::plugins::{PluginRegistry, QuestionKey};
 use crate::populate::attachments::{AttachmentReport, attachments_of};
@@ -67,6 +67,8 @@ pub struct Sources {
     awaits_clients: bool,
     /// The mark is on disk that pods were added by request.
     is_marked: bool,
+    /// The bindings that are on disk, or are being written.
+    kept_bindings: HeldBindings,
     /// A manifest was there, since the start.
     has_seen_manifests: bool,
     /// A manifest that nobody could read yet may hold anything.
@@ -110,6 +112,7 @@ impl Sources {
             may_miss_claims: false,
             awaits_clients: false,
             is_marked: false,
+            kept_bindings: HeldBindings::default(),
             has_seen_manifests: false,
             waiting: HashMap::new(),
             has_unread_manifests: false,
@@ -421,6 +424,16 @@ impl Sources {
         self.has_pods_by_request() || by_request.any(|key| self.files.goes_with_the_machine(key.kind))
     }
 
+    /// The file of the bindings that the objects do not say, if they have changed since this was asked last.
+    pub(super) fn bindings_to_keep(&mut self) -> Option<FileChange> {
+        let held = self.store.held_bindings();
+        if *held == self.kept_bindings {
+            return None;
+        }
+        self.kept_bindings = held.clone();
+        Some(self.files.bindings(held))
+    }
+
     /// Takes note that the mark is on disk, or is not.
     pub(super) fn set_marked(&mut self, is_marked: bool) {
         self.is_marked = is_marked;
@@ -430,7 +443,9 @@ impl Sources {
     pub fn restore(&mut self) -> Effects {
         let kept = self.files.read();
         let Kept { objects, damaged, lost, problems, .. } = kept;
-        let Kept { may_miss_pods, may_miss_claims, pods_are_unknown, has_marker, .. } = kept;
+        let Kept { may_miss_pods, may_miss_claims, pods_are_unknown, has_marker, bindings, .. } = kept;
+        self.store.hold_bindings(bindings.clone());
+        self.kept_bindings = bindings;
         (self.may_miss_pods, self.may_miss_claims) = (may_miss_pods, may_miss_claims);
         (self.awaits_clients, self.is_marked) = (pods_are_unknown, has_marker);
         self.damaged = damaged;

@@ -5,7 +5,8 @@
 //! 2. A claim with `spec.volumeName` has that volume, unless the volume is kept for another claim or another claim has it. Of two
 //!    claims, the one that has it keeps it; else the one the volume's `claimRef` names; else the first by namespace and name.
 //!    The volume has to fit, by the rules of Kubernetes' volume controller: size, storage class, access modes and volume mode.
-//!    A claim that has the volume already may ask for more than it holds: that is how a claim grows.
+//!    A claim that has the volume already may ask for more than it holds: that is how a claim grows. That it has the volume
+//!    outlives the daemon and the machine ([`HeldBindings`]).
 //! 3. Another claim keeps the volume it has while that still fits; else it gets a volume whose `claimRef` names it, or the smallest
 //!    free one that fits (storage class, access modes, volume mode, selector, size), of equal ones the first by name.
 //!
@@ -19,6 +20,7 @@ use thiserror::Error;
 use volhost_model::spec::VolumeMode;
 
 use super::claim::ClaimObject;
+use super::held_bindings::HeldBindings;
 use super::object::{Kind, ObjectKey};
 use super::persistent_volume::{ClaimReference, PersistentVolumeObject, SINGLE_POD_MODE};
 
@@ -94,7 +96,7 @@ pub enum Mismatch {
     Unavailable,
     /// The claim asks for more bytes.
     #[error(
-        "requested PV is too small: the claim asks for {request} bytes, and spec.capacity.storage of the volume is {capacity}; correct one of the two"
+        "requested PV is too small: the claim asks for {request} bytes, and spec.capacity.storage of the volume is {capacity}; correct one of the two, or, if the claim had the volume before and was edited while volhost did not run, give it status.phase Bound"
     )]
     Size {
         /// The size that the claim asks for, in bytes.
@@ -137,6 +139,7 @@ pub enum Mismatch {
 pub struct Bindings {
     by_claim: BTreeMap<ObjectKey, Result<String, Unbound>>,
     by_volume: BTreeMap<String, ObjectKey>,
+    held: HeldBindings,
 }
 
 /// The PersistentVolumes by name.
@@ -153,6 +156,16 @@ impl Bindings {
         self.by_volume.get(volume)
     }
 
+    /// The bindings that could not be decided again from the objects alone.
+    pub(super) fn held(&self) -> &HeldBindings {
+        &self.held
+    }
+
+    /// Takes over what an earlier run held.
+    pub(super) fn hold(&mut self, held: HeldBindings) {
+        self.held = held;
+    }
+
     /// Every claim, in order.
     pub(super) fn claims(&self) -> impl Iterator<Item = (&ObjectKey, &Result<String, Unbound>)> {
         self.by_claim.iter()
@@ -163,16 +176,41 @@ impl Bindings {
         let mut next = Self::default();
         let (named, unnamed): (Vec<_>, Vec<_>) =
             claims.iter().copied().partition(|claim| !claim.volume_name.is_empty());
-        self.decide_named(named, volumes, &mut next);
+        self.decide_named(named.clone(), volumes, &mut next);
         self.decide_unnamed(unnamed, volumes, &mut next);
+        next.held = self.still_held(&named, volumes, &next);
         next
+    }
+
+    fn still_held(&self, named: &[&Arc<ClaimObject>], volumes: &Volumes<'_>, next: &Self) -> HeldBindings {
+        let mut held = HeldBindings::default();
+        for claim in named.iter().filter(|claim| next.by_volume.get(&claim.volume_name) == Some(&key(claim))) {
+            let volume = volumes.get(claim.volume_name.as_str());
+            if volume.is_some_and(|volume| mismatch(volume, claim, false).is_some()) {
+                held.insert(claim.volume_name.clone(), key(claim));
+            }
+        }
+        // A claim or volume that was not read since the start may come yet. A claim that went is another one when it comes back.
+        for (volume, claim) in self.held.iter() {
+            let is_unread = match next.by_claim.contains_key(claim) {
+                true => !volumes.contains_key(volume.as_str()),
+                false => !self.by_claim.contains_key(claim),
+            };
+            if is_unread {
+                held.insert(volume.clone(), claim.clone());
+            }
+        }
+        held
     }
 
     fn decide_named(&self, mut claims: Vec<&Arc<ClaimObject>>, volumes: &Volumes<'_>, next: &mut Self) {
         let is_named = |claim: &ClaimObject| {
             volumes.get(claim.volume_name.as_str()).is_some_and(|volume| is_for(volume.claim.as_ref(), claim))
         };
-        let holds = |claim: &ClaimObject| self.by_volume.get(&claim.volume_name) == Some(&key(claim));
+        let holds = |claim: &ClaimObject| {
+            let (volume, claim) = (&claim.volume_name, key(claim));
+            self.by_volume.get(volume) == Some(&claim) || self.held.has(volume, &claim)
+        };
         claims.sort_by_cached_key(|claim| (!holds(claim), !is_named(claim), key(claim)));
         for claim in claims {
             let decided = next.judge_named(claim, volumes, holds(claim));

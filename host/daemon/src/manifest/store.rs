@@ -8,6 +8,7 @@ use volhost_model::PodUid;
 
 use super::binding::{Bindings, Unbound};
 use super::claim::ClaimObject;
+use super::held_bindings::HeldBindings;
 use super::object::{Content, Kind, Object, ObjectKey};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::{PodObject, PodVolume};
@@ -203,6 +204,16 @@ impl ObjectStore {
             },
             Err(unbound) => Some(Err(unbound)),
         }
+    }
+
+    /// The bindings that could not be decided again from the objects alone.
+    pub fn held_bindings(&self) -> &HeldBindings {
+        self.bindings.held()
+    }
+
+    /// Takes over what an earlier run held. To be called before objects are applied.
+    pub fn hold_bindings(&mut self, held: HeldBindings) {
+        self.bindings.hold(held);
     }
 
     /// Whether the object could be taken from this source now; for requests that are all or nothing.

@@ -9,9 +9,9 @@ use volhost_kernel::{Directory, ErrorKind, is_temporary};
 use volhost_model::names::PodUid;
 
 use super::file_name::{self, FileName};
-use super::{COMPLETE, FOLDER, FileChange, KeepError, KeptFiles, MARKER, MAX_OBJECT_BYTES, Place};
+use super::{BINDINGS, COMPLETE, FOLDER, FileChange, KeepError, KeptFiles, MARKER, MAX_OBJECT_BYTES, Place};
 use crate::engine::manifest_text::REQUEST;
-use crate::manifest::{self, Kind, Object, ObjectKey};
+use crate::manifest::{self, HeldBindings, Kind, Object, ObjectKey};
 
 /// A pod whose file cannot be read.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub(in crate::engine) struct Kept {
     pub(in crate::engine) pods_are_unknown: bool,
     /// The marker is there.
     pub(in crate::engine) has_marker: bool,
+    /// The bindings that the objects do not say.
+    pub(in crate::engine) bindings: HeldBindings,
     /// The kept objects include every pod that was added by request.
     is_complete: bool,
     /// The pods of which there are two.
@@ -57,6 +59,19 @@ impl KeptFiles {
         let marker = self.kernel.read_file(&self.root, OsStr::new(MARKER), MAX_OBJECT_BYTES);
         // One that cannot be read is there.
         kept.has_marker = !matches!(marker, Ok(None));
+        let bindings = self.kernel.read_file(&self.root, OsStr::new(BINDINGS), MAX_OBJECT_BYTES);
+        let bindings = bindings.map_err(|error| error.to_string());
+        match bindings
+            .and_then(|bytes| bytes.map_or_else(|| Ok(HeldBindings::default()), |bytes| HeldBindings::read(&bytes)))
+        {
+            Ok(held) => kept.bindings = held,
+            Err(why) => {
+                let why = format!(
+                    "{why}; a claim that has grown beyond its volume may not be bound: give it status.phase Bound"
+                );
+                kept.problems.push((BINDINGS.to_owned(), why));
+            }
+        }
         self.read_place(Place::State, &mut kept);
         kept.pods_are_unknown = kept.has_marker && !kept.is_complete;
         if self.provisions {
@@ -67,8 +82,7 @@ impl KeptFiles {
 
     fn read_place(&self, place: Place, kept: &mut Kept) {
         let Some((above, path)) = self.path(place) else { return };
-        let listed =
-            self.kernel.walk(above, &path).and_then(|folder| Ok((self.kernel.names(&folder)?, folder)));
+        let listed = self.kernel.walk(above, &path).and_then(|folder| Ok((self.kernel.names(&folder)?, folder)));
         let (names, folder) = match listed {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NotFound => return,
@@ -201,7 +215,8 @@ mod tests {
 
     use super::*;
 
-    const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: a, uid: UID}, spec: {containers: [{name: c, image: i}]}}";
+    const POD: &str =
+        "{apiVersion: v1, kind: Pod, metadata: {name: a, uid: UID}, spec: {containers: [{name: c, image: i}]}}";
     const CLAIM: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 'SIZE'}}}}";
 
     /// A node whose tmpfs goes when the machine restarts.
@@ -270,6 +285,22 @@ mod tests {
         files.change(files.forget(&claim.key, &claim.uid)).unwrap();
         let kept = files.read();
         assert!(kept.objects.is_empty() && kept.lost.is_empty(), "{kept:?}");
+    }
+
+    #[test]
+    fn bindings_that_the_objects_do_not_say_outlive_the_machine() {
+        let mut machine = Machine::new();
+        let held = HeldBindings::read(br#"{"pv": "default/data"}"#).unwrap();
+        let files = machine.files(false);
+        files.change(vec![files.bindings(&held)]).unwrap();
+        machine.boots += 1;
+        let files = machine.files(false);
+        assert_eq!(files.read().bindings, held);
+        files.change(vec![FileChange { content: Some(b"{".to_vec()), ..files.bindings(&held) }]).unwrap();
+        let kept = files.read();
+        assert_eq!((kept.bindings, kept.problems.len()), (HeldBindings::default(), 1));
+        files.change(vec![files.bindings(&HeldBindings::default())]).unwrap();
+        assert!(files.read().problems.is_empty());
     }
 
     #[test]
