@@ -155,12 +155,12 @@ impl Provisioner {
                 continue;
             }
             volume.retry_at = None;
-            volume.missing.due = None;
+            volume.missing.begin_look();
+            let standing = volume.judged(now, self.grace, standing(&volume.record), &mut commands);
             if *at_once >= MOST_AT_ONCE {
                 // The end of a job has everything looked at again.
                 continue;
             }
-            let standing = volume.judged(now, self.grace, standing(&volume.record), &mut commands);
             volume.told_used &= matches!(standing, Standing::Gone { in_use: true });
             if let Some(step) = volume.next(standing, &mut commands) {
                 volume.running = Some(step);

@@ -7,8 +7,10 @@
 //!     '------ claim is back -----'
 //! ```
 //!
-//! The time T is in the volume's record, so a restart does not begin the grace anew. A restart does not
-//! shorten it either: the claim must also be missing for [`SEEN_AGAIN`] since the start.
+//! Only the time counts during which volhost saw that the claim was missing. The volume's record has
+//! this time, as it was at the last reminder, so a restart does not begin the grace anew. The time
+//! during which volhost did not run, or could not read everything, does not count. After either the
+//! claim must also be missing for [`SEEN_AGAIN`].
 
 use crate::Time;
 use crate::terms::Reclaim;
@@ -26,10 +28,12 @@ const LAST_REMINDER: Time = 30 * SECOND;
 pub(crate) struct Missing {
     /// Since when this run sees that it is missing.
     seen: Option<Time>,
+    /// Up to when its absence has been counted.
+    counted: Option<Time>,
     /// When users are reminded next.
     remind_at: Option<Time>,
     /// When its volume is released.
-    pub(crate) due: Option<Time>,
+    due: Option<Time>,
 }
 
 impl Missing {
@@ -38,10 +42,14 @@ impl Missing {
         *self = Self::default();
     }
 
-    /// The claim is missing now, and has been since `since`. Answers when its volume is released.
-    pub(crate) fn is_missing(&mut self, now: Time, since: Time, grace: Time) -> Time {
+    /// The claim is missing now. Adds the time since the last look to `missed`, the time for which
+    /// it was seen missing. Returns when its volume is released.
+    pub(crate) fn is_missing(&mut self, now: Time, missed: &mut Time, grace: Time) -> Time {
         let seen = *self.seen.get_or_insert(now);
-        let due = since.saturating_add(grace).max(seen.saturating_add(grace.min(SEEN_AGAIN)));
+        let counted = self.counted.replace(now).unwrap_or(now);
+        *missed = missed.saturating_add(now.saturating_sub(counted));
+        let left = grace.saturating_sub(*missed);
+        let due = now.saturating_add(left).max(seen.saturating_add(grace.min(SEEN_AGAIN)));
         self.due = Some(due);
         due
     }
@@ -62,9 +70,16 @@ impl Missing {
         (self.due, self.remind_at) = (None, None);
     }
 
-    /// When it has to be looked at again although nothing happens.
+    /// The claim is judged anew: until it is found missing again, there is nothing to wake for.
+    pub(crate) fn begin_look(&mut self) {
+        self.due = None;
+    }
+
+    /// When it has to be looked at again although nothing happens. A reminder is due only for a
+    /// claim that the last look found missing.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.due.into_iter().chain(self.remind_at).min()
+        let due = self.due?;
+        Some(self.remind_at.map_or(due, |at| at.min(due)))
     }
 }
 
@@ -134,7 +149,7 @@ mod tests {
     #[test]
     fn users_are_reminded_at_once_and_at_each_half_of_what_is_left() {
         let (mut missing, hour) = (Missing::default(), 3_600 * SECOND);
-        let due = missing.is_missing(0, 0, hour);
+        let due = missing.is_missing(0, &mut 0, hour);
         let mut reminded = Vec::new();
         for now in (0..3_600).map(|second| second * SECOND) {
             if missing.reminds(now, due) {

@@ -107,6 +107,9 @@ pub struct Record {
     /// Since when the claim is missing, if it is and nobody deleted it.
     #[serde(default)]
     pub missing_since: Option<Time>,
+    /// For how long volhost saw that the claim is missing, in microseconds.
+    #[serde(default)]
+    pub missing_for: Time,
     /// Somebody said that the claim is deleted, and it was not seen since.
     #[serde(default)]
     pub deletion_stated: bool,
@@ -144,6 +147,7 @@ impl Record {
             wanted,
             in_manifest,
             missing_since: None,
+            missing_for: 0,
             deletion_stated: false,
             phase: Phase::Asked,
         }

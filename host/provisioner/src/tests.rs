@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod missing;
+
 const MIB: u64 = 1 << 20;
 
 fn claim(name: &str) -> ClaimName {
@@ -200,64 +202,6 @@ fn look(machine: &mut Provisioner, now: Time, standing: Standing) -> Vec<Command
         machine.ended(now, NAME, Outcome::Done);
     }
     commands
-}
-
-#[test]
-fn the_volume_of_a_missing_claim_is_deleted_only_after_the_grace() {
-    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
-    let first = look(&mut machine, 0, MISSING);
-    assert_eq!(reasons(&first), ["ClaimMissing"]);
-    let Some(Command::Tell { message, object, .. }) = first.first() else { panic!("{first:?}") };
-    assert_eq!(object, "claim default/data");
-    for words in
-        [NAME, "since 1970-01-01 00:00:00 UTC", "at 1970-01-01 01:00:00 UTC", "volhost delete pvc default/data"]
-    {
-        assert!(message.contains(words), "{message}");
-    }
-    assert!(machine.problem(NAME).unwrap().contains("missing since"));
-    assert_eq!(machine.next_wake(), Some(HOUR / 2));
-    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"], "it is told again");
-    assert_eq!(jobs(&look(&mut machine, HOUR - 1, MISSING)), []);
-    assert_eq!(jobs(&look(&mut machine, HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
-}
-
-#[test]
-fn a_claim_that_comes_back_within_the_grace_keeps_its_volume_and_begins_a_new_one() {
-    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
-    look(&mut machine, 0, MISSING);
-    assert_eq!(reasons(&look(&mut machine, HOUR - 1, WANTS)), ["ClaimFound"]);
-    assert_eq!(machine.problem(NAME), None);
-    assert_eq!(machine.records().next().unwrap().missing_since, None);
-    look(&mut machine, HOUR, MISSING);
-    assert_eq!(jobs(&look(&mut machine, 2 * HOUR - 1, MISSING)), []);
-    assert_eq!(jobs(&look(&mut machine, 2 * HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
-}
-
-#[test]
-fn a_restart_neither_begins_the_grace_anew_nor_ends_it() {
-    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
-    look(&mut machine, 0, MISSING);
-    let mut machine = restarted(&machine);
-    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"]);
-    assert_eq!(jobs(&look(&mut machine, HOUR - 1, MISSING)), []);
-    // The daemon was down for a day: whoever fills the folder has a minute.
-    let mut machine = restarted(&machine);
-    assert_eq!(jobs(&look(&mut machine, 24 * HOUR, MISSING)), []);
-    assert_eq!(jobs(&look(&mut machine, 24 * HOUR + 60 * SECOND - 1, MISSING)), []);
-    // And so after a time in which nobody knew.
-    look(&mut machine, 24 * HOUR + 60 * SECOND - 1, Standing::Unknown);
-    assert_eq!(jobs(&look(&mut machine, 25 * HOUR, MISSING)), []);
-    assert_eq!(jobs(&look(&mut machine, 25 * HOUR + 60 * SECOND, MISSING)), [(NAME.to_owned(), Step::Delete)]);
-}
-
-#[test]
-fn a_clock_that_was_turned_back_begins_the_grace_anew() {
-    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
-    look(&mut machine, 24 * HOUR, MISSING);
-    let mut machine = restarted(&machine);
-    look(&mut machine, 0, MISSING);
-    assert_eq!(machine.records().next().unwrap().missing_since, Some(0));
-    assert_eq!(jobs(&look(&mut machine, HOUR, MISSING)), [(NAME.to_owned(), Step::Delete)]);
 }
 
 #[test]

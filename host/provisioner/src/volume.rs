@@ -104,6 +104,7 @@ impl Volume {
         self.missing.forget();
         self.missing_message = None;
         let was_missing = self.record.missing_since.take().is_some();
+        self.record.missing_for = 0;
         let was_deleted = std::mem::take(&mut self.record.deletion_stated);
         if was_missing || was_deleted {
             self.kept = false;
@@ -116,16 +117,18 @@ impl Volume {
         if grace == 0 {
             return Standing::Gone { in_use };
         }
-        // A clock that was turned back must not shorten the grace, so the time begins anew.
+        // Users read when it was missed first. A clock that was turned back has made that a time to come.
         let since = self.record.missing_since.filter(|since| *since <= now).unwrap_or(now);
         self.kept &= self.record.missing_since == Some(since);
         self.record.missing_since = Some(since);
-        let due = self.missing.is_missing(now, since, grace);
+        let due = self.missing.is_missing(now, &mut self.record.missing_for, grace);
         if due <= now {
             self.missing.is_over();
             return Standing::Gone { in_use };
         }
         if self.missing.reminds(now, due) {
+            // The time that has been counted so far is written down.
+            self.kept = false;
             let (name, claim) = (&self.record.name, self.record.claim.full_name());
             let message = missing::message(name, &claim, self.record.terms.reclaim, since, due, now);
             commands.push(self.tell_claim(Severity::Warning, "ClaimMissing", message.clone()));
