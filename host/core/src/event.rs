@@ -253,6 +253,9 @@ pub struct OperationReport {
     pub refused_size: Option<u64>,
     /// The other node that has the volume, which is why it could not be attached to this one.
     pub elsewhere: Option<String>,
+    /// The host ended it because its result was no longer wanted for its pod: how it failed says
+    /// nothing of the volume.
+    pub cancelled: bool,
     /// Done, or how it failed.
     pub result: Result<(), Failure>,
 }
@@ -271,11 +274,19 @@ pub enum DeviceReport {
 impl OperationReport {
     /// Done, with nothing more to say.
     pub fn done() -> Self {
-        Self { device_path: None, device: None, size: None, refused_size: None, elsewhere: None, result: Ok(()) }
+        Self {
+            device_path: None,
+            device: None,
+            size: None,
+            refused_size: None,
+            elsewhere: None,
+            cancelled: false,
+            result: Ok(()),
+        }
     }
 
     /// Failed.
     pub fn failed(failure: Failure) -> Self {
-        Self { device_path: None, device: None, size: None, refused_size: None, elsewhere: None, result: Err(failure) }
+        Self { result: Err(failure), ..Self::done() }
     }
 }

@@ -53,7 +53,10 @@ impl Core {
                 if self.mutated(Mutation::NeverDoubles) {
                     self.pending.succeed(&operation);
                 }
-                self.pending.fail(&operation, slot, failure, self.now);
+                // Other pods may want the volume: the end of one pod's operation is no failure of theirs.
+                if !(report.cancelled && slot.is_none()) {
+                    self.pending.fail(&operation, slot, failure, self.now);
+                }
             }
         }
     }

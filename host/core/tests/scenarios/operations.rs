@@ -109,6 +109,22 @@ fn a_device_that_fails_makes_every_pod_wait_and_the_next_one_try() {
 }
 
 #[test]
+fn an_operation_that_was_cancelled_for_one_pod_neither_delays_nor_misinforms_another() {
+    let mut world = World::new();
+    world.desire("a", vec![staged("disk")]);
+    world.desire("b", vec![staged("disk")]);
+    world.gone("a");
+    let failure = Failure::new(FailureClass::Uncertain, "MountVolume.MountDevice", "the pod was deleted");
+    let device = Some(DeviceReport::Uncertain);
+    let report = OperationReport { cancelled: true, device, ..OperationReport::failed(failure) };
+    assert_eq!(world.end("volume_mount disk a", report), ["volume_mount disk b"]);
+    assert_eq!(world.view("b", "disk").failure, None);
+    // A failure of its own counts.
+    assert!(world.fails("volume_mount disk b", FailureClass::Final).is_empty());
+    assert_eq!(world.view("b", "disk").failures, 1);
+}
+
+#[test]
 fn a_new_plugin_is_tried_at_once() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data")]);

@@ -99,6 +99,7 @@ impl Workshop {
             size: found.size,
             refused_size: found.refused_size,
             elsewhere: found.elsewhere,
+            cancelled: call.cancellation.is_cancelled(),
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }
     }
