@@ -140,6 +140,23 @@ impl Core {
         self.desired.pod(uid).is_some() || self.actual.has_mounts_of(uid)
     }
 
+    /// Whether the node has, or may have, an attachable volume of one of these PersistentVolumes under a
+    /// name that `is_reported` does not know.
+    pub fn has_other_name_of(
+        &self,
+        persistent_volumes: &BTreeSet<String>,
+        is_reported: impl Fn(&UniqueVolumeName) -> bool,
+    ) -> bool {
+        self.actual.volumes().any(|(name, volume)| {
+            // What recovery found without a record may be of any kind.
+            let is_inline = volume.spec.as_ref().is_some_and(|spec| spec.persistent_volume.is_none());
+            volume.attachable
+                && !is_inline
+                && persistent_volumes.contains(volume.spec_name.as_str())
+                && !is_reported(name)
+        })
+    }
+
     /// The pod's volume that stands for certain in the folder of this name.
     pub fn standing_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
         self.actual.volumes_of(uid).find(|name| {

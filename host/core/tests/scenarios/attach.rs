@@ -1,5 +1,7 @@
 //! Volumes that must be attached, by the host or by a controller, and volumes that only one pod may use.
 
+use std::collections::BTreeSet;
+
 use volhost_core::{Config, Core, DesiredVolume, Event, NamedLimit, OperationReport};
 use volhost_model::view::VolumeState;
 use volhost_model::{FailureClass, PluginName};
@@ -22,6 +24,18 @@ fn attach_mount_unmount_detach_in_this_order() {
     assert_eq!(world.core.volumes_in_use().len(), 1);
     world.done("volume_detach disk");
     assert!(world.core.volumes_in_use().is_empty() && world.core.unused_volumes().is_empty());
+}
+
+#[test]
+fn a_volume_that_a_report_names_otherwise_than_the_node_is_found() {
+    let mut world = World::with(Config::default());
+    world.recovered("a", &shared("disk"), true);
+    world.recovered("a", &DesiredVolume { attachable: true, ..plain("a", "inline") }, true);
+    let of = |name: &str| BTreeSet::from([name.to_owned()]);
+    assert!(world.core.has_other_name_of(&of("disk"), |_| false));
+    assert!(!world.core.has_other_name_of(&of("disk"), |name| *name == shared("disk").unique_name));
+    assert!(!world.core.has_other_name_of(&of("inline"), |_| false), "it is of no PersistentVolume");
+    assert!(!world.core.has_other_name_of(&of("of-no-pod"), |_| false));
 }
 
 #[test]

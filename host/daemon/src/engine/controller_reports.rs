@@ -84,7 +84,11 @@ impl Engine {
     }
 
     /// Takes what VolumeAttachments say now, and tells what is new of it.
-    pub(super) fn attachments_reported(&mut self, report: AttachmentReport) {
+    pub(super) fn attachments_reported(&mut self, mut report: AttachmentReport) {
+        // The node may have such a volume under the name that a plugin gave it which is not loaded now. It
+        // is attached, and the name that the report lacks says nothing (rule R2).
+        let is_reported = |volume: &UniqueVolumeName| report.attached.contains_key(volume);
+        report.complete &= !self.world.core.has_other_name_of(&report.named, is_reported);
         let before = self.reports.manifests.take();
         let completed = std::mem::replace(&mut self.reports.complete, report.complete) != report.complete;
         if before.is_none() && report == (AttachmentReport { complete: report.complete, ..AttachmentReport::default() })

@@ -6,7 +6,7 @@
 //!        '-- status: attached, attachmentMetadata, attachError             '-- missing, of another attacher: told
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
@@ -28,6 +28,9 @@ pub struct AttachmentReport {
     pub not_detached: BTreeMap<UniqueVolumeName, String>,
     /// VolumeAttachments of this node that say nothing, by name, and why.
     pub ignored: BTreeMap<String, String>,
+    /// PersistentVolumes that are attached to this node, by VolumeAttachments that name them, whether or
+    /// not their volumes could be resolved.
+    pub named: BTreeSet<String>,
     /// Every manifest has been read: what no VolumeAttachment says is not so.
     pub complete: bool,
 }
@@ -53,6 +56,9 @@ pub fn attachments_of(
     let mut report = AttachmentReport { complete, ..AttachmentReport::default() };
     for (_, attachment) in store.volume_attachments() {
         let of_this_node = attachment.node == node;
+        if of_this_node && attachment.attached {
+            report.named.extend(attachment.persistent_volume.clone());
+        }
         match volume_of(attachment, store, catalog, &host_attaches) {
             Ok((volume, _)) if of_this_node => report.take(volume, attachment),
             Ok((volume, false)) if attachment.attached => report.has(volume, attachment),
