@@ -11,6 +11,7 @@
 use std::fs;
 
 use volhost_tests::manifests::pod;
+use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
 
 const WELL_BEHAVED: &str = "fixture.volhost~well-behaved";
@@ -260,4 +261,35 @@ fn a_plugin_that_never_says_what_a_volume_is_holds_up_no_other_pod_and_is_quaran
     node.wait_event(&["UnresolvedVolume", "late", "is quarantined and is not asked"]);
     let listed = node.ok(&["get", "plugins"]);
     assert!(listed.lines().any(|line| line.contains("lying-devices") && line.contains("Quarantined")), "{listed}");
+}
+
+#[test]
+fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
+    const VOLUMES: usize = 200;
+    let plugin = "fixture.volhost/lying-devices";
+    let mut node = Node::builder()
+        .plugin(artifacts::fixture("fixture-lying-devices"))
+        .config("[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n")
+        .build();
+    let pods = (0..VOLUMES).map(|number| {
+        let volume = format!("name: v, lyingDevices: {{at: identify, how: spin, image: spins-{number}}}");
+        pod(&format!("spins-{number}"), &format!("uid-{number}"), &[&volume])
+    });
+    node.manifest("pods.yaml", &pods.collect::<Vec<_>>().join("---\n"));
+    // It is removed once every source has spoken, and every plugin has said what the volumes are.
+    let orphan = node.path(&node.root().join("pods/uid-of-no-pod"));
+    std::fs::create_dir_all(&orphan).unwrap();
+    node.start();
+    node.wait_event(&["PluginQuarantined", plugin]);
+    assert!(eventually(|| !orphan.exists()), "{}", node.log());
+    let reasons = |words: &str| {
+        let shown = node.ok(&["get", "volumes", "-o", "json"]);
+        shown.matches(words).count()
+    };
+    assert!(eventually(|| reasons("is quarantined and is not asked") > VOLUMES / 2), "{}", node.log());
+    assert_eq!(reasons("is being asked"), 0);
+    assert!(reasons("more than 1.0 s in identify") < VOLUMES / 4, "{}", node.log());
+    // What was not asked is asked once the plugin is released.
+    node.poke("-HUP");
+    assert!(eventually(|| reasons("is quarantined and is not asked") == 0), "{}", node.log());
 }

@@ -48,7 +48,8 @@ pub struct Question {
 #[derive(Debug)]
 pub struct Answer {
     question: Question,
-    outcome: Result<Identified, CallError>,
+    /// None: the plugin was not asked, because it is quarantined.
+    outcome: Option<Result<Identified, CallError>>,
 }
 
 /// What an answer means for what waits for it.
@@ -132,7 +133,7 @@ impl Answer {
     /// No thread could ask the plugin.
     pub fn none(question: Question) -> Self {
         let reason = "no thread of volhost could ask the plugin".to_owned();
-        Self { question, outcome: Err(CallError::Sandbox { reason }) }
+        Self { question, outcome: Some(Err(CallError::Sandbox { reason })) }
     }
 }
 
@@ -184,9 +185,11 @@ impl PluginRegistry {
         !self.identified.lock().unanswered.is_empty()
     }
 
-    /// Asks the question. Blocks for as long as the plugin's code runs.
+    /// Asks the question. Blocks for as long as the plugin's code runs. A plugin that was quarantined
+    /// while the question waited for a thread is not called.
     pub fn ask(&self, question: Question) -> Answer {
-        let outcome = question.plugin.identify(&self.quiet(TIME), &question.spec);
+        let is_quarantined = self.quarantined(question.plugin()).is_some();
+        let outcome = (!is_quarantined).then(|| question.plugin.identify(&self.quiet(TIME), &question.spec));
         Answer { question, outcome }
     }
 
@@ -194,6 +197,11 @@ impl PluginRegistry {
     /// by it.
     pub fn take_answer(&self, answer: Answer) -> (QuestionKey, Meaning, bool) {
         let Answer { question, outcome } = answer;
+        let Some(outcome) = outcome else {
+            let key = question.key;
+            self.identified.lock().withdraw(&key);
+            return (key, Meaning::New, false);
+        };
         let quarantined = self.note_answer(&question.key.0, &question.volume(), outcome.as_ref().err());
         let current = Basis {
             digest: self.ready(&question.key.0).map(|plugin| plugin.info().digest.clone()).unwrap_or_default(),
@@ -258,6 +266,15 @@ impl State {
         }
         self.forget_oldest();
         answer
+    }
+
+    /// Withdraws a question that the plugin was not asked. No answer is kept, so that the question comes
+    /// up again once the plugin may be asked.
+    fn withdraw(&mut self, key: &QuestionKey) {
+        self.unanswered.remove(key);
+        if let Some(known) = self.known.get_mut(key) {
+            known.is_asked = false;
+        }
     }
 
     /// Keeps an answer.
