@@ -20,6 +20,9 @@ pub struct Changes {
     /// The folder was listed, and every file in it has been read without error at least once: a pod that no object names is really
     /// gone. Describes the state after this reading, whatever changed.
     pub complete: bool,
+    /// Files that have never been read without error; the folder itself, if it has not been listed.
+    /// Describes the state after this reading, and is empty when that is complete.
+    pub unread: Vec<String>,
 }
 
 impl Changes {

@@ -23,6 +23,9 @@ const STAMP_AGE: Duration = Duration::from_millis(50);
 
 /// When a file is looked at again that somebody writes.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
+/// How long another process may have a file open for writing before users read that the file does
+/// not count. Tools that write a manifest take far less.
+const WRITTEN_LONG: Duration = Duration::from_secs(10);
 
 /// A folder of manifests as it was read last.
 #[derive(Debug)]
@@ -37,8 +40,11 @@ pub struct ManifestFolder {
     listed_once: bool,
     /// A listing was believed.
     is_listed: bool,
-    /// Files were passed over at the last reading because somebody wrote them.
-    being_written: bool,
+    /// Files that the last reading passed over because another process was writing them, and since
+    /// when.
+    being_written: BTreeMap<String, Instant>,
+    /// When the last reading was.
+    read_at: Option<Instant>,
     /// The mount that was listed last and believed.
     mount: Option<u64>,
     grace: Grace,
@@ -61,8 +67,8 @@ pub(super) struct Scan {
     mount: Option<u64>,
     /// Files are gone that another listing did not confirm.
     unsettled: bool,
-    /// Files were passed over because somebody writes them.
-    being_written: bool,
+    /// Files that were passed over because another process writes them.
+    being_written: BTreeSet<String>,
     readings: BTreeMap<String, Reading>,
 }
 
@@ -82,7 +88,8 @@ impl ManifestFolder {
             unwatched: None,
             listed_once: false,
             is_listed: false,
-            being_written: false,
+            being_written: BTreeMap::new(),
+            read_at: None,
             mount: None,
             grace: Grace::default(),
         }
@@ -98,7 +105,7 @@ impl ManifestFolder {
     /// When it has to be read again although nothing happens in it.
     pub(super) fn next_reading(&self) -> Option<Instant> {
         // The end of writing is an event, but not of a file that a link leads to.
-        let written = self.being_written.then(|| Instant::now() + WRITTEN_AGAIN);
+        let written = (!self.being_written.is_empty()).then(|| Instant::now() + WRITTEN_AGAIN);
         self.grace.next().into_iter().chain(written).min()
     }
 
@@ -163,16 +170,21 @@ impl ManifestFolder {
             Ok(listed) => listed,
             Err(error) => {
                 let readings = BTreeMap::new();
-                return Scan { listing: Err(error), mount, unsettled: false, being_written: false, readings };
+                let being_written = BTreeSet::new();
+                return Scan { listing: Err(error), mount, unsettled: false, being_written, readings };
             }
         };
-        let mut being_written = false;
+        let mut being_written = BTreeSet::new();
         unsettled |= mount_of(&self.path) != mount;
         let mut readings = BTreeMap::new();
         for (name, stamp) in &listing {
             let known = self.files.get(name);
             let unchanged = stamp.is_some() && known.is_some_and(|file| file.stamp == *stamp);
-            if unchanged || writing.contains(name) {
+            if unchanged {
+                continue;
+            }
+            if writing.contains(name) {
+                being_written.insert(name.clone());
                 continue;
             }
             let result = match listing::read(&self.path, name) {
@@ -181,7 +193,7 @@ impl ManifestFolder {
                     result => result,
                 },
                 Ok(FileText::BeingWritten) => {
-                    being_written = true;
+                    being_written.insert(name.clone());
                     // What it held when it was last whole counts.
                     if known.is_some_and(|file| file.ever_good) {
                         continue;
@@ -224,9 +236,18 @@ impl ManifestFolder {
 
     /// Believes a scan, but for the files that were written `meanwhile`: these stay as they were.
     pub(super) fn commit(&mut self, scan: Scan, meanwhile: &BTreeSet<String>) -> Changes {
+        self.commit_at(scan, meanwhile, Instant::now())
+    }
+
+    /// Believes a scan as of this time.
+    pub(super) fn commit_at(&mut self, mut scan: Scan, meanwhile: &BTreeSet<String>, now: Instant) -> Changes {
         let mut changes = Changes::default();
         let mut folder_problem = None;
-        self.being_written = scan.being_written;
+        scan.being_written.extend(meanwhile.iter().cloned());
+        let since = std::mem::take(&mut self.being_written);
+        let since = |name: &String| since.get(name).copied().unwrap_or(now);
+        self.being_written = scan.being_written.iter().map(|name| (name.clone(), since(name))).collect();
+        self.read_at = Some(now);
         match scan.listing {
             Err(error) => {
                 folder_problem = Some(format!(
@@ -245,7 +266,7 @@ impl ManifestFolder {
                     self.is_listed = true;
                     self.mount = scan.mount;
                     let known = self.files.iter().filter(|(_, file)| !file.objects.is_empty()).map(|(name, _)| name);
-                    self.grace.take(known, &listing, Instant::now());
+                    self.grace.take(known, &listing, now);
                     self.files.retain(|name, _| listing.contains_key(name) || self.grace.holds(name));
                     self.listed_once = self.grace.has_begun();
                     folder_problem =
@@ -287,7 +308,23 @@ impl ManifestFolder {
         }
         self.replace(objects, problems, &mut changes);
         changes.complete = self.is_complete();
+        changes.unread = self.unread();
         changes
+    }
+
+    /// The files that have never been read without error; the folder, if it has not been listed.
+    fn unread(&self) -> Vec<String> {
+        if !self.listed_once {
+            return vec![self.path.display().to_string()];
+        }
+        self.files.iter().filter(|(_, file)| !file.ever_good).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The files that another process has had open for writing for so long that users have to know.
+    fn written_long(&self) -> impl Iterator<Item = &String> {
+        let is_long = |since: &Instant| self.read_at.is_some_and(|now| now.duration_since(*since) >= WRITTEN_LONG);
+        let shown = |name: &&String| self.files.get(*name).is_some_and(|file| file.error.is_none());
+        self.being_written.iter().filter(move |(_, since)| is_long(since)).map(|(name, _)| name).filter(shown)
     }
 
     /// Whether what was listed is another mount than before, on which files are missing that had objects.
@@ -300,6 +337,10 @@ impl ManifestFolder {
     fn settle(&self) -> (BTreeMap<ObjectKey, Arc<Object>>, BTreeMap<String, Vec<String>>) {
         let mut problems: BTreeMap<String, Vec<String>> =
             self.grace.problems().map(|(name, problem)| (name, vec![problem])).collect();
+        for name in self.written_long() {
+            let problem = ManifestError::BeingWritten { file: name.clone() }.to_string();
+            problems.entry(name.clone()).or_default().push(problem);
+        }
         let mut candidates: BTreeMap<&ObjectKey, Vec<&Arc<Object>>> = BTreeMap::new();
         for (name, file) in &self.files {
             if let Some(error) = &file.error {

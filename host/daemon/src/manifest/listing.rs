@@ -82,6 +82,11 @@ pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>>
     Ok(files)
 }
 
+/// Whether another process has the file open for writing, or has changed it since this stamp.
+fn is_unsettled(file: &File, before: Stamp) -> io::Result<bool> {
+    Ok(volhost_kernel::linux::is_being_written(file) == Some(true) || Stamp::of(&file.metadata()?) != before)
+}
+
 /// Reads a manifest. Only regular files: opening never waits for a pipe's other end.
 pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError> {
     let failed = |source| ManifestError::Read { file: name.to_owned(), source };
@@ -99,7 +104,8 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
     if !metadata.is_file() {
         return Err(ManifestError::NotAFile { file: name.to_owned() });
     }
-    if volhost_kernel::linux::is_being_written(&file) == Some(true) {
+    let before = Stamp::of(&metadata);
+    if is_unsettled(&file, before).map_err(failed)? {
         return Ok(FileText::BeingWritten);
     }
     let too_large = |bytes| ManifestError::TooLarge { file: name.to_owned(), bytes, limit: MAX_FILE_BYTES };
@@ -107,7 +113,12 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
         return Err(too_large(metadata.len()));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    (&file).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    // A writer that came meanwhile may have left half of its text. The folder's watch does not notice
+    // the writer of a file that a link leads to.
+    if is_unsettled(&file, before).map_err(failed)? {
+        return Ok(FileText::BeingWritten);
+    }
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(too_large(bytes.len() as u64));
     }
@@ -115,4 +126,26 @@ pub(super) fn read(folder: &Path, name: &str) -> Result<FileText, ManifestError>
         let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
         ManifestError::NotUtf8 { file: name.to_owned(), line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_read_is_not_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.yaml");
+        fs::write(&path, "kind: Pod\n").unwrap();
+        let file = File::open(&path).unwrap();
+        let before = Stamp::of(&file.metadata().unwrap());
+        assert!(!is_unsettled(&file, before).unwrap());
+        let mut writer = File::options().append(true).open(&path).unwrap();
+        assert!(is_unsettled(&file, before).unwrap(), "it is open for writing");
+        writer.write_all(b"# more\n").unwrap();
+        drop(writer);
+        assert!(is_unsettled(&file, before).unwrap(), "it was written meanwhile");
+    }
 }

@@ -1,5 +1,7 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
 use super::{pod, pod_with, problems, removed, upserted, write};
 use crate::manifest::ManifestFolder;
@@ -110,6 +112,45 @@ fn a_file_that_somebody_has_open_for_writing_is_not_read() {
         assert_eq!(upserted(&folder.reread()).len(), if first { 2 } else { 0 });
         assert_eq!(folder.next_reading(), None);
     }
+}
+
+#[test]
+fn a_file_that_stays_open_for_writing_is_reported_until_it_is_read() {
+    let (dir, mut folder) = start(&[("a.yaml", pod("a"))]);
+    folder.reread();
+    let begun = Instant::now();
+    // The lease shows the first writer, inotify the second.
+    for writing in [BTreeSet::new(), BTreeSet::from(["a.yaml".to_owned()])] {
+        let mut writer = fs::File::create(dir.path().join("a.yaml")).unwrap();
+        std::io::Write::write_all(&mut writer, b"# half").unwrap();
+        let mut read_after = |seconds: u64| {
+            folder.forget_stamps();
+            let scan = folder.scan(&writing, &mut || false);
+            folder.commit_at(scan, &BTreeSet::new(), begun + Duration::from_secs(seconds))
+        };
+        assert!(read_after(100).is_empty(), "writing takes a moment");
+        assert!(read_after(109).is_empty());
+        let late = read_after(110);
+        assert!(problems(&late).contains("a.yaml: is being written"), "{late:?}");
+        assert!(late.complete && removed(&late).is_empty());
+        assert!(read_after(120).is_empty(), "a problem is reported once");
+        drop(writer);
+        write(dir.path(), "a.yaml", &pod("a"));
+        assert_eq!(folder.reread().cleared, ["a.yaml"]);
+    }
+}
+
+#[test]
+fn the_files_that_keep_a_folder_from_being_complete_are_named() {
+    let (dir, mut folder) = start(&[("a.yaml", pod("a")), ("b.yaml", "# to do\n".to_owned())]);
+    assert_eq!(folder.reread().unread, ["b.yaml"]);
+    write(dir.path(), "b.yaml", NO_OBJECTS);
+    assert!(folder.reread().unread.is_empty());
+    // A file that was read once does not count as unread.
+    write(dir.path(), "b.yaml", "kind: [");
+    assert!(folder.reread().unread.is_empty());
+    let missing = dir.path().join("nowhere");
+    assert_eq!(ManifestFolder::open(&missing).reread().unread, [missing.display().to_string()]);
 }
 
 #[test]
