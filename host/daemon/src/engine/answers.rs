@@ -241,7 +241,7 @@ impl Engine {
         let now = Instant::now();
         // While operations run there is something left; looking closer costs more than it tells. What cleans the folders of pods
         // that are gone may find more.
-        let busy = self.world.executor.running() > 0 || self.sweep.is_cleaning();
+        let busy = self.world.executor.running() > 0 || self.sweep.is_awaited(now);
         let due = !busy || self.draining.iter().any(|draining| draining.deadline <= now);
         if self.draining.is_empty() || !due {
             return;

@@ -20,7 +20,7 @@ use super::provisioning::Provisioning;
 use super::recovery::Recovery;
 use super::requests::{PodSelector, Request};
 use super::sources::{Effects, Sources};
-use super::sweep::{Found, Sweep};
+use super::sweep::{Cleaning, Found, Sweep};
 use super::turns::Turns;
 use super::vanished;
 use super::world::{WaitAnswer, World};
@@ -219,7 +219,7 @@ impl Engine {
                 () = shutdown.cancelled() => break,
                 _ = inputs.operations.recv_many(&mut reports, BATCH) => {
                     begun = std::time::Instant::now();
-                    let mut answered = Vec::new();
+                    let (mut answered, mut unmounted) = (Vec::new(), Vec::new());
                     for report in reports.drain(..) {
                         if let FromOperation::Identified(answer) = report {
                             answered.extend(self.identified(*answer));
@@ -233,10 +233,9 @@ impl Engine {
                             self.csi_driver_changed();
                             self.hurry_provisioning();
                         }
-                        if let Some(pod) = self.world.from_operation(report) {
-                            self.unmounted_from(pod);
-                        }
+                        unmounted.extend(self.world.from_operation(report));
                     }
+                    self.unmounted_from(unmounted);
                     if !answered.is_empty() {
                         let effects = self.sources.resolve_waiting(answered);
                         self.carry_out(effects);
@@ -350,11 +349,12 @@ impl Engine {
         let wakes = self.world.next_wake().into_iter().chain(self.next_provisioning());
         let world = wakes.map(|at| Instant::from_std(self.world.clock.instant(at)));
         let draining = self.draining.iter().map(|draining| draining.deadline);
+        let cleaned = self.sweep.next_deadline().filter(|_| !self.draining.is_empty());
         let expected = self.expected.iter().map(|expected| expected.deadline);
         let relief = self.world.executor.next_relief().map(Instant::from_std);
         let questions = self.plugins.next_question().map(Instant::from_std);
         let sweep = self.sweep.due.into_iter().chain([self.verify.next(), self.refresh.next()]);
-        world.chain(draining).chain(expected).chain(relief).chain(questions).chain(sweep).min()
+        world.chain(draining).chain(cleaned).chain(expected).chain(relief).chain(questions).chain(sweep).min()
     }
 
     fn manifests_changed(&mut self, changes: Changes) {
@@ -380,9 +380,10 @@ impl Engine {
         self.synced && self.world.core.states_synced()
     }
 
-    pub(super) fn carry_out(&mut self, effects: Effects) {
+    pub(super) fn carry_out(&mut self, mut effects: Effects) {
         self.provisioning_is_due();
         self.world.touch();
+        let unwanted = effects.take_unwanted(|uid| self.world.core.knows(uid));
         for (kind, reason, object, message) in effects.notices {
             self.world.tell(kind, reason, &object, &message);
         }
@@ -393,11 +394,11 @@ impl Engine {
             let pod = self.world.core.unreadable_pod(&uid, why);
             self.world.feed(Event::PodDesired(pod));
         }
-        for uid in effects.gone {
+        for uid in &unwanted {
             self.world.feed(Event::PodGone { uid: uid.clone() });
-            // One that never had a volume mounted has nothing to unmount, and may have folders.
-            self.unmounted_from(uid);
         }
+        // One that never had a volume mounted has nothing to unmount, and may have folders.
+        self.unmounted_from(unwanted);
         for pod in effects.desired {
             self.world.feed(Event::PodDesired(pod));
         }
@@ -543,14 +544,22 @@ impl Engine {
         self.carry_out(effects);
     }
 
-    /// A volume of the pod is gone: if it was the last, so are its folders, and perhaps a plugin that was only kept for it.
-    fn unmounted_from(&mut self, pod: PodUid) {
-        if self.world.core.pod(&pod).is_none() {
+    /// A volume of each of these pods is gone: if it was the last, so are the pod's folders, and perhaps
+    /// a plugin that was only kept for it.
+    fn unmounted_from(&mut self, pods: Vec<PodUid>) {
+        let mut is_last = false;
+        for pod in pods {
+            if self.world.core.pod(&pod).is_some() {
+                continue;
+            }
+            is_last = true;
             if self.is_synced() {
-                self.clean_pod_folder(&pod);
+                self.clean_pod_folder(&pod, Cleaning::AfterLastVolume);
             } else {
                 self.world.forget_pod_folders(pod);
             }
+        }
+        if is_last {
             self.forget_unused_plugins();
         }
     }

@@ -28,6 +28,9 @@ pub(super) const IGNORED: &str = "IgnoredInManifest";
 pub struct Effects {
     /// Pods that are known to be gone.
     pub gone: Vec<PodUid>,
+    /// Pods that exist and are not to run here, or not any more: they have finished, or are another
+    /// node's.
+    pub not_here: Vec<PodUid>,
     /// Pods as they are wanted now.
     pub desired: Vec<DesiredPod>,
     /// Pods whose volumes' content may have changed.
@@ -38,6 +41,17 @@ pub struct Effects {
     pub unreadable: Vec<(PodUid, String)>,
     /// What users are told: kind, reason, object, message.
     pub notices: Vec<(EventKind, &'static str, String, String)>,
+}
+
+impl Effects {
+    /// Takes the pods of which nothing is wanted any more: those that are gone, and of those that are
+    /// not to run here the ones that the world `knows`. Every resolution names the latter, and of one
+    /// that the world does not know there is nothing to undo.
+    pub(super) fn take_unwanted(&mut self, knows: impl Fn(&PodUid) -> bool) -> Vec<PodUid> {
+        let mut unwanted = std::mem::take(&mut self.gone);
+        unwanted.extend(std::mem::take(&mut self.not_here).into_iter().filter(knows));
+        unwanted
+    }
 }
 
 /// The objects of all sources.
@@ -73,6 +87,8 @@ pub struct Sources {
     has_seen_manifests: bool,
     /// A manifest that nobody could read yet may hold anything.
     has_unread_manifests: bool,
+    /// The files that have never been read without error.
+    unread_manifests: Vec<String>,
     /// Who is to be resolved again when a plugin has answered what a volume is.
     waiting: HashMap<QuestionKey, BTreeSet<Waiting>>,
 }
@@ -116,6 +132,7 @@ impl Sources {
             has_seen_manifests: false,
             waiting: HashMap::new(),
             has_unread_manifests: false,
+            unread_manifests: Vec::new(),
         }
     }
 
@@ -123,6 +140,12 @@ impl Sources {
     /// (rule R2).
     pub fn may_miss_claim(&self, claim: &ObjectKey) -> bool {
         self.may_miss_claims || self.has_unread_manifests || self.shared.is_lost(claim)
+    }
+
+    /// The manifest files that have never been read without error, or the folder; empty before the first
+    /// reading.
+    pub fn unread_manifests(&self) -> &[String] {
+        &self.unread_manifests
     }
 
     /// Whether any manifest was there since the start. Without one, nothing tells that what stood in one is gone: the folder's mount may be
@@ -199,6 +222,7 @@ impl Sources {
             self.shared.keep(key, self.store.get(key).map(Arc::as_ref));
         }
         self.has_unread_manifests = !changes.complete;
+        self.unread_manifests = std::mem::take(&mut changes.unread);
         if changes.complete && !self.complete {
             self.complete = true;
             applied.attachments_changed = true;
@@ -528,10 +552,10 @@ impl Sources {
                     effects.desired.push(resolve(pod, &self.store, self.catalog.as_ref(), &self.node));
                     self.note_waiting(&Waiting::Pod(key.clone()));
                 }
-                PodStanding::Finished => effects.gone.push(pod.pod.uid.clone()),
+                PodStanding::Finished => effects.not_here.push(pod.pod.uid.clone()),
                 PodStanding::OtherNode { node } => {
                     // It may have been this node's before.
-                    effects.gone.push(pod.pod.uid.clone());
+                    effects.not_here.push(pod.pod.uid.clone());
                     if self.elsewhere.insert(key.clone()) {
                         let message = format!(
                             "spec.nodeName is {node:?} and this node is {:?}: its volumes are not mounted here",
@@ -556,5 +580,24 @@ impl Sources {
             effects.notices.push((EventKind::Warning, "ConflictingManifest", "file".to_owned(), conflict.to_string()));
         }
         effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_that_is_not_to_run_here_is_forgotten_once() {
+        let uid = |name: &str| PodUid::new(name).unwrap();
+        let effects = || Effects {
+            gone: vec![uid("deleted")],
+            not_here: vec![uid("finished"), uid("of-other-node")],
+            ..Effects::default()
+        };
+        // It ran here until now.
+        assert_eq!(effects().take_unwanted(|pod| *pod == uid("finished")), [uid("deleted"), uid("finished")]);
+        // Each further resolution of everything names it again.
+        assert_eq!(effects().take_unwanted(|_| false), [uid("deleted")]);
     }
 }

@@ -9,6 +9,7 @@
 //! Before every source has spoken completely nothing is looked for (rule R2). A folder that hangs holds a thread and no other pod's folder.
 #![deny(clippy::disallowed_methods)]
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,19 @@ use super::vanished::Vanished;
 
 /// How often the pods' folder is looked through although nothing happens. What was left by others is in nobody's way meanwhile.
 const EVERY: Duration = Duration::from_secs(60);
+
+/// How long a drain waits for the folders of a pod to be removed after its last volume was unmounted.
+/// This takes milliseconds; a folder on storage that hangs is reported when the thread comes back.
+const CLEANING: Duration = Duration::from_secs(5);
+
+/// Why the folder of a pod is cleaned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cleaning {
+    /// The last volume of the pod has been unmounted, or the pod is gone and had none: a drain waits.
+    AfterLastVolume,
+    /// A look through the pods' folder found it. Nothing waits for it.
+    Orphan,
+}
 
 /// What a thread has found.
 #[derive(Debug)]
@@ -53,16 +67,39 @@ pub(super) struct Sweep {
     pub(super) asked: Arc<Notify>,
     /// When the pods' folder is looked through next; none while it is, and before every source has spoken.
     pub(super) due: Option<Instant>,
-    /// Pods whose folders are being cleaned.
-    cleaning: BTreeSet<PodUid>,
+    /// Pods whose folders are being cleaned, and until when a drain waits for it.
+    cleaning: BTreeMap<PodUid, Option<Instant>>,
     /// What was told of which pod.
     told: BTreeMap<PodUid, Vec<String>>,
 }
 
 impl Sweep {
-    /// Whether the folder of a pod is being cleaned.
-    pub(super) fn is_cleaning(&self) -> bool {
-        !self.cleaning.is_empty()
+    /// Whether folders are being cleaned for which a drain waits.
+    pub(super) fn is_awaited(&self, now: Instant) -> bool {
+        self.cleaning.values().flatten().any(|until| *until > now)
+    }
+
+    /// When a drain waits no longer for the first of the folders that it waits for.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.cleaning.values().flatten().filter(|until| **until > now).min().copied()
+    }
+
+    /// Takes note that the folder of the pod is being cleaned from now on. Returns whether it was not
+    /// before.
+    fn begin_cleaning(&mut self, pod: &PodUid, why: Cleaning, now: Instant) -> bool {
+        let until = (why == Cleaning::AfterLastVolume).then(|| now + CLEANING);
+        match self.cleaning.entry(pod.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(until);
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let awaited = entry.get_mut();
+                *awaited = awaited.or(until);
+                false
+            }
+        }
     }
 }
 
@@ -104,7 +141,7 @@ impl Engine {
                 let there: BTreeSet<&PodUid> = pods.iter().collect();
                 self.sweep.told.retain(|pod, _| there.contains(pod));
                 for pod in &pods {
-                    self.clean_pod_folder(pod);
+                    self.clean_pod_folder(pod, Cleaning::Orphan);
                 }
             }
             Found::Orphan(pod, orphan) => {
@@ -132,9 +169,9 @@ impl Engine {
     }
 
     /// Cleans the folder of a pod that nobody knows, on a thread that may block.
-    pub(super) fn clean_pod_folder(&mut self, pod: &PodUid) {
+    pub(super) fn clean_pod_folder(&mut self, pod: &PodUid, why: Cleaning) {
         let Some(answers) = self.sweep.answers.clone() else { return };
-        if !self.is_nobodys(pod) || !self.sweep.cleaning.insert(pod.clone()) {
+        if !self.is_nobodys(pod) || !self.sweep.begin_cleaning(pod, why, Instant::now()) {
             return;
         }
         let (workshop, uid) = (self.workshop.clone(), pod.clone());
@@ -167,5 +204,27 @@ impl Engine {
         );
         self.world.tell(EventKind::Warning, "OrphanedPod", &format!("pod {pod}"), &message);
         self.sweep.told.insert(pod, left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_waits_for_the_folders_of_unmounted_volumes_and_not_for_orphans() {
+        let (mut sweep, now) = (Sweep::default(), Instant::now());
+        let [orphan, last] = ["orphan", "last"].map(|name| PodUid::new(name).unwrap());
+        assert!(sweep.begin_cleaning(&orphan, Cleaning::Orphan, now));
+        assert!(!sweep.is_awaited(now), "its storage may hang for ever");
+        assert_eq!(sweep.next_deadline(), None);
+        assert!(sweep.begin_cleaning(&last, Cleaning::AfterLastVolume, now));
+        assert!(sweep.is_awaited(now));
+        assert!(sweep.next_deadline().is_some());
+        // Storage that hangs delays the drain, and does not hold it up.
+        assert!(!sweep.is_awaited(now + CLEANING));
+        // A look through the folder does not begin the wait anew, nor end it.
+        assert!(!sweep.begin_cleaning(&last, Cleaning::Orphan, now + CLEANING / 2));
+        assert!(sweep.is_awaited(now + CLEANING / 2) && !sweep.is_awaited(now + CLEANING));
     }
 }
