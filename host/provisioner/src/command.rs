@@ -21,6 +21,8 @@ pub struct Want {
 pub enum Standing {
     /// Nobody knows yet whether it is there: nothing that cannot be undone is done.
     Unknown,
+    /// Not every source has been read since the start, and it was not found so far: nothing is begun.
+    Unread,
     /// It is there, and has this volume or no other.
     Wants {
         /// The size that it asks for now, in bytes.

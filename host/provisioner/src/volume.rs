@@ -89,7 +89,7 @@ impl Volume {
             };
         }
         match standing {
-            Standing::Unknown => self.missing.forget(),
+            Standing::Unknown | Standing::Unread => self.missing.forget(),
             Standing::Wants { .. } => self.is_back(commands),
             // Its release writes the record.
             Standing::Gone { in_use: false } => self.record.deletion_stated = true,
@@ -140,6 +140,7 @@ impl Volume {
     /// What is to be done now.
     pub(crate) fn next(&mut self, standing: Standing, commands: &mut Vec<Command>) -> Option<Step> {
         match (self.record.phase.clone(), standing) {
+            (_, Standing::Unread) => None,
             (Phase::Asked, Standing::Gone { .. }) if !self.may_exist => Some(Step::Forget),
             (Phase::Asked, Standing::Unknown) if !self.may_exist => None,
             (Phase::Asked, _) => {

@@ -17,3 +17,4 @@ mod kit;
 mod life;
 mod manifests_gone;
 mod missing_claims;
+mod not_read;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::warn;
 use volhost_model::view::EventKind;
-use volhost_provisioner::{Command, Job, Outcome, Provisioner, Record, Severity, Standing, Time};
+use volhost_provisioner::{ClaimName, Command, Job, Outcome, Phase, Provisioner, Record, Severity, Standing, Time};
 
 use super::clock::micros;
 use super::executor::FromOperation;
@@ -130,7 +130,8 @@ impl Engine {
 
     /// When the provisioner is to be asked although nothing happens.
     pub(super) fn next_provisioning(&self) -> Option<Time> {
-        self.provisioning.as_ref().and_then(|provisioning| provisioning.machine.next_wake())
+        let provisioning = self.provisioning.as_ref().filter(|_| self.plugins_complete);
+        provisioning.and_then(|provisioning| provisioning.machine.next_wake())
     }
 
     /// Takes what became of a job.
@@ -142,14 +143,14 @@ impl Engine {
         self.provisioning = Some(provisioning);
     }
 
-    /// Looks at all claims, if something may have changed or a try is due.
+    /// Looks at all claims, if something may have changed or a try is due. Until every source has been
+    /// read, only volumes are worked on that are known to be wanted.
     pub(super) fn provision(&mut self) {
         let Some(mut provisioning) = self.provisioning.take() else { return };
         let now = self.world.clock.now();
         let timed = provisioning.machine.next_wake().is_some_and(|at| at <= now);
         let freed = self.world.has_changed() && provisioning.machine.waits_for_pods();
-        // Pods may be missing that were added by request before the machine restarted; claims are not.
-        if (provisioning.due || timed || freed) && self.sources_complete && self.plugins_complete {
+        if (provisioning.due || timed || freed) && self.plugins_complete {
             provisioning.due = false;
             let store = self.sources.store();
             provisioning.machine.note_sources(|claim| {
@@ -157,12 +158,20 @@ impl Engine {
                 let is_there = store.get(&key).is_some_and(|object| object.uid == claim.uid);
                 store.source(&key).filter(|_| is_there).map(|source| source == Source::Manifest)
             });
+            // Pods may be missing that were added by request before the machine restarted; claims are not.
+            let is_complete = self.sources_complete;
             let machine = &provisioning.machine;
-            let Asked { wants, not_asked } =
+            let mut asked =
                 provision::wants(self.sources.store(), self.sources.node(), |claim| machine.name_for(claim));
-            let situation = Situation { world: &self.world, sources: &self.sources, on_node: OnceCell::new() };
+            if !is_complete {
+                let is_known = |claim: &ClaimName| machine.progress(claim).is_some();
+                asked.leave_out_unknown(self.sources.unread_manifests(), is_known);
+            }
+            let Asked { wants, not_asked } = asked;
+            let (world, sources) = (&self.world, &self.sources);
+            let situation = Situation { world, sources, is_complete, on_node: OnceCell::new() };
             let commands = provisioning.machine.look(now, wants, |record| situation.standing(record));
-            let held = provisioning.machine.records().find(|record| situation.is_held(record)).cloned();
+            let held = provisioning.machine.records().find(|record| is_complete && situation.is_held(record)).cloned();
             self.carry_out_provisioning(&provisioning, commands);
             self.tell_not_asked(&mut provisioning, not_asked);
             self.tell_held(&mut provisioning, held);
@@ -219,6 +228,7 @@ impl Engine {
             let (kind, reason) = match why {
                 NotAsked::Waits(_) => (EventKind::Normal, "WaitForFirstConsumer"),
                 NotAsked::Wrong(_) => (EventKind::Warning, "ProvisioningFailed"),
+                NotAsked::NotRead(_) => (EventKind::Warning, "ManifestsNotRead"),
             };
             self.world.tell(kind, reason, &format!("claim {}", claim.full_name()), why.text());
         }
@@ -285,12 +295,23 @@ impl Engine {
 struct Situation<'a> {
     world: &'a World,
     sources: &'a Sources,
+    /// Every source has been read since the start.
+    is_complete: bool,
     /// The names of the volumes that the node has or is to have.
     on_node: OnceCell<BTreeSet<String>>,
 }
 
 impl Situation<'_> {
     fn standing(&self, record: &Record) -> Standing {
+        match self.standing_in_sources(record) {
+            wants @ Standing::Wants { .. } if self.is_complete || !matches!(record.phase, Phase::Released(_)) => wants,
+            standing if self.is_complete => standing,
+            _ => Standing::Unread,
+        }
+    }
+
+    /// How the claim stands by what has been read.
+    fn standing_in_sources(&self, record: &Record) -> Standing {
         let store = self.sources.store();
         let claim = &record.claim;
         let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);

@@ -18,6 +18,8 @@ pub enum NotAsked {
     Waits(String),
     /// Something has to change.
     Wrong(String),
+    /// What cannot be read yet may hold the PersistentVolume that the claim is bound to.
+    NotRead(String),
 }
 
 impl NotAsked {
@@ -25,7 +27,7 @@ impl NotAsked {
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
-            Self::Waits(text) | Self::Wrong(text) => text,
+            Self::Waits(text) | Self::Wrong(text) | Self::NotRead(text) => text,
         }
     }
 }
@@ -37,6 +39,24 @@ pub struct Asked {
     pub wants: Vec<Want>,
     /// Claims that get none for now.
     pub not_asked: BTreeMap<ObjectKey, NotAsked>,
+}
+
+impl Asked {
+    /// Leaves the claims that `is_known` does not know without a volume, because these manifests could
+    /// not be read since the start: the PersistentVolume that such a claim was bound to may be in them.
+    pub fn leave_out_unknown(&mut self, unread: &[String], is_known: impl Fn(&ClaimName) -> bool) {
+        let (known, unknown): (Vec<Want>, Vec<Want>) =
+            std::mem::take(&mut self.wants).into_iter().partition(|want| is_known(&want.claim));
+        self.wants = known;
+        let why = format!(
+            "no volume is made for it yet, because volhost could not read {} since it started, where its PersistentVolume may be; mend, fill or remove what cannot be read",
+            if unread.is_empty() { "the manifest folder".to_owned() } else { unread.join(", ") }
+        );
+        for Want { claim, .. } in unknown {
+            let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
+            self.not_asked.insert(key, NotAsked::NotRead(why.clone()));
+        }
+    }
 }
 
 /// Looks at every claim that no volume is bound to. `name_for` says what a claim's volume is called.

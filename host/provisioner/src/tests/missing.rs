@@ -122,6 +122,22 @@ fn a_claim_whose_deletion_is_stated_while_it_is_missing_leaves_no_reminder() {
     }
 }
 
+#[test]
+fn nothing_is_begun_for_a_claim_that_was_not_read_since_the_start() {
+    let made = made("id", MIB);
+    for phase in [Phase::Asked, Phase::Made(made.clone()), Phase::Undoing(made.clone()), Phase::Released(made)] {
+        let mut record = bound(Reclaim::Delete).records().next().unwrap().clone();
+        record.phase = phase;
+        record.missing_since = Some(0);
+        record.missing_for = HOUR;
+        let mut machine = Provisioner::restored(vec![record]).0.with_grace(HOUR);
+        for now in [0, HOUR] {
+            assert_eq!(machine.look(now, Vec::new(), |_| Standing::Unread), []);
+            assert_eq!(machine.next_wake(), None);
+        }
+    }
+}
+
 proptest! {
     /// Claims are missing, found, deleted, or not known, jobs end or hang: a look leaves no wake-up in the past.
     #[test]
