@@ -282,14 +282,15 @@ fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
     node.start();
     node.wait_event(&["PluginQuarantined", plugin]);
     assert!(eventually(|| !orphan.exists()), "{}", node.log());
-    let reasons = |words: &str| {
-        let shown = node.ok(&["get", "volumes", "-o", "json"]);
-        shown.matches(words).count()
+    let listed = |words: &str| {
+        let shown: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
+        shown.iter().filter(|volume| volume.to_string().contains(words)).count()
     };
-    assert!(eventually(|| reasons("is quarantined and is not asked") > VOLUMES / 2), "{}", node.log());
-    assert_eq!(reasons("is being asked"), 0);
-    assert!(reasons("more than 1.0 s in identify") < VOLUMES / 4, "{}", node.log());
+    // Eight were answered with a fault, and a few ran meanwhile.
+    let not_asked = "is quarantined and is not asked";
+    assert!(eventually(|| listed(not_asked) > VOLUMES * 3 / 4), "{}", node.log());
+    assert_eq!(listed("is being asked"), 0);
     // What was not asked is asked once the plugin is released.
     node.poke("-HUP");
-    assert!(eventually(|| reasons("is quarantined and is not asked") == 0), "{}", node.log());
+    assert!(eventually(|| listed(not_asked) == 0), "{}", node.log());
 }
