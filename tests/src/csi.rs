@@ -61,8 +61,17 @@ impl CsiDriver {
     /// # Panics
     /// When none waits.
     pub fn let_go(&self) {
+        self.let_go_after(|| ());
+    }
+
+    /// Does something while a call waits that was ordered to, then lets the call go on.
+    ///
+    /// # Panics
+    /// When none waits.
+    pub fn let_go_after(&self, meanwhile: impl FnOnce()) {
         let gate = self.folder.join("gate");
         assert!(crate::wait::eventually(|| gate.exists()), "no call waits");
+        meanwhile();
         // Opens when the other end is open, too.
         std::fs::File::options().write(true).open(gate).expect("the gate opens");
     }

@@ -12,6 +12,7 @@ mod drivers_shown;
 mod faults;
 mod growth;
 mod node_info;
+mod staging;
 mod upgrade;
 
 use std::fs;

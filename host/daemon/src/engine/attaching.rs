@@ -127,6 +127,14 @@ impl Workshop {
         if let Some(path) = record.as_ref().and_then(|record| record.device.as_deref()) {
             self.check_not_in_use("DetachVolume.VerifySafe", path)?;
         }
+        if let Some(record) = record.as_ref().filter(|record| record.device_mountable) {
+            // The record of an unstage that has ended may be stale; repeating it changes nothing.
+            if record.spec.is_block() {
+                self.unmap_device(operation, call)?;
+            } else {
+                self.unmount_device(operation, call)?;
+            }
+        }
         self.check_not_staged(operation, "DetachVolume.VerifySafe")?;
         let plugin = self.tear_down_plugin(operation, None).ok_or_else(|| not_loaded(&operation.plugin, STEP))?;
         if plugin.exports(Capability::Attacher) {

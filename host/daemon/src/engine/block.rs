@@ -11,6 +11,7 @@ use volhost_model::names::PodUid;
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{CallContext, Capability, DevicePlaces};
 
+use super::devices::after_restage;
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, tear_down_class};
 use super::records::{Record, Stands};
@@ -18,6 +19,7 @@ use super::records::{Record, Stands};
 impl Workshop {
     /// Makes the device ready for the node, then maps it for the pod.
     pub(super) fn map(&self, operation: &Operation, call: &CallContext, found: &mut Findings) -> Result<(), Failure> {
+        const STEP: &str = "MapVolume.SetUpDevice";
         let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
             return Err(Failure::new(FailureClass::Transient, "MapVolume", "the pod's object is not known"));
         };
@@ -36,6 +38,10 @@ impl Workshop {
         let outcome = plugin.set_up_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
+            if before.as_ref().is_some_and(|record| record.device_mountable) {
+                found.device = after_restage(error.class());
+                return Failure::new(error.class(), STEP, error.message());
+            }
             // What is left at the places of a driver may be its device, whatever the plugin says.
             let class = if self.has_driver_places(operation) { FailureClass::Uncertain } else { error.class() };
             found.device = match class {
@@ -43,11 +49,10 @@ impl Workshop {
                 FailureClass::Final => Some(DeviceReport::Unmounted),
                 FailureClass::Transient => None,
             };
-            let was_ready = before.as_ref().is_some_and(|record| record.device_mountable);
-            if class != FailureClass::Uncertain && !was_ready {
+            if class != FailureClass::Uncertain {
                 self.restore_device_record(operation, before.as_ref());
             }
-            Failure::new(class, "MapVolume.SetUpDevice", error.message())
+            Failure::new(class, STEP, error.message())
         })?;
         found.device = Some(DeviceReport::Mounted);
         if let Some(path) = device.as_ref().map(|device| device.path().to_string_lossy().into_owned()) {

@@ -31,10 +31,10 @@ impl Workshop {
         found: &mut Findings,
     ) -> Result<(), Failure> {
         let before = self.device_record(operation);
-        let outcome = self.stage_recorded(operation, call, plugin, attached, found);
+        let was_staged = before.as_ref().is_some_and(|record| record.device_mountable);
+        let outcome = self.stage_recorded(operation, call, (plugin, attached), was_staged, found);
         // Nothing was begun: the next start must not undo it.
-        if outcome.is_err() && found.device.is_none() && !before.as_ref().is_some_and(|record| record.device_mountable)
-        {
+        if outcome.is_err() && found.device.is_none() && !was_staged {
             self.restore_device_record(operation, before.as_ref());
         }
         outcome
@@ -44,8 +44,8 @@ impl Workshop {
         &self,
         operation: &Operation,
         call: &CallContext,
-        plugin: &Arc<Plugin>,
-        attached: Option<&Attachment>,
+        (plugin, attached): (&Arc<Plugin>, Option<&Attachment>),
+        was_staged: bool,
         found: &mut Findings,
     ) -> Result<(), Failure> {
         const STEP: &str = "MountVolume.MountDevice";
@@ -56,10 +56,13 @@ impl Workshop {
             record.attachable |= operation.attachable;
         });
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
+        // The plugin was not called: what an earlier try has left is still there.
         let parent =
-            self.make_volume_folder(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Final, &error))?;
-        self.show_again(operation, &parent)
-            .map_err(|error| kernel_failure(STEP, FailureClass::Final, &error).by(operation.plugin.as_str()))?;
+            self.make_volume_folder(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
+        self.show_again(operation, &parent).map_err(|error| {
+            found.device = Some(DeviceReport::Uncertain);
+            kernel_failure(STEP, FailureClass::Uncertain, &error)
+        })?;
         let outcome = plugin.mount_device(call, spec, attached, self.node_target(&parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
         match outcome {
@@ -73,6 +76,12 @@ impl Workshop {
                     self.note_device(operation, plugin, |record| record.device = Some(device));
                 }
                 Ok(())
+            }
+            Err(error) if was_staged => {
+                // The volume was staged before, and a driver may stage without a mount. Neither an
+                // empty folder nor the plugin's word proves that it no longer is.
+                found.device = after_restage(error.class());
+                Err(Failure::new(error.class(), STEP, error.message()))
             }
             Err(error) => {
                 drop(parent);
@@ -124,10 +133,17 @@ impl Workshop {
     pub(super) fn unmount_device(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
         self.standing.leaves_node(&node_place(operation));
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
-        let parent = self
-            .open_if_there(&folder)
-            .map_err(|error| kernel_failure("UnmountDevice.OpenFolder", FailureClass::Uncertain, &error))?;
-        let mut device = self.device_record(operation).and_then(|record| record.device);
+        let failed = |error: KernelError| kernel_failure("UnmountDevice.OpenFolder", FailureClass::Uncertain, &error);
+        let record = self.device_record(operation);
+        let parent = match self.open_if_there(&folder).map_err(failed)? {
+            // A driver may stage without a mount. Its plugin has to unstage the volume although
+            // another process has removed the folder.
+            None if record.as_ref().is_some_and(|record| record.device_mountable) => {
+                Some(self.make_volume_folder(&folder).map_err(failed)?)
+            }
+            parent => parent,
+        };
+        let mut device = record.and_then(|record| record.device);
         // Without a record, a plugin that attaches nothing may have mounted a folder of a disk that is the node's own.
         let of_device = device.is_some() || self.may_attach(operation);
         if let Some(parent) = parent {
@@ -302,6 +318,15 @@ impl Workshop {
         if let Err(error) = removed {
             warn!(folder = %folder.display(), %error, "an empty folder could not be removed");
         }
+    }
+}
+
+/// Returns the device report for a call that failed to stage a volume that was staged before.
+pub(super) fn after_restage(class: FailureClass) -> Option<DeviceReport> {
+    match class {
+        // The driver was not asked.
+        FailureClass::Transient => None,
+        FailureClass::Final | FailureClass::Uncertain => Some(DeviceReport::Uncertain),
     }
 }
 
