@@ -9,12 +9,17 @@ use volhost_model::{PluginName, Pod, VolumeSpec};
 use wasmtime::component::Resource;
 
 use crate::abort::Abort;
-use crate::call_error::{CallError, Function, PluginError};
+use crate::call_error::{CallError, ErrorCase, Function, PluginError};
 use crate::context::{CallContext, Target};
 use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::host::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
 use crate::sandbox::{Sandbox, Shared};
+
+/// Why a read-only volume that is a folder, and no mount, is not given to a pod.
+const WRITABLE_FOLDER: &str = "the volume is read-only, and what was set up is files in a folder of the pod that any \
+    container can write: a plain folder cannot be made so; use a plugin or driver that mounts, or remove `readOnly` \
+    from the volume and set it in each container's volumeMounts";
 
 /// What a plugin can do: the interfaces it exports, nothing it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -259,6 +264,12 @@ impl Plugin {
                 // Whatever the plugin, or a driver behind it, thinks of the wish: the pod does not write.
                 let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
                 return made.map(|()| set_up).map_err(|source| CallError::Check { function: FUNCTION, source });
+            }
+            Entry::Folder if spec.read_only && !self.updates_what_pods_read() => {
+                return Err(CallError::Plugin(PluginError {
+                    case: ErrorCase::Uncertain,
+                    message: WRITABLE_FOLDER.to_owned(),
+                }));
             }
             Entry::Mount(_) | Entry::Folder => return Ok(set_up),
             Entry::Absent => "nothing stands at the target",

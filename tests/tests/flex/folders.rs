@@ -28,6 +28,17 @@ fn a_driver_may_fill_the_folder_without_mounting() {
 }
 
 #[test]
+fn a_read_only_volume_that_a_driver_fills_without_mounting_is_refused_and_taken_back() {
+    let flex = Flex::doing(&[("mount", FILLS), ("unmount", EMPTIES)]);
+    flex.pod("readOnly: true");
+    flex.node.wait_event(&["FailedMount", "the volume is read-only", "a plain folder cannot be made so"]);
+    flex.node.remove_manifest("pod.yaml");
+    flex.node.wait_unmounted("default/web");
+    assert!(flex.count("unmount") >= 1);
+    flex.assert_nothing_left();
+}
+
+#[test]
 fn what_a_driver_leaves_in_its_folder_is_never_deleted() {
     let flex = Flex::doing(&[("mount", FILLS), ("unmount", "answer Success")]);
     flex.pod("");
