@@ -11,6 +11,9 @@ use nix::unistd::Uid;
 
 /// The bit that lets every user write.
 const OTHERS_WRITE: u32 = 0o002;
+/// The bit that lets a group write. Where a file has an access control list, it is the most that any
+/// user or group of the list may do.
+const GROUP_WRITES: u32 = 0o020;
 /// The bit of a folder in which users can rename and remove only what they own.
 const STICKY: u32 = 0o1000;
 /// How many symbolic links a path may lead through: the kernel's limit.
@@ -76,10 +79,18 @@ fn check_one(path: &Path, found: &Metadata) -> Result<(), String> {
         ));
     }
     // A link has no mode of its own. In a sticky folder nobody can replace what root owns.
-    let open = found.mode() & OTHERS_WRITE != 0 && !found.is_symlink();
-    if open && !(found.is_dir() && found.mode() & STICKY != 0) {
+    if found.is_symlink() || (found.is_dir() && found.mode() & STICKY != 0) {
+        return Ok(());
+    }
+    if found.mode() & OTHERS_WRITE != 0 {
         return Err(format!(
             "every user can write {shown}, and volhost would run what is there as root; `chmod o-w` it"
+        ));
+    }
+    if found.mode() & GROUP_WRITES != 0 && found.gid() != 0 {
+        return Err(format!(
+            "the users of group {} can write {shown}, and volhost would run what is there as root; `chmod g-w` it, or `chgrp root` it",
+            found.gid()
         ));
     }
     Ok(())
@@ -118,6 +129,21 @@ mod tests {
             let why = check(&program).unwrap_err();
             assert!(why.starts_with(&format!("every user can write {},", open.display())), "{why}");
             fs::set_permissions(open, before).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_group_of_other_users_can_write_on_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = installed(folder.path());
+        for open in [program.as_path(), program.parent().unwrap(), &folder.path().join("drivers")] {
+            chown(open, None, Some(1)).unwrap();
+            check(&program).unwrap();
+            fs::set_permissions(open, fs::Permissions::from_mode(0o775)).unwrap();
+            let why = check(&program).unwrap_err();
+            assert!(why.starts_with(&format!("the users of group 1 can write {},", open.display())), "{why}");
+            chown(open, None, Some(0)).unwrap();
+            check(&program).unwrap();
         }
     }
 
