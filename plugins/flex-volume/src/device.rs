@@ -85,6 +85,16 @@ fn found_device(volume: &Volume, source: &Source, driver: &Caller, attached_as: 
     .unwrap_or_else(|| device.to_owned()))
 }
 
+/// The device as the driver is given it: its path, or the driver's own word for what is no block
+/// device, such as an image file; empty for a volume that is not attached.
+fn device_of(volume: &Volume, source: &Source, driver: &Caller, attached: Option<&Attachment>) -> Result<String> {
+    let Some(attached) = attached else { return Ok(String::new()) };
+    match attached.device_path() {
+        Some(path) => Ok(path),
+        None => found_device(volume, source, driver, &attached.attached_as()),
+    }
+}
+
 impl DeviceMounter for FlexVolume {
     fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         if place::stands(target, "unmountdevice")? {
@@ -92,11 +102,7 @@ impl DeviceMounter for FlexVolume {
         }
         let source = Source::read(volume)?;
         let driver = Caller::open(&source.driver)?;
-        let device = match attached.map(|attached| (attached.device_path(), attached.attached_as())) {
-            Some((Some(path), _)) => path,
-            Some((None, attached_as)) => found_device(volume, &source, &driver, &attached_as)?,
-            None => String::new(),
-        };
+        let device = device_of(volume, &source, &driver, attached)?;
         let options = options(volume, &source)?;
         Note::begin(target, &source.driver)?;
         let place = driver_mounts::prepare(target, Leaf::Folder)?;
@@ -161,7 +167,7 @@ fn grow(volume: &Volume, source: &Source, attached: Option<&Attachment>, target:
     if !driver.can("requiresFSResize", true) {
         return Ok(());
     }
-    let device = attached.and_then(Attachment::device_path).unwrap_or_default();
+    let device = device_of(volume, source, &driver, attached)?;
     let arguments =
         Arguments::new("expandfs").json(&options).text(&device)?.text(&path)?.text(&size)?.text(SIZE_BEFORE)?;
     if let Said::NotSupported = driver.call("expandfs", arguments)?

@@ -129,9 +129,13 @@ fn a_device_that_is_an_image_file_is_the_drivers_own_affair() {
         ),
         ("mountdevice", r#"[ -f "$3" ] || answer Failure "no image $3" 1; mount -t tmpfs whole "$2"; answer Success"#),
         ("unmountdevice", r#"umount "$2"; answer Success"#),
+        ("expandvolume", "answer Success"),
+        ("expandfs", r#"[ -f "$3" ] || answer Failure "no image $3" 1; answer Success"#),
     ]);
     flex.claimed("");
     flex.wait_mounted();
+    flex.claimed_of("2Mi", "");
+    flex.node.wait_event(&["FileSystemResizeSuccessful"]);
     flex.remove_pod();
     assert!(eventually(|| flex.count("detach") == 1), "{}", flex.node.log());
 }
