@@ -74,13 +74,7 @@ impl Driver {
         let failed = |source| Refusal::kernel("unstaging", shown(id), source);
         let _storage = self.claim_storage(record)?;
         if let Some(folder) = self.open_own(id)? {
-            let others = self.on_node.all()?;
-            let shared = |other: &OnNode| other.volume_id != id && other.name.is_some() && other.name == record.name;
-            if others.iter().any(shared) {
-                self.clear_mount(id, &folder)?;
-            } else {
-                self.take_down_on_node(record, &folder)?;
-            }
+            self.take_down_on_node(record, &folder)?;
         }
         let path = own_folder(id);
         if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
@@ -91,10 +85,18 @@ impl Driver {
         Ok(())
     }
 
-    /// Keeps two volumes that pods describe from being staged and unstaged at once, if they are of one storage.
+    /// Keeps two volumes of one storage from being staged and unstaged at once.
     fn claim_storage(&self, record: &OnNode) -> Result<Option<Claim>> {
-        let storage = record.name.as_ref().filter(|_| record.staged.as_ref().is_some_and(Staged::is_own));
-        storage.map(|name| self.in_flight.claim([format!("storage {name}")])).transpose()
+        record.name.as_ref().map(|name| self.in_flight.claim([format!("storage {name}")])).transpose()
+    }
+
+    /// Whether another volume of the node is of the same storage, which it may show.
+    fn is_shared(&self, record: &OnNode) -> Result<bool> {
+        if record.name.is_none() {
+            return Ok(false);
+        }
+        let others = self.on_node.all()?;
+        Ok(others.iter().any(|other| other.volume_id != record.volume_id && other.name == record.name))
     }
 
     fn open_own(&self, id: &str) -> Result<Option<Directory>> {
@@ -182,8 +184,10 @@ impl Driver {
                 None => return folder.map_or(Ok(()), |folder| self.clear_mount(id, &folder)),
             },
         };
+        let _storage = self.claim_storage(&record)?;
         match folder {
             Some(folder) => self.take_down_on_node(&record, &folder)?,
+            None if self.is_shared(&record)? => {}
             None => self.detach(&record)?,
         }
         self.on_node.remove(id)
@@ -298,9 +302,16 @@ impl Driver {
         self.did("making ready the device of", &record.volume_id, device)
     }
 
-    /// Takes everything back that staging may have done.
+    /// Takes everything back that staging may have done. Where another volume is of the same
+    /// storage, only the mount: its device and its attachment are the other's too.
+    ///
+    /// The caller has the claim of the storage.
     fn take_down_on_node(&self, record: &OnNode, folder: &Directory) -> Result<()> {
         let id = record.volume_id.as_str();
+        if self.is_shared(record)? {
+            self.clear_mount(id, folder)?;
+            return self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source));
+        }
         let call = self.call(id);
         match (&record.name, record.device_mountable) {
             (Some(name), true) => {

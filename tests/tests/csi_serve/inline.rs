@@ -7,9 +7,11 @@ use tonic::Code;
 use volhost::csi::pb::csi::*;
 use volhost_tests::artifacts;
 
-use crate::kit::{Host, code, map, mount_of};
+use crate::kit::{Host, MIB, SINGLE_NODE_WRITER, code, map, mount_of, wanted};
 
 const READER: i32 = 3;
+/// The attached volumes of `fixture-array` have files of these names.
+const ATTACHED: &str = "shared@test-node";
 
 /// An image with one file, and the plugin `image-file` served.
 fn start() -> Host {
@@ -66,4 +68,43 @@ fn what_a_failed_publication_of_such_a_volume_has_staged_is_taken_back() {
     host.assert_clean();
     let not_the_pods = NodePublishVolumeRequest { volume_context: map(&[("image", "image")]), ..request(&host, "v") };
     assert_eq!(code(host.publish(not_the_pods)), Code::FailedPrecondition, "a PersistentVolume is staged by the CO");
+}
+
+/// As a kubelet asks for a volume of a pod that shows the array's volume `shared`.
+fn of_array(host: &Host, id: &str, fs_type: &str) -> NodePublishVolumeRequest {
+    let context = map(&[("lun", "shared"), ("csi.storage.k8s.io/ephemeral", "true")]);
+    let volume = Volume { volume_id: id.to_owned(), volume_context: context, ..Volume::default() };
+    NodePublishVolumeRequest {
+        staging_target_path: String::new(),
+        ..host.publish_request(&volume, mount_of(fs_type, SINGLE_NODE_WRITER), id)
+    }
+}
+
+#[test]
+fn a_failed_stage_of_a_storage_leaves_it_attached_for_another_volume_that_shows_it() {
+    let host = Host::serve(&artifacts::fixture("fixture-array"), &[]);
+    host.publish(of_array(&host, "csi-a", "")).unwrap();
+    fs::write(host.seen(&host.target("csi-a")).join("word"), "kept").unwrap();
+    assert_eq!(host.images(), [ATTACHED]);
+    assert_eq!(code(host.publish(of_array(&host, "csi-b", "unknown"))), Code::InvalidArgument);
+    assert_eq!(host.images(), [ATTACHED], "the first pod's volume is still attached");
+    assert_eq!(word(&host, "csi-a").unwrap(), "kept");
+    host.unpublish("csi-b", "csi-b").unwrap();
+    assert_eq!(host.images(), [ATTACHED]);
+    host.unpublish("csi-a", "csi-a").unwrap();
+    assert!(host.images().is_empty(), "the last volume detaches it");
+    host.assert_clean();
+}
+
+#[test]
+fn unstaging_a_persistent_volume_leaves_its_storage_attached_for_a_pods_own_volume() {
+    let host = Host::serve(&artifacts::fixture("fixture-array"), &[]);
+    let capability = || mount_of("", SINGLE_NODE_WRITER);
+    let persistent = host.create(wanted("shared", MIB, capability())).unwrap();
+    host.stage(&persistent, capability()).unwrap();
+    host.publish(of_array(&host, "csi-a", "")).unwrap();
+    host.unstage("shared").unwrap();
+    assert!(host.images().iter().any(|name| name == ATTACHED), "{:?}", host.images());
+    host.unpublish("csi-a", "csi-a").unwrap();
+    assert!(!host.images().iter().any(|name| name == ATTACHED), "{:?}", host.images());
 }
