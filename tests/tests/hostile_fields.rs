@@ -460,6 +460,7 @@ fn outcome(kind: &Kind, machine: &Machine, source: &Value) -> Result<(), String>
         name: "v".into(),
         claim: "default/v".into(),
         capacity: Some(1 << 30),
+        claim_capacity: None,
         access_modes: vec!["ReadWriteOnce".into()],
         mount_options: Vec::new(),
         volume_mode: Default::default(),

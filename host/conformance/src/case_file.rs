@@ -324,6 +324,7 @@ impl PersistentVolumeSection {
             name: "conformance".into(),
             claim: "default/conformance".into(),
             capacity: capacity.map_err(|error| error.to_string())?,
+            claim_capacity: None,
             access_modes: if self.access_modes.is_empty() {
                 vec!["ReadWriteOnce".into()]
             } else {

@@ -57,6 +57,7 @@ impl Source {
             name: name.as_str().to_owned(),
             claim: format!("{}/{}", claim("namespace"), claim("name")),
             capacity: None,
+            claim_capacity: None,
             access_modes: vec![asked.usage.kubernetes_mode().to_owned()],
             mount_options: asked.usage.mount_flags.clone(),
             volume_mode: if asked.usage.block { VolumeMode::Block } else { VolumeMode::Filesystem },

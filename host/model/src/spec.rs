@@ -62,6 +62,10 @@ pub struct PersistentVolume {
     pub claim: String,
     /// `spec.capacity.storage` in bytes.
     pub capacity: Option<u64>,
+    /// `status.capacity.storage` of the bound claim in bytes: the size that the volume had when the
+    /// cluster last said so. A larger [`capacity`](Self::capacity) was asked for since.
+    #[serde(default)]
+    pub claim_capacity: Option<u64>,
     /// `spec.accessModes`, in Kubernetes' spelling.
     pub access_modes: Vec<String>,
     /// `spec.mountOptions`, in the order given.

@@ -132,35 +132,47 @@ impl BlockMapper for Csi {
 impl Expander for Csi {
     /// A driver that grows nothing on the node has nothing to do here.
     fn expand(volume: &Volume, _attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
-        const CALL: &str = "NodeExpandVolume";
-        let source = Source::read(volume)?;
+        let source = Source::read(volume).map_err(request::not_sent)?;
         let Some(handle) = source.handle.clone() else { return Ok(to) };
         let abilities = Abilities::of_node(&source.driver)?;
         if !abilities.has(node::EXPAND_VOLUME) {
             return Ok(to);
         }
-        let (volume_path, staging_target_path) = match target {
-            Some(target) => (stage::path_of(target)?, driver_mounts::node_path(target)?.unwrap_or_default()),
-            None => device::paths()?,
-        };
-        let message = NodeExpandVolumeRequest {
-            volume_id: handle,
-            volume_path,
-            capacity_range: Some(CapacityRange::at_least(to)),
-            staging_target_path: if abilities.has(node::STAGE_UNSTAGE_VOLUME) {
-                staging_target_path
-            } else {
-                String::new()
-            },
-            volume_capability: Some(request::capability(&source, volume, &abilities)),
-        };
-        let encoded = Request::new(&message.encode_to_vec());
-        request::add_secret(&encoded, EXPAND_SECRETS, volume, None, "nodeExpandSecretRef")?;
+        let encoded = expansion(volume, &source, handle, &abilities, target, to).map_err(request::not_sent)?;
         let answer: NodeExpandVolumeResponse = call::send(&source.driver, "Node/NodeExpandVolume", &encoded)
-            .map_err(|failure| meaning_of_growth(&source.driver, CALL, &failure))?;
+            .map_err(|failure| meaning_of_growth(&source.driver, "NodeExpandVolume", &failure))?;
         // A driver need not say how large the volume is now.
         Ok(u64::try_from(answer.capacity_bytes).unwrap_or_default().max(to))
     }
+}
+
+/// The request to grow a volume. Whatever is wrong with it, the driver has not been asked.
+fn expansion(
+    volume: &Volume,
+    source: &Source,
+    handle: String,
+    abilities: &Abilities,
+    target: Option<&MountTarget>,
+    to: u64,
+) -> Result<Request> {
+    let (volume_path, staging_target_path) = match target {
+        Some(target) => (stage::path_of(target)?, driver_mounts::node_path(target)?.unwrap_or_default()),
+        None => device::paths()?,
+    };
+    let message = NodeExpandVolumeRequest {
+        volume_id: handle,
+        volume_path,
+        capacity_range: Some(CapacityRange::at_least(to)),
+        staging_target_path: if abilities.has(node::STAGE_UNSTAGE_VOLUME) {
+            staging_target_path
+        } else {
+            String::new()
+        },
+        volume_capability: Some(request::capability(source, volume, abilities)),
+    };
+    let encoded = Request::new(&message.encode_to_vec());
+    request::add_secret(&encoded, EXPAND_SECRETS, volume, None, "nodeExpandSecretRef")?;
+    Ok(encoded)
 }
 
 impl Stats for Csi {

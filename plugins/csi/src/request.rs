@@ -205,3 +205,9 @@ pub(crate) fn unbegun(error: Error) -> Error {
         other => Error::not_begun(other.message().to_owned()),
     }
 }
+
+/// A failure before anything was sent, where only the driver's own answer may say that a field is
+/// wrong for good.
+pub(crate) fn not_sent(error: Error) -> Error {
+    Error::not_begun(error.message().to_owned())
+}

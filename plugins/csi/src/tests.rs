@@ -175,6 +175,18 @@ fn each_call_gets_the_secret_of_its_name() {
 }
 
 #[test]
+fn a_request_to_grow_that_cannot_be_made_calls_no_size_infeasible() {
+    let host = host(&ALL);
+    host.mount_device::<Csi>(&volume(), None).unwrap();
+    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    let calls = count(&host, "NodeExpandVolume");
+    let error = host.expand::<Csi>(&volume().field("nodeExpandSecretRef", "{}"), None, true, 5).unwrap_err();
+    assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "{error:?}");
+    assert!(error.message().contains("nodeExpandSecretRef"), "{error:?}");
+    assert_eq!(count(&host, "NodeExpandVolume"), calls, "the driver was not asked");
+}
+
+#[test]
 fn a_driver_that_has_no_room_is_asked_again_how_much_it_has() {
     let host = TestHost::new();
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {

@@ -84,6 +84,7 @@ impl Adapter {
                 name: NAME.to_owned(),
                 claim: format!("default/{NAME}"),
                 capacity: Some(64 << 20),
+                claim_capacity: None,
                 access_modes: vec!["ReadWriteOnce".to_owned()],
                 mount_options: Vec::new(),
                 volume_mode: VolumeMode::Filesystem,

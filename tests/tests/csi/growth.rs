@@ -114,6 +114,26 @@ fn a_volume_that_was_raised_while_no_pod_had_it_grows_when_it_is_mounted() {
 }
 
 #[test]
+fn a_volume_that_was_raised_while_another_node_had_it_grows_when_it_is_mounted_here() {
+    let (mut node, driver) = start();
+    let raised = volume("pv", "", "Filesystem").replace("storage: 32Mi", "storage: 64Mi");
+    // As the cluster has it until a node has grown the file system.
+    node.manifest("pv.yaml", &format!("{raised}status: {{ phase: Bound, capacity: {{ storage: 32Mi }} }}\n"));
+    assert!(eventually(|| shown(&node) == 32 << 20), "no node has grown it yet");
+    add(&node, "a");
+    assert_eq!(driver.count("NodeExpandVolume"), 1, "before the pod counts as mounted");
+    assert!(driver.last("NodeExpandVolume").contains("required_bytes: 67108864"));
+    assert_eq!(shown(&node), 64 << 20);
+    wait_published(&driver);
+    node.kill();
+    node.start();
+    remove(&node, "a");
+    add(&node, "b");
+    assert_eq!(driver.count("NodeExpandVolume"), 1, "{:#?}", driver.calls());
+    end(&node, &["b"]);
+}
+
+#[test]
 fn a_growth_that_fails_keeps_no_pod_from_starting() {
     let (node, driver) = start();
     add(&node, "a");

@@ -188,6 +188,7 @@ fn spec(name: &str, persistent: bool) -> VolumeSpec {
             name: name.into(),
             claim: format!("ns/{name}"),
             capacity: Some(10),
+            claim_capacity: None,
             access_modes: vec!["ReadWriteMany".into()],
             mount_options: vec![],
             volume_mode: Default::default(),

@@ -287,6 +287,7 @@ fn spec(kind: &Kind, handle: u8, variant: u8, size: u8) -> Arc<VolumeSpec> {
         name: if kind.edited { kind.name.to_owned() } else { format!("{}-{handle}-{variant}", kind.name) },
         claim: format!("ns/{}", kind.name),
         capacity: Some(SMALLEST + u64::from(size)),
+        claim_capacity: None,
         access_modes: vec![if kind.single_pod { "ReadWriteOncePod" } else { "ReadWriteMany" }.to_owned()],
         mount_options: vec![],
         volume_mode: if kind.block { VolumeMode::Block } else { VolumeMode::Filesystem },

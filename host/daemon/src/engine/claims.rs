@@ -39,7 +39,8 @@ impl Engine {
                 let mut problem = progress.and_then(|(_, problem)| problem).unwrap_or_default().to_owned();
                 // As in Kubernetes, a claim has the larger size once its file system has grown on the node.
                 let capacity = volume.capacity.unwrap_or_default();
-                let on_node = sizes.get(volume.name.as_str()).copied().filter(|bytes| *bytes < capacity);
+                let on_node = sizes.get(volume.name.as_str()).copied().or(claim.capacity);
+                let on_node = on_node.filter(|bytes| *bytes < capacity);
                 if on_node.is_some() && problem.is_empty() {
                     problem = format!(
                         "FileSystemResizePending: the volume has not grown to {capacity} bytes on this node yet"

@@ -77,12 +77,15 @@ impl Workshop {
         let capacity = spec.persistent_volume.as_ref().and_then(|pv| pv.capacity);
         let Some(to) = capacity.filter(|_| plugin.exports(Capability::Expander)) else { return };
         let is_refresh = matches!(operation.kind, OperationKind::Mount { remount: true, .. });
-        let Some(known) = self.volume_sizes.of(&operation.volume).filter(|known| known.bytes <= to || is_refresh)
-        else {
-            // Never used here, or another volume of this name: it is as large as its PersistentVolume says.
-            found.size = Some(to);
-            return self.note_size(operation, to, None);
-        };
+        let noted = || self.volume_sizes.of(&operation.volume);
+        let known = noted().filter(|known| known.bytes <= to || is_refresh).or_else(|| {
+            // Never used here, or another volume of this name: it is as large as its claim says, else
+            // as its PersistentVolume says.
+            let said = spec.persistent_volume.as_ref().and_then(|pv| pv.claim_capacity);
+            self.note_size(operation, said.map_or(to, |said| said.min(to)), None);
+            noted()
+        });
+        let Some(known) = known else { return };
         found.size = Some(known.bytes);
         if known.bytes >= to || is_refresh {
             return;

@@ -30,6 +30,8 @@ pub struct ClaimObject {
     pub volume_name: String,
     /// `status.phase`, when given.
     pub phase: Option<String>,
+    /// `status.capacity.storage` in bytes, when given.
+    pub capacity: Option<u64>,
     /// `spec.storageClassName`; empty when absent.
     pub storage_class: String,
     /// `spec.storageClassName` is there, if only as an empty text: the default class does not count.
@@ -143,6 +145,7 @@ pub(super) fn check(
         uid_given,
         file: Arc::clone(file),
         volume_name,
+        capacity: storage(status.as_ref().and_then(|status| status.capacity.as_ref()), "status.capacity.storage")?,
         phase: status.and_then(|status| status.phase).filter(|phase| !phase.is_empty()),
         names_class: spec.storage_class_name.is_some(),
         storage_class: spec.storage_class_name.unwrap_or_default(),

@@ -72,10 +72,14 @@ fn through(
     check: impl FnOnce(&ClaimObject) -> Result<(), String>,
 ) -> Result<VolumeSpec, String> {
     let key = ObjectKey::new(Kind::PersistentVolumeClaim, &pod.pod.namespace, claim_name);
-    let volume = bound_volume(&key, store, check)
+    let (claim, volume) = bound_volume(&key, store, check)
         .map_err(|reason| format!("error processing PVC {}: {reason}", key.full_name()))?;
     check_node(volume, node)?;
-    spec_of(volume, key.full_name(), read_only)
+    let mut spec = spec_of(volume, key.full_name(), read_only)?;
+    if let Some(persistent_volume) = &mut spec.persistent_volume {
+        persistent_volume.claim_capacity = claim.capacity;
+    }
+    Ok(spec)
 }
 
 /// What the PersistentVolume is, for the claim of this full name.
@@ -91,6 +95,7 @@ pub(super) fn spec_of(volume: &PersistentVolumeObject, claim: String, read_only:
             name: volume.name.to_string(),
             claim,
             capacity: volume.capacity,
+            claim_capacity: None,
             access_modes: volume.access_modes.clone(),
             mount_options: volume.mount_options.clone(),
             volume_mode: volume.volume_mode,
@@ -105,7 +110,7 @@ fn bound_volume<'a>(
     key: &ObjectKey,
     store: &'a ObjectStore,
     check: impl FnOnce(&ClaimObject) -> Result<(), String>,
-) -> Result<&'a Arc<PersistentVolumeObject>, String> {
+) -> Result<(&'a ClaimObject, &'a Arc<PersistentVolumeObject>), String> {
     const UNKNOWN: &str =
         "failed to fetch PVC: there is no PersistentVolumeClaim of that name; add its manifest or correct claimName";
     let Some(Content::Claim(claim)) = store.get(key).map(|object| &object.content) else {
@@ -116,7 +121,7 @@ fn bound_volume<'a>(
         return Err("PVC is being deleted".to_owned());
     }
     match store.volume_of_claim(key) {
-        Some(Ok(volume)) => Ok(volume),
+        Some(Ok(volume)) => Ok((claim, volume)),
         Some(Err(unbound @ Unbound::NoMatch { .. })) => Err(match store.note_of(key) {
             Some(note) => format!("PVC is not bound: {note}"),
             None => unbound.to_string(),
