@@ -22,6 +22,9 @@ impl Core {
             Event::Recovered(found) => self.recovered(found, turn),
             Event::RecoveredDevice(found) => self.recovered_device(found, turn),
             Event::PluginChanged { plugin } => turn.dirty.extend(self.pending.reset_plugin(&plugin, self.now)),
+            Event::StorageAnswers(volumes) => {
+                turn.dirty.extend(volumes.into_iter().filter(|volume| self.pending.hurry(volume, self.now)));
+            }
             Event::OperationDone { id, report } => self.operation_done(id, report, turn),
             Event::OperationOverdue { id, message } => self.operation_overdue(id, message, turn),
             Event::Timer => {}

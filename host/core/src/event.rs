@@ -31,6 +31,9 @@ pub enum Event {
         /// Its name.
         plugin: PluginName,
     },
+    /// These volumes' storage answers again: failed operations on them may be tried before their
+    /// waits are over. Unlike after [`Event::PluginChanged`], their failures count on.
+    StorageAnswers(Vec<UniqueVolumeName>),
     /// An operation that a [`Command::Start`](crate::Command::Start) began has ended.
     OperationDone {
         /// Which.

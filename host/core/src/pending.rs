@@ -87,6 +87,8 @@ pub(crate) struct Backoff {
     pub(crate) plugin: PluginName,
     /// Failures in a row.
     pub(crate) failures: u32,
+    /// The failures there were when it was last tried before its wait was over; 0 if it never was.
+    pub(crate) hurried_at: u32,
     /// When it last failed.
     pub(crate) failed_at: Time,
     /// When it may be tried again.
@@ -205,14 +207,13 @@ impl Pending {
     /// The operation failed: the slot waits, twice as long as before if it failed in the same way before.
     pub(crate) fn fail(&mut self, operation: &Operation, slot: Slot, failure: Failure, now: Time) {
         let name = operation.kind.name();
-        let before = self
-            .clear(&operation.volume, &slot)
-            .filter(|failed| failed.name == name)
-            .map_or(0, |failed| failed.failures);
-        let failures = before.saturating_add(1);
+        let before = self.clear(&operation.volume, &slot).filter(|failed| failed.name == name);
+        let (failures, hurried_at) = before.map_or((0, 0), |failed| (failed.failures, failed.hurried_at));
+        let failures = failures.saturating_add(1);
         let retry_at = now.saturating_add(spread_backoff(&operation.volume, &slot, failures));
         self.retries.insert((retry_at, operation.volume.clone(), slot.clone()));
-        let failed = Backoff { name, plugin: operation.plugin.clone(), failures, failed_at: now, retry_at, failure };
+        let plugin = operation.plugin.clone();
+        let failed = Backoff { name, plugin, failures, hurried_at, failed_at: now, retry_at, failure };
         self.volumes.entry(operation.volume.clone()).or_default().failed.insert(slot, failed);
     }
 
@@ -263,11 +264,30 @@ impl Pending {
             for (slot, failed) in of.failed.iter_mut().filter(|(_, failed)| failed.plugin == *plugin) {
                 self.retries.remove(&(failed.retry_at, volume.clone(), slot.clone()));
                 failed.failures = 0;
+                failed.hurried_at = 0;
                 failed.retry_at = now;
                 touched.push(volume.clone());
             }
         }
         touched
+    }
+
+    /// Lets the volume's failed keys be tried at once; their failures count on. A key is hurried
+    /// again only after twice as many failures, so that a cause which comes and goes does not keep
+    /// it from waiting longer and longer. Returns whether a key was hurried.
+    pub(crate) fn hurry(&mut self, volume: &UniqueVolumeName, now: Time) -> bool {
+        let Some(of) = self.volumes.get_mut(volume) else { return false };
+        let mut hurried = false;
+        for (slot, failed) in &mut of.failed {
+            if failed.retry_at <= now || failed.failures < failed.hurried_at.saturating_mul(2) {
+                continue;
+            }
+            self.retries.remove(&(failed.retry_at, volume.clone(), slot.clone()));
+            failed.hurried_at = failed.failures;
+            failed.retry_at = now;
+            hurried = true;
+        }
+        hurried
     }
 
     /// Lets the pod's failed key of the volume be tried at once, as if for the first time. Says whether there is one.

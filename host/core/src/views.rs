@@ -206,6 +206,16 @@ impl Core {
             .collect()
     }
 
+    /// The volumes that wait after a failure, with their plugins and, as far as known, their specs.
+    pub fn failed_volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &PluginName, Option<&VolumeSpec>)> {
+        self.pending.all_failed().map(|(name, slot, failed)| {
+            let wanted = self.desired.users(name).find(|pod| slot.as_ref().is_none_or(|slot| slot == *pod));
+            let wanted = wanted.and_then(|pod| self.wanted(pod, name)).map(|wanted| wanted.volume.spec.as_ref());
+            let known = || self.actual.get(name).and_then(|volume| volume.spec.as_deref());
+            (name, &failed.plugin, wanted.or_else(known))
+        })
+    }
+
     /// Operations that run, and those that failed and wait. At which step a running one stands only its thread knows.
     pub fn operations(&self) -> Vec<OperationView> {
         let running = self.pending.all_running().map(|(_, running)| {

@@ -78,6 +78,13 @@ impl Provisioner {
         }
     }
 
+    /// Whatever waits for its next try by this provisioner need not wait longer.
+    pub fn hurry_by(&mut self, provisioner: &str) {
+        for volume in self.volumes.values_mut().filter(|volume| volume.record.terms.provisioner == provisioner) {
+            volume.retry_at = None;
+        }
+    }
+
     /// The name that a new volume for this claim has: `pvc-UID`, or with a number where an earlier volume of it has the name.
     #[must_use]
     pub fn name_for(&self, claim: &ClaimName) -> String {

@@ -3,7 +3,8 @@
 //!
 //! `csi-test-driver FOLDER REGISTRY NAME [CAPABILITY...]`: capabilities are `stage`, `mounts` (it mounts
 //! where it stages), `attach`, `expand`, `stats`, `group`, and of the controller
-//! `create`, `clone`, `snapshot`, `grow`, `topology`.
+//! `create`, `clone`, `snapshot`, `grow`, `topology`. With `registered` it leaves a registration
+//! socket alone that is there already, as a driver whose registrar is another process.
 //!
 //! What is staged and attached has a file in `FOLDER/staged` and `FOLDER/attached`.
 //!
@@ -521,10 +522,14 @@ async fn main() {
         .add_service(NodeServer::from_arc(driver.clone()))
         .add_service(ControllerServer::from_arc(driver))
         .serve_with_incoming(listen(&endpoint));
+    let registration = registry.join(format!("{name}-reg.sock"));
+    if arguments[3..].iter().any(|word| word == "registered") && registration.exists() {
+        return csi.await.unwrap();
+    }
     let registrar = Registrar { name: name.clone(), endpoint, folder };
     let registration = tonic::transport::Server::builder()
         .add_service(RegistrationServer::new(registrar))
-        .serve_with_incoming(listen(&registry.join(format!("{name}-reg.sock"))));
+        .serve_with_incoming(listen(&registration));
     let (csi, registration) = tokio::join!(csi, registration);
     csi.and(registration).unwrap();
 }

@@ -10,6 +10,7 @@
 
 mod drivers_shown;
 mod faults;
+mod flapping;
 mod growth;
 mod node_info;
 mod staging;

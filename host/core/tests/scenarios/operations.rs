@@ -135,6 +135,33 @@ fn a_new_plugin_is_tried_at_once() {
 }
 
 #[test]
+fn storage_that_answers_again_is_tried_at_once_and_its_failures_count_on() {
+    let mut world = World::new();
+    let other = plain("b", "other");
+    let data = plain("a", "data");
+    let name = data.unique_name.clone();
+    let answers = || Event::StorageAnswers(vec![name.clone()]);
+    world.desire("a", vec![data]);
+    world.fails("volume_mount data a", FailureClass::Final);
+    world.desire("b", vec![other]);
+    world.fails("volume_mount other b", FailureClass::Final);
+    let failures = |world: &World| world.view("a", "data").failures;
+    assert_eq!(world.step(answers()), ["volume_mount data a"], "the other volume waits");
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert_eq!(failures(&world), 2);
+    assert_eq!(world.step(answers()), ["volume_mount data a"]);
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert_eq!(failures(&world), 3);
+    assert!(world.step(answers()).is_empty(), "it was hurried after 2 failures, and is again after 4");
+    world.now += 2_000 * MS + 2_000 * MS / 4;
+    assert!(world.step(Event::Timer).contains(&"volume_mount data a".to_owned()));
+    world.fails("volume_mount data a", FailureClass::Final);
+    assert_eq!(world.step(answers()), ["volume_mount data a"]);
+    world.done("volume_mount data a");
+    assert!(world.step(answers()).is_empty(), "nothing has failed");
+}
+
+#[test]
 fn an_overdue_operation_keeps_its_key_and_its_late_end_counts() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data")]);

@@ -61,6 +61,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         Event::SourcesSynced => "every source has spoken".to_owned(),
         Event::SourceChanged { uid } => format!("the source of {uid} has changed"),
         Event::PluginChanged { plugin } => format!("{plugin} is there anew"),
+        Event::StorageAnswers(volumes) => format!("the storage answers again: {volumes:?}"),
         Event::NotAttached(volumes) => format!("not attached any more: {volumes:?}"),
         Event::Drain => "drain".to_owned(),
         Event::DrainEnded => "drain ended".to_owned(),

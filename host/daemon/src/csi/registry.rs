@@ -56,6 +56,17 @@ pub struct DriverNote {
     pub message: String,
 }
 
+/// The reason of the event on a driver in service that answers again.
+const ANSWERS_AGAIN: &str = "DriverReady";
+
+impl DriverNote {
+    /// Returns whether the driver only answers again. What it says of the node and of its volumes
+    /// has not changed, and other drivers have no part in it.
+    pub fn answers_again(&self) -> bool {
+        self.reason == ANSWERS_AGAIN
+    }
+}
+
 /// The CSI drivers of this node. Shared between the watcher of the registry folder, which changes it, and the calls.
 pub struct CsiDrivers {
     runtime: Handle,
@@ -203,7 +214,7 @@ impl CsiDrivers {
             }
             (DriverState::Failed | DriverState::Starting, DriverState::Ready) => {
                 let message = "it answers again: its volumes are tried at once".to_owned();
-                self.note(DriverNote { driver, kind: EventKind::Normal, reason: "DriverReady", message });
+                self.note(DriverNote { driver, kind: EventKind::Normal, reason: ANSWERS_AGAIN, message });
             }
             _ => {}
         }

@@ -31,6 +31,7 @@ mod block;
 mod claims;
 pub mod clock;
 pub mod controller_reports;
+mod csi_drivers;
 pub mod device_records;
 mod devices;
 mod elsewhere;

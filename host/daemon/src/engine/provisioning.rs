@@ -128,6 +128,14 @@ impl Engine {
         }
     }
 
+    /// Tries at once what waits for its next try by this driver.
+    pub(super) fn hurry_provisioning_by(&mut self, driver: &str) {
+        if let Some(provisioning) = &mut self.provisioning {
+            provisioning.machine.hurry_by(driver);
+            provisioning.due = true;
+        }
+    }
+
     /// When the provisioner is to be asked although nothing happens.
     pub(super) fn next_provisioning(&self) -> Option<Time> {
         let provisioning = self.provisioning.as_ref().filter(|_| self.plugins_complete);

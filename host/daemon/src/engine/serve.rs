@@ -229,9 +229,8 @@ impl Engine {
                             self.provisioned(&name, outcome);
                             continue;
                         }
-                        if matches!(&report, FromOperation::Driver(note) if note.kind == EventKind::Normal) {
-                            self.csi_driver_changed();
-                            self.hurry_provisioning();
+                        if let FromOperation::Driver(note) = &report {
+                            self.csi_driver_noted(note);
                         }
                         unmounted.extend(self.world.from_operation(report));
                     }
@@ -532,16 +531,6 @@ impl Engine {
         self.provision();
         self.keep_bindings();
         self.world.announce();
-    }
-
-    /// What a CSI driver says of this node is part of what its volumes are, and of which the node may use.
-    fn csi_driver_changed(&mut self) {
-        self.plugins.forget_identified();
-        if let Some(drivers) = &self.drivers {
-            self.sources.node_is_in(drivers.topology());
-        }
-        let effects = self.sources.resolve_all();
-        self.carry_out(effects);
     }
 
     /// A volume of each of these pods is gone: if it was the last, so are the pod's folders, and perhaps

@@ -18,7 +18,6 @@ use super::lane::Lane;
 use super::operation::Workshop;
 use super::requests::{Change, RequestError};
 use super::running::Running;
-use crate::csi::DriverNote;
 use crate::metrics::Operations;
 
 /// Microseconds in a second.
@@ -170,15 +169,8 @@ impl World {
                 }
                 None
             }
-            FromOperation::Driver(DriverNote { driver, kind, reason, message }) => {
-                self.tell(kind, reason, &format!("driver {driver}"), &message);
-                // What waits for a driver that cannot be used gains nothing by another try.
-                if kind == EventKind::Warning {
-                    return None;
-                }
-                for plugin in self.workshop.plugins.importers("grpc") {
-                    self.feed(Event::PluginChanged { plugin });
-                }
+            FromOperation::Driver(note) => {
+                self.driver_noted(&note);
                 None
             }
             // The engine's, which makes volumes for claims and resolves pods.
