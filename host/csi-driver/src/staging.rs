@@ -90,7 +90,7 @@ impl Driver {
         record.name.as_ref().map(|name| self.in_flight.claim([format!("storage {name}")])).transpose()
     }
 
-    /// Whether another volume of the node is of the same storage, which it may show.
+    /// Returns whether another volume of the node is of the same storage, which it may show.
     fn is_shared(&self, record: &OnNode) -> Result<bool> {
         if record.name.is_none() {
             return Ok(false);

@@ -78,7 +78,7 @@ impl Provisioner {
         }
     }
 
-    /// Whatever waits for its next try by this provisioner need not wait longer.
+    /// Lets what waits for its next try by this provisioner be tried at once.
     pub fn hurry_by(&mut self, provisioner: &str) {
         for volume in self.volumes.values_mut().filter(|volume| volume.record.terms.provisioner == provisioner) {
             volume.retry_at = None;

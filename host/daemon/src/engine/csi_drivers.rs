@@ -27,7 +27,7 @@ impl Engine {
         self.hurry_provisioning();
     }
 
-    /// What a CSI driver says of this node is part of what its volumes are, and of which the node
+    /// Uses what CSI drivers say of this node: it is part of what volumes are, and of which the node
     /// may use.
     fn csi_driver_changed(&mut self) {
         self.plugins.forget_identified();

@@ -1,9 +1,10 @@
 //! The sizes that volumes were brought to on this node: a volume is grown only when its PersistentVolume's capacity has been raised
 //! since. In a cluster `status.capacity` of the claim says this.
 //!
-//! A volume that the node has never mounted has the size that `status.capacity` of its claim says: it was raised on another node.
-//! Where the claim says none, it has the capacity of its PersistentVolume: whoever made it has made it so. What is known stays when the volume leaves the node, and over restarts of the machine, so that a volume that was raised meanwhile grows
-//! when it is mounted next.
+//! A volume that the node has never mounted has the size that `status.capacity` of its claim says: it
+//! was raised on another node. Where the claim has no status, it has the capacity of its
+//! PersistentVolume. The known size stays when the volume leaves the node, and over restarts of the
+//! machine, so that a volume that was raised meanwhile grows when it is mounted next.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
