@@ -46,7 +46,7 @@ test: BUILD := --workspace --bins --tests
 test: plugins fixtures ## run every test; as root, kernel tests included (each in its own mount namespace)
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
 	@deploy/setup.sh --tests
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
