@@ -204,6 +204,30 @@ fn look(machine: &mut Provisioner, now: Time, standing: Standing) -> Vec<Command
     commands
 }
 
+/// Whether the storage is asked to delete the volume.
+fn deletes(commands: &[Command]) -> bool {
+    jobs(commands).contains(&(NAME.to_owned(), Step::Delete))
+}
+
+#[test]
+fn a_restart_neither_begins_the_grace_anew_nor_ends_it() {
+    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
+    look(&mut machine, 0, MISSING);
+    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"]);
+    let mut machine = restarted(&machine);
+    let start = 10 * HOUR;
+    let first = look(&mut machine, start, MISSING);
+    assert_eq!(reasons(&first), ["ClaimMissing"]);
+    let Some(Command::Tell { message, .. }) = first.first() else { panic!("{first:?}") };
+    assert!(message.contains("since 1970-01-01 00:00:00 UTC") && message.contains("(in 30m0s)"), "{message}");
+    assert!(!deletes(&look(&mut machine, start + HOUR / 2 - 1, MISSING)));
+    // The time in which volhost could not know does not count.
+    look(&mut machine, start + HOUR / 2 - 1, Standing::Unknown);
+    assert!(!deletes(&look(&mut machine, start + HOUR, MISSING)));
+    assert!(!deletes(&look(&mut machine, start + HOUR + 60 * SECOND - 1, MISSING)));
+    assert!(deletes(&look(&mut machine, start + HOUR + 60 * SECOND, MISSING)));
+}
+
 #[test]
 fn what_is_not_written_down_as_missing_is_not_deleted() {
     let mut machine = bound(Reclaim::Delete).with_grace(HOUR);

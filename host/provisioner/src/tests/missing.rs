@@ -2,11 +2,6 @@
 
 use super::*;
 
-/// Whether the storage is asked to delete the volume.
-fn deletes(commands: &[Command]) -> bool {
-    jobs(commands).contains(&(NAME.to_owned(), Step::Delete))
-}
-
 /// Fails if the machine wants to be woken at a time that has passed: its loop would not rest.
 fn assert_rests(machine: &Provisioner, now: Time) {
     assert!(machine.next_wake().is_none_or(|at| at > now), "at {now} it wakes at {:?}", machine.next_wake());
@@ -41,25 +36,6 @@ fn a_claim_that_comes_back_within_the_grace_keeps_its_volume_and_begins_a_new_on
     look(&mut machine, HOUR, MISSING);
     assert!(!deletes(&look(&mut machine, 2 * HOUR - 1, MISSING)));
     assert!(deletes(&look(&mut machine, 2 * HOUR, MISSING)));
-}
-
-#[test]
-fn absence_adds_up_over_restarts_and_a_restart_does_not_end_the_grace() {
-    let mut machine = bound(Reclaim::Delete).with_grace(HOUR);
-    look(&mut machine, 0, MISSING);
-    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"]);
-    let mut machine = restarted(&machine);
-    let start = 10 * HOUR;
-    let first = look(&mut machine, start, MISSING);
-    assert_eq!(reasons(&first), ["ClaimMissing"]);
-    let Some(Command::Tell { message, .. }) = first.first() else { panic!("{first:?}") };
-    assert!(message.contains("since 1970-01-01 00:00:00 UTC") && message.contains("(in 30m0s)"), "{message}");
-    assert!(!deletes(&look(&mut machine, start + HOUR / 2 - 1, MISSING)));
-    // The time in which volhost could not know does not count.
-    look(&mut machine, start + HOUR / 2 - 1, Standing::Unknown);
-    assert!(!deletes(&look(&mut machine, start + HOUR, MISSING)));
-    assert!(!deletes(&look(&mut machine, start + HOUR + 60 * SECOND - 1, MISSING)));
-    assert!(deletes(&look(&mut machine, start + HOUR + 60 * SECOND, MISSING)));
 }
 
 #[test]
