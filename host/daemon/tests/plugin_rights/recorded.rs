@@ -14,7 +14,7 @@ fn a_plugin_whose_approval_could_not_be_written_is_listed_for_another_try() {
     load(&registry, &[&x]);
     assert!(registry.ready(&name(X)).is_none());
     assert!(registry.failures()[0].1.contains("cannot be recorded"), "{:?}", registry.failures());
-    assert_eq!(registry.not_recorded(), [x.clone()]);
+    assert_eq!(registry.not_recorded(), std::slice::from_ref(&x));
 
     world.kernel.clear_faults();
     load(&registry, &[&x]);
