@@ -106,6 +106,9 @@ impl FormatOptions {
             reason,
         };
         let mut words = Words::default();
+        // Quiet: a kill of volhost closes the pipe of the program's output, and a program that writes
+        // to it would end with a half-made file system.
+        words.flag("-q");
         // Forced, for a whole disk makes mke2fs ask. XFS and btrfs refuse by themselves what they
         // recognise.
         if taker == Taker::Ext {
@@ -276,9 +279,9 @@ mod tests {
     #[test]
     fn nothing_asked_for_is_what_the_kubelet_does() {
         let none = FormatOptions::default();
-        assert_eq!(words(&none, "ext2"), "-F");
-        assert_eq!(words(&none, "ext4"), "-F -m 0");
-        assert_eq!((words(&none, "xfs"), words(&none, "btrfs")), (String::new(), String::new()));
+        assert_eq!(words(&none, "ext2"), "-q -F");
+        assert_eq!(words(&none, "ext4"), "-q -F -m 0");
+        assert_eq!((words(&none, "xfs").as_str(), words(&none, "btrfs").as_str()), ("-q", "-q"));
     }
 
     #[test]
@@ -299,7 +302,7 @@ mod tests {
         assert_eq!(
             words(&options, "ext4"),
             format!(
-                "-F -L data -U {uuid} -b 4096 -I 512 -i 8192 -m 1 -O metadata_csum,^quota -E lazy_itable_init=0,nodiscard"
+                "-q -F -L data -U {uuid} -b 4096 -I 512 -i 8192 -m 1 -O metadata_csum,^quota -E lazy_itable_init=0,nodiscard"
             )
         );
         let options = FormatOptions {
@@ -310,10 +313,24 @@ mod tests {
         };
         assert_eq!(
             words(&options, "xfs"),
-            format!("-L data -m uuid={uuid} -b size=4096 -i size=512 -m reflink=0 -i sparse=1 -K")
+            format!("-q -L data -m uuid={uuid} -b size=4096 -i size=512 -m reflink=0 -i sparse=1 -K")
         );
         let options = FormatOptions { inode_size: None, features: [("no-holes".to_owned(), false)].into(), ..options };
-        assert_eq!(words(&options, "btrfs"), format!("-L data -U {uuid} -s 4096 -K -O ^no-holes"));
+        assert_eq!(words(&options, "btrfs"), format!("-q -L data -U {uuid} -s 4096 -K -O ^no-holes"));
+    }
+
+    #[test]
+    fn a_program_that_makes_a_file_system_writes_nothing_to_its_output() {
+        const BYTES: u64 = 320 << 20;
+        for fs_type in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+            let image = tempfile::NamedTempFile::new().unwrap();
+            image.as_file().set_len(BYTES).unwrap();
+            let mut mkfs = std::process::Command::new(format!("/usr/sbin/mkfs.{fs_type}"));
+            let words = FormatOptions::default().arguments(fs_type).unwrap();
+            let made = mkfs.args(words).arg("--").arg(image.path()).output().unwrap();
+            let said = [made.stdout, made.stderr].concat();
+            assert!(made.status.success() && said.is_empty(), "{fs_type}: {}", String::from_utf8_lossy(&said));
+        }
     }
 
     #[test]
