@@ -10,7 +10,7 @@
 
 use std::fs;
 
-use volhost_tests::artifacts::workspace;
+use volhost_tests::artifacts::{self, workspace};
 
 const RULES: &str = "host/core/tests/simulation/rules.rs";
 
@@ -156,8 +156,15 @@ fn script(block: &str) -> String {
 fn paste(script: &str) {
     let namespace = volhost_tests::namespace::MountNamespace::new();
     let checkout = tempfile::tempdir().unwrap();
-    for name in ["target", "examples"] {
-        std::os::unix::fs::symlink(workspace().join(name), checkout.path().join(name)).unwrap();
+    // Where cargo builds is not always in the checkout.
+    fs::create_dir_all(checkout.path().join("target/debug")).unwrap();
+    let plugins = artifacts::plugin("empty-dir").parent().unwrap().to_owned();
+    for (there, name) in [
+        (artifacts::volhost(), "target/debug/volhost"),
+        (plugins, "target/plugins"),
+        (workspace().join("examples"), "examples"),
+    ] {
+        std::os::unix::fs::symlink(there, checkout.path().join(name)).unwrap();
     }
     let first = blocks(&read("README.md").unwrap(), "yaml").remove(0);
     fs::write(checkout.path().join("first.yaml"), first).unwrap();
