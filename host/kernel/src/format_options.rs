@@ -322,7 +322,8 @@ mod tests {
     #[test]
     fn a_program_that_makes_a_file_system_writes_nothing_to_its_output() {
         const BYTES: u64 = 320 << 20;
-        for fs_type in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
+        // mkfs.btrfs writes a note, and only when it exits.
+        for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
             let image = tempfile::NamedTempFile::new().unwrap();
             image.as_file().set_len(BYTES).unwrap();
             let mut mkfs = std::process::Command::new(format!("/usr/sbin/mkfs.{fs_type}"));
