@@ -20,7 +20,7 @@ use volhost_tests::{Node, artifacts};
 /// processor, in which other plugins are ready on a busy machine, too.
 const FILLING: usize = 1 << 20;
 
-/// A component with 42 KB of code over which the compiler broods for minutes: loops within loops. It
+/// A component with 42 KB of code that takes the compiler minutes: loops within loops. It
 /// is no plugin, which only shows afterwards.
 fn slow_to_compile(filling: usize) -> Vec<u8> {
     const DEPTH: usize = 3000;

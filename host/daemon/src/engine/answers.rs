@@ -239,7 +239,7 @@ impl Engine {
     /// Answers the callers that wait for a drain, when nothing is left or their time is over.
     pub(super) fn answer_drains(&mut self) {
         let now = Instant::now();
-        // While operations run there is something left; looking closer costs more than it tells. What cleans the folders of pods
+        // While operations run there is something left; a closer look is not worth its cost. What cleans the folders of pods
         // that are gone may find more.
         let busy = self.world.executor.running() > 0 || self.sweep.is_awaited(now);
         let due = !busy || self.draining.iter().any(|draining| draining.deadline <= now);

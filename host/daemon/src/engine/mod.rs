@@ -17,7 +17,7 @@
 //! | [`controller_reports`] | what controllers say of attachments |
 //! | [`executor`], [`running`], [`lane`], [`operation`], [`sink`] | operations on threads that may block |
 //! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion`, `sharers` | what each operation does |
-//! | [`records`], [`device_records`], [`recovery`], [`layout`], [`layout_version`] | what stands on disk, and what is known of it after a restart |
+//! | [`records`], [`device_records`], [`recovery`], [`layout`], [`layout_version`] | the records on disk, and what a restart learns from them |
 //! | [`orphans`], `sweep` | folders of pods that nobody knows |
 //! | [`helpers`] | programs that serve file systems, and have ended |
 //! | [`standing`], `vanished`, [`forced`] | mounts that go without an operation |

@@ -318,7 +318,7 @@ impl Situation<'_> {
         }
     }
 
-    /// How the claim stands by what has been read.
+    /// Returns the state of the claim according to what has been read.
     fn standing_in_sources(&self, record: &Record) -> Standing {
         let store = self.sources.store();
         let claim = &record.claim;

@@ -13,8 +13,9 @@ use super::refusals::{RegistryError, missing};
 use super::registry::{PluginRegistry, State};
 
 impl PluginRegistry {
-    /// Loads the file and takes its plugin into service, in place of an older version from the same file. Blocking: compiles when
-    /// the cache lacks it. None: it claims what nobody has yet, and waits for [`PluginRegistry::settle`].
+    /// Loads the file and takes its plugin into service, in place of an older version from the same
+    /// file. Blocking: compiles when the cache lacks it. None: the plugin claims a name or source
+    /// without an owner, and waits for [`PluginRegistry::settle`].
     ///
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
@@ -22,9 +23,9 @@ impl PluginRegistry {
         self.admit(file, self.runtime.load(file))
     }
 
-    /// Takes what came of loading a file: its plugin into service, in place of an older version
-    /// from the same file, or the reason why there
-    /// is none. None: the plugin claims what nobody has yet, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
+    /// Takes the plugin of a loaded file into service, in place of an older version from the same
+    /// file, or keeps the reason why there is none. None: the plugin claims a name or source without an
+    /// owner, and waits for [`PluginRegistry::settle`]. Blocking: writes to the disk.
     ///
     /// # Errors
     /// [`RegistryError`]; the version loaded before stays in service.
@@ -41,8 +42,8 @@ impl PluginRegistry {
         outcome
     }
 
-    /// Decides, when every file of a look was loaded, who gets what nobody had: a file that alone claims it does. Files that claim the same
-    /// are refused, all of them, whichever was loaded first.
+    /// Gives names and sources without an owner to the plugins that claim them, once every file was
+    /// loaded. If several files claim the same, it refuses all of them, whichever was loaded first.
     pub fn settle(&self) -> Vec<(PathBuf, Result<PluginName, RegistryError>)> {
         let candidates = std::mem::take(&mut self.write().candidates);
         let rivals: Vec<Rival> = candidates.iter().map(|(file, plugin)| Rival::new(file, plugin)).collect();

@@ -21,7 +21,7 @@ fn the_volume_of_a_missing_claim_is_deleted_only_after_the_grace() {
     }
     assert!(machine.problem(NAME).unwrap().contains("missing since"));
     assert_eq!(machine.next_wake(), Some(HOUR / 2));
-    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"], "it is told again");
+    assert_eq!(reasons(&look(&mut machine, HOUR / 2, MISSING)), ["ClaimMissing"], "it is reported again");
     assert!(!deletes(&look(&mut machine, HOUR - 1, MISSING)));
     assert!(deletes(&look(&mut machine, HOUR, MISSING)));
 }
