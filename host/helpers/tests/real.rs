@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use volhost_helpers::{Helpers, Launcher};
@@ -122,6 +122,15 @@ impl Site {
         self.kernel.detach(&self.mounts(), "volume".as_ref(), Detach::Normal).unwrap();
     }
 
+    /// Sees to its end until it has ended. A process that another test starts has the mount open for a moment, until its program runs.
+    fn settle(&self, id: &str) {
+        let begun = Instant::now();
+        while self.helpers.still_serves(id).is_ok() {
+            assert!(begun.elapsed() < PATIENCE, "{id} runs on");
+            self.helpers.settle(id);
+        }
+    }
+
     /// The process of the one helper on record.
     fn pid(&self) -> Pid {
         let record = fs::read_dir(self.at("records")).unwrap().next().unwrap().unwrap().path();
@@ -161,8 +170,7 @@ fn a_helper_serves_until_nobody_has_its_mount_and_then_ends_by_itself() {
         site.helpers.still_serves(&id).unwrap();
         test_kill_process(pid).unwrap();
         site.detach();
-        site.helpers.settle(&id);
-        assert!(site.helpers.still_serves(&id).is_err());
+        site.settle(&id);
         assert!(test_kill_process(pid).is_err(), "it runs on");
         site.is_clean();
     });
@@ -177,7 +185,7 @@ fn what_is_read_only_cannot_be_written_whatever_the_helper_would_do() {
         let error = fs::write(volume.join("new"), "x").unwrap_err();
         assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
         site.detach();
-        site.helpers.settle(&id);
+        site.settle(&id);
     });
 }
 
@@ -186,7 +194,7 @@ fn a_mount_that_is_dropped_unseen_ends_its_helper() {
     in_private(|site| {
         let Served { mount, id } = site.helpers.serve(site.cow()).unwrap();
         drop(mount);
-        site.helpers.settle(&id);
+        site.settle(&id);
         site.is_clean();
     });
 }
@@ -310,7 +318,7 @@ fn one_that_is_stopped_is_ended_once_nobody_has_its_mount() {
         let pid = site.pid();
         kill_process_group(pid, Signal::STOP).unwrap();
         site.detach();
-        site.helpers.settle(&id);
+        site.settle(&id);
         assert!(test_kill_process(pid).is_err(), "it is stopped still");
         site.is_clean();
     });

@@ -152,14 +152,15 @@ impl Volume {
                 Some(Step::Create)
             }
             (Phase::Undoing(_), _) => Some(Step::Delete),
+            (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
+            // Announced once the record says it: whoever reads the event may rely on the deletion to survive a crash.
             (Phase::Made(_), Standing::Gone { in_use: true }) => {
                 if !std::mem::replace(&mut self.told_used, true) {
                     let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
                     commands.push(self.tell(Severity::Normal, "VolumeStillUsed", message.to_owned()));
                 }
-                (!self.kept).then_some(Step::Keep)
+                None
             }
-            (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
             (Phase::Made(made), Standing::Wants { bytes, may_grow }) if bytes > made.capacity => {
                 self.next_growth(bytes, may_grow, commands)
             }
