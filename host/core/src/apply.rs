@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
-use crate::config::Mutation;
 use crate::core::{Core, Turn, differs, keeps_edit};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{Outcome, Presence, Stage};
@@ -105,7 +104,6 @@ impl Core {
 
     /// Gives the pod's standing mounts the names it knows them by, and takes over what recovery found complete and as wanted.
     fn take_over(&mut self, uid: &PodUid) {
-        let broken_too = self.mutated(Mutation::TakeOverBroken);
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -120,9 +118,8 @@ impl Core {
             if mount.pod.is_none() {
                 mount.pod.clone_from(&entry.pod);
             }
-            let intact = mount.intact || broken_too;
             let as_wanted = !differs(mount, wanted) || keeps_edit(mount, wanted);
-            if !(mount.stage.recovered && intact && mount.spec.is_some() && as_wanted) {
+            if !(mount.stage.recovered && mount.intact && mount.spec.is_some() && as_wanted) {
                 continue;
             }
             mount.stage = Stage::PRESENT;
@@ -141,10 +138,8 @@ impl Core {
     fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
         self.look_at_awaited(uid, turn);
         let wanted = self.desired.set_gone(uid);
-        if !self.mutated(Mutation::IgnoreGone) {
-            turn.dirty.extend(wanted);
-            turn.dirty.extend(self.actual.volumes_of(uid).cloned());
-        }
+        turn.dirty.extend(wanted);
+        turn.dirty.extend(self.actual.volumes_of(uid).cloned());
         turn.touched.insert(uid.clone());
     }
 
@@ -260,7 +255,6 @@ impl Core {
 
     /// An attachment that nobody finds may be gone: it is made again, or undone, and what is mounted stays.
     fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
-        let (believe, forget) = (self.mutated(Mutation::BelieveAttached), self.mutated(Mutation::ForgetNotAttached));
         let attaching = &self.attaching;
         // What an operation has done since is newer than the look.
         if self.pending.running_on(&name).next().is_some() {
@@ -270,14 +264,12 @@ impl Core {
         else {
             return;
         };
-        if !believe {
-            // The look may have been wrong: that it cannot be attached again is no proof that it is not attached.
-            volume.attach = match (forget, attaching.by_host(&volume.plugin)) {
-                (true, _) => Stage::ABSENT,
-                (false, true) => Stage::RECOVERED,
-                (false, false) => volume.attach.after_tear_down(Outcome::Uncertain),
-            };
-        }
+        // The look may have been wrong: that it cannot be attached again is no proof that it is not attached.
+        volume.attach = if attaching.by_host(&volume.plugin) {
+            Stage::RECOVERED
+        } else {
+            volume.attach.after_tear_down(Outcome::Uncertain)
+        };
         self.publish_not_attached(&name, turn);
         turn.touched.extend(self.desired.users(&name).cloned());
         turn.dirty.insert(name);

@@ -4,7 +4,6 @@ use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use crate::actual::Volume;
 use crate::command::OperationKind;
-use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 use crate::event::{DesiredVolume, NamedLimit};
@@ -16,8 +15,7 @@ impl Core {
     /// Why the volume is not attached now: as many of its plugin, or of those named alike, are as may be. One that may be attached
     /// counts (rule R1).
     pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
-        if self.mutated(Mutation::IgnoreLimit)
-            || self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume))
+        if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume))
         {
             return None;
         }
@@ -40,9 +38,7 @@ impl Core {
 
     /// A volume has left the node, or never came: those that waited for a place are looked at.
     pub(crate) fn attach_place_is_free(&mut self, turn: &mut Turn) {
-        if !self.mutated(Mutation::ForgetPlace) {
-            turn.dirty.append(&mut self.waiting_for_place);
-        }
+        turn.dirty.append(&mut self.waiting_for_place);
     }
 
     /// The attached volumes of the plugin whose own names begin so.

@@ -97,7 +97,7 @@ pub enum OperationKind {
 
 impl OperationKind {
     /// It sets a pod's volume up on a device that was mounted already when it began.
-    pub(crate) const fn found_device(self) -> bool {
+    pub const fn found_device(self) -> bool {
         matches!(self, Self::Mount { device_mounted: true, .. } | Self::Map { device_mounted: true })
     }
 

@@ -9,7 +9,7 @@ use volhost_model::{ContainerMount, Pod};
 use crate::actual::{Actual, Mount};
 use crate::attaching::Attaching;
 use crate::command::Command;
-use crate::config::{Config, Mutation};
+use crate::config::Config;
 use crate::desired::{Desired, Told, Wanted, is_edit};
 use crate::event::{Event, Time};
 use crate::pending::Pending;
@@ -22,9 +22,6 @@ use crate::waiters::Waiters;
 /// volumes and pods that the event may concern.
 #[derive(Debug)]
 pub struct Core {
-    /// Which rule is broken.
-    #[cfg(feature = "mutants")]
-    pub(crate) config: Config,
     /// Who attaches volumes.
     pub(crate) attaching: Attaching,
     /// The latest time seen: time never runs backwards here, whatever the caller says.
@@ -66,8 +63,6 @@ impl Core {
     pub fn new(config: Config) -> Self {
         Self {
             attaching: Attaching::all_by_host(config.host_attaches),
-            #[cfg(feature = "mutants")]
-            config,
             now: 0,
             desired: Desired::default(),
             actual: Actual::default(),
@@ -109,9 +104,7 @@ impl Core {
         }
         self.apply(event, &mut turn);
         while let Some(volume) = self.pending.pop_due(self.now) {
-            if !self.mutated(Mutation::SleepThroughRetry) {
-                turn.dirty.insert(volume);
-            }
+            turn.dirty.insert(volume);
         }
         while let Some(volume) = turn.dirty.pop_first() {
             self.reconcile(&volume, &mut turn);
@@ -127,10 +120,10 @@ impl Core {
 
     /// One timer for everything: armed again only for an earlier time than it is armed for.
     fn arm_timer(&mut self, turn: &mut Turn) {
-        let retry = self.pending.next_retry().filter(|_| !self.mutated(Mutation::ForgetTimer));
+        let retry = self.pending.next_retry();
         let next = [retry, self.waiters.next_deadline()].into_iter().flatten().min();
         if let Some(next) = next
-            && (self.armed.is_none_or(|armed| next < armed) || self.mutated(Mutation::Restless))
+            && self.armed.is_none_or(|armed| next < armed)
         {
             self.armed = Some(next);
             turn.commands.push(Command::ArmTimer(next));
@@ -200,17 +193,16 @@ impl Core {
 
     /// The mount stands and is the one that is wanted; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
-        let forget_parts = self.mutated(Mutation::ForgetParts);
         self.actual.mount(volume, uid).is_some_and(|mount| {
             mount.is_usable()
                 && (!differs(mount, wanted) || keeps_edit(mount, wanted))
-                && (forget_parts || !lacks_parts(mount, wanted))
+                && !lacks_parts(mount, wanted)
         })
     }
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
     pub(crate) fn may_take_recovered(&self) -> bool {
-        self.sources_synced || self.draining || self.mutated(Mutation::UnmountBeforeSynced)
+        self.sources_synced || self.draining
     }
 
     /// The pod's object.

@@ -4,7 +4,6 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
-use crate::config::Mutation;
 use crate::core::Core;
 use crate::desired::Wanted;
 
@@ -46,7 +45,7 @@ impl Core {
     /// The volume stands on the node, or may, with another label than this one. What nobody recorded is taken for what is wanted by the pod that may have
     /// it: nothing is unmounted under a pod for a record that was lost.
     fn has_other_label(&self, volume: &Volume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
-        if !(volume.device_mountable && volume.device.may_be()) || self.mutated(Mutation::ShareLabels) {
+        if !(volume.device_mountable && volume.device.may_be()) {
             return false;
         }
         match &volume.label_spec {

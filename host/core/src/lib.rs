@@ -106,9 +106,6 @@ mod notices;
 mod outcome;
 mod owner;
 mod pending;
-#[cfg(feature = "mutants")]
-#[doc(hidden)]
-pub mod probe;
 mod reconcile;
 mod standing;
 mod start;

@@ -3,7 +3,6 @@
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::Mount;
-use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 use crate::reconcile::must_be_replaced;
@@ -12,8 +11,7 @@ impl Core {
     /// Another volume of the pod that stands, or may, or is being made, is made of this one.
     pub(crate) fn is_needed(&self, volume: &UniqueVolumeName, pod: &PodUid) -> bool {
         let others = self.actual.volumes_of(pod).filter(|other| *other != volume);
-        !self.mutated(Mutation::BaseBeforeTop)
-            && others.filter_map(|other| self.actual.mount(other, pod)).any(|mount| needs(mount, volume))
+        others.filter_map(|other| self.actual.mount(other, pod)).any(|mount| needs(mount, volume))
     }
 
     /// What the mount is made of has to be taken away: the mount goes before, and both are made again.
@@ -27,8 +25,7 @@ impl Core {
 
     /// What the pod's volume waits for before it can be made: another volume of the pod that does not stand yet, or not as it is wanted.
     pub(crate) fn waits_for(&self, pod: &PodUid, wanted: &Wanted) -> Option<String> {
-        let mut needs = wanted.volume.needs.iter().filter(|_| !self.mutated(Mutation::TopBeforeBase));
-        let missing = needs.find(|needed| {
+        let missing = wanted.volume.needs.iter().find(|needed| {
             let below = self.wanted(pod, &needed.unique_name);
             !below.is_some_and(|below| self.is_mounted_as_wanted(pod, &needed.unique_name, below))
         })?;

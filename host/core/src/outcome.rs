@@ -4,7 +4,6 @@ use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
 
 use crate::command::{Operation, OperationKind};
-use crate::config::Mutation;
 use crate::core::{Core, Turn, same_parts};
 use crate::event::{DeviceReport, OperationId, OperationReport};
 use crate::reconcile::capacity;
@@ -44,15 +43,7 @@ impl Core {
             }
             Err(failure) => {
                 let slot = self.slot_of(&operation);
-                if !(self.mutated(Mutation::KeepQuiet) && operation.kind == OperationKind::Unmount) {
-                    self.publish_failure(&operation, &failure, turn);
-                }
-                if self.mutated(Mutation::PublishTwice) {
-                    self.publish_failure(&operation, &failure, turn);
-                }
-                if self.mutated(Mutation::NeverDoubles) {
-                    self.pending.succeed(&operation);
-                }
+                self.publish_failure(&operation, &failure, turn);
                 // Other pods may want the volume: the end of one pod's operation is no failure of theirs.
                 if !(report.cancelled && slot.is_none()) {
                     self.pending.fail(&operation, slot, failure, self.now);
@@ -82,8 +73,7 @@ impl Core {
 
     /// Whether the mount is there for the first time.
     fn mount_ended(&mut self, operation: &Operation, report: &OperationReport, turn: &mut Turn) -> bool {
-        let (now, forget) = (self.now, self.mutated(Mutation::ForgetUncertain));
-        let forget_device = self.mutated(Mutation::ForgetUncertainDevice);
+        let now = self.now;
         let outcome = Outcome::of(&report.result);
         let Some(pod) = &operation.pod_uid else {
             return false;
@@ -93,9 +83,6 @@ impl Core {
         };
         if let Some(device) = device_report(report, outcome, volume.device_mountable) {
             volume.device = volume.device.after_report(device);
-            if forget_device && device == DeviceReport::Uncertain {
-                volume.device = Stage::ABSENT;
-            }
         }
         if !matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             volume.refused_size = report.refused_size;
@@ -123,9 +110,6 @@ impl Core {
                 (_, None) => outcome == Outcome::Final && !operation.kind.found_device(),
             };
         mount.stage = if at_device { before } else { before.after_set_up(outcome) };
-        if forget && outcome == Outcome::Uncertain {
-            mount.stage = before;
-        }
         if outcome == Outcome::Done {
             mount.spec.clone_from(&operation.spec);
             mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
@@ -154,11 +138,10 @@ impl Core {
         let Some(pod) = &operation.pod_uid else {
             return;
         };
-        let forget = self.mutated(Mutation::ForgetFailedTearDown);
         let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
             return;
         };
-        mount.stage = mount.stage.after_tear_down(if forget { Outcome::Done } else { outcome });
+        mount.stage = mount.stage.after_tear_down(outcome);
         mount.leaving = false;
         if std::mem::take(&mut mount.vanished) && mount.stage.is_present() {
             return self.take_for_gone(pod, &operation.volume, turn);
@@ -192,7 +175,6 @@ impl Core {
     fn volume_operation_ended(&mut self, operation: &Operation, report: &OperationReport) {
         let outcome = Outcome::of(&report.result);
         let reported = self.reported_path(&operation.volume);
-        let keep_elsewhere = self.mutated(Mutation::KeepElsewhere);
         let Some(volume) = self.actual.get_mut(&operation.volume) else {
             return;
         };
@@ -200,7 +182,7 @@ impl Core {
             OperationKind::Attach => {
                 volume.attach = volume.attach.after_set_up(outcome);
                 // An attempt that has not ended for certain has found nothing out.
-                if matches!(outcome, Outcome::Done | Outcome::Final) && !keep_elsewhere {
+                if matches!(outcome, Outcome::Done | Outcome::Final) {
                     volume.elsewhere.clone_from(&report.elsewhere);
                 }
             }

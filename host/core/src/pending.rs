@@ -155,15 +155,6 @@ impl Pending {
         self.volumes.get(volume).into_iter().flat_map(|of| &of.running).filter_map(|id| self.running.get(id))
     }
 
-    /// The volume's failed keys.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn failed_on<'a>(
-        &'a self,
-        volume: &UniqueVolumeName,
-    ) -> impl Iterator<Item = (&'a Slot, &'a Backoff)> + use<'a> {
-        self.volumes.get(volume).into_iter().flat_map(|of| &of.failed)
-    }
-
     /// Every operation that runs.
     pub(crate) fn all_running(&self) -> impl Iterator<Item = (&OperationId, &Running)> {
         self.running.iter()

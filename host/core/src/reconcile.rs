@@ -6,7 +6,6 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
 use crate::command::OperationKind;
-use crate::config::Mutation;
 use crate::core::{Core, Turn, differs, keeps_edit, lacks_parts};
 use crate::desired::Wanted;
 use crate::pending::Slot;
@@ -72,8 +71,7 @@ impl Core {
 
     /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
     pub(crate) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
-        !self.mutated(Mutation::UnmountUnresolved)
-            && self.desired.pod(pod).is_some_and(|entry| {
+        self.desired.pod(pod).is_some_and(|entry| {
                 !entry.unresolved.is_empty()
                     && (mount.outer_names.is_empty()
                         || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
@@ -86,14 +84,12 @@ impl Core {
         }
         let turn_of = |uid: &PodUid| self.desired.wanted(uid, name).map_or(0, |wanted| wanted.last_attempt);
         let mut users: Vec<PodUid> = self.desired.users(name).cloned().collect();
-        if !self.mutated(Mutation::Unfair) {
-            // Who has it of old may tell with which label, before others ask.
-            let label_is_open = |uid: &PodUid| {
-                let volume = self.actual.get(name).filter(|volume| volume.label_spec.is_none());
-                volume.is_some_and(|volume| !volume.mounts.contains_key(uid))
-            };
-            users.sort_by_key(|uid| (label_is_open(uid), turn_of(uid)));
-        }
+        // If the label is unknown, consider pods that already mount the volume first.
+        let label_is_open = |uid: &PodUid| {
+            let volume = self.actual.get(name).filter(|volume| volume.label_spec.is_none());
+            volume.is_some_and(|volume| !volume.mounts.contains_key(uid))
+        };
+        users.sort_by_key(|uid| (label_is_open(uid), turn_of(uid)));
         for pod in users {
             self.advance(name, &pod, needed, turn);
         }
@@ -161,8 +157,7 @@ impl Core {
 
     fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
         let attached = !wanted.volume.attachable
-            || volume.is_some_and(|volume| volume.attach.is_present())
-            || self.mutated(Mutation::MountBeforeAttach);
+            || volume.is_some_and(|volume| volume.attach.is_present());
         let remount = mount.is_some_and(|mount| {
             (mount.remount_required && wanted.volume.follows_source)
                 || (differs(mount, wanted) && !keeps_edit(mount, wanted))
@@ -212,7 +207,7 @@ impl Core {
     ) -> Option<String> {
         let spec = &wanted.volume.spec;
         let elsewhere = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
-        let single_pod = spec.is_single_pod() && !self.mutated(Mutation::ShareSinglePod);
+        let single_pod = spec.is_single_pod();
         if let (true, Some(other)) = (single_pod, elsewhere) {
             let other = self.pod_name(other);
             return Some(format!(
@@ -257,27 +252,27 @@ impl Core {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
-        let in_use = !volume.mounts.is_empty() && !self.mutated(Mutation::DeviceBeforePod);
+        let in_use = !volume.mounts.is_empty();
         let relabel = volume.device.may_be()
             && (self.must_be_relabelled(name, volume) || self.must_be_staged_again(name, volume));
         let wanted = !self.draining && self.desired.users(name).next().is_some() && !relabel;
-        if in_use || wanted || (volume.device_mountable && self.mutated(Mutation::LeaveDevice)) {
+        if in_use || wanted {
             return;
         }
-        let (stage, kind) = if volume.device.may_be() && !self.mutated(Mutation::DetachBeforeDevice) {
+        let (stage, kind) = if volume.device.may_be() {
             let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
             (volume.device, if block { OperationKind::UnmapDevice } else { OperationKind::UnmountDevice })
         } else if self.attaching.by_host(&volume.plugin) && volume.attach.may_be() {
             (volume.attach, OperationKind::Detach)
         } else {
             // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.
-            if !self.pending.is_taken(name, None) && !self.mutated(Mutation::LeaveVolume) {
+            if !self.pending.is_taken(name, None) {
                 self.actual.remove(name);
             }
             return;
         };
         needed.push((None, kind.name()));
-        let awaited = !self.mutated(Mutation::ReleaseAwaited) && self.desired.is_awaited(name, volume.spec.as_ref());
+        let awaited = self.desired.is_awaited(name, volume.spec.as_ref());
         if awaited && !relabel && !self.draining {
             self.awaited.insert(name.clone());
             return;

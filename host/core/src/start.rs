@@ -7,7 +7,6 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
-use crate::config::Mutation;
 use crate::core::{Core, Turn, keeps_edit};
 use crate::transitions::Stage;
 
@@ -20,10 +19,7 @@ impl Core {
         pod: Option<&PodUid>,
         kind: OperationKind,
     ) -> bool {
-        let taken = self.pending.is_taken(name, key_pod) && !self.mutated(Mutation::IgnoreKeys);
-        let waiting =
-            self.pending.is_waiting(name, pod, kind.name(), self.now) && !self.mutated(Mutation::IgnoreBackoff);
-        !taken && !waiting
+        !self.pending.is_taken(name, key_pod) && !self.pending.is_waiting(name, pod, kind.name(), self.now)
     }
 
     /// The pod of the operation's key: none when it must be the only one on the volume.
@@ -118,9 +114,6 @@ impl Core {
             // An edit of the PersistentVolume applies at the next mount, not to one that is only
             // refreshed.
             (OperationKind::Mount { remount: true, .. }, Some(mount), Some(wanted)) if keeps_edit(mount, wanted) => {
-                (mount.spec.clone(), mount.spec_name.clone())
-            }
-            (_, Some(mount), Some(_)) if self.mutated(Mutation::MountStrangers) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
             (_, _, Some(wanted)) => (Some(Arc::clone(&wanted.volume.spec)), wanted.volume.spec.name.clone()),

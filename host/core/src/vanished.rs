@@ -3,7 +3,6 @@
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::command::{Operation, OperationKind};
-use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::pending::Running;
 use crate::transitions::Stage;
@@ -11,9 +10,6 @@ use crate::transitions::Stage;
 impl Core {
     /// Somebody else took the mount away. It is as one that recovery found incomplete: set up again if it is wanted, else undone.
     pub(crate) fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
-        if self.mutated(Mutation::IgnoreVanished) {
-            return;
-        }
         let of_mount = |running: &Running| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
         let changing = self.pending.running_on(volume).any(of_mount);
         let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
@@ -44,9 +40,6 @@ impl Core {
     /// Somebody else took the node's own mount away. Pods keep theirs; it is made again before another pod gets the volume, and for those that
     /// have it, or what is left of it is undone.
     pub(crate) fn device_vanished(&mut self, name: &UniqueVolumeName, turn: &mut Turn) {
-        if self.mutated(Mutation::IgnoreDeviceVanished) {
-            return;
-        }
         let changing = self.pending.running_on(name).any(|running| works_on_device(&running.operation));
         let Some(volume) = self.actual.get_mut(name) else { return };
         // What recovery found complete is so no more.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use volhost_model::names::PodUid;
 
 use crate::command::{Command, WaitFailure};
-use crate::config::Mutation;
 use crate::core::{Core, Turn};
 use crate::event::{Time, WaiterId};
 
@@ -96,11 +95,6 @@ impl Core {
                 Wish::Mounted if self.is_ready(uid) => Ok(()),
                 Wish::Mounted if !self.is_desired(uid) => Err(self.wait_failure(uid, wish, false)),
                 Wish::Unmounted if !self.actual.has_mounts_of(uid) => Ok(()),
-                Wish::Unmounted
-                    if self.mutated(Mutation::AnswerTooEarly) && self.mounted_volumes_of(uid).is_empty() =>
-                {
-                    Ok(())
-                }
                 _ => continue,
             };
             self.waiters.remove(waiter);
@@ -111,9 +105,6 @@ impl Core {
     /// Answers those whose deadline has passed.
     pub(crate) fn answer_overdue_waiters(&mut self, turn: &mut Turn) {
         while let Some((waiter, uid, wish)) = self.waiters.pop_expired(self.now) {
-            if self.mutated(Mutation::LoseWaiter) {
-                continue;
-            }
             let result = Err(self.wait_failure(&uid, wish, true));
             turn.commands.push(Command::Answer { waiter, result });
         }

@@ -26,7 +26,7 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        Self::with(Config { host_attaches: true, ..Config::default() })
+        Self::with(Config::default().with_host_attaches(true))
     }
 
     pub fn with(config: Config) -> Self {

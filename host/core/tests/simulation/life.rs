@@ -1,10 +1,12 @@
 //! What a crash of the host destroys: the machine, and what it was told, asked and seen to hold since it began.
 
-use volhost_core::probe::{FailureProbe, Probe};
-use volhost_core::{Config, Core, Operation, OperationKind, Time, WaiterId};
+use volhost_core::{Config, Operation, OperationKind, Time, WaiterId};
+use volhost_core_mutants::Mutation;
+use volhost_core_mutants::probe::{FailureProbe, Probe};
 use volhost_model::FailureClass;
 
 use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, parts_of, variant_of};
+use crate::machine::Machine;
 
 /// An operation that runs.
 pub struct Running {
@@ -102,7 +104,7 @@ pub struct Ended {
 }
 
 pub struct Life {
-    pub core: Core,
+    pub core: Machine,
     /// The latest time the machine was told.
     pub now: Time,
     pub running: Vec<Running>,
@@ -130,9 +132,9 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, mutation: Option<Mutation>) -> Self {
         Self {
-            core: Core::new(config),
+            core: Machine::new(config, mutation),
             now: 0,
             running: Vec::new(),
             last_id: 0,

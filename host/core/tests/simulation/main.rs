@@ -21,6 +21,7 @@ mod due;
 mod happen;
 mod kinds;
 mod life;
+mod machine;
 mod mutants;
 mod outside;
 mod random;
@@ -36,7 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use volhost_core::config::Mutation;
+use volhost_core_mutants::Mutation;
 
 use kinds::Catalog;
 use rules::Rule;

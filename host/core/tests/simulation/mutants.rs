@@ -1,6 +1,7 @@
-//! Every rule has a mutant: the machine with that rule broken on purpose. The simulation has to notice each, by the rule it breaks.
+//! Every rule has a mutant: a copy of the machine with that rule broken on purpose. The simulation has to notice each, by the rule it
+//! breaks.
 
-use volhost_core::config::Mutation;
+use volhost_core_mutants::{Mutation, NOT_APPLIED};
 
 use crate::rules::{RULES, Rule};
 use crate::{Campaign, STEPS_A_MUTANT};
@@ -48,6 +49,7 @@ const MUTANTS: [(Mutation, Rule); 37] = [
 
 #[test]
 fn every_rule_has_a_mutant_and_every_mutant_is_noticed() {
+    assert!(NOT_APPLIED.is_empty(), "not found in the source, or more than once: {NOT_APPLIED:?}");
     let mut table = vec![format!("{:<22} {:<18} {:>6} {:>9}", "mutant", "rule it breaks", "seed", "steps")];
     let mut missed = Vec::new();
     for (mutation, rule) in MUTANTS {

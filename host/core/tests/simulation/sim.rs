@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use volhost_core::config::Mutation;
 use volhost_core::{
     Command, Config, DesiredPod, DesiredVolume, Event, Operation, OperationKind, Time, UnresolvedVolume,
 };
+use volhost_core_mutants::Mutation;
 
 use crate::action::Timed;
 use crate::brief;
@@ -86,7 +86,7 @@ pub const ALL_PODS: u8 = (1 << PODS) - 1;
 
 impl<'a> Sim<'a> {
     pub fn new(catalog: &'a Catalog, settings: Settings) -> Self {
-        let config = Config { host_attaches: settings.host_attaches, mutation: settings.mutation };
+        let config = Config { host_attaches: settings.host_attaches };
         Self {
             catalog,
             settings,
@@ -100,7 +100,7 @@ impl<'a> Sim<'a> {
             next_waiter: 1,
             steps: 0,
             met: BTreeSet::new(),
-            life: Life::new(config),
+            life: Life::new(config, settings.mutation),
             trace: VecDeque::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What must hold after every step: of each volume that the step may have changed, and of the timer.
 
-use volhost_core::probe::FailureProbe;
 use volhost_core::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX, Time};
+use volhost_core_mutants::probe::FailureProbe;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 use volhost_model::view::VolumeState;
 

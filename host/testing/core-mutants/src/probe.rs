@@ -1,5 +1,5 @@
-//! What the machine holds of one volume, for the simulation, which compares it with the world after every step. Views would cost
-//! it more than the steps do.
+//! What the machine knows of one volume. The simulation compares it with the world after every
+//! step; making views would cost more than the steps do.
 
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};

@@ -1,0 +1,42 @@
+//! The machine under test, and a copy of it that shows its private state.
+//!
+//! A rule of the copy can be broken. While none is, the original takes every step too and has to
+//! answer the same, so that what is found out about the copy holds for the original.
+
+use std::ops::Deref;
+
+use volhost_core::{Command, Config, Core, Event, Time};
+use volhost_core_mutants::{self as copy, Mutation};
+
+pub struct Machine {
+    /// None while a rule of the copy is broken.
+    original: Option<Core>,
+    copy: copy::Core,
+}
+
+impl Machine {
+    /// A machine that knows of no pod and no volume. A thread runs one machine at a time.
+    pub fn new(config: Config, mutation: Option<Mutation>) -> Self {
+        copy::choose(mutation);
+        Self { original: mutation.is_none().then(|| Core::new(config)), copy: copy::Core::new(config) }
+    }
+
+    pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {
+        let Some(original) = &mut self.original else {
+            return self.copy.step(now, event);
+        };
+        let expected = original.step(now, event.clone());
+        let commands = self.copy.step(now, event);
+        assert_eq!(commands, expected, "the copy does not answer what the original answers");
+        commands
+    }
+}
+
+/// What the machine shows is what its copy shows.
+impl Deref for Machine {
+    type Target = copy::Core;
+
+    fn deref(&self) -> &copy::Core {
+        &self.copy
+    }
+}

@@ -1,0 +1,10 @@
+
+impl Pending {
+    /// The volume's failed keys.
+    pub(crate) fn failed_on<'a>(
+        &'a self,
+        volume: &UniqueVolumeName,
+    ) -> impl Iterator<Item = (&'a Slot, &'a Backoff)> + use<'a> {
+        self.volumes.get(volume).into_iter().flat_map(|of| &of.failed)
+    }
+}
