@@ -123,4 +123,3 @@ pub use event::{
     DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,
     RecoveredVolume, Time, UnresolvedVolume, WaiterId,
 };
-pub use pending::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};

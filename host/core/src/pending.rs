@@ -9,42 +9,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use volhost_model::Failure;
+use volhost_model::{BackOff, Failure};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 
 use crate::command::{Operation, OperationKind};
 use crate::event::{OperationId, Time};
 
-/// The first wait after a failure, in microseconds. Short enough for a driver that is just starting.
-pub const BACKOFF_INITIAL: Time = 500_000;
-/// What each further failure multiplies the wait by.
-pub const BACKOFF_FACTOR: Time = 2;
-/// The longest wait, in microseconds: 2 min 2 s. The kubelet's figure: a little longer than the two minutes after which the kubelet
-/// itself gives up waiting for a pod's volumes, so that a retry never falls just before that deadline.
-pub const BACKOFF_MAX: Time = 122_000_000;
-
-/// The wait after this many failures in a row.
-pub(crate) const fn backoff(failures: u32) -> Time {
-    let mut delay = BACKOFF_INITIAL;
-    let mut left = failures;
-    while left > 1 && delay < BACKOFF_MAX {
-        delay = delay.saturating_mul(BACKOFF_FACTOR);
-        left -= 1;
-    }
-    if delay > BACKOFF_MAX { BACKOFF_MAX } else { delay }
-}
+/// The waits of failed keys, before they are spread.
+const BACK_OFF: BackOff = BackOff::KUBELET;
 
 /// The part of a wait by which the waits of different keys differ: a quarter.
 const SPREAD: Time = 4;
 
 /// The wait of one key after this many failures in a row. Keys that failed together, because their
-/// storage is down, are tried again one after another: each wait is longer than [`backoff`] by up
+/// storage is down, are tried again one after another: each wait is longer than that of [`BACK_OFF`] by up
 /// to a quarter, and at the longest wait shorter by up to a quarter. The key alone decides by how
 /// much, so that a simulation can be repeated.
 fn spread_backoff(volume: &UniqueVolumeName, slot: &Slot, failures: u32) -> Time {
-    let wait = backoff(failures);
+    let (wait, longest) = (BACK_OFF.micros(failures), BACK_OFF.longest_micros());
     let share = key_hash(volume, slot, failures) % (wait / SPREAD);
-    if wait == BACKOFF_MAX { wait - share } else { (wait + share).min(BACKOFF_MAX) }
+    if wait == longest { wait - share } else { (wait + share).min(longest) }
 }
 
 /// FNV-1a: the same on every machine and in every build.
@@ -333,19 +317,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_doubles_from_half_a_second_to_two_minutes_and_two_seconds() {
-        let seconds: Vec<f64> = (1..=10).map(|n| f64::from(u32::try_from(backoff(n)).unwrap()) / 1e6).collect();
-        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 122.0, 122.0]);
-        assert_eq!(backoff(0), BACKOFF_INITIAL);
-        assert_eq!(backoff(u32::MAX), BACKOFF_MAX);
-    }
-
-    #[test]
     fn the_waits_of_keys_that_failed_together_are_spread_within_a_quarter() {
         let volume = |n: u32| UniqueVolumeName::new(format!("kubernetes.io/csi/driver^volume-{n}")).unwrap();
         for failures in 1..=12 {
-            let wait = backoff(failures);
-            let bounds = if wait == BACKOFF_MAX { wait - wait / 4..=wait } else { wait..=wait + wait / 4 };
+            let wait = BACK_OFF.micros(failures);
+            let bounds = if wait == BACK_OFF.longest_micros() { wait - wait / 4..=wait } else { wait..=wait + wait / 4 };
             let waits: BTreeSet<Time> = (0..1000).map(|n| spread_backoff(&volume(n), &None, failures)).collect();
             assert!(waits.iter().all(|wait| bounds.contains(wait)), "{failures}");
             assert!(waits.len() > 900, "{} different waits after {failures} failures", waits.len());

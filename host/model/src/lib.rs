@@ -12,12 +12,14 @@
 //! | [`selinux`] | the SELinux label of a volume's files |
 //! | [`spec`] | one resolved volume: its source and, if it has one, its PersistentVolume |
 //! | [`mount_options`] | which mount options a PersistentVolume may ask for |
+//! | [`back_off`] | when something that failed is tried again |
 //! | [`failure`] | what a failed operation says of the state it leaves |
 //! | [`visible`] | which characters every output writes as escapes |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
 //! | [`quantity`] | Kubernetes quantities as bytes |
 #![forbid(unsafe_code)]
 
+pub mod back_off;
 pub mod container_mount;
 pub mod failure;
 mod huge_pages;
@@ -33,6 +35,7 @@ pub mod spec;
 pub mod view;
 pub mod visible;
 
+pub use back_off::BackOff;
 pub use container_mount::{ContainerMount, MountPropagation, RecursiveReadOnly};
 pub use failure::{Failure, FailureClass};
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};

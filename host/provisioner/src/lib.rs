@@ -31,10 +31,8 @@
 //! | `volume` | one volume: the states above |
 //! | `missing` | how long the volume of a missing claim is kept |
 //! | [`command`] | what it is told and what it answers |
-//! | [`backoff`] | when something is tried again |
 #![forbid(unsafe_code)]
 
-pub mod backoff;
 pub mod command;
 pub mod machine;
 mod missing;

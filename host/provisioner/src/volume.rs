@@ -1,7 +1,8 @@
 //! One volume: what is to be done next for it, and what a step has brought.
 
+use volhost_model::BackOff;
+
 use crate::Time;
-use crate::backoff::delay;
 use crate::command::{Command, Outcome, Severity, Standing, Step};
 use crate::missing::{self, Missing};
 use crate::record::{ClaimName, Made, Phase, Record};
@@ -222,7 +223,7 @@ impl Volume {
                 // The failure that led here decides when it is asked for again.
                 self.record.phase = Phase::Asked;
                 self.may_exist = false;
-                self.retry_at = Some(now.saturating_add(delay(self.failures)));
+                self.retry_at = Some(now.saturating_add(BackOff::KUBELET.micros(self.failures)));
                 return false;
             }
             (Step::Delete, Outcome::Done) => {
@@ -278,7 +279,7 @@ impl Volume {
 
     fn failed(&mut self, now: Time, step: Step, problem: String, commands: &mut Vec<Command>) {
         self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now.saturating_add(delay(self.failures)));
+        self.retry_at = Some(now.saturating_add(BackOff::KUBELET.micros(self.failures)));
         commands.push(match step {
             Step::Create => self.tell_claim(Severity::Warning, "ProvisioningFailed", problem.clone()),
             Step::Grow(_) => self.tell_claim(Severity::Warning, "VolumeResizeFailed", problem.clone()),

@@ -1,6 +1,6 @@
 //! What must hold after every step: of each volume that the step may have changed, and of the timer.
 
-use volhost_core::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX, Time};
+use volhost_core::Time;
 use volhost_core_mutants::probe::FailureProbe;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 use volhost_model::view::VolumeState;
@@ -11,14 +11,18 @@ use crate::life::Known;
 use crate::rules::{Check, Rule, broken, hold};
 use crate::sim::{Sim, Turn};
 
+/// The wait after a first failure, in microseconds, and the longest: the kubelet's.
+const FIRST_WAIT: Time = 500_000;
+const LONGEST_WAIT: Time = 122_000_000;
+
 /// The shortest and the longest wait after so many failures in a row: waits are spread by a
 /// quarter.
 fn waits_after(failures: u32) -> std::ops::RangeInclusive<Time> {
-    let mut wait = BACKOFF_INITIAL;
+    let mut wait = FIRST_WAIT;
     for _ in 1..failures.min(32) {
-        wait = (wait * BACKOFF_FACTOR).min(BACKOFF_MAX);
+        wait = (wait * 2).min(LONGEST_WAIT);
     }
-    if wait == BACKOFF_MAX { wait - wait / 4..=wait } else { wait..=(wait + wait / 4).min(BACKOFF_MAX) }
+    if wait == LONGEST_WAIT { wait - wait / 4..=wait } else { wait..=(wait + wait / 4).min(LONGEST_WAIT) }
 }
 
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {

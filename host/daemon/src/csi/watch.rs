@@ -4,20 +4,17 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use notify::{RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_model::BackOff;
 
 use super::registry::CsiDrivers;
 use super::{health, refresh, registration};
 
-/// After which time a registration that failed is tried again, doubling.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest such time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(122);
 /// How deep folders may lie in the registry's.
 const DEPTH: usize = 8;
 
@@ -107,7 +104,7 @@ fn follow(
 
 /// Registers the driver behind a socket, however often that takes, and keeps what it says of this node up to date.
 async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: CancellationToken) {
-    let mut pause = FIRST_PAUSE;
+    let mut failures = 0_u32;
     loop {
         let outcome = tokio::select! {
             biased;
@@ -130,11 +127,11 @@ async fn keep_trying(socket: PathBuf, drivers: Arc<CsiDrivers>, gone: Cancellati
         };
         warn!(socket = %socket.display(), %error, "CSI driver not registered; it is tried again");
         drivers.failed(&socket, registration::failed_row(&socket, &error));
+        failures = failures.saturating_add(1);
         tokio::select! {
             () = gone.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(BackOff::KUBELET.wait(failures)) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

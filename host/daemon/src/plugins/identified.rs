@@ -18,8 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
-use volhost_core::{BACKOFF_FACTOR, BACKOFF_INITIAL, BACKOFF_MAX};
-use volhost_model::{PluginName, VolumeSpec};
+use volhost_model::{BackOff, PluginName, VolumeSpec};
 use volhost_runtime::{CallError, Identified, Plugin};
 
 use super::registry::PluginRegistry;
@@ -298,8 +297,8 @@ impl State {
         match &answer {
             Ok(_) => known.refusals = 0,
             Err(_) => {
-                let at = now + back_off(known.refusals);
                 known.refusals = known.refusals.saturating_add(1);
+                let at = now + BackOff::KUBELET.wait(known.refusals);
                 known.retry_at = Some(at);
                 self.retries.insert((at, key.clone()));
             }
@@ -326,10 +325,4 @@ impl State {
             self.unanswered.remove(&key);
         }
     }
-}
-
-/// How long a refusal stands: what every failed operation waits.
-fn back_off(refusals: u32) -> Duration {
-    let factor = BACKOFF_FACTOR.saturating_pow(refusals.min(16));
-    Duration::from_micros(BACKOFF_INITIAL.saturating_mul(factor).min(BACKOFF_MAX))
 }

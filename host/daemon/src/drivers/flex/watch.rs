@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use volhost_model::BackOff;
 use volhost_model::view::{DriverKind, DriverState};
 use volhost_runtime::DriverAnswer;
 
@@ -21,9 +22,6 @@ use crate::drivers::{DriverChange, DriverNews, DriverRow, DriverTable};
 
 /// How long a driver may take to answer to its `init`; some load kernel modules.
 const INIT_TIME: Duration = Duration::from_secs(60);
-/// After how long a failed `init` is tried again at first, and at the most: the kubelet's back-off of operations.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LAST_RETRY: Duration = Duration::from_secs(122);
 /// A day: for when nothing is due.
 const NEVER: Duration = Duration::from_secs(86_400);
 /// What the kubelet takes a driver to be able to do that does not say.
@@ -39,10 +37,25 @@ const CAPABILITIES: [(&str, bool); 5] = [
 #[derive(Debug)]
 struct Seen {
     found: Found,
-    /// When `init` is to be tried again, and after how long then.
-    retry: Option<(Instant, Duration)>,
+    /// When `init` is to be run next, if it is.
+    retry: Option<Retry>,
     /// An `init` of this driver is running.
     asking: bool,
+}
+
+/// The next `init` of a driver.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    at: Instant,
+    /// How often in a row it has failed.
+    failures: u32,
+}
+
+impl Retry {
+    /// At once, as if it had never failed.
+    fn now() -> Self {
+        Self { at: Instant::now(), failures: 0 }
+    }
 }
 
 /// How an `init` ended.
@@ -168,7 +181,7 @@ impl Looks {
                 (row.state, row.error) = (DriverState::Failed, problem.clone());
             }
             self.table.put(row);
-            let now = problem.is_none().then(|| (Instant::now(), FIRST_RETRY));
+            let now = problem.is_none().then(Retry::now);
             let asking = self.seen.get(&name).is_some_and(|seen| seen.asking);
             self.seen.insert(name.clone(), Seen { found, retry: now, asking });
             if let Some(reason) = problem {
@@ -183,7 +196,7 @@ impl Looks {
         let now = Instant::now();
         let mut next = now + NEVER;
         for (name, seen) in self.seen.iter_mut().filter(|(_, seen)| !seen.asking) {
-            let (Some((at, _)), Ok(stamp)) = (seen.retry, &seen.found.program_is) else { continue };
+            let (Some(Retry { at, .. }), Ok(stamp)) = (seen.retry, &seen.found.program_is) else { continue };
             if at > now {
                 next = next.min(at);
                 continue;
@@ -218,8 +231,8 @@ impl Looks {
                 self.tell(name, DriverChange::Ready).await;
             }
             Err(reason) => {
-                let delay = seen.retry.map_or(FIRST_RETRY, |(_, delay)| delay);
-                seen.retry = Some((Instant::now() + delay, (delay * 2).min(LAST_RETRY)));
+                let failures = seen.retry.map_or(0, |retry| retry.failures).saturating_add(1);
+                seen.retry = Some(Retry { at: Instant::now() + BackOff::KUBELET.wait(failures), failures });
                 (row.state, row.error) = (DriverState::Failed, reason.clone());
                 self.drivers.keep(&name, &program, Standing::Failed(reason.clone()));
                 if self.table.put(row) {
@@ -232,7 +245,7 @@ impl Looks {
 
     fn retry_all(&mut self) {
         for seen in self.seen.values_mut() {
-            seen.retry = seen.retry.map(|_| (Instant::now(), FIRST_RETRY));
+            seen.retry = seen.retry.map(|_| Retry::now());
         }
     }
 
