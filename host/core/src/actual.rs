@@ -6,8 +6,8 @@ use std::sync::Arc;
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
+use crate::compare::is_same_source;
 use crate::event::Time;
-use crate::owner::is_same_source;
 use crate::transitions::Stage;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.

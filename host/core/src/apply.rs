@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
-use crate::core::{Core, Turn, differs, keeps_edit};
+use crate::core::{Core, Turn};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{Outcome, Presence, Stage};
 
@@ -118,7 +118,7 @@ impl Core {
             if mount.pod.is_none() {
                 mount.pod.clone_from(&entry.pod);
             }
-            let as_wanted = !differs(mount, wanted) || keeps_edit(mount, wanted);
+            let as_wanted = !mount.is_outdated(wanted);
             if !(mount.stage.recovered && mount.intact && mount.spec.is_some() && as_wanted) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl Core {
                 volume.device = Stage::PRESENT;
             }
             if volume.size.is_none() {
-                volume.size = mount.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()?.capacity);
+                volume.size = mount.spec.as_ref().and_then(|spec| spec.capacity());
             }
         }
     }

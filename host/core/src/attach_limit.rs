@@ -15,8 +15,7 @@ impl Core {
     /// Why the volume is not attached now: as many of its plugin, or of those named alike, are as may be. One that may be attached
     /// counts (rule R1).
     pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
-        if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume))
-        {
+        if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
         }
         let DesiredVolume { plugin, attach_limit, attach_limit_of, .. } = &wanted.volume;

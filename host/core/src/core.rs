@@ -1,16 +1,16 @@
 //! The machine itself: its parts, and one step.
 
 use std::collections::{BTreeMap, BTreeSet};
-
 use std::sync::Arc;
-use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
-use volhost_model::{ContainerMount, Pod};
 
-use crate::actual::{Actual, Mount};
+use volhost_model::Pod;
+use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
+
+use crate::actual::Actual;
 use crate::attaching::Attaching;
 use crate::command::Command;
 use crate::config::Config;
-use crate::desired::{Desired, Told, Wanted, is_edit};
+use crate::desired::{Desired, Told, Wanted};
 use crate::event::{Event, Time};
 use crate::pending::Pending;
 use crate::waiters::Waiters;
@@ -171,7 +171,7 @@ impl Core {
     }
 
     /// Names the pod's containers use, of which the source has said nothing.
-    pub(crate) fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &volhost_model::OuterName> {
+    pub(crate) fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &OuterName> {
         let entry = self.desired.pod(uid);
         let used = entry.and_then(|entry| entry.pod.as_ref()).map(|pod| pod.used_volumes.iter());
         used.into_iter().flatten().filter(move |name| {
@@ -193,11 +193,9 @@ impl Core {
 
     /// The mount stands and is the one that is wanted; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
-        self.actual.mount(volume, uid).is_some_and(|mount| {
-            mount.is_usable()
-                && (!differs(mount, wanted) || keeps_edit(mount, wanted))
-                && !lacks_parts(mount, wanted)
-        })
+        self.actual
+            .mount(volume, uid)
+            .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))
     }
 
     /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
@@ -214,29 +212,4 @@ impl Core {
     pub(crate) fn pod_name(&self, uid: &PodUid) -> String {
         self.desired.pod(uid).and_then(|entry| entry.full_name()).unwrap_or_else(|| uid.to_string())
     }
-}
-
-/// The mount was not made ready for the parts of the volume that the pod's containers now name, or for how they use them.
-pub(crate) fn lacks_parts(mount: &Mount, wanted: &Wanted) -> bool {
-    mount.parts_unsure || !same_parts(&mount.container_mounts, &wanted.volume.container_mounts)
-}
-
-/// The uses name the same parts, to be used in the same way.
-pub(crate) fn same_parts(one: &[ContainerMount], other: &[ContainerMount]) -> bool {
-    fn parts(mounts: &[ContainerMount]) -> impl Iterator<Item = &ContainerMount> {
-        mounts.iter().filter(|mount| mount.sub_path.is_some())
-    }
-    parts(one).eq(parts(other))
-}
-
-/// The mount keeps what its PersistentVolume was before an edit, until the next mount.
-pub(crate) fn keeps_edit(mount: &Mount, wanted: &Wanted) -> bool {
-    !wanted.volume.follows_source
-        && mount.spec_name == wanted.volume.spec.name
-        && mount.spec.as_ref().is_some_and(|made| is_edit(made, &wanted.volume.spec))
-}
-
-/// The mount was made with another spec than is wanted now. A spec that nobody recorded differs from nothing.
-pub(crate) fn differs(mount: &Mount, wanted: &Wanted) -> bool {
-    mount.spec.as_ref().is_some_and(|spec| !crate::desired::same_mount(spec, &wanted.volume.spec))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
+use crate::compare::is_same_source;
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
-use crate::owner::is_same_source;
 
 /// What the host has been told of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,49 +273,4 @@ impl Desired {
             }
         }
     }
-}
-
-/// Whether two specs mean the same mount: the same folder, source, options, label and mode. A larger capacity is not another mount: it
-/// is an expansion; a changed claim or access mode changes nothing that is mounted.
-pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
-    if Arc::ptr_eq(a, b) {
-        return true;
-    }
-    let options =
-        |spec: &VolumeSpec| spec.persistent_volume.as_ref().map(|pv| pv.mount_options.clone()).unwrap_or_default();
-    a.name == b.name
-        && a.source == b.source
-        && a.fields == b.fields
-        && a.read_only == b.read_only
-        && a.selinux_label == b.selinux_label
-        && a.is_block() == b.is_block()
-        && options(a) == options(b)
-}
-
-/// Whether the PersistentVolume that was mounted as `made` has been edited since in what applies
-/// only at a mount.
-pub(crate) fn is_edit(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> bool {
-    !edited_fields(made, now).is_empty()
-}
-
-/// The fields in which a PersistentVolume differs from what was mounted; none for what is no edit
-/// of one PersistentVolume.
-pub(crate) fn edited_fields(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> Vec<String> {
-    let (Some(old), Some(new)) = (&made.persistent_volume, &now.persistent_volume) else { return Vec::new() };
-    let same_volume = old.name == new.name && made.name == now.name && made.is_block() == now.is_block();
-    if Arc::ptr_eq(made, now) || !same_volume || made.selinux_label != now.selinux_label {
-        return Vec::new();
-    }
-    let mut fields = Vec::new();
-    if old.mount_options != new.mount_options {
-        fields.push("mountOptions".to_owned());
-    }
-    if made.source == now.source {
-        let keys: BTreeSet<&String> = made.fields.keys().chain(now.fields.keys()).collect();
-        let differing = keys.into_iter().filter(|key| made.fields.get(*key) != now.fields.get(*key));
-        fields.extend(differing.map(|key| format!("{}.{key}", now.source)));
-    } else {
-        fields.push(format!("{} (was {})", now.source, made.source));
-    }
-    fields
 }

@@ -4,8 +4,9 @@
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::Volume;
-use crate::core::{Core, Turn, keeps_edit};
-use crate::desired::{Wanted, edited_fields, is_edit};
+use crate::compare::{edited_fields, is_edit};
+use crate::core::{Core, Turn};
+use crate::desired::Wanted;
 
 impl Core {
     /// Reports each edit of a volume that the pod has mounted, once.
@@ -39,7 +40,7 @@ impl Core {
         let volume = self.actual.get(name)?;
         let mount = volume.mounts.get(uid).filter(|mount| mount.stage.is_present())?;
         let declared = wanted.volume.declared.as_ref().unwrap_or(&wanted.volume.spec);
-        let kept = keeps_edit(mount, wanted) || wanted.volume.declared.is_some();
+        let kept = mount.keeps_edit(wanted) || wanted.volume.declared.is_some();
         let of_mount = mount.spec.as_ref().filter(|_| kept).map(|made| edited_fields(made, declared));
         let staged = volume.label_spec.as_ref().filter(|_| is_staged_before_edit(volume, wanted));
         let fields = of_mount.filter(|fields| !fields.is_empty());

@@ -68,6 +68,7 @@
 //! | `attach_limit` | how many volumes of a plugin, or of those named alike, may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what stands, or may |
+//! | `compare`, `mount_check` | the same spec, and whether a mount is as it is wanted |
 //! | `transitions` | the tables of states and outcomes |
 //! | `needs` | volumes that are made of other volumes of their pod |
 //! | `reconcile` | compares the two for one volume and starts what is due |
@@ -78,7 +79,7 @@
 //! | `outcome` | what the end of an operation changes |
 //! | `vanished` | mounts that others take away |
 //! | `pending` | the operation table: keys and back-off |
-//! | `waiters` | callers that wait |
+//! | `waiters`, `answers` | callers that wait, and what they are answered |
 //! | `standing`, `views` | what users are shown |
 //! | `census` | how many volumes there are, for metrics |
 //! | `notices` | what users are told |
@@ -90,17 +91,20 @@
 #![forbid(unsafe_code)]
 
 mod actual;
+mod answers;
 mod apply;
 mod attach_limit;
 mod attaching;
 mod census;
 pub mod command;
+mod compare;
 pub mod config;
 mod core;
 mod desired;
 mod edits;
 pub mod event;
 mod labels;
+mod mount_check;
 mod needs;
 mod notices;
 mod outcome;

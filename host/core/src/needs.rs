@@ -5,7 +5,6 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::Mount;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
-use crate::reconcile::must_be_replaced;
 
 impl Core {
     /// Another volume of the pod that stands, or may, or is being made, is made of this one.
@@ -19,7 +18,7 @@ impl Core {
         mount.needs.iter().any(|needed| {
             let below = self.actual.mount(&needed.unique_name, pod).filter(|below| below.stage.may_be());
             let wanted = self.wanted(pod, &needed.unique_name);
-            below.zip(wanted).is_some_and(|(below, wanted)| must_be_replaced(below, wanted))
+            below.zip(wanted).is_some_and(|(below, wanted)| below.must_be_replaced(wanted))
         })
     }
 

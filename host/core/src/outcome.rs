@@ -4,9 +4,9 @@ use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
 
 use crate::command::{Operation, OperationKind};
-use crate::core::{Core, Turn, same_parts};
+use crate::core::{Core, Turn};
 use crate::event::{DeviceReport, OperationId, OperationReport};
-use crate::reconcile::capacity;
+use crate::mount_check::same_parts;
 use crate::transitions::{Outcome, Presence, Stage};
 
 impl Core {
@@ -89,7 +89,7 @@ impl Core {
         }
         if outcome == Outcome::Done {
             // A mount brings the file system to the size its PersistentVolume asks for.
-            let asked = operation.spec.as_deref().and_then(capacity);
+            let asked = operation.spec.as_deref().and_then(VolumeSpec::capacity);
             volume.size = report.size.or(volume.size.max(asked));
         } else if report.size.is_some() {
             volume.size = report.size;

@@ -11,8 +11,8 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
+use crate::compare::{is_same_volume, same_mount};
 use crate::core::Core;
-use crate::desired::same_mount;
 use crate::event::{DesiredPod, DesiredVolume, UnresolvedVolume};
 
 /// What the node has of a volume that a pod wants.
@@ -165,29 +165,4 @@ impl Owned<'_> {
 
 fn not_asked(plugin: &PluginName, reason: &str) -> String {
     format!("{reason}; what plugin {plugin} mounted stays as it is")
-}
-
-/// The pod's mount was made of the volume that it wants now, however that has been edited since.
-fn is_same_volume(made: &Arc<VolumeSpec>, now: &Arc<VolumeSpec>) -> bool {
-    made.is_block() == now.is_block()
-        && match (&made.persistent_volume, &now.persistent_volume) {
-            (Some(made), Some(now)) => made.name == now.name,
-            (None, None) => same_mount(made, now) || (made.name == now.name && is_same_inline(made, now)),
-            _ => false,
-        }
-}
-
-/// Two inline volumes have the same source, or two PersistentVolumes of one name the same driver.
-pub(crate) fn is_same_source(one: &Arc<VolumeSpec>, other: &Arc<VolumeSpec>) -> bool {
-    match (&one.persistent_volume, &other.persistent_volume) {
-        (Some(a), Some(b)) => {
-            a.name == b.name && one.source == other.source && one.parameter("driver") == other.parameter("driver")
-        }
-        (None, None) => is_same_inline(one, other),
-        _ => false,
-    }
-}
-
-fn is_same_inline(one: &VolumeSpec, other: &VolumeSpec) -> bool {
-    one.source == other.source && one.fields == other.fields
 }

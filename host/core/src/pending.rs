@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use volhost_model::{BackOff, Failure};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
+use volhost_model::{BackOff, Failure};
 
 use crate::command::{Operation, OperationKind};
 use crate::event::{OperationId, Time};
@@ -321,7 +321,8 @@ mod tests {
         let volume = |n: u32| UniqueVolumeName::new(format!("kubernetes.io/csi/driver^volume-{n}")).unwrap();
         for failures in 1..=12 {
             let wait = BACK_OFF.micros(failures);
-            let bounds = if wait == BACK_OFF.longest_micros() { wait - wait / 4..=wait } else { wait..=wait + wait / 4 };
+            let bounds =
+                if wait == BACK_OFF.longest_micros() { wait - wait / 4..=wait } else { wait..=wait + wait / 4 };
             let waits: BTreeSet<Time> = (0..1000).map(|n| spread_backoff(&volume(n), &None, failures)).collect();
             assert!(waits.iter().all(|wait| bounds.contains(wait)), "{failures}");
             assert!(waits.len() > 900, "{} different waits after {failures} failures", waits.len());

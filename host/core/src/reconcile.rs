@@ -6,7 +6,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
 use crate::command::OperationKind;
-use crate::core::{Core, Turn, differs, keeps_edit, lacks_parts};
+use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 use crate::pending::Slot;
 use crate::transitions::{Need, Presence, need};
@@ -61,7 +61,7 @@ impl Core {
             Some(wanted) if wanted.volume.blocked.is_some() => false,
             Some(wanted) => {
                 let volume = self.actual.get(name);
-                must_be_replaced(mount, wanted)
+                mount.must_be_replaced(wanted)
                     || self.loses_what_it_needs(pod, mount)
                     || volume.is_some_and(|volume| self.shows_other_label(volume, pod, mount, wanted))
             }
@@ -72,10 +72,10 @@ impl Core {
     /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
     pub(crate) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
         self.desired.pod(pod).is_some_and(|entry| {
-                !entry.unresolved.is_empty()
-                    && (mount.outer_names.is_empty()
-                        || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
-            })
+            !entry.unresolved.is_empty()
+                && (mount.outer_names.is_empty()
+                    || mount.outer_names.iter().any(|name| entry.unresolved.contains_key(name)))
+        })
     }
 
     fn mount_wanted(&mut self, name: &UniqueVolumeName, needed: &mut Needed, turn: &mut Turn) {
@@ -108,7 +108,7 @@ impl Core {
             hindrance = Some(why.clone());
             None
         } else if mount.is_some_and(|mount| {
-            mount.stage.may_be() && (must_be_replaced(mount, wanted) || self.loses_what_it_needs(pod, mount))
+            mount.stage.may_be() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
             let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
@@ -136,7 +136,7 @@ impl Core {
                     hindrance.is_none().then(|| (kind, Some(pod.clone())))
                 }
                 Need::Expand => {
-                    let to = capacity(&wanted.volume.spec).unwrap_or(0);
+                    let to = wanted.volume.spec.capacity().unwrap_or(0);
                     let kind = OperationKind::Expand { from: volume.and_then(|volume| volume.size).unwrap_or(0), to };
                     needed.push((Some(pod.clone()), kind.name()));
                     Some((kind, Some(pod.clone())))
@@ -156,12 +156,11 @@ impl Core {
     }
 
     fn need_of(&self, wanted: &Wanted, volume: Option<&Volume>, mount: Option<&Mount>) -> Need {
-        let attached = !wanted.volume.attachable
-            || volume.is_some_and(|volume| volume.attach.is_present());
+        let attached = !wanted.volume.attachable || volume.is_some_and(|volume| volume.attach.is_present());
         let remount = mount.is_some_and(|mount| {
             (mount.remount_required && wanted.volume.follows_source)
-                || (differs(mount, wanted) && !keeps_edit(mount, wanted))
-                || lacks_parts(mount, wanted)
+                || mount.is_outdated(wanted)
+                || mount.lacks_parts(wanted)
         });
         let size = volume.and_then(|volume| volume.size);
         let refused = volume.and_then(|volume| volume.refused_size);
@@ -173,7 +172,7 @@ impl Core {
                 && volume.is_some_and(|volume| volume.device.may_be() && !volume.device.is_present()));
         let grow = wanted.volume.expandable
             && !spec.read_only
-            && matches!((capacity(spec), size), (Some(to), Some(from)) if to > from && refused != Some(to));
+            && matches!((spec.capacity(), size), (Some(to), Some(from)) if to > from && refused != Some(to));
         need(mount.map_or(Presence::Absent, |mount| mount.stage.presence), attached, remount, grow)
     }
 
@@ -283,15 +282,6 @@ impl Core {
     }
 }
 
-/// The mount has to go before the wanted one can be made: it has another spec, and its plugin does not refresh in place.
-pub(crate) fn must_be_replaced(mount: &Mount, wanted: &Wanted) -> bool {
-    let spec = &wanted.volume.spec;
-    mount.spec_name != spec.name
-        || (mount.spec.is_some() && mount.block != spec.is_block())
-        || (!wanted.volume.follows_source && differs(mount, wanted) && !keeps_edit(mount, wanted))
-        || (mount.spec.is_some() && mount.needs != wanted.volume.needs)
-}
-
 fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> OperationKind {
     let device_mounted = volume.is_some_and(|volume| volume.device.is_present());
     if spec.is_block() {
@@ -299,9 +289,4 @@ fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> Oper
     } else {
         OperationKind::Mount { device_mounted, remount }
     }
-}
-
-/// The size the PersistentVolume should have, in bytes.
-pub(crate) fn capacity(spec: &VolumeSpec) -> Option<u64> {
-    spec.persistent_volume.as_ref()?.capacity
 }

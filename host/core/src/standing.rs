@@ -1,12 +1,12 @@
 //! How a volume of a pod stands, in one place for views and for waiters that are told the cause.
 
 use volhost_model::Failure;
-use volhost_model::names::{PodUid, UniqueVolumeName};
+use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::view::VolumeState;
 
 use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStanding};
-use crate::core::{Core, differs, keeps_edit, lacks_parts};
+use crate::core::Core;
 use crate::desired::Wanted;
 use crate::event::Time;
 use crate::pending::{Backoff, Running};
@@ -63,9 +63,7 @@ impl Core {
         let kept = mount.is_some_and(|mount| self.is_kept(uid, mount));
         match (presence, wanted) {
             (Presence::Present, Some(wanted))
-                if mount.is_some_and(|mount| {
-                    (differs(mount, wanted) && !keeps_edit(mount, wanted)) || lacks_parts(mount, wanted)
-                }) =>
+                if mount.is_some_and(|mount| mount.is_outdated(wanted) || mount.lacks_parts(wanted)) =>
             {
                 VolumeState::Pending
             }
@@ -182,6 +180,6 @@ fn waiting_for(state: VolumeState, wanted: Option<&Wanted>) -> &'static str {
     }
 }
 
-fn names(names: &[volhost_model::OuterName]) -> Vec<String> {
+fn names(names: &[OuterName]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }

@@ -7,7 +7,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
-use crate::core::{Core, Turn, keeps_edit};
+use crate::core::{Core, Turn};
 use crate::transitions::Stage;
 
 impl Core {
@@ -113,7 +113,7 @@ impl Core {
             }
             // An edit of the PersistentVolume applies at the next mount, not to one that is only
             // refreshed.
-            (OperationKind::Mount { remount: true, .. }, Some(mount), Some(wanted)) if keeps_edit(mount, wanted) => {
+            (OperationKind::Mount { remount: true, .. }, Some(mount), Some(wanted)) if mount.keeps_edit(wanted) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
             (_, _, Some(wanted)) => (Some(Arc::clone(&wanted.volume.spec)), wanted.volume.spec.name.clone()),

@@ -154,6 +154,11 @@ impl VolumeSpec {
         }
     }
 
+    /// Returns the size that the PersistentVolume should have, in bytes.
+    pub fn capacity(&self) -> Option<u64> {
+        self.persistent_volume.as_ref()?.capacity
+    }
+
     /// Whether the volume is handed over as a device.
     pub fn is_block(&self) -> bool {
         self.persistent_volume.as_ref().is_some_and(|pv| pv.volume_mode == VolumeMode::Block)

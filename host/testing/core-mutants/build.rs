@@ -60,14 +60,11 @@ fn read(folder: &Path) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
 }
 
 /// Returns the source with a choice at each place that a mutant breaks.
-fn mutate(
-    source: &str,
-    mutants: impl Iterator<Item = &'static Mutant>,
-    not_applied: &mut Vec<&'static str>,
-) -> String {
+fn mutate(source: &str, mutants: impl Iterator<Item = &'static Mutant>, not_applied: &mut Vec<&'static str>) -> String {
     let mut places = Places::new();
     for mutant in mutants {
-        let taken = |start, end| places.keys().any(|(from, to)| (*from, *to) != (start, end) && *from < end && start < *to);
+        let taken =
+            |start, end| places.keys().any(|(from, to)| (*from, *to) != (start, end) && *from < end && start < *to);
         match find(source, mutant.place).filter(|(start, end)| !taken(*start, *end)) {
             Some(place) => places.entry(place).or_default().push(mutant),
             None => not_applied.push(mutant.name),
@@ -89,9 +86,7 @@ fn mutate(
 fn choice(original: &str, mutants: &[&Mutant]) -> String {
     let branches: String = mutants
         .iter()
-        .map(|Mutant { name, broken, .. }| {
-            format!("if crate::is_broken(crate::Mutation::{name}) {{ {broken} }} else ")
-        })
+        .map(|Mutant { name, broken, .. }| format!("if crate::is_broken(crate::Mutation::{name}) {{ {broken} }} else "))
         .collect();
     let choice = format!("{branches}{{ {original} }}");
     // A statement stays one; an expression keeps its place in a larger one.
@@ -107,7 +102,8 @@ fn find(source: &str, place: &str) -> Option<(usize, usize)> {
     let wanted = solid(&place.replace("[[", "").replace("]]", ""));
     let (skipped, length) = (solid(before).len(), solid(chosen).len());
     let there: Vec<(usize, char)> = source.char_indices().filter(|(_, char)| !char.is_whitespace()).collect();
-    let mut found = there.windows(wanted.len()).filter(|window| window.iter().map(|(_, char)| *char).eq(wanted.iter().copied()));
+    let mut found =
+        there.windows(wanted.len()).filter(|window| window.iter().map(|(_, char)| *char).eq(wanted.iter().copied()));
     let only = found.next().filter(|_| found.next().is_none())?;
     let (start, _) = only.get(skipped)?;
     let (end, last) = only.get(skipped + length - 1)?;
@@ -126,13 +122,17 @@ fn root(text: &str) -> String {
 
 /// Returns the code of the list of mutants.
 fn mutation(not_applied: &[&str]) -> Result<String, std::fmt::Error> {
-    let mut text = "/// One broken rule.\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]\npub enum Mutation {\n".to_owned();
+    let mut text =
+        "/// One broken rule.\n#[derive(Debug, Clone, Copy, PartialEq, Eq)]\npub enum Mutation {\n".to_owned();
     for Mutant { name, what, .. } in MUTANTS {
         writeln!(text, "    /// {what}\n    {name},")?;
     }
     let all: String = MUTANTS.iter().map(|mutant| format!("Self::{}, ", mutant.name)).collect();
     let count = MUTANTS.len();
     writeln!(text, "}}\n\nimpl Mutation {{\n    /// Every one.\n    pub const ALL: [Self; {count}] = [{all}];\n}}\n")?;
-    writeln!(text, "/// The mutants whose place in the source was not found, or not once.\npub const NOT_APPLIED: &[&str] = &{not_applied:?};")?;
+    writeln!(
+        text,
+        "/// The mutants whose place in the source was not found, or not once.\npub const NOT_APPLIED: &[&str] = &{not_applied:?};"
+    )?;
     Ok(text)
 }

@@ -207,7 +207,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "ForgetParts",
         what: "A volume counts as ready without its parts.",
         file: "core.rs",
-        place: "!lacks_parts(mount, wanted)",
+        place: "!mount.lacks_parts(wanted)",
         broken: "true",
     },
     Mutant {
@@ -241,14 +241,14 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "AnswerTooEarly",
         what: "A caller that waits for an unmount is answered while the unmount is uncertain.",
-        file: "waiters.rs",
+        file: "answers.rs",
         place: "Wish::Unmounted if [[!self.actual.has_mounts_of(uid)]]",
         broken: "self.mounted_volumes_of(uid).is_empty()",
     },
     Mutant {
         name: "LoseWaiter",
         what: "A caller that waits until the deadline is never answered.",
-        file: "waiters.rs",
+        file: "answers.rs",
         place: "let result = Err(self.wait_failure(&uid, wish, true)); [[turn.commands.push(Command::Answer { waiter, result });]]",
         broken: "drop((waiter, result));",
     },

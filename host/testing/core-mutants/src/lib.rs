@@ -9,12 +9,7 @@
 //! To add a mutant, add it to `mutants.rs` with the place in the source that it breaks. A mutant
 //! whose place is gone is listed in [`NOT_APPLIED`], which fails the simulation.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::all,
-    dead_code,
-    unused_parens,
-    reason = "generated from code that is linted where it is written"
-)]
+#![allow(clippy::all, dead_code, unused_parens, reason = "generated from code that is linted where it is written")]
 
 use std::cell::Cell;
 
