@@ -112,10 +112,8 @@ impl Core {
             plugin.running += 1;
             plugin.overdue += u64::from(running.overdue.is_some());
         }
-        for (volume, slot, failed) in self.pending.all_failed() {
-            let again = self.pending.running_on(volume).any(|running| {
-                running.operation.kind.name() == failed.name && (slot.is_none() || running.operation.pod_uid == *slot)
-            });
+        for (volume, scope, failed) in self.pending.all_failed() {
+            let again = self.pending.is_retried(volume, scope, failed);
             counts.entry(&failed.plugin).or_default().waiting += u64::from(!again);
         }
     }

@@ -1,5 +1,6 @@
 //! What the state machine wants done. The caller carries commands out in order and reports back with events.
 
+use std::fmt;
 use std::sync::Arc;
 
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
@@ -57,7 +58,7 @@ pub struct Operation {
     pub needs: Arc<[NeededVolume]>,
 }
 
-/// What an operation does. Named as the kubelet's metrics name them.
+/// What an operation does, with its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// `volume_attach`
@@ -101,20 +102,69 @@ impl OperationKind {
         matches!(self, Self::Mount { device_mounted: true, .. } | Self::Map { device_mounted: true })
     }
 
-    /// The kubelet's name for it, used in metrics and `volhost get operations`.
-    pub const fn name(self) -> &'static str {
+    /// Returns which operation it is, whatever its details.
+    pub const fn name(self) -> OperationName {
+        match self {
+            Self::Attach => OperationName::Attach,
+            Self::Detach => OperationName::Detach,
+            Self::VerifyControllerAttached => OperationName::VerifyControllerAttached,
+            Self::Mount { .. } => OperationName::Mount,
+            Self::Unmount => OperationName::Unmount,
+            Self::UnmountDevice => OperationName::UnmountDevice,
+            Self::Map { .. } => OperationName::Map,
+            Self::Unmap => OperationName::Unmap,
+            Self::UnmapDevice => OperationName::UnmapDevice,
+            Self::Expand { .. } => OperationName::Expand,
+        }
+    }
+}
+
+/// Which operation: an [`OperationKind`] without its details.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationName {
+    /// `volume_attach`
+    Attach,
+    /// `volume_detach`
+    Detach,
+    /// `verify_controller_attached_volume`
+    VerifyControllerAttached,
+    /// `volume_mount`
+    Mount,
+    /// `volume_unmount`
+    Unmount,
+    /// `unmount_device`
+    UnmountDevice,
+    /// `map_volume`
+    Map,
+    /// `unmap_volume`
+    Unmap,
+    /// `unmap_device`
+    UnmapDevice,
+    /// `volume_fs_resize`
+    Expand,
+}
+
+impl OperationName {
+    /// Returns the kubelet's name for it, as metrics and `volhost get operations` show it.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Attach => "volume_attach",
             Self::Detach => "volume_detach",
             Self::VerifyControllerAttached => "verify_controller_attached_volume",
-            Self::Mount { .. } => "volume_mount",
+            Self::Mount => "volume_mount",
             Self::Unmount => "volume_unmount",
             Self::UnmountDevice => "unmount_device",
-            Self::Map { .. } => "map_volume",
+            Self::Map => "map_volume",
             Self::Unmap => "unmap_volume",
             Self::UnmapDevice => "unmap_device",
-            Self::Expand { .. } => "volume_fs_resize",
+            Self::Expand => "volume_fs_resize",
         }
+    }
+}
+
+impl fmt::Display for OperationName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -78,7 +78,7 @@
 //! | `labels` | SELinux labels that exclude each other |
 //! | `outcome` | what the end of an operation changes |
 //! | `vanished` | mounts that others take away |
-//! | `pending` | the operation table: keys and back-off |
+//! | `pending`, `keys` | the operation table: what runs, and how long what failed waits |
 //! | `waiters`, `answers` | callers that wait, and what they are answered |
 //! | `standing`, `views` | what users are shown |
 //! | `census` | how many volumes there are, for metrics |
@@ -103,6 +103,7 @@ mod core;
 mod desired;
 mod edits;
 pub mod event;
+mod keys;
 mod labels;
 mod mount_check;
 mod needs;
@@ -121,7 +122,7 @@ mod waiters;
 pub use self::core::Core;
 pub use attaching::Attaching;
 pub use census::{Census, ClaimedVolume, PluginCensus};
-pub use command::{Command, Notice, Operation, OperationKind, VolumeStanding, WaitFailure};
+pub use command::{Command, Notice, Operation, OperationKind, OperationName, VolumeStanding, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
 pub use event::{
     DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,

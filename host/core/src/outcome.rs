@@ -6,6 +6,7 @@ use volhost_model::{Failure, FailureClass, VolumeSpec};
 use crate::command::{Operation, OperationKind};
 use crate::core::{Core, Turn};
 use crate::event::{DeviceReport, OperationId, OperationReport};
+use crate::keys::Scope;
 use crate::mount_check::same_parts;
 use crate::transitions::{Outcome, Presence, Stage};
 
@@ -42,11 +43,11 @@ impl Core {
                 }
             }
             Err(failure) => {
-                let slot = self.slot_of(&operation);
+                let scope = self.failing_scope(&operation);
                 self.publish_failure(&operation, &failure, turn);
                 // Other pods may want the volume: the end of one pod's operation is no failure of theirs.
-                if !(report.cancelled && slot.is_none()) {
-                    self.pending.fail(&operation, slot, failure, self.now);
+                if !(report.cancelled && scope == Scope::Volume) {
+                    self.pending.fail(&operation, scope, failure, self.now);
                 }
             }
         }
@@ -62,13 +63,13 @@ impl Core {
     }
 
     /// A mount that fails before its device is mounted fails for every pod of the volume; after that, for its pod alone.
-    fn slot_of(&self, operation: &Operation) -> Option<PodUid> {
+    fn failing_scope(&self, operation: &Operation) -> Scope {
         let of_device = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
             && self
                 .actual
                 .get(&operation.volume)
                 .is_some_and(|volume| volume.device_mountable && !volume.device.is_present());
-        operation.pod_uid.clone().filter(|_| !of_device)
+        Scope::of(operation.pod_uid.clone().filter(|_| !of_device))
     }
 
     /// Whether the mount is there for the first time.

@@ -5,14 +5,14 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
-use crate::command::OperationKind;
+use crate::command::{OperationKind, OperationName};
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
-use crate::pending::Slot;
+use crate::keys::Scope;
 use crate::transitions::{Need, Presence, need};
 
 /// The operations that the volume needs, whether or not they could be started: the others' failures are forgotten.
-type Needed = Vec<(Slot, &'static str)>;
+type Needed = Vec<(Scope, OperationName)>;
 
 impl Core {
     /// Starts everything that is due on the volume.
@@ -39,8 +39,8 @@ impl Core {
                 continue;
             };
             let kind = if mount.block { OperationKind::Unmap } else { OperationKind::Unmount };
-            needed.push((Some(pod.clone()), kind.name()));
-            if self.is_needed(name, &pod) || !self.is_free(name, Some(&pod), Some(&pod), kind) {
+            needed.push((Scope::Pod(pod.clone()), kind.name()));
+            if self.is_needed(name, &pod) || !self.is_free(name, &Scope::Pod(pod.clone()), Some(&pod), kind) {
                 continue;
             }
             self.start(name, kind, Some(pod.clone()), turn);
@@ -120,7 +120,7 @@ impl Core {
                 Need::Nothing => None,
                 Need::Attach => match self.attach_step(name, wanted) {
                     Ok(kind) => {
-                        needed.push((None, kind.name()));
+                        needed.push((Scope::Volume, kind.name()));
                         Some((kind, None))
                     }
                     Err(why) => {
@@ -131,14 +131,14 @@ impl Core {
                 },
                 step @ (Need::Mount | Need::Remount) => {
                     let kind = mount_kind(&wanted.volume.spec, volume, step == Need::Remount);
-                    needed.extend([(Some(pod.clone()), kind.name()), (None, kind.name())]);
+                    needed.extend([Scope::Pod(pod.clone()), Scope::Volume].map(|scope| (scope, kind.name())));
                     hindrance = self.mount_hindrance(name, pod, wanted, volume);
                     hindrance.is_none().then(|| (kind, Some(pod.clone())))
                 }
                 Need::Expand => {
                     let to = wanted.volume.spec.capacity().unwrap_or(0);
                     let kind = OperationKind::Expand { from: volume.and_then(|volume| volume.size).unwrap_or(0), to };
-                    needed.push((Some(pod.clone()), kind.name()));
+                    needed.push((Scope::Pod(pod.clone()), kind.name()));
                     Some((kind, Some(pod.clone())))
                 }
             }
@@ -148,8 +148,8 @@ impl Core {
             self.waiting_for_place.insert(name.clone());
         }
         let Some((kind, op_pod)) = next else { return };
-        let key_pod = self.key_pod(name, kind, pod);
-        if self.is_free(name, key_pod.as_ref(), op_pod.as_ref(), kind) {
+        let scope = self.key_scope(name, kind, Some(pod));
+        if self.is_free(name, &scope, op_pod.as_ref(), kind) {
             self.prepare(name, pod, kind);
             self.start(name, kind, Some(pod.clone()), turn);
         }
@@ -265,18 +265,18 @@ impl Core {
             (volume.attach, OperationKind::Detach)
         } else {
             // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.
-            if !self.pending.is_taken(name, None) {
+            if !self.pending.is_taken(name, &Scope::Volume) {
                 self.actual.remove(name);
             }
             return;
         };
-        needed.push((None, kind.name()));
+        needed.push((Scope::Volume, kind.name()));
         let awaited = self.desired.is_awaited(name, volume.spec.as_ref());
         if awaited && !relabel && !self.draining {
             self.awaited.insert(name.clone());
             return;
         }
-        if (!stage.recovered || self.may_take_recovered()) && self.is_free(name, None, None, kind) {
+        if (!stage.recovered || self.may_take_recovered()) && self.is_free(name, &Scope::Volume, None, kind) {
             self.start(name, kind, None, turn);
         }
     }

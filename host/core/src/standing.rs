@@ -9,14 +9,14 @@ use crate::command::{OperationKind, VolumeStanding};
 use crate::core::Core;
 use crate::desired::Wanted;
 use crate::event::Time;
-use crate::pending::{Backoff, Running};
+use crate::pending::{FailedKey, Running};
 use crate::transitions::Presence;
 use crate::waiters::Wish;
 
 /// The operation that concerns a pod's use of a volume, and the failure that holds it up.
 pub(crate) struct Activity<'a> {
     pub(crate) running: Option<&'a Running>,
-    pub(crate) failed: Option<&'a Backoff>,
+    pub(crate) failed: Option<&'a FailedKey>,
 }
 
 impl Activity<'_> {

@@ -8,6 +8,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
 use crate::core::{Core, Turn};
+use crate::keys::Scope;
 use crate::transitions::Stage;
 
 impl Core {
@@ -15,24 +16,25 @@ impl Core {
     pub(crate) fn is_free(
         &self,
         name: &UniqueVolumeName,
-        key_pod: Option<&PodUid>,
+        scope: &Scope,
         pod: Option<&PodUid>,
         kind: OperationKind,
     ) -> bool {
-        !self.pending.is_taken(name, key_pod) && !self.pending.is_waiting(name, pod, kind.name(), self.now)
+        !self.pending.is_taken(name, scope) && !self.pending.is_waiting(name, pod, kind.name(), self.now)
     }
 
-    /// The pod of the operation's key: none when it must be the only one on the volume.
-    pub(crate) fn key_pod(&self, name: &UniqueVolumeName, kind: OperationKind, pod: &PodUid) -> Option<PodUid> {
+    /// The scope of the operation's key: the volume when it must be the only one on it.
+    pub(crate) fn key_scope(&self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<&PodUid>) -> Scope {
+        let Some(pod) = pod else { return Scope::Volume };
         match kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => {
                 let shared =
                     self.desired.wanted(pod, name).is_some_and(|w| w.volume.attachable || w.volume.device_mountable)
                         || self.actual.get(name).is_some_and(|v| v.attachable || v.device_mountable);
-                (!shared).then(|| pod.clone())
+                if shared { Scope::Volume } else { Scope::Pod(pod.clone()) }
             }
-            OperationKind::Unmount | OperationKind::Unmap => Some(pod.clone()),
-            _ => None,
+            OperationKind::Unmount | OperationKind::Unmap => Scope::Pod(pod.clone()),
+            _ => Scope::Volume,
         }
     }
 
@@ -146,8 +148,8 @@ impl Core {
             }
             .unwrap_or_default(),
         };
-        let key_pod = pod.as_ref().and_then(|pod| self.key_pod(name, kind, pod));
-        self.pending.start(operation.clone(), key_pod, self.now);
+        let scope = self.key_scope(name, kind, pod.as_ref());
+        self.pending.start(operation.clone(), scope, self.now);
         if let Some(pod) = pod {
             if let Some(wanted) = self.desired.wanted_mut(&pod, name) {
                 wanted.last_attempt = id;

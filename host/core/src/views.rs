@@ -11,6 +11,7 @@ use crate::actual::{Mount, Volume};
 use crate::core::Core;
 use crate::desired::{PodEntry, Told, Wanted};
 use crate::event::{DesiredPod, UnresolvedVolume};
+use crate::keys::Scope;
 
 impl Core {
     /// Every pod that exists, or of which something is still mounted or may be, by uid.
@@ -198,7 +199,9 @@ impl Core {
                     read_only: volume.spec.as_ref().is_some_and(|spec| spec.read_only),
                     selinux_label: label_of(volume.label_spec.as_ref()),
                     failure: failed.map(|failed| failed.failure.clone()),
-                    retry_at: failed.filter(|_| !self.pending.is_taken(name, None)).map(|failed| failed.retry_at),
+                    retry_at: failed
+                        .filter(|_| !self.pending.is_taken(name, &Scope::Volume))
+                        .map(|failed| failed.retry_at),
                     failures: failed.map_or(0, |failed| failed.failures),
                     ..empty_view(VolumeState::Unused)
                 }
@@ -208,8 +211,8 @@ impl Core {
 
     /// The volumes that wait after a failure, with their plugins and, as far as known, their specs.
     pub fn failed_volumes(&self) -> impl Iterator<Item = (&UniqueVolumeName, &PluginName, Option<&VolumeSpec>)> {
-        self.pending.all_failed().map(|(name, slot, failed)| {
-            let wanted = self.desired.users(name).find(|pod| slot.as_ref().is_none_or(|slot| slot == *pod));
+        self.pending.all_failed().map(|(name, scope, failed)| {
+            let wanted = self.desired.users(name).find(|pod| scope.pod().is_none_or(|of| of == *pod));
             let wanted = wanted.and_then(|pod| self.wanted(pod, name)).map(|wanted| wanted.volume.spec.as_ref());
             let known = || self.actual.get(name).and_then(|volume| volume.spec.as_deref());
             (name, &failed.plugin, wanted.or_else(known))
@@ -224,7 +227,7 @@ impl Core {
             let failed = failures.find(|failed| failed.name == operation.kind.name());
             OperationView {
                 id: operation.id,
-                name: operation.kind.name().to_owned(),
+                name: operation.kind.name().to_string(),
                 volume: operation.volume.to_string(),
                 pod: operation.pod_uid.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
                 plugin: operation.plugin.to_string(),
@@ -237,17 +240,13 @@ impl Core {
                 failure: failed.map(|failed| failed.failure.clone()),
             }
         });
-        let again = |volume: &UniqueVolumeName, slot: &Option<PodUid>, name: &str| {
-            self.pending.running_on(volume).any(|running| {
-                running.operation.kind.name() == name && (slot.is_none() || running.operation.pod_uid == *slot)
-            })
-        };
-        let waiting = self.pending.all_failed().filter(|(volume, slot, failed)| !again(volume, slot, failed.name));
-        let waiting = waiting.map(|(volume, slot, failed)| OperationView {
+        let failed = self.pending.all_failed();
+        let waiting = failed.filter(|(volume, scope, failed)| !self.pending.is_retried(volume, scope, failed));
+        let waiting = waiting.map(|(volume, scope, failed)| OperationView {
             id: 0,
-            name: failed.name.to_owned(),
+            name: failed.name.to_string(),
             volume: volume.to_string(),
-            pod: slot.as_ref().map(|uid| self.pod_name(uid)).unwrap_or_default(),
+            pod: scope.pod().map(|uid| self.pod_name(uid)).unwrap_or_default(),
             plugin: failed.plugin.to_string(),
             running: false,
             step: String::new(),

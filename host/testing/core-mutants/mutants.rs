@@ -74,7 +74,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "IgnoreKeys",
         what: "R3: keys are not looked at.",
         file: "start.rs",
-        place: "self.pending.is_taken(name, key_pod)",
+        place: "self.pending.is_taken(name, scope)",
         broken: "false",
     },
     Mutant {
@@ -116,7 +116,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "LeaveVolume",
         what: "R4: volumes that no pod uses are never forgotten.",
         file: "reconcile.rs",
-        place: "!self.pending.is_taken(name, None)",
+        place: "!self.pending.is_taken(name, &Scope::Volume)",
         broken: "false",
     },
     Mutant {

@@ -141,7 +141,7 @@ impl World {
 pub fn shown(operation: &Operation) -> String {
     let refresh = if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) { "re" } else { "" };
     let pod = operation.pod_uid.as_ref().map(|pod| format!(" {pod}")).unwrap_or_default();
-    format!("{refresh}{} {}{pod}", operation.kind.name(), operation.spec_name)
+    format!("{refresh}{} {}{pod}", operation.kind.name().as_str(), operation.spec_name)
 }
 
 pub fn uid(name: &str) -> PodUid {

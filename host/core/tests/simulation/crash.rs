@@ -17,7 +17,7 @@ impl Sim<'_> {
         let mut random = Random::new(luck);
         self.note(|_| "*** the host dies, and starts again".to_owned());
         for running in std::mem::take(&mut self.life.running) {
-            self.met.insert((running.operation.kind.name(), "crash"));
+            self.met.insert((running.operation.kind.name().as_str(), "crash"));
             let fate = match random.below(4) {
                 0 => Fate::Final,
                 1 => Fate::Done,

@@ -161,7 +161,7 @@ impl Sim<'_> {
         let ended = Ended {
             volume: running.volume,
             pod: running.pod,
-            name: running.operation.kind.name(),
+            name: running.operation.kind.name().as_str(),
             failed: report.result.as_ref().err().map(|failure| failure.class),
         };
         let end = match (ended.failed, fate) {
@@ -223,7 +223,7 @@ impl Sim<'_> {
             return Ok(());
         };
         let running = &self.life.running[at];
-        let (id, name) = (running.operation.id, running.operation.kind.name());
+        let (id, name) = (running.operation.id, running.operation.kind.name().as_str());
         self.met.insert((name, "overdue"));
         let running = &self.life.running[at];
         let turn = Turn { overdue: Some((running.volume, running.pod)), ..self.about(running.volume, running.pod) };

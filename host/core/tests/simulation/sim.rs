@@ -249,7 +249,7 @@ impl<'a> Sim<'a> {
         };
         self.check_start(&starting, turn)?;
         self.life.last_id = starting.operation.id;
-        turn.started.push((volume, pod, starting.operation.kind.name()));
+        turn.started.push((volume, pod, starting.operation.kind.name().as_str()));
         turn.volumes |= 1 << volume;
         self.life.running.push(starting);
         Ok(())

@@ -163,7 +163,7 @@ impl Sim<'_> {
                     let leaving = self.life.running.iter().any(|running| {
                         running.volume == volume
                             && running.pod == Some(pod)
-                            && running.operation.kind.name().contains("unm")
+                            && running.operation.kind.name().as_str().contains("unm")
                     });
                     let as_wanted = thing.real.is_some_and(|real| {
                         KINDS[kind].follows_source || KINDS[kind].edited || real.variant == variant

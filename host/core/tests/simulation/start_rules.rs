@@ -94,7 +94,7 @@ impl Sim<'_> {
     /// A failed key is not tried again before its time, unless something has wiped its failure in this very step.
     fn check_wait(&self, starting: &Running, turn: &Turn) -> Check {
         let life = &self.life;
-        let (volume, name) = (starting.volume, starting.operation.kind.name());
+        let (volume, name) = (starting.volume, starting.operation.kind.name().as_str());
         let plugin = self.catalog.volumes[volume].kind.plugin;
         let followed = turn.source_changed.is_some() && turn.source_changed == starting.pod;
         let follows = self.catalog.volumes[volume].kind.follows_source;

@@ -49,7 +49,7 @@ impl Running {
             sets_up_for: operation.pod_uid.clone().filter(|_| sets_up),
             unmounts: operation.pod_uid.clone().filter(|_| last),
             mounts: operation.pod_uid.clone().filter(|_| first).map(|pod| (pod, operation.volume.clone())),
-            name: operation.kind.name(),
+            name: operation.kind.name().as_str(),
             plugin: operation.plugin.clone(),
             begun: Instant::now(),
             span: span(operation),
@@ -67,7 +67,7 @@ impl Running {
 /// A span's name is part of the place in the code that makes it, so each kind of operation has such a place.
 macro_rules! span_named {
     ($operation:expr, $pod:expr, $($name:literal)*) => {
-        match $operation.kind.name() {
+        match $operation.kind.name().as_str() {
             $($name => span_named!(@ $name, $name, $operation, $pod),)*
             other => span_named!(@ "operation", other, $operation, $pod),
         }

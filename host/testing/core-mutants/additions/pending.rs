@@ -4,7 +4,7 @@ impl Pending {
     pub(crate) fn failed_on<'a>(
         &'a self,
         volume: &UniqueVolumeName,
-    ) -> impl Iterator<Item = (&'a Slot, &'a Backoff)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a Scope, &'a FailedKey)> + use<'a> {
         self.volumes.get(volume).into_iter().flat_map(|of| &of.failed)
     }
 }

@@ -121,8 +121,11 @@ impl Core {
         &'a self,
         name: &UniqueVolumeName,
     ) -> impl Iterator<Item = (Option<&'a PodUid>, FailureProbe)> + use<'a> {
-        self.pending.failed_on(name).map(|(slot, failed)| {
-            (slot.as_ref(), FailureProbe { name: failed.name, failures: failed.failures, retry_at: failed.retry_at })
+        self.pending.failed_on(name).map(|(scope, failed)| {
+            (
+                scope.pod(),
+                FailureProbe { name: failed.name.as_str(), failures: failed.failures, retry_at: failed.retry_at },
+            )
         })
     }
 }
