@@ -3,6 +3,7 @@
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use crate::actual::Volume;
+use crate::blocked::AttachLimitReached;
 use crate::command::OperationKind;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
@@ -12,25 +13,24 @@ use crate::event::{DesiredVolume, NamedLimit};
 const NAMED: usize = 5;
 
 impl Core {
-    /// Why the volume is not attached now: as many of its plugin, or of those named alike, are as may be. One that may be attached
-    /// counts (rule R1).
-    pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
+    /// Returns the limit that keeps the volume from being attached: of its plugin, or of the volumes whose names begin like its own.
+    /// A volume that may be attached counts (rule R1).
+    pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<AttachLimitReached> {
         if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
         }
         let DesiredVolume { plugin, attach_limit, attach_limit_of, .. } = &wanted.volume;
-        let of_plugin = attach_limit.map(|limit| (limit, "", "volumes".to_owned()));
-        let of_names = attach_limit_of.as_ref().map(|NamedLimit { names, limit }| {
-            (*limit, names.as_str(), format!("volumes whose names begin with {names:?}"))
-        });
-        of_names.into_iter().chain(of_plugin).find_map(|(limit, names, what)| {
-            let attached: Vec<&UniqueVolumeName> = self.attached_of(plugin, names).collect();
-            let count = u32::try_from(attached.len()).unwrap_or(u32::MAX);
-            (count >= limit).then(|| {
-                let named = in_words(&attached);
-                format!(
-                    "plugin {plugin} may have {limit} {what} attached to this node and has {count}{named}; it waits until one is detached"
-                )
+        let of_plugin = attach_limit.map(|limit| (limit, ""));
+        let of_names = attach_limit_of.as_ref().map(|NamedLimit { names, limit }| (*limit, names.as_str()));
+        of_names.into_iter().chain(of_plugin).find_map(|(limit, names)| {
+            let volumes: Vec<&UniqueVolumeName> = self.attached_of(plugin, names).collect();
+            let attached = u32::try_from(volumes.len()).unwrap_or(u32::MAX);
+            (attached >= limit).then(|| AttachLimitReached {
+                plugin: plugin.clone(),
+                names: names.to_owned(),
+                limit,
+                attached,
+                first: volumes.into_iter().take(NAMED).cloned().collect(),
             })
         })
     }
@@ -55,13 +55,4 @@ impl Core {
         let attaching = || self.pending.running_on(name).any(|running| running.operation.kind == OperationKind::Attach);
         volume.attach.may_be() || attaching()
     }
-}
-
-/// The first of them, for a message.
-fn in_words(attached: &[&UniqueVolumeName]) -> String {
-    let mut named: Vec<&str> = attached.iter().take(NAMED).map(|name| name.as_str()).collect();
-    if attached.len() > NAMED {
-        named.push("...");
-    }
-    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }

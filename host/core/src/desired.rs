@@ -6,6 +6,7 @@ use std::sync::Arc;
 use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::{Pod, VolumeSpec};
 
+use crate::blocked::BlockedReason;
 use crate::compare::is_same_source;
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
 
@@ -79,7 +80,7 @@ pub(crate) struct Wanted {
     /// The last operation begun for it, 0 if none: among pods of one volume, who waited longest goes first.
     pub(crate) last_attempt: OperationId,
     /// Why no operation is begun for it, though it is not as wanted and no back-off runs.
-    pub(crate) hindrance: Option<String>,
+    pub(crate) blocked_reason: Option<BlockedReason>,
     /// What was edited in its PersistentVolume and applies at its next mount.
     pub(crate) pending_edit: Option<String>,
 }
@@ -210,7 +211,7 @@ impl Desired {
                 since: old.as_ref().map_or(now, |old| old.since),
                 last_attempt: old.as_ref().map_or(0, |old| old.last_attempt),
                 pending_edit: old.as_ref().and_then(|old| old.pending_edit.clone()),
-                hindrance: old.and_then(|old| old.hindrance),
+                blocked_reason: old.and_then(|old| old.blocked_reason),
                 volume,
             };
             self.users.entry(name.clone()).or_default().insert(uid.clone());

@@ -4,27 +4,26 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
+use crate::blocked::{BlockedReason, MountedLabel};
 use crate::core::Core;
 use crate::desired::Wanted;
 
 impl Core {
-    /// Why the pod cannot have the volume with its label now: others have it with another one, or the node does still.
-    pub(crate) fn label_hindrance(&self, pod: &PodUid, wanted: &Wanted, volume: Option<&Volume>) -> Option<String> {
+    /// Returns why the pod cannot have the volume with its label now: other pods have it mounted with another one, or the node still
+    /// does.
+    pub(crate) fn label_conflict(
+        &self,
+        pod: &PodUid,
+        wanted: &Wanted,
+        volume: Option<&Volume>,
+    ) -> Option<BlockedReason> {
         let volume = volume.filter(|volume| self.has_other_label(volume, pod, &wanted.volume.spec))?;
-        let named = |label: Option<&str>| label.map_or_else(|| "none".to_owned(), |label| format!("{label:?}"));
-        let stands = volume
-            .label_spec
-            .as_ref()
-            .map_or_else(|| "that nobody has recorded".to_owned(), |spec| named(spec.selinux_label.as_deref()));
-        let needs = named(wanted.volume.spec.selinux_label.as_deref());
-        Some(match volume.mounts.keys().find(|other| *other != pod) {
-            Some(other) => format!(
-                "conflicting SELinux labels of volume: pod {} has it mounted with label {stands}, and this pod needs {needs}; it waits until the other has gone",
-                self.pod_name(other)
-            ),
-            None => format!(
-                "the node has it mounted with SELinux label {stands}, and this pod needs {needs}; it is mounted anew"
-            ),
+        let other = volume.mounts.keys().find(|other| *other != pod);
+        let mounted = volume.label_spec.as_ref();
+        Some(BlockedReason::OtherLabel {
+            pod: other.map(|other| self.pod_name(other)),
+            mounted: mounted.map_or(MountedLabel::Unknown, |spec| MountedLabel::Known(spec.selinux_label.clone())),
+            needed: wanted.volume.spec.selinux_label.clone(),
         })
     }
 

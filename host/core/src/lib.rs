@@ -76,6 +76,7 @@
 //! | `owner` | keeps what is mounted with the plugin that mounted it |
 //! | `edits` | edits of PersistentVolumes that are mounted |
 //! | `labels` | SELinux labels that exclude each other |
+//! | `blocked` | why no operation is started for a volume that is not as wanted |
 //! | `outcome` | what the end of an operation changes |
 //! | `vanished` | mounts that others take away |
 //! | `pending`, `keys` | the operation table: what runs, and how long what failed waits |
@@ -95,6 +96,7 @@ mod answers;
 mod apply;
 mod attach_limit;
 mod attaching;
+mod blocked;
 mod census;
 pub mod command;
 mod compare;

@@ -3,6 +3,7 @@
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::Mount;
+use crate::blocked::BlockedReason;
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 
@@ -23,12 +24,12 @@ impl Core {
     }
 
     /// What the pod's volume waits for before it can be made: another volume of the pod that does not stand yet, or not as it is wanted.
-    pub(crate) fn waits_for(&self, pod: &PodUid, wanted: &Wanted) -> Option<String> {
+    pub(crate) fn missing_need(&self, pod: &PodUid, wanted: &Wanted) -> Option<BlockedReason> {
         let missing = wanted.volume.needs.iter().find(|needed| {
             let below = self.wanted(pod, &needed.unique_name);
             !below.is_some_and(|below| self.is_mounted_as_wanted(pod, &needed.unique_name, below))
         })?;
-        Some(format!("it is made of volume {} of the pod, which is not mounted yet", missing.name))
+        Some(BlockedReason::NeedsVolume(missing.name.clone()))
     }
 
     /// Whether the pod's volume stands has changed, or may have: those that are made of it are looked at.

@@ -4,6 +4,7 @@ use volhost_model::Failure;
 use volhost_model::names::{OuterName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::EventKind;
 
+use crate::blocked::BlockedReason;
 use crate::command::{Command, Notice, Operation, OperationKind};
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
@@ -82,12 +83,12 @@ impl Core {
         self.publish_to_users(EventKind::Warning, "VolumeVanished", volume, &message, turn);
     }
 
-    pub(crate) fn publish_hindrance(
+    pub(crate) fn publish_blocked(
         &self,
         volume: &UniqueVolumeName,
         spec_name: &SpecName,
         pod: &PodUid,
-        why: &str,
+        why: &BlockedReason,
         turn: &mut Turn,
     ) {
         let failed = self.desired.wanted(pod, volume).is_some_and(|wanted| {

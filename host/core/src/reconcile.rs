@@ -5,6 +5,7 @@ use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::actual::{Mount, Volume};
+use crate::blocked::BlockedReason;
 use crate::command::{OperationKind, OperationName};
 use crate::core::{Core, Turn};
 use crate::desired::Wanted;
@@ -102,18 +103,17 @@ impl Core {
         };
         let volume = self.actual.get(name);
         let mount = volume.and_then(|volume| volume.mounts.get(pod)).map(Box::as_ref);
-        let mut hindrance = None;
+        let mut blocked = None;
         let mut no_place = false;
         let next = if let Some(why) = &wanted.volume.blocked {
-            hindrance = Some(why.clone());
+            blocked = Some(BlockedReason::BySource(why.clone()));
             None
         } else if mount.is_some_and(|mount| {
             mount.stage.may_be() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
             let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
-            hindrance = waits
-                .then(|| "what an earlier run mounted there waits until every source of pods has been read".to_owned());
+            blocked = waits.then_some(BlockedReason::SourcesUnread);
             None
         } else {
             match self.need_of(wanted, volume, mount) {
@@ -124,7 +124,7 @@ impl Core {
                         Some((kind, None))
                     }
                     Err(why) => {
-                        hindrance = Some(why);
+                        blocked = Some(why);
                         no_place = self.attaching.by_host(&wanted.volume.plugin);
                         None
                     }
@@ -132,8 +132,8 @@ impl Core {
                 step @ (Need::Mount | Need::Remount) => {
                     let kind = mount_kind(&wanted.volume.spec, volume, step == Need::Remount);
                     needed.extend([Scope::Pod(pod.clone()), Scope::Volume].map(|scope| (scope, kind.name())));
-                    hindrance = self.mount_hindrance(name, pod, wanted, volume);
-                    hindrance.is_none().then(|| (kind, Some(pod.clone())))
+                    blocked = self.mount_blocked_reason(name, pod, wanted, volume);
+                    blocked.is_none().then(|| (kind, Some(pod.clone())))
                 }
                 Need::Expand => {
                     let to = wanted.volume.spec.capacity().unwrap_or(0);
@@ -143,7 +143,7 @@ impl Core {
                 }
             }
         };
-        self.note_hindrance(name, pod, hindrance, turn);
+        self.set_blocked_reason(name, pod, blocked, turn);
         if no_place {
             self.waiting_for_place.insert(name.clone());
         }
@@ -177,73 +177,69 @@ impl Core {
     }
 
     /// The operation that brings the attachment, or why none is begun.
-    fn attach_step(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Result<OperationKind, String> {
+    fn attach_step(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Result<OperationKind, BlockedReason> {
         if self.attaching.by_host(&wanted.volume.plugin) {
             return match self.attach_limit_reached(name, wanted) {
-                Some(why) => Err(why),
+                Some(reached) => Err(BlockedReason::AttachLimit(reached)),
                 None => Ok(OperationKind::Attach),
             };
         }
         if !self.reported_in_use.contains(name) {
-            return Err("waits until the node's status reports the volume as in use".to_owned());
+            return Err(BlockedReason::NotReportedInUse);
         }
         match &self.node_attachments {
             Some(attached) if !attached.contains_key(name) => Err(match self.attach_failures.get(name) {
-                Some(why) => format!("the controller could not attach the volume to this node: {why}"),
-                None => "waits for the controller to attach the volume to this node".to_owned(),
+                Some(why) => BlockedReason::ControllerFailed(why.clone()),
+                None => BlockedReason::ControllerPending,
             }),
             _ => Ok(OperationKind::VerifyControllerAttached),
         }
     }
 
     /// Why the pod cannot mount the volume now; every cause passes when another mount goes away or stands, which brings the volume here again.
-    fn mount_hindrance(
+    fn mount_blocked_reason(
         &self,
         name: &UniqueVolumeName,
         pod: &PodUid,
         wanted: &Wanted,
         volume: Option<&Volume>,
-    ) -> Option<String> {
+    ) -> Option<BlockedReason> {
         let spec = &wanted.volume.spec;
         let elsewhere = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
         let single_pod = spec.is_single_pod();
         if let (true, Some(other)) = (single_pod, elsewhere) {
-            let other = self.pod_name(other);
-            return Some(format!(
-                "volume uses the ReadWriteOncePod access mode and is already in use by another pod ({other})"
-            ));
+            return Some(BlockedReason::UsedByPod(self.pod_name(other)));
         }
-        if let Some(why) = self.label_hindrance(pod, wanted, volume) {
-            return Some(why);
+        if let Some(conflict) = self.label_conflict(pod, wanted, volume) {
+            return Some(conflict);
         }
         if volume.is_some_and(|volume| self.must_be_staged_again(name, volume)) {
-            return Some(
-                "the node has it staged as its PersistentVolume was before an edit; it is staged again first"
-                    .to_owned(),
-            );
+            return Some(BlockedReason::StagedBeforeEdit);
         }
         if let Some(taken) = self.actual.folder_taken_by(pod, &wanted.volume.plugin, &spec.name, name) {
-            return Some(format!("volume {taken} still uses the folder {} of the pod", spec.name));
+            return Some(BlockedReason::FolderInUse { volume: taken.clone(), folder: spec.name.clone() });
         }
-        self.waits_for(pod, wanted)
+        self.missing_need(pod, wanted)
     }
 
-    fn note_hindrance(&mut self, name: &UniqueVolumeName, pod: &PodUid, hindrance: Option<String>, turn: &mut Turn) {
+    fn set_blocked_reason(
+        &mut self,
+        name: &UniqueVolumeName,
+        pod: &PodUid,
+        reason: Option<BlockedReason>,
+        turn: &mut Turn,
+    ) {
         let Some(wanted) = self.desired.wanted_mut(pod, name) else {
             return;
         };
-        if wanted.hindrance == hindrance {
+        if wanted.blocked_reason == reason {
             return;
         }
+        wanted.blocked_reason.clone_from(&reason);
         let spec_name = wanted.volume.spec.name.clone();
-        wanted.hindrance.clone_from(&hindrance);
         turn.touched.insert(pod.clone());
-        // That another volume of the pod is not there yet is no fault, and why it is not is told of
-        // that one. Why a volume is blocked was told when it was.
-        let wanted = self.desired.wanted(pod, name);
-        let quiet = wanted.and_then(|wanted| wanted.volume.blocked.clone().or_else(|| self.waits_for(pod, wanted)));
-        if let Some(why) = hindrance.filter(|why| quiet.as_ref() != Some(why)) {
-            self.publish_hindrance(name, &spec_name, pod, &why, turn);
+        if let Some(reason) = reason.filter(|reason| !reason.is_reported_already()) {
+            self.publish_blocked(name, &spec_name, pod, &reason, turn);
         }
     }
 

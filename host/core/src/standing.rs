@@ -152,9 +152,9 @@ impl Core {
             (None, None) => waiting_for(state, wanted).to_owned(),
         };
         let overdue = activity.running.and_then(|running| running.overdue.as_ref());
-        let reason = match (overdue, wanted.and_then(|wanted| wanted.hindrance.as_ref())) {
+        let reason = match (overdue, wanted.and_then(|wanted| wanted.blocked_reason.as_ref())) {
             (Some(hangs), _) => format!("past its deadline: {hangs}"),
-            (None, Some(hindrance)) => hindrance.clone(),
+            (None, Some(blocked)) => blocked.to_string(),
             (None, None) => why.to_owned(),
         };
         let running = activity.running.map(|running| (running.operation.id, running.since));
