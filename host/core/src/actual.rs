@@ -1,4 +1,5 @@
-//! The actual state of the world: what stands, or may stand. It changes by the outcomes of operations and by recovery alone.
+//! The actual state of the world: what is mounted, staged or attached, or may be. Only the outcomes
+//! of operations and recovery change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 use crate::compare::is_same_source;
 use crate::event::Time;
-use crate::transitions::Stage;
+use crate::transitions::MountState;
 
 /// A volume that is attached, staged or mounted, or may be, or is being.
 #[derive(Debug)]
@@ -19,19 +20,22 @@ pub(crate) struct Volume {
     pub(crate) spec_name: SpecName,
     /// Its spec, as far as known.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
-    /// What the node mounted it with, or may have; none while it has not, or when that is not known.
+    /// What the node mounted it with, or may have; none while it has not, or when that is not
+    /// known.
     pub(crate) label_spec: Option<Arc<VolumeSpec>>,
     /// It must be attached to be used.
     pub(crate) attachable: bool,
     /// It is mounted once for the node.
     pub(crate) device_mountable: bool,
     /// Its attachment; stays absent for volumes that need none.
-    pub(crate) attach: Stage,
-    /// The other node that has it, or may, as the last attempt to attach it has found. That node's own host takes it off there.
-    pub(crate) elsewhere: Option<String>,
+    pub(crate) attach: MountState,
+    /// The other node that has it attached, or may, as the last attempt to attach it found out.
+    /// That node's own host detaches it there.
+    pub(crate) other_node: Option<String>,
     /// Its device mount.
-    pub(crate) device: Stage,
-    /// Its device mount was seen to be gone while an operation that works on it ran: if that does not bring it back, it is.
+    pub(crate) device: MountState,
+    /// Its device mount vanished while an operation on it ran. Unless the operation brings it back,
+    /// it is gone.
     pub(crate) device_vanished: bool,
     /// Where the device is.
     pub(crate) device_path: Option<String>,
@@ -39,8 +43,8 @@ pub(crate) struct Volume {
     pub(crate) size: Option<u64>,
     /// The size in bytes that its plugin refuses to give it.
     pub(crate) refused_size: Option<u64>,
-    /// Its pods' mounts, those included that are being made for the first time. Boxed: a map's node has room for eleven, and a volume
-    /// has mostly one.
+    /// Its pods' mounts, those included that are being made for the first time. Boxed: a map's node
+    /// has room for eleven, and a volume has mostly one.
     pub(crate) mounts: BTreeMap<PodUid, Box<Mount>>,
 }
 
@@ -48,12 +52,12 @@ pub(crate) struct Volume {
 #[derive(Debug)]
 pub(crate) struct Mount {
     /// Absent only while its first operation runs.
-    pub(crate) stage: Stage,
+    pub(crate) state: MountState,
     /// Recovery found it complete: it may be taken over without an operation.
     pub(crate) intact: bool,
-    /// An operation is taking it away: whatever stands, nobody may count on it.
+    /// An operation is unmounting it: it no longer counts as mounted.
     pub(crate) leaving: bool,
-    /// It was seen to be gone while an operation on it ran: if that does not bring it back, it is.
+    /// It vanished while an operation on it ran. Unless the operation brings it back, it is gone.
     pub(crate) vanished: bool,
     /// Its content may be stale.
     pub(crate) remount_required: bool,
@@ -61,7 +65,8 @@ pub(crate) struct Mount {
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The uses by containers that it was made ready for.
     pub(crate) container_mounts: Arc<[ContainerMount]>,
-    /// An attempt to make it ready for other uses has failed on the way: which parts stand is not known.
+    /// An attempt to make it ready for other uses has failed on the way: which parts are mounted is
+    /// not known.
     pub(crate) parts_unsure: bool,
     /// The volumes of the pod that it is made of, as far as known.
     pub(crate) needs: Arc<[NeededVolume]>,
@@ -80,9 +85,9 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// It stands for certain, and stays.
+    /// It is mounted for certain, and stays.
     pub(crate) const fn is_usable(&self) -> bool {
-        self.stage.is_present() && !self.leaving
+        self.state.is_present() && !self.leaving
     }
 }
 
@@ -101,7 +106,8 @@ impl Actual {
         self.volumes.get(name)
     }
 
-    /// The volume, to be changed; its mounts are added and removed with [`Actual::insert_mount`] and [`Actual::remove_mount`].
+    /// The volume, to be changed; its mounts are added and removed with [`Actual::insert_mount`]
+    /// and [`Actual::remove_mount`].
     pub(crate) fn get_mut(&mut self, name: &UniqueVolumeName) -> Option<&mut Volume> {
         self.volumes.get_mut(name)
     }

@@ -1,32 +1,32 @@
 //! Answers callers that wait for a pod's volumes. Each is answered once: when its condition is met,
-//! when it cannot be met any more, or at its deadline, and then with the cause for every volume that
-//! does not meet it.
+//! when it cannot be met any more, or at its deadline, and then with the cause for every volume
+//! that does not meet it.
 
 use volhost_model::names::PodUid;
 
 use crate::command::{Command, WaitFailure};
 use crate::core::{Core, Turn};
 use crate::event::{Time, WaiterId};
-use crate::waiters::{Waiter, Wish};
+use crate::waiters::{WaitCondition, Waiter};
 
 impl Core {
     pub(crate) fn wait_mounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
-        turn.touched.insert(uid.clone());
-        self.waiters.insert(id, Waiter { uid, wish: Wish::Mounted, deadline });
+        turn.changed_pods.insert(uid.clone());
+        self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Mounted, deadline });
     }
 
     pub(crate) fn wait_unmounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
-        turn.touched.insert(uid.clone());
-        self.waiters.insert(id, Waiter { uid, wish: Wish::Unmounted, deadline });
+        turn.changed_pods.insert(uid.clone());
+        self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Unmounted, deadline });
     }
 
-    /// Answers those whose wish is met, or cannot be met any more.
+    /// Answers those whose condition is met, or cannot be met any more.
     pub(crate) fn answer_waiters_of(&mut self, uid: &PodUid, turn: &mut Turn) {
-        for (waiter, wish) in self.waiters.of_pod(uid) {
-            let result = match wish {
-                Wish::Mounted if self.is_ready(uid) => Ok(()),
-                Wish::Mounted if !self.is_desired(uid) => Err(self.wait_failure(uid, wish, false)),
-                Wish::Unmounted if !self.actual.has_mounts_of(uid) => Ok(()),
+        for (waiter, condition) in self.waiters.of_pod(uid) {
+            let result = match condition {
+                WaitCondition::Mounted if self.is_ready(uid) => Ok(()),
+                WaitCondition::Mounted if !self.is_desired(uid) => Err(self.wait_failure(uid, condition, false)),
+                WaitCondition::Unmounted if !self.actual.has_mounts_of(uid) => Ok(()),
                 _ => continue,
             };
             self.waiters.remove(waiter);
@@ -36,14 +36,14 @@ impl Core {
 
     /// Answers those whose deadline has passed.
     pub(crate) fn answer_overdue_waiters(&mut self, turn: &mut Turn) {
-        while let Some((waiter, uid, wish)) = self.waiters.pop_expired(self.now) {
-            let result = Err(self.wait_failure(&uid, wish, true));
+        while let Some((waiter, uid, condition)) = self.waiters.pop_expired(self.now) {
+            let result = Err(self.wait_failure(&uid, condition, true));
             turn.commands.push(Command::Answer { waiter, result });
         }
     }
 
-    fn wait_failure(&self, uid: &PodUid, wish: Wish, timed_out: bool) -> WaitFailure {
-        let unknown_pod = wish == Wish::Mounted && !self.draining && !self.is_desired(uid);
-        WaitFailure { pod: self.pod_name(uid), timed_out, unknown_pod, volumes: self.standings(uid, wish) }
+    fn wait_failure(&self, uid: &PodUid, condition: WaitCondition, timed_out: bool) -> WaitFailure {
+        let unknown_pod = condition == WaitCondition::Mounted && !self.draining && !self.is_desired(uid);
+        WaitFailure { pod: self.pod_name(uid), timed_out, unknown_pod, volumes: self.statuses(uid, condition) }
     }
 }

@@ -7,7 +7,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use crate::actual::{Mount, Volume};
 use crate::core::{Core, Turn};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
-use crate::transitions::{Outcome, Presence, Stage};
+use crate::transitions::{MountState, Outcome, Presence};
 
 impl Core {
     pub(crate) fn apply(&mut self, event: Event, turn: &mut Turn) {
@@ -22,7 +22,7 @@ impl Core {
             Event::RecoveredDevice(found) => self.recovered_device(found, turn),
             Event::PluginChanged { plugin } => turn.dirty.extend(self.pending.reset_plugin(&plugin, self.now)),
             Event::StorageAnswers(volumes) => {
-                turn.dirty.extend(volumes.into_iter().filter(|volume| self.pending.hurry(volume, self.now)));
+                turn.dirty.extend(volumes.into_iter().filter(|volume| self.pending.retry_early(volume, self.now)));
             }
             Event::OperationDone { id, report } => self.operation_done(id, report, turn),
             Event::OperationOverdue { id, message } => self.operation_overdue(id, message, turn),
@@ -45,8 +45,8 @@ impl Core {
             Event::AttachFailures(failures) => {
                 let failures: BTreeMap<_, _> = failures.into_iter().collect();
                 let before = std::mem::replace(&mut self.attach_failures, failures);
-                let news = |name: &&UniqueVolumeName| before.get(*name) != self.attach_failures.get(*name);
-                turn.dirty.extend(before.keys().chain(self.attach_failures.keys()).filter(news).cloned());
+                let differs = |name: &&UniqueVolumeName| before.get(*name) != self.attach_failures.get(*name);
+                turn.dirty.extend(before.keys().chain(self.attach_failures.keys()).filter(differs).cloned());
             }
             Event::NodeAttachments(attached) => self.node_attachments(attached.into_iter().collect(), turn),
             Event::AttachmentsSoFar(attached) => self.attachments_so_far(attached, turn),
@@ -70,7 +70,7 @@ impl Core {
                 self.take_over(uid);
             }
         }
-        turn.touched.extend(pods);
+        turn.changed_pods.extend(pods);
     }
 
     fn pod_desired(&mut self, mut desired: DesiredPod, turn: &mut Turn) {
@@ -78,7 +78,7 @@ impl Core {
         self.keep_owners(&mut desired);
         self.look_at_awaited(&uid, turn);
         let change = self.desired.set_pod(self.now, desired);
-        turn.touched.insert(uid.clone());
+        turn.changed_pods.insert(uid.clone());
         turn.dirty.extend(change.volumes);
         turn.dirty.extend(self.actual.volumes_of(&uid).cloned());
         for (outer_name, reason) in change.new_reasons {
@@ -102,7 +102,8 @@ impl Core {
         }
     }
 
-    /// Gives the pod's standing mounts the names it knows them by, and takes over what recovery found complete and as wanted.
+    /// Gives the pod's mounts the names it knows them by, and takes over what recovery found
+    /// complete and as wanted.
     fn take_over(&mut self, uid: &PodUid) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
@@ -119,15 +120,15 @@ impl Core {
                 mount.pod.clone_from(&entry.pod);
             }
             let as_wanted = !mount.is_outdated(wanted);
-            if !(mount.stage.recovered && mount.intact && mount.spec.is_some() && as_wanted) {
+            if !(mount.state.recovered && mount.intact && mount.spec.is_some() && as_wanted) {
                 continue;
             }
-            mount.stage = Stage::PRESENT;
+            mount.state = MountState::PRESENT;
             mount.ready_at = Some(self.now);
-            // Nobody told the host of changes while it was down: good to use, but to be looked at.
+            // Its source may have changed while the host was down: it is usable, and is refreshed.
             mount.remount_required = wanted.volume.follows_source;
             if volume.device_mountable {
-                volume.device = Stage::PRESENT;
+                volume.device = MountState::PRESENT;
             }
             if volume.size.is_none() {
                 volume.size = mount.spec.as_ref().and_then(|spec| spec.capacity());
@@ -140,7 +141,7 @@ impl Core {
         let wanted = self.desired.set_gone(uid);
         turn.dirty.extend(wanted);
         turn.dirty.extend(self.actual.volumes_of(uid).cloned());
-        turn.touched.insert(uid.clone());
+        turn.changed_pods.insert(uid.clone());
     }
 
     fn require_remount(&mut self, uid: &PodUid, turn: &mut Turn) {
@@ -163,7 +164,8 @@ impl Core {
         }
     }
 
-    /// What kept a volume from being set up may be mended by the change of its source: it need not wait.
+    /// What kept a volume from being set up may be mended by the change of its source: it need not
+    /// wait.
     fn try_again(&mut self, uid: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
@@ -175,7 +177,8 @@ impl Core {
         }
     }
 
-    /// What is known already, from an operation or an earlier finding, is newer than what recovery found.
+    /// What is known already, from an operation or an earlier finding, is newer than what recovery
+    /// found.
     fn recovered(&mut self, found: RecoveredVolume, turn: &mut Turn) {
         let device = RecoveredDevice {
             plugin: found.plugin,
@@ -190,7 +193,7 @@ impl Core {
         }
         self.desired.note_found(self.now, &found.pod, found.known_pod.clone());
         let mount = Mount {
-            stage: Stage::RECOVERED,
+            state: MountState::RECOVERED,
             intact: found.intact,
             leaving: false,
             vanished: false,
@@ -212,13 +215,13 @@ impl Core {
         if self.is_desired(&found.pod) {
             self.take_over(&found.pod);
         }
-        turn.touched.insert(found.pod);
+        turn.changed_pods.insert(found.pod);
     }
 
     fn recovered_device(&mut self, found: RecoveredDevice, turn: &mut Turn) {
         turn.dirty.insert(found.unique_name.clone());
-        let stage = |may_be: bool| {
-            if may_be { Stage::RECOVERED } else { Stage::ABSENT }
+        let state = |may_be: bool| {
+            if may_be { MountState::RECOVERED } else { MountState::ABSENT }
         };
         let (attachable, device_mountable) = (found.attachable, found.device_mountable);
         let volume = self.actual.entry(&found.unique_name, || Volume {
@@ -228,9 +231,9 @@ impl Core {
             label_spec: found.spec.clone(),
             attachable,
             device_mountable,
-            attach: stage(attachable),
-            elsewhere: None,
-            device: stage(device_mountable),
+            attach: state(attachable),
+            other_node: None,
+            device: state(device_mountable),
             device_vanished: false,
             device_path: None,
             size: None,
@@ -242,18 +245,19 @@ impl Core {
         }
         if attachable && !volume.attachable {
             volume.attachable = true;
-            volume.attach = Stage::RECOVERED;
+            volume.attach = MountState::RECOVERED;
         }
         if device_mountable && !volume.device_mountable {
             volume.device_mountable = true;
-            volume.device = Stage::RECOVERED;
+            volume.device = MountState::RECOVERED;
         }
         // Another pod's folder may know more.
         let known = volume.spec.clone().or(found.spec);
         self.actual.set_spec(&found.unique_name, known);
     }
 
-    /// An attachment that nobody finds may be gone: it is made again, or undone, and what is mounted stays.
+    /// Marks an attachment that its plugin does not find as uncertain: the volume is attached
+    /// again, or detached, and what is mounted stays.
     fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
         let attaching = &self.attaching;
         // What an operation has done since is newer than the look.
@@ -264,18 +268,20 @@ impl Core {
         else {
             return;
         };
-        // The look may have been wrong: that it cannot be attached again is no proof that it is not attached.
+        // The look may have been wrong: that it cannot be attached again is no proof that it is not
+        // attached.
         volume.attach = if attaching.by_host(&volume.plugin) {
-            Stage::RECOVERED
+            MountState::RECOVERED
         } else {
             volume.attach.after_tear_down(Outcome::Uncertain)
         };
         self.publish_not_attached(&name, turn);
-        turn.touched.extend(self.desired.users(&name).cloned());
+        turn.changed_pods.extend(self.desired.users(&name).cloned());
         turn.dirty.insert(name);
     }
 
-    /// A part of the controller's word: what it names is attached. Of what it does not name nothing is concluded (rule R2).
+    /// Applies a part of the controller's report: what it names is attached. It says nothing of
+    /// other volumes (rule R2).
     fn attachments_so_far(&mut self, attached: Vec<(UniqueVolumeName, String)>, turn: &mut Turn) {
         for (name, path) in attached {
             let known = self.node_attachments.get_or_insert_default();
@@ -285,14 +291,15 @@ impl Core {
             let theirs = |volume: &&mut Volume| volume.attachable && !self.attaching.by_host(&volume.plugin);
             let volume = self.actual.get_mut(&name).filter(theirs);
             if let Some(volume) = volume.filter(|volume| volume.attach.presence == Presence::Uncertain) {
-                volume.attach = Stage::PRESENT;
+                volume.attach = MountState::PRESENT;
                 volume.device_path = Some(path);
             }
             turn.dirty.insert(name);
         }
     }
 
-    /// The controller's word settles what recovery could not know, and frees what nobody has begun to use.
+    /// Applies the controller's report: it settles what recovery could not know, and drops
+    /// attachments that are not in use yet.
     fn node_attachments(&mut self, attached: BTreeMap<UniqueVolumeName, String>, turn: &mut Turn) {
         let changed = |name: &UniqueVolumeName, before: Option<&BTreeMap<UniqueVolumeName, String>>| {
             before.is_none_or(|before| before.get(name) != attached.get(name))
@@ -308,11 +315,13 @@ impl Core {
             for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
                 match attached.get(name) {
                     Some(path) if volume.attach.presence == Presence::Uncertain => {
-                        volume.attach = Stage::PRESENT;
+                        volume.attach = MountState::PRESENT;
                         volume.device_path = Some(path.clone());
                     }
-                    None if volume.attach.presence == Presence::Uncertain => volume.attach = Stage::ABSENT,
-                    None if volume.mounts.is_empty() && !volume.device.may_be() => volume.attach = Stage::ABSENT,
+                    None if volume.attach.presence == Presence::Uncertain => volume.attach = MountState::ABSENT,
+                    None if volume.mounts.is_empty() && !volume.device.may_exist() => {
+                        volume.attach = MountState::ABSENT
+                    }
                     _ => continue,
                 }
                 turn.dirty.insert(name.clone());

@@ -13,8 +13,8 @@ use crate::event::{DesiredVolume, NamedLimit};
 const NAMED: usize = 5;
 
 impl Core {
-    /// Returns the limit that keeps the volume from being attached: of its plugin, or of the volumes whose names begin like its own.
-    /// A volume that may be attached counts (rule R1).
+    /// Returns the limit that keeps the volume from being attached: of its plugin, or of the
+    /// volumes whose names begin like its own. A volume that may be attached counts (rule R1).
     pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<AttachLimitReached> {
         if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
@@ -53,6 +53,6 @@ impl Core {
 
     fn counts_as_attached(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let attaching = || self.pending.running_on(name).any(|running| running.operation.kind == OperationKind::Attach);
-        volume.attach.may_be() || attaching()
+        volume.attach.may_exist() || attaching()
     }
 }

@@ -1,15 +1,15 @@
-//! Who attaches volumes to the node: the host, or a controller.
+//! Which volumes the host attaches to the node, and which a controller attaches.
 
 use std::collections::BTreeSet;
 
 use volhost_model::names::PluginName;
 
-/// Who attaches the volumes of each plugin.
+/// Whether the host or a controller attaches the volumes of each plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attaching {
     /// The host attaches what no controller does.
     host: bool,
-    /// A controller attaches the volumes of these, whoever attaches the others'.
+    /// A controller attaches the volumes of these plugins in any case.
     controlled: BTreeSet<PluginName>,
 }
 
@@ -19,7 +19,7 @@ impl Attaching {
         Self { host, controlled: BTreeSet::new() }
     }
 
-    /// The same, but that a controller attaches the volumes of these plugins.
+    /// Leaves the volumes of these plugins to a controller.
     #[must_use]
     pub fn except(mut self, plugins: impl IntoIterator<Item = PluginName>) -> Self {
         self.controlled.extend(plugins);
@@ -31,7 +31,7 @@ impl Attaching {
         self.host && !self.controlled.contains(plugin)
     }
 
-    /// No volume waits for a controller's word.
+    /// No volume waits for a controller.
     pub fn has_no_controller(&self) -> bool {
         self.host && self.controlled.is_empty()
     }

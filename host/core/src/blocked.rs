@@ -69,8 +69,8 @@ pub(crate) struct AttachLimitReached {
 }
 
 impl BlockedReason {
-    /// The event for it is another's: the one of the volume that is not mounted yet, or the one that
-    /// reported what the source says.
+    /// The event for it is another's: the one of the volume that is not mounted yet, or the one
+    /// that reported what the source says.
     pub(crate) const fn is_reported_already(&self) -> bool {
         matches!(self, Self::BySource(_) | Self::NeedsVolume(_))
     }

@@ -1,4 +1,5 @@
-//! What the state machine wants done. The caller carries commands out in order and reports back with events.
+//! What the state machine wants done. The caller executes commands in order and reports back with
+//! events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +13,18 @@ use crate::event::{OperationId, Time, WaiterId};
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Begin this operation and answer with exactly one [`OperationDone`](crate::Event::OperationDone).
+    /// Begin this operation and answer with exactly one
+    /// [`OperationDone`](crate::Event::OperationDone).
     Start(Operation),
     /// Send [`Timer`](crate::Event::Timer) at this time. Replaces the timer that was armed before.
     ArmTimer(Time),
-    /// Tell users.
+    /// Publish this event to users.
     Publish(Notice),
     /// Release the waiting caller.
     Answer {
-        /// Who.
+        /// The caller.
         waiter: WaiterId,
-        /// Success, or how each volume stands.
+        /// Success, or the status of each volume that is not ready.
         result: Result<(), WaitFailure>,
     },
 }
@@ -54,7 +56,7 @@ pub struct Operation {
     pub device_mountable: bool,
     /// For mounts: how the pod's containers use it.
     pub container_mounts: Arc<[ContainerMount]>,
-    /// For mounts: the volumes of the pod that it is made of; they stand.
+    /// For mounts: the volumes of the pod that it is made of; they are mounted.
     pub needs: Arc<[NeededVolume]>,
 }
 
@@ -67,11 +69,12 @@ pub enum OperationKind {
     Detach,
     /// `verify_controller_attached_volume`
     VerifyControllerAttached,
-    /// `volume_mount`: the device if the volume has one and it is not mounted, then the pod's mount.
+    /// `volume_mount`: the device if the volume has one and it is not mounted, then the pod's
+    /// mount.
     Mount {
         /// The device is mounted already.
         device_mounted: bool,
-        /// The pod's mount stands; its content is to be brought up to date.
+        /// The pod's mount exists; its content is to be brought up to date.
         remount: bool,
     },
     /// `volume_unmount`
@@ -168,12 +171,13 @@ impl fmt::Display for OperationName {
     }
 }
 
-/// Something users are told.
+/// An event for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// Normal or Warning.
     pub kind: EventKind,
-    /// The kubelet's reasons (`FailedMount`), and `FailedUnmount`, `SuccessfulMount`, `SuccessfulUnmount` where the kubelet says nothing.
+    /// The kubelet's reasons (`FailedMount`), and `FailedUnmount`, `SuccessfulMount`,
+    /// `SuccessfulUnmount` where the kubelet says nothing.
     pub reason: &'static str,
     /// The pod, if it concerns one.
     pub pod_uid: Option<PodUid>,
@@ -185,7 +189,7 @@ pub struct Notice {
     pub message: String,
 }
 
-/// Why a wait ended without success: how each volume stands that is not as wished.
+/// Why a wait ended without success, with every volume that did not meet its condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitFailure {
     /// The pod, `namespace/name`, or its uid.
@@ -195,17 +199,18 @@ pub struct WaitFailure {
     /// The host does not know the pod.
     pub unknown_pod: bool,
     /// The volumes.
-    pub volumes: Vec<VolumeStanding>,
+    pub volumes: Vec<VolumeStatus>,
 }
 
-/// How one volume stands.
+/// The status of one volume that a caller waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeStanding {
+pub struct VolumeStatus {
     /// The name in the pod, or the folder's name when that is all that is known.
     pub name: String,
     /// Its state.
     pub state: VolumeState,
-    /// The step it stands at, as the kubelet's messages name it, in words: `waiting for volume_mount`, `MountVolume.SetUp`.
+    /// The step it is at, as the kubelet's messages name it, in words: `waiting for volume_mount`,
+    /// `MountVolume.SetUp`.
     pub step: String,
     /// The last failure.
     pub failure: Option<Failure>,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use volhost_model::VolumeSpec;
 
-/// Whether two specs mean the same mount: the same folder, source, options, label and mode. A larger capacity is not another mount: it
-/// is an expansion; a changed claim or access mode changes nothing that is mounted.
+/// Whether two specs mean the same mount: the same folder, source, options, label and mode. A
+/// larger capacity is not another mount: it is an expansion; a changed claim or access mode changes
+/// nothing that is mounted.
 pub(crate) fn same_mount(a: &Arc<VolumeSpec>, b: &Arc<VolumeSpec>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;

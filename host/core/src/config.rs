@@ -1,15 +1,16 @@
-//! What the machine is told once, at its beginning.
+//! The machine's settings.
 
 use crate::event::Time;
 
-/// How long a caller waits for a pod's volumes if it does not say: 2 min 3 s, the kubelet's figure, a second more than the longest
-/// back-off, so that at least one more try falls into the wait.
+/// How long a caller waits for a pod's volumes if it does not say: 2 min 3 s, the kubelet's figure,
+/// a second more than the longest back-off, so that at least one more try falls into the wait.
 pub const WAIT_DEFAULT: Time = 123_000_000;
 
 /// The machine's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Config {
-    /// The host attaches volumes itself. Otherwise a controller does, and the host waits for its report.
+    /// The host attaches volumes itself. Otherwise a controller does, and the host waits for its
+    /// report.
     pub host_attaches: bool,
 }
 

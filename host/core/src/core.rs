@@ -10,7 +10,7 @@ use crate::actual::Actual;
 use crate::attaching::Attaching;
 use crate::command::Command;
 use crate::config::Config;
-use crate::desired::{Desired, Told, Wanted};
+use crate::desired::{Desired, PodReport, Wanted};
 use crate::event::{Event, Time};
 use crate::pending::Pending;
 use crate::waiters::Waiters;
@@ -18,11 +18,11 @@ use crate::waiters::Waiters;
 /// The node's volumes, desired and actual, and what runs to make them agree.
 ///
 /// # Guarantees
-/// [`Core::step`] is a function of what it was fed: no clock, no randomness, no I/O. It never panics, and it looks only at the
-/// volumes and pods that the event may concern.
+/// [`Core::step`] is a function of its events: no clock, no randomness, no I/O. It never panics,
+/// and it looks only at the volumes and pods that the event may concern.
 #[derive(Debug)]
 pub struct Core {
-    /// Who attaches volumes.
+    /// Whether the host attaches volumes.
     pub(crate) attaching: Attaching,
     /// The latest time seen: time never runs backwards here, whatever the caller says.
     pub(crate) now: Time,
@@ -54,8 +54,8 @@ pub(crate) struct Turn {
     pub(crate) commands: Vec<Command>,
     /// Volumes to reconcile.
     pub(crate) dirty: BTreeSet<UniqueVolumeName>,
-    /// Pods whose standing may have changed.
-    pub(crate) touched: BTreeSet<PodUid>,
+    /// Pods whose status may have changed.
+    pub(crate) changed_pods: BTreeSet<PodUid>,
 }
 
 impl Core {
@@ -79,23 +79,27 @@ impl Core {
         }
     }
 
-    /// The same, with a controller attaching the volumes of these plugins, whoever attaches the others'. To be called before anything is fed.
+    /// Leaves attaching the volumes of these plugins to a controller. To be called before the first
+    /// step.
     #[must_use]
     pub fn with_controllers_for(mut self, plugins: impl IntoIterator<Item = PluginName>) -> Self {
         self.attaching = self.attaching.except(plugins);
         self
     }
 
-    /// Takes in what happened and answers what is to be done, in this order.
+    /// Applies an event and returns what is to be done, in this order.
     ///
     /// # Guarantees
-    /// - Every [`Command::Start`] has an id of its own. While it runs no operation with a matching key is started.
-    /// - Every waiter is answered at most once: when its wish is met, when it cannot be met any more, or at its deadline.
-    /// - After the commands are carried out, nothing needs doing until the next event or the armed timer.
+    /// - Every [`Command::Start`] has an id of its own. While it runs no operation with a matching
+    ///   key is started.
+    /// - Every waiter is answered at most once: when its condition is met, when it cannot be met
+    ///   any more, or at its deadline.
+    /// - After the commands are executed, nothing needs doing until the next event or the armed
+    ///   timer.
     ///
     /// # Assumptions
-    /// Every started operation is answered with one [`Event::OperationDone`]. An answer with an id that is unknown, or was
-    /// answered before, changes nothing.
+    /// Every started operation is answered with one [`Event::OperationDone`]. An answer with an id
+    /// that is unknown, or was answered before, changes nothing.
     pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {
         self.now = self.now.max(now);
         let mut turn = Turn::default();
@@ -109,7 +113,7 @@ impl Core {
         while let Some(volume) = turn.dirty.pop_first() {
             self.reconcile(&volume, &mut turn);
         }
-        for uid in std::mem::take(&mut turn.touched) {
+        for uid in std::mem::take(&mut turn.changed_pods) {
             self.settle_pod(&uid);
             self.answer_waiters_of(&uid, &mut turn);
         }
@@ -138,7 +142,7 @@ impl Core {
         let Some(entry) = self.desired.pod_mut(uid) else {
             return;
         };
-        if entry.told != Told::Exists && !left {
+        if entry.reported != PodReport::Exists && !left {
             self.desired.forget(uid);
         } else if !ready {
             entry.ready_at = None;
@@ -154,7 +158,7 @@ impl Core {
 
     /// The pod is to be mounted: it exists, and the host does not drain.
     pub(crate) fn is_desired(&self, uid: &PodUid) -> bool {
-        !self.draining && self.desired.pod(uid).is_some_and(|entry| entry.told == Told::Exists)
+        !self.draining && self.desired.pod(uid).is_some_and(|entry| entry.reported == PodReport::Exists)
     }
 
     /// Every volume the pod uses is resolved and mounted as wanted.
@@ -170,7 +174,7 @@ impl Core {
             && self.unaccounted(uid).next().is_none()
     }
 
-    /// Names the pod's containers use, of which the source has said nothing.
+    /// Names the pod's containers use, of which the source says nothing.
     pub(crate) fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &OuterName> {
         let entry = self.desired.pod(uid);
         let used = entry.and_then(|entry| entry.pod.as_ref()).map(|pod| pod.used_volumes.iter());
@@ -191,15 +195,15 @@ impl Core {
         })
     }
 
-    /// The mount stands and is the one that is wanted; stale content does not count against it.
+    /// The volume is mounted as the pod wants it; stale content does not count against it.
     pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
         self.actual
             .mount(volume, uid)
             .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))
     }
 
-    /// What recovery found may be taken away: every source has spoken, or the host takes everything away.
-    pub(crate) fn may_take_recovered(&self) -> bool {
+    /// What recovery found may be unmounted: every source has been read, or the host drains.
+    pub(crate) fn may_unmount_recovered(&self) -> bool {
         self.sources_synced || self.draining
     }
 

@@ -1,4 +1,4 @@
-//! The desired state of the world: which pods want which volumes, as sources last said.
+//! The desired state of the world: which pods want which volumes, as sources last reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::blocked::BlockedReason;
 use crate::compare::is_same_source;
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
 
-/// What the host has been told of a pod.
+/// What sources report of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum PodReport {
     /// Nothing: recovery found its folder.
     Nothing,
     /// It exists.
@@ -21,14 +21,15 @@ pub(crate) enum Told {
     Gone,
 }
 
-/// A pod the host was told of, or found a folder of.
+/// A pod that a source reported, or that recovery found a folder of.
 #[derive(Debug)]
 pub(crate) struct PodEntry {
     /// Its object, as far as known.
     pub(crate) pod: Option<Arc<Pod>>,
-    /// What sources say.
-    pub(crate) told: Told,
-    /// What it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod has mostly few.
+    /// What sources report of it.
+    pub(crate) reported: PodReport,
+    /// What it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod
+    /// has mostly few.
     pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<Wanted>>,
     /// What it wants and could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
@@ -77,7 +78,8 @@ pub(crate) struct Wanted {
     pub(crate) outer_names: Vec<OuterName>,
     /// When it became wanted.
     pub(crate) since: Time,
-    /// The last operation begun for it, 0 if none: among pods of one volume, who waited longest goes first.
+    /// The last operation begun for it, 0 if none: among the pods of one volume, the one that
+    /// waited longest goes first.
     pub(crate) last_attempt: OperationId,
     /// Why no operation is begun for it, though it is not as wanted and no back-off runs.
     pub(crate) blocked_reason: Option<BlockedReason>,
@@ -166,7 +168,7 @@ impl Desired {
     pub(crate) fn note_found(&mut self, now: Time, uid: &PodUid, pod: Option<Arc<Pod>>) {
         let entry = self.pods.entry(uid.clone()).or_insert_with(|| PodEntry {
             pod: None,
-            told: Told::Nothing,
+            reported: PodReport::Nothing,
             volumes: BTreeMap::new(),
             unresolved: BTreeMap::new(),
             since: now,
@@ -235,7 +237,7 @@ impl Desired {
             self.waiting.insert(uid.clone());
         }
         entry.pod = Some(desired.pod);
-        entry.told = Told::Exists;
+        entry.reported = PodReport::Exists;
         let dropped: Vec<_> = before.into_keys().collect();
         for name in dropped {
             self.drop_user(&name, &uid);
@@ -248,7 +250,7 @@ impl Desired {
         let Some(entry) = self.pods.get_mut(uid) else {
             return Vec::new();
         };
-        entry.told = Told::Gone;
+        entry.reported = PodReport::Gone;
         entry.unresolved.clear();
         self.waiting.remove(uid);
         let volumes: Vec<_> = std::mem::take(&mut entry.volumes).into_keys().collect();

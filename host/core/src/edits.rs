@@ -32,13 +32,13 @@ impl Core {
         if let Some(wanted) = self.desired.wanted_mut(uid, name) {
             wanted.pending_edit = pending;
         }
-        turn.touched.insert(uid.clone());
+        turn.changed_pods.insert(uid.clone());
     }
 
     /// The fields that were edited since the pod's volume was mounted, or staged.
     fn pending_edit(&self, uid: &PodUid, name: &UniqueVolumeName, wanted: &Wanted) -> Option<String> {
         let volume = self.actual.get(name)?;
-        let mount = volume.mounts.get(uid).filter(|mount| mount.stage.is_present())?;
+        let mount = volume.mounts.get(uid).filter(|mount| mount.state.is_present())?;
         let declared = wanted.volume.declared.as_ref().unwrap_or(&wanted.volume.spec);
         let kept = mount.keeps_edit(wanted) || wanted.volume.declared.is_some();
         let of_mount = mount.spec.as_ref().filter(|_| kept).map(|made| edited_fields(made, declared));
@@ -61,6 +61,6 @@ impl Core {
 /// The node has the volume staged, or may, as its PersistentVolume was before an edit.
 pub(crate) fn is_staged_before_edit(volume: &Volume, wanted: &Wanted) -> bool {
     volume.device_mountable
-        && volume.device.may_be()
+        && volume.device.may_exist()
         && volume.label_spec.as_ref().is_some_and(|staged| is_edit(staged, &wanted.volume.spec))
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 
-/// Microseconds since the Unix epoch, never running backwards: the caller adds a monotonic clock to the time it started at.
+/// Microseconds since the Unix epoch, never running backwards: the caller adds a monotonic clock to
+/// the time it started at.
 pub type Time = u64;
 
 /// One thing that happened. The only input of [`Core::step`](crate::Core::step).
@@ -13,18 +14,18 @@ pub type Time = u64;
 pub enum Event {
     /// A source says that the pod exists, with these volumes. Replaces what was known of the pod.
     PodDesired(DesiredPod),
-    /// The pod is known to be gone or finished: its volumes are to be taken away.
+    /// The pod is known to be gone or finished: its volumes are to be unmounted.
     PodGone {
         /// Which.
         uid: PodUid,
     },
-    /// Every source has been read completely once: a recovered volume whose pod nobody has named belongs to no pod.
-    /// Until then no recovered volume is taken away (rule R2).
+    /// Every source has been read completely once: a recovered volume whose pod no source has named
+    /// belongs to no pod. Until then no recovered volume is unmounted (rule R2).
     SourcesSynced,
-    /// Found at start, before any other event: something stands, or may stand, in a pod's folder.
+    /// Found at start, before any other event: something is mounted, or may be, in a pod's folder.
     Recovered(RecoveredVolume),
-    /// Found at start, before any other event: a volume is attached or staged, or may be, and stands in no pod's folder
-    /// (the process died between the pod's unmount and the device's).
+    /// Found at start, before any other event: a volume is attached or staged, or may be, and
+    /// mounted in no pod's folder (the process died between the pod's unmount and the device's).
     RecoveredDevice(RecoveredDevice),
     /// A plugin was loaded or replaced: failures for want of it may be tried again at once.
     PluginChanged {
@@ -41,7 +42,8 @@ pub enum Event {
         /// How.
         report: OperationReport,
     },
-    /// An operation has passed its deadline and has not ended: its key stays taken, and users are told why.
+    /// An operation has passed its deadline and has not ended: its key stays taken, and users get
+    /// an event.
     OperationOverdue {
         /// Which.
         id: OperationId,
@@ -50,7 +52,7 @@ pub enum Event {
     },
     /// The time of [`Command::ArmTimer`](crate::Command::ArmTimer) has come.
     Timer,
-    /// Somebody waits until every volume the pod uses is mounted.
+    /// A caller waits until every volume the pod uses is mounted.
     WaitMounted {
         /// To whom the answer goes.
         waiter: WaiterId,
@@ -59,7 +61,7 @@ pub enum Event {
         /// When to give up.
         deadline: Time,
     },
-    /// Somebody waits until nothing of the pod is mounted any more, or may be.
+    /// A caller waits until nothing of the pod is mounted any more, or may be.
     WaitUnmounted {
         /// To whom the answer goes.
         waiter: WaiterId,
@@ -70,7 +72,7 @@ pub enum Event {
     },
     /// The caller has gone away.
     WaitCancelled {
-        /// Who.
+        /// The caller.
         waiter: WaiterId,
     },
     /// The pod's mount of the volume is gone, and no operation took it away.
@@ -85,26 +87,30 @@ pub enum Event {
         /// The volume.
         volume: UniqueVolumeName,
     },
-    /// What the pod's volumes follow may have changed: volumes that follow their source are set up again, at once even if that has just
-    /// failed.
+    /// What the pod's volumes follow may have changed: volumes that follow their source are set up
+    /// again, at once even if that has just failed.
     SourceChanged {
         /// The pod.
         uid: PodUid,
     },
-    /// It is time to set up again what is mounted and is to be from time to time. What has failed just now waits all the same.
+    /// It is time to set up again what is mounted and is to be from time to time. What has failed
+    /// just now waits all the same.
     Refresh,
     /// The node's status now reports exactly these volumes as in use.
     ReportedInUse(Vec<UniqueVolumeName>),
-    /// The controller's report: exactly these volumes are attached to this node, at these device paths.
+    /// The controller's report: exactly these volumes are attached to this node, at these device
+    /// paths.
     NodeAttachments(Vec<(UniqueVolumeName, String)>),
-    /// A part of the controller's report, while not all of it could be read: these volumes are attached to this node, at these device
-    /// paths. Of others it says nothing.
+    /// A part of the controller's report, while not all of it could be read: these volumes are
+    /// attached to this node, at these device paths. Of others it says nothing.
     AttachmentsSoFar(Vec<(UniqueVolumeName, String)>),
     /// The controller's report: exactly these volumes could not be attached to this node, and why.
     AttachFailures(Vec<(UniqueVolumeName, String)>),
-    /// Their plugins looked, and do not find these volumes attached to this node, which are held to be.
+    /// Their plugins looked, and do not find these volumes, which were attached, attached to this
+    /// node.
     NotAttached(Vec<UniqueVolumeName>),
-    /// From now on no pod wants anything: take every volume away, whatever sources say, until the process ends.
+    /// From now on no pod wants anything: take every volume away, whatever sources say, until the
+    /// process ends.
     Drain,
     /// Volumes are mounted again for the pods that want them.
     DrainEnded,
@@ -122,7 +128,8 @@ pub struct DesiredPod {
     pub pod: Arc<Pod>,
     /// Its resolved volumes, used ones only.
     pub volumes: Vec<DesiredVolume>,
-    /// Its other used volumes, and why they could not be resolved. What is mounted under these names stays (rule R2).
+    /// Its other used volumes, and why they could not be resolved. What is mounted under these
+    /// names stays (rule R2).
     pub unresolved: Vec<UnresolvedVolume>,
 }
 
@@ -145,9 +152,11 @@ pub struct DesiredVolume {
     pub follows_source: bool,
     /// Its file system may be expanded on this node.
     pub expandable: bool,
-    /// How many volumes of its plugin may be attached to this node at once; none for no limit. Counts where the host attaches.
+    /// How many volumes of its plugin may be attached to this node at once; none for no limit.
+    /// Counts where the host attaches.
     pub attach_limit: Option<u32>,
-    /// How many of those volumes of its plugin may be whose names begin like its own; none for no limit.
+    /// How many of those volumes of its plugin may be whose names begin like its own; none for no
+    /// limit.
     pub attach_limit_of: Option<NamedLimit>,
     /// It is set up again whenever [`Event::Refresh`] comes, if it follows its source.
     pub refreshed: bool,
@@ -211,7 +220,8 @@ pub struct RecoveredVolume {
     pub spec_name: SpecName,
     /// The unique name from the record, or the per-pod name.
     pub unique_name: UniqueVolumeName,
-    /// The spec from the record. With it, a volume that is mounted as wanted need not be set up again.
+    /// The spec from the record. With it, a volume that is mounted as wanted need not be set up
+    /// again.
     pub spec: Option<Arc<VolumeSpec>>,
     /// The kernel and the record agree that the volume was completely set up.
     pub intact: bool,
@@ -251,11 +261,12 @@ pub struct OperationReport {
     pub device: Option<DeviceReport>,
     /// The size the volume has now, in bytes, if the operation learnt or changed it.
     pub size: Option<u64>,
-    /// The size, in bytes, that the plugin refuses to give the volume, for good or while it is in use. The plugin is asked again when
-    /// another size is wanted, or when the volume is mounted for another pod.
+    /// The size, in bytes, that the plugin refuses to give the volume, for good or while it is in
+    /// use. The plugin is asked again when another size is wanted, or when the volume is mounted
+    /// for another pod.
     pub refused_size: Option<u64>,
     /// The other node that has the volume, which is why it could not be attached to this one.
-    pub elsewhere: Option<String>,
+    pub other_node: Option<String>,
     /// The host ended it because its result was no longer wanted for its pod: how it failed says
     /// nothing of the volume.
     pub cancelled: bool,
@@ -282,7 +293,7 @@ impl OperationReport {
             device: None,
             size: None,
             refused_size: None,
-            elsewhere: None,
+            other_node: None,
             cancelled: false,
             result: Ok(()),
         }

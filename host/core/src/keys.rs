@@ -44,9 +44,9 @@ impl Scope {
 
 /// Returns the wait of one key after this many failures in a row.
 ///
-/// Keys that failed together, because their storage is down, are tried again one after another: each
-/// wait is longer than that of [`BackOff`] by up to a quarter, and at the longest wait shorter by up
-/// to a quarter. The key alone decides by how much, so that a simulation can be repeated.
+/// Keys that failed together, because their storage is down, are tried again one after another:
+/// each wait is longer than that of [`BackOff`] by up to a quarter, and at the longest wait shorter
+/// by up to a quarter. The key alone decides by how much, so that a simulation can be repeated.
 pub(crate) fn wait(volume: &UniqueVolumeName, scope: &Scope, failures: u32) -> Time {
     let (wait, longest) = (BACK_OFF.micros(failures), BACK_OFF.longest_micros());
     let share = hash(volume, scope, failures) % (wait / SPREAD);

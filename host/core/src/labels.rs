@@ -9,8 +9,8 @@ use crate::core::Core;
 use crate::desired::Wanted;
 
 impl Core {
-    /// Returns why the pod cannot have the volume with its label now: other pods have it mounted with another one, or the node still
-    /// does.
+    /// Returns why the pod cannot have the volume with its label now: other pods have it mounted
+    /// with another one, or the node still does.
     pub(crate) fn label_conflict(
         &self,
         pod: &PodUid,
@@ -27,12 +27,14 @@ impl Core {
         })
     }
 
-    /// The pod's mount, which nobody recorded, shows another label than the pod wants: it goes before another is made in its place.
+    /// The pod's mount has no record, and another label than the pod wants: it is unmounted before
+    /// the volume is mounted again.
     pub(crate) fn shows_other_label(&self, volume: &Volume, pod: &PodUid, mount: &Mount, wanted: &Wanted) -> bool {
         mount.spec.is_none() && self.has_other_label(volume, pod, &wanted.volume.spec)
     }
 
-    /// The node's mount has to go, though pods want the volume: it has a label that none of them wants, and no pod has it any more.
+    /// The node's mount has to go, though pods want the volume: it has a label that none of them
+    /// wants, and no pod has it any more.
     pub(crate) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let wanted = |pod| self.desired.wanted(pod, name).map(|wanted| (pod, wanted));
         let mut users = self.desired.users(name).filter_map(wanted).peekable();
@@ -41,10 +43,11 @@ impl Core {
             && users.all(|(pod, wanted)| self.has_other_label(volume, pod, &wanted.volume.spec))
     }
 
-    /// The volume stands on the node, or may, with another label than this one. What nobody recorded is taken for what is wanted by the pod that may have
-    /// it: nothing is unmounted under a pod for a record that was lost.
+    /// The node has the volume mounted, or may, with another label than this one. Without a record,
+    /// the label counts as the one that is wanted by the pod that may have it: nothing is unmounted
+    /// under a pod because a record was lost.
     fn has_other_label(&self, volume: &Volume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
-        if !(volume.device_mountable && volume.device.may_be()) {
+        if !(volume.device_mountable && volume.device.may_exist()) {
             return false;
         }
         match &volume.label_spec {

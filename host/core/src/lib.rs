@@ -1,5 +1,6 @@
-//! volhost's desired and actual state of world and the reconciler, as a pure state machine: no I/O, no clock, no threads, no
-//! randomness. The daemon feeds [`Core::step`] what happens ([`Event`]) and carries out what it answers ([`Command`]).
+//! volhost's desired and actual state of world and the reconciler, as a pure state machine: no I/O,
+//! no clock, no threads, no randomness. The daemon passes what happens ([`Event`]) to
+//! [`Core::step`] and executes what it answers ([`Command`]).
 //!
 //! # The states of one pod's volume
 //!
@@ -12,7 +13,7 @@
 //!                              |
 //!                              v  volume_mount / map_volume
 //!                       +--------------+   final, and not recovered
-//!        +------------->| being made   |---------------------------> nothing stands
+//!        +------------->| being made   |---------------------------> not mounted
 //!        |              +--------------+                                  ^
 //!        | retry          |          | done                              |
 //!        |      uncertain v          v                                   |
@@ -29,45 +30,52 @@
 //!
 //! Every arrow in words:
 //!
-//! - **wanted -> attached.** Only for volumes that must be attached; for others no operation is spent. Where a controller attaches,
-//!   the volume first has to be reported in use, then its attachment has to be reported, then it is verified. Waiting for these
-//!   reports is quiet: no operation, no back-off, no event.
-//! - **-> being made.** From here on the volume may stand: it is listed among the possibly mounted ones. A volume for one pod alone
-//!   (ReadWriteOncePod) waits until no other pod has a mount of it; one that others have with another SELinux label, until they have gone
-//!   and the node has mounted it anew; a volume whose folder another volume of the pod still occupies waits until that is gone; a
-//!   volume that is made of other volumes of the pod waits until those stand.
-//! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves nothing, unless recovery had found
-//!   something there: then the failure proves nothing and the mount stays uncertain. A transient failure changes no state.
-//! - **UNCERTAIN -> being made** while it is wanted, **-> being undone** when it is not. It is never forgotten (rule R1).
-//! - **MOUNTED -> MOUNTED** when the source of a volume that follows it changes, or when a larger size is wanted. A failure is
-//!   reported and tried again; what is mounted stays.
-//! - **MOUNTED -> being undone** when the pod is gone, does not list the volume any more, or wants another spec under its name. Not
-//!   when the pod's volume cannot be resolved, nor when it now resolves to another plugin, nor when
-//!   its PersistentVolume was edited
-//!   (the edit applies at the next mount), and nothing that recovery found before every source has
-//!   been read (rule R2).
-//!   A volume that others of the pod are made of waits until those are gone, and when it has to be replaced, so have they.
-//!   While it is being undone nobody is told that it is mounted, even if the pod comes back; then it is mounted again afterwards.
-//! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with the same spec. One that follows
-//!   its source is refreshed besides. One that was made with another spec is replaced. Everything else that is wanted is mounted
-//!   again: set-up is idempotent.
+//! - **wanted -> attached.** Only for volumes that must be attached; for others no operation is
+//!   spent. Where a controller attaches, the volume first has to be reported in use, then its
+//!   attachment has to be reported, then it is verified. Waiting for these reports is quiet: no
+//!   operation, no back-off, no event.
+//! - **-> being made.** From here on the volume may be mounted: it is listed among the possibly
+//!   mounted ones. A volume for one pod alone (ReadWriteOncePod) waits until no other pod has a
+//!   mount of it; one that others have with another SELinux label, until they have gone and the
+//!   node has mounted it anew; a volume whose folder another volume of the pod still occupies waits
+//!   until that is gone; a volume that is made of other volumes of the pod waits until those are
+//!   mounted.
+//! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves
+//!   nothing, unless recovery had found something there: then the failure proves nothing and the
+//!   mount stays uncertain. A transient failure changes no state.
+//! - **UNCERTAIN -> being made** while it is wanted, **-> being undone** when it is not. It is
+//!   never forgotten (rule R1).
+//! - **MOUNTED -> MOUNTED** when the source of a volume that follows it changes, or when a larger
+//!   size is wanted. A failure is reported and tried again; what is mounted stays.
+//! - **MOUNTED -> being undone** when the pod is gone, does not list the volume any more, or wants
+//!   another spec under its name. Not when the pod's volume cannot be resolved, nor when it now
+//!   resolves to another plugin, nor when its PersistentVolume was edited (the edit applies at the
+//!   next mount), and nothing that recovery found before every source has been read (rule R2). A
+//!   volume that others of the pod are made of waits until those are gone, and when it has to be
+//!   replaced, so have they. While it is being undone it is not reported as mounted, even if the
+//!   pod comes back; then it is mounted again afterwards.
+//! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with
+//!   the same spec. One that follows its source is refreshed besides. One that was made with
+//!   another spec is replaced. Everything else that is wanted is mounted again: set-up is
+//!   idempotent.
 //!
-//! A device mount and an attachment have the same three states (absent, present, uncertain) and the same tables. A device goes when
-//! no pod has a mount of the volume or wants it; the attachment goes after the device. A failed operation waits, by its key, 500 ms
-//! and then twice as long each time up to 2 min 2 s; a success, another operation on the key, or a new version of the plugin
+//! A device mount and an attachment have the same three states (absent, present, uncertain) and the
+//! same tables. A device goes when no pod has a mount of the volume or wants it; the attachment
+//! goes after the device. A failed operation waits, by its key, 500 ms and then twice as long each
+//! time up to 2 min 2 s; a success, another operation on the key, or a new version of the plugin
 //! ends the wait.
 //!
 //! # Where things are
 //!
-//! | module | holds |
+//! | module | contains |
 //! |---|---|
 //! | [`event`], [`command`] | the language the daemon and the machine speak |
 //! | `core` | the machine's parts and one step |
 //! | `apply` | what each event changes |
-//! | `attaching` | who attaches volumes |
-//! | `attach_limit` | how many volumes of a plugin, or of those named alike, may be attached at once |
+//! | `attaching` | which volumes the host attaches, and which a controller |
+//! | `attach_limit` | how many volumes of a plugin, or with names that begin alike, may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
-//! | `actual` | ACTUAL: what stands, or may |
+//! | `actual` | ACTUAL: what is mounted, staged or attached, or may be |
 //! | `compare`, `mount_check` | the same spec, and whether a mount is as it is wanted |
 //! | `transitions` | the tables of states and outcomes |
 //! | `needs` | volumes that are made of other volumes of their pod |
@@ -78,17 +86,18 @@
 //! | `labels` | SELinux labels that exclude each other |
 //! | `blocked` | why no operation is started for a volume that is not as wanted |
 //! | `outcome` | what the end of an operation changes |
-//! | `vanished` | mounts that others take away |
+//! | `vanished` | mounts that another process took away |
 //! | `pending`, `keys` | the operation table: what runs, and how long what failed waits |
 //! | `waiters`, `answers` | callers that wait, and what they are answered |
-//! | `standing`, `views` | what users are shown |
-//! | `census` | how many volumes there are, for metrics |
-//! | `notices` | what users are told |
+//! | `status`, `views` | what users are shown |
+//! | `counts` | how many volumes there are, for metrics |
+//! | `notices` | events for users |
 //!
 //! # Cost
 //!
-//! A step looks at the volumes and pods that its event may concern, found by index, not at all of them. The exceptions are events
-//! that concern all: `SourcesSynced`, `Drain`, the controller's reports, and an attachment whose plugin has a limit, which counts.
+//! A step looks at the volumes and pods that its event may concern, found by index, not at all of
+//! them. The exceptions are events that concern all: `SourcesSynced`, `Drain`, the controller's
+//! reports, and an attachment whose plugin has a limit, which counts.
 #![forbid(unsafe_code)]
 
 mod actual;
@@ -97,11 +106,11 @@ mod apply;
 mod attach_limit;
 mod attaching;
 mod blocked;
-mod census;
 pub mod command;
 mod compare;
 pub mod config;
 mod core;
+mod counts;
 mod desired;
 mod edits;
 pub mod event;
@@ -114,8 +123,8 @@ mod outcome;
 mod owner;
 mod pending;
 mod reconcile;
-mod standing;
 mod start;
+mod status;
 mod transitions;
 mod vanished;
 mod views;
@@ -123,9 +132,9 @@ mod waiters;
 
 pub use self::core::Core;
 pub use attaching::Attaching;
-pub use census::{Census, ClaimedVolume, PluginCensus};
-pub use command::{Command, Notice, Operation, OperationKind, OperationName, VolumeStanding, WaitFailure};
+pub use command::{Command, Notice, Operation, OperationKind, OperationName, VolumeStatus, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
+pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
 pub use event::{
     DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,
     RecoveredVolume, Time, UnresolvedVolume, WaiterId,

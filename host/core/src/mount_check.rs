@@ -26,8 +26,8 @@ impl Mount {
         self.parts_unsure || !same_parts(&self.container_mounts, &wanted.volume.container_mounts)
     }
 
-    /// The mount has to be unmounted before the wanted one can be made: it has another spec, and its
-    /// plugin does not refresh in place.
+    /// The mount has to be unmounted before the wanted one can be made: it has another spec, and
+    /// its plugin does not refresh in place.
     pub(crate) fn must_be_replaced(&self, wanted: &Wanted) -> bool {
         let spec = &wanted.volume.spec;
         self.spec_name != spec.name

@@ -8,22 +8,24 @@ use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 
 impl Core {
-    /// Another volume of the pod that stands, or may, or is being made, is made of this one.
+    /// Another volume of the pod that is mounted, may be, or is being mounted, is made of this one.
     pub(crate) fn is_needed(&self, volume: &UniqueVolumeName, pod: &PodUid) -> bool {
         let others = self.actual.volumes_of(pod).filter(|other| *other != volume);
         others.filter_map(|other| self.actual.mount(other, pod)).any(|mount| needs(mount, volume))
     }
 
-    /// What the mount is made of has to be taken away: the mount goes before, and both are made again.
+    /// What the mount is made of has to be unmounted: the mount goes first, and both are mounted
+    /// again.
     pub(crate) fn loses_what_it_needs(&self, pod: &PodUid, mount: &Mount) -> bool {
         mount.needs.iter().any(|needed| {
-            let below = self.actual.mount(&needed.unique_name, pod).filter(|below| below.stage.may_be());
+            let below = self.actual.mount(&needed.unique_name, pod).filter(|below| below.state.may_exist());
             let wanted = self.wanted(pod, &needed.unique_name);
             below.zip(wanted).is_some_and(|(below, wanted)| below.must_be_replaced(wanted))
         })
     }
 
-    /// What the pod's volume waits for before it can be made: another volume of the pod that does not stand yet, or not as it is wanted.
+    /// Returns the volume of the pod that this one is made of and that is not mounted yet, or not
+    /// as it is wanted.
     pub(crate) fn missing_need(&self, pod: &PodUid, wanted: &Wanted) -> Option<BlockedReason> {
         let missing = wanted.volume.needs.iter().find(|needed| {
             let below = self.wanted(pod, &needed.unique_name);
@@ -32,7 +34,8 @@ impl Core {
         Some(BlockedReason::NeedsVolume(missing.name.clone()))
     }
 
-    /// Whether the pod's volume stands has changed, or may have: those that are made of it are looked at.
+    /// Marks the volumes that are made of this one, which was or may have been mounted or
+    /// unmounted.
     pub(crate) fn needed_changed(&self, volume: &UniqueVolumeName, pod: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(pod) else { return };
         let above = entry

@@ -1,4 +1,4 @@
-//! What users are told. The kubelet's reasons, and reasons of our own where it is silent.
+//! Events for users, with the kubelet's reasons, and reasons of our own where it has none.
 
 use volhost_model::Failure;
 use volhost_model::names::{OuterName, PodUid, SpecName, UniqueVolumeName};
@@ -23,7 +23,7 @@ const fn failure_reason(kind: OperationKind) -> &'static str {
     }
 }
 
-/// The reason of an event on success, and what to say; none where nobody asks.
+/// The reason of an event on success, and what to say; none where there is no event.
 const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
     match kind {
         OperationKind::Attach => Some(("SuccessfulAttachVolume", "AttachVolume.Attach")),
@@ -35,7 +35,7 @@ const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
         OperationKind::Expand { .. } => Some(("FileSystemResizeSuccessful", "NodeExpandVolume")),
         OperationKind::UnmountDevice => Some(("SuccessfulUnmountDevice", "UnmountDevice")),
         OperationKind::UnmapDevice => Some(("SuccessfulUnmountDevice", "UnmapDevice")),
-        // What follows it is told.
+        // The operation that follows it has one.
         OperationKind::VerifyControllerAttached => None,
     }
 }
@@ -75,7 +75,7 @@ impl Core {
         self.publish(EventKind::Warning, "VolumeVanished", Some(pod), Some(volume), message, turn);
     }
 
-    /// To every pod that wants the volume, or to nobody in particular.
+    /// To every pod that wants the volume; without a pod if there is none.
     pub(crate) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
         let message = format!(
             "the node's own mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; what pods have mounted stays, and it is made again before another pod gets the volume"

@@ -8,7 +8,7 @@ use crate::core::{Core, Turn};
 use crate::event::{DeviceReport, OperationId, OperationReport};
 use crate::keys::Scope;
 use crate::mount_check::same_parts;
-use crate::transitions::{Outcome, Presence, Stage};
+use crate::transitions::{MountState, Outcome, Presence};
 
 impl Core {
     pub(crate) fn operation_done(&mut self, id: OperationId, report: OperationReport, turn: &mut Turn) {
@@ -17,7 +17,7 @@ impl Core {
         };
         let operation = running.operation;
         turn.dirty.insert(operation.volume.clone());
-        turn.touched.extend(operation.pod_uid.clone());
+        turn.changed_pods.extend(operation.pod_uid.clone());
         let first_time = match operation.kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report, turn),
             OperationKind::Unmount | OperationKind::Unmap => {
@@ -25,7 +25,7 @@ impl Core {
                 true
             }
             _ => {
-                turn.touched.extend(self.desired.users(&operation.volume).cloned());
+                turn.changed_pods.extend(self.desired.users(&operation.volume).cloned());
                 self.volume_operation_ended(&operation, &report);
                 if matches!(operation.kind, OperationKind::Attach | OperationKind::Detach) {
                     self.attach_place_is_free(turn);
@@ -45,7 +45,8 @@ impl Core {
             Err(failure) => {
                 let scope = self.failing_scope(&operation);
                 self.publish_failure(&operation, &failure, turn);
-                // Other pods may want the volume: the end of one pod's operation is no failure of theirs.
+                // Other pods may want the volume: the end of one pod's operation is no failure of
+                // theirs.
                 if !(report.cancelled && scope == Scope::Volume) {
                     self.pending.fail(&operation, scope, failure, self.now);
                 }
@@ -58,11 +59,12 @@ impl Core {
             return;
         };
         let operation = running.operation.clone();
-        turn.touched.extend(operation.pod_uid.clone());
+        turn.changed_pods.extend(operation.pod_uid.clone());
         self.publish_overdue(&operation, &message, turn);
     }
 
-    /// A mount that fails before its device is mounted fails for every pod of the volume; after that, for its pod alone.
+    /// A mount that fails before its device is mounted fails for every pod of the volume; after
+    /// that, for its pod alone.
     fn failing_scope(&self, operation: &Operation) -> Scope {
         let of_device = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
             && self
@@ -101,8 +103,8 @@ impl Core {
         let Some(mount) = volume.mounts.get_mut(pod) else {
             return false;
         };
-        let before = mount.stage;
-        // Who fails at the device has not come to the pod's mount: that is as it was.
+        let before = mount.state;
+        // A failure at the device leaves the pod's mount as it was.
         let at_device = volume.device_mountable
             && match (outcome, report.device) {
                 (Outcome::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
@@ -110,7 +112,7 @@ impl Core {
                 // What it found there counts, not what has become known since.
                 (_, None) => outcome == Outcome::Final && !operation.kind.found_device(),
             };
-        mount.stage = if at_device { before } else { before.after_set_up(outcome) };
+        mount.state = if at_device { before } else { before.after_set_up(outcome) };
         if outcome == Outcome::Done {
             mount.spec.clone_from(&operation.spec);
             mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
@@ -123,11 +125,11 @@ impl Core {
             mount.parts_unsure |=
                 outcome != Outcome::Transient && !same_parts(&mount.container_mounts, &operation.container_mounts);
         }
-        let gone = std::mem::take(&mut mount.vanished) && outcome != Outcome::Done && mount.stage.is_present();
+        let gone = std::mem::take(&mut mount.vanished) && outcome != Outcome::Done && mount.state.is_present();
         if gone {
-            self.take_for_gone(pod, &operation.volume, turn);
-        } else if !mount.stage.may_be() {
-            self.take_off(operation, pod, turn);
+            self.mark_vanished(pod, &operation.volume, turn);
+        } else if !mount.state.may_exist() {
+            self.forget_mount(operation, pod, turn);
         } else {
             self.needed_changed(&operation.volume, pod, turn);
         }
@@ -142,23 +144,23 @@ impl Core {
         let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
             return;
         };
-        mount.stage = mount.stage.after_tear_down(outcome);
+        mount.state = mount.state.after_tear_down(outcome);
         mount.leaving = false;
-        if std::mem::take(&mut mount.vanished) && mount.stage.is_present() {
-            return self.take_for_gone(pod, &operation.volume, turn);
+        if std::mem::take(&mut mount.vanished) && mount.state.is_present() {
+            return self.mark_vanished(pod, &operation.volume, turn);
         }
-        if mount.stage.may_be() {
-            if !mount.stage.is_present() {
+        if mount.state.may_exist() {
+            if !mount.state.is_present() {
                 mount.ready_at = None;
             }
             return self.needed_changed(&operation.volume, pod, turn);
         }
-        self.take_off(operation, pod, turn);
+        self.forget_mount(operation, pod, turn);
         self.note_edit(pod, &operation.volume, turn);
     }
 
-    /// Takes a mount that is known to be gone off the pod, and wakes what waited for that.
-    fn take_off(&mut self, operation: &Operation, pod: &PodUid, turn: &mut Turn) {
+    /// Forgets a mount that is known to be gone, and wakes what waited for that.
+    fn forget_mount(&mut self, operation: &Operation, pod: &PodUid, turn: &mut Turn) {
         if let Some(mount) = self.actual.remove_mount(&operation.volume, pod) {
             turn.dirty.extend(mount.needs.iter().map(|needed| needed.unique_name.clone()));
         }
@@ -184,17 +186,18 @@ impl Core {
                 volume.attach = volume.attach.after_set_up(outcome);
                 // An attempt that has not ended for certain has found nothing out.
                 if matches!(outcome, Outcome::Done | Outcome::Final) {
-                    volume.elsewhere.clone_from(&report.elsewhere);
+                    volume.other_node.clone_from(&report.other_node);
                 }
             }
             // Looking changes nothing but what is known.
-            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => volume.attach = Stage::PRESENT,
+            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => volume.attach = MountState::PRESENT,
             OperationKind::Detach => volume.attach = volume.attach.after_tear_down(outcome),
             OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
                 volume.device = volume.device.after_tear_down(outcome)
             }
             OperationKind::Expand { to, .. } if outcome == Outcome::Done => {
-                // Done means that there is nothing more to do for this size, whatever size the plugin then reports.
+                // Done means that there is nothing more to do for this size, whatever size the
+                // plugin then reports.
                 volume.size = Some(report.size.unwrap_or(to).max(to));
             }
             OperationKind::Expand { .. } => {
@@ -218,7 +221,8 @@ impl Core {
     }
 }
 
-/// What became of the device. An operation that does not say has mounted it when it is done, and may have when it is uncertain.
+/// Returns what became of the device. Without an explicit report: done means mounted, uncertain
+/// means possibly mounted.
 fn device_report(report: &OperationReport, outcome: Outcome, device_mountable: bool) -> Option<DeviceReport> {
     report.device.or(match outcome {
         Outcome::Done if device_mountable => Some(DeviceReport::Mounted),

@@ -3,7 +3,7 @@
 //! A source can resolve a volume to another plugin than before: the plugin's file is missing for a
 //! moment, or another plugin serves the same source. Then the pod wants what the node already has
 //! of the volume, and nothing else: the volume keeps its unique name and its plugin, no operation
-//! is started for it, and users are told why.
+//! is started for it, and users get an event.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Core {
     /// An inline volume that two names of the pod lead to stays in the folder in which it was
     /// mounted.
     fn keep_folder(&self, uid: &PodUid, volume: &mut DesiredVolume) {
-        let Some(mount) = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.stage.may_be()) else {
+        let Some(mount) = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.state.may_exist()) else {
             return;
         };
         let same = |made: &Arc<VolumeSpec>| {
@@ -64,7 +64,7 @@ impl Core {
     }
 
     fn is_mounted_so(&self, uid: &PodUid, volume: &DesiredVolume) -> bool {
-        let mount = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.stage.may_be());
+        let mount = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.state.may_exist());
         mount.and_then(|mount| mount.spec.as_ref()).is_some_and(|spec| same_mount(spec, &volume.spec))
     }
 
@@ -80,18 +80,19 @@ impl Core {
             let mount = volume.mounts.get(uid).map(Box::as_ref)?;
             let same = match &mount.spec {
                 Some(made) => is_same_volume(made, spec),
-                // Without a record, the folder's name tells, unless its own plugin says otherwise.
+                // Without a record, the folder's name decides, unless its own plugin says
+                // otherwise.
                 None => {
                     mount.spec_name == spec.name && resolved.is_none_or(|resolved| resolved.plugin != volume.plugin)
                 }
             };
-            (same && mount.stage.may_be() && !mount.leaving).then_some(Owned { name, volume, mount: Some(mount) })
+            (same && mount.state.may_exist() && !mount.leaving).then_some(Owned { name, volume, mount: Some(mount) })
         });
         own.or_else(|| {
             let of_other = |name: &UniqueVolumeName, volume: &Volume| {
                 !is_itself(name)
                     && resolved.is_none_or(|resolved| resolved.plugin != volume.plugin)
-                    && (volume.attach.may_be() || volume.device.may_be() || !volume.mounts.is_empty())
+                    && (volume.attach.may_exist() || volume.device.may_exist() || !volume.mounts.is_empty())
             };
             let mut shared = self.actual.with_source(spec);
             let found = shared.find(|(name, volume)| of_other(name, volume));

@@ -1,10 +1,11 @@
-//! The operation table (rule R3): what runs, which key it holds, and how long a failed key waits.
+//! The operation table (rule R3): the operations that run, by key, and the keys that failed.
 //!
-//! A key is a volume and a [`Scope`]: the whole volume, or one pod's use of it. Of matching keys only one runs. A failed key waits
-//! before the *same* operation is tried again; another operation on it begins at once and wipes the wait.
+//! A key is a volume and a [`Scope`]: the whole volume, or one pod's use of it. Of matching keys
+//! only one runs. A failed key waits before the *same* operation is tried again; another operation
+//! on it begins at once and wipes the wait.
 //!
-//! Unlike the kubelet's list, a mount of a shared volume that fails after its device was mounted delays only its own pod: the key
-//! that runs and the key that waits may differ.
+//! Unlike the kubelet's list, a mount of a shared volume that fails after its device was mounted
+//! delays only its own pod: the key that runs and the key that waits may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// It changes the size of what stands, and takes nothing away.
+    /// It changes the size of what is mounted, and unmounts nothing.
     pub(crate) const fn is_expansion(&self) -> bool {
         matches!(self.operation.kind, OperationKind::Expand { .. })
     }
@@ -45,7 +46,7 @@ pub(crate) struct FailedKey {
     /// Failures in a row.
     pub(crate) failures: u32,
     /// The failures there were when it was last tried before its wait was over; 0 if it never was.
-    pub(crate) hurried_at: u32,
+    pub(crate) retried_early_at: u32,
     /// When it last failed.
     pub(crate) failed_at: Time,
     /// When it may be tried again.
@@ -128,7 +129,8 @@ impl Pending {
         })
     }
 
-    /// Takes the key. An earlier failure of another operation on its pod's key, or the volume's, is wiped.
+    /// Takes the key. An earlier failure of another operation on its pod's key, or the volume's, is
+    /// wiped.
     pub(crate) fn start(&mut self, operation: Operation, scope: Scope, now: Time) {
         let (id, volume, name) = (operation.id, operation.volume.clone(), operation.kind.name());
         let failing = Scope::of(operation.pod_uid.clone());
@@ -147,7 +149,7 @@ impl Pending {
         if let Some(of) = self.volumes.get_mut(&running.operation.volume) {
             of.running.retain(|other| *other != id);
         }
-        self.tidy(&running.operation.volume);
+        self.forget_if_idle(&running.operation.volume);
         Some(running)
     }
 
@@ -158,16 +160,17 @@ impl Pending {
         Some(running)
     }
 
-    /// The operation failed: the key waits, twice as long as before if the same operation failed before.
+    /// The operation failed: the key waits, twice as long as before if the same operation failed
+    /// before.
     pub(crate) fn fail(&mut self, operation: &Operation, scope: Scope, failure: Failure, now: Time) {
         let name = operation.kind.name();
         let before = self.clear(&operation.volume, &scope).filter(|failed| failed.name == name);
-        let (failures, hurried_at) = before.map_or((0, 0), |failed| (failed.failures, failed.hurried_at));
+        let (failures, retried_early_at) = before.map_or((0, 0), |failed| (failed.failures, failed.retried_early_at));
         let failures = failures.saturating_add(1);
         let retry_at = now.saturating_add(wait(&operation.volume, &scope, failures));
         self.retries.insert((retry_at, operation.volume.clone(), scope.clone()));
         let plugin = operation.plugin.clone();
-        let failed = FailedKey { name, plugin, failures, hurried_at, failed_at: now, retry_at, failure };
+        let failed = FailedKey { name, plugin, failures, retried_early_at, failed_at: now, retry_at, failure };
         self.volumes.entry(operation.volume.clone()).or_default().failed.insert(scope, failed);
     }
 
@@ -184,7 +187,7 @@ impl Pending {
                 self.clear(&operation.volume, &scope);
             }
         }
-        self.tidy(&operation.volume);
+        self.forget_if_idle(&operation.volume);
     }
 
     /// Forgets failures of operations that are not needed any more.
@@ -208,43 +211,45 @@ impl Pending {
         for scope in stale {
             self.clear(volume, &scope);
         }
-        self.tidy(volume);
+        self.forget_if_idle(volume);
     }
 
-    /// Lets every failed key of the plugin be tried at once, as if for the first time. Answers the volumes.
+    /// Lets every failed key of the plugin be tried at once, as if for the first time. Answers the
+    /// volumes.
     pub(crate) fn reset_plugin(&mut self, plugin: &PluginName, now: Time) -> Vec<UniqueVolumeName> {
-        let mut touched = Vec::new();
+        let mut volumes = Vec::new();
         for (volume, of) in &mut self.volumes {
             for (scope, failed) in of.failed.iter_mut().filter(|(_, failed)| failed.plugin == *plugin) {
                 self.retries.remove(&(failed.retry_at, volume.clone(), scope.clone()));
                 failed.failures = 0;
-                failed.hurried_at = 0;
+                failed.retried_early_at = 0;
                 failed.retry_at = now;
-                touched.push(volume.clone());
+                volumes.push(volume.clone());
             }
         }
-        touched
+        volumes
     }
 
-    /// Lets the volume's failed keys be tried at once; their failures count on. A key is hurried
-    /// again only after twice as many failures, so that a cause which comes and goes does not keep
-    /// it from waiting longer and longer. Returns whether a key was hurried.
-    pub(crate) fn hurry(&mut self, volume: &UniqueVolumeName, now: Time) -> bool {
+    /// Lets the volume's failed keys be tried at once; their failures count on. A key is tried
+    /// early again only after twice as many failures, so that a cause which comes and goes does not
+    /// keep it from waiting longer and longer. Returns whether there was one.
+    pub(crate) fn retry_early(&mut self, volume: &UniqueVolumeName, now: Time) -> bool {
         let Some(of) = self.volumes.get_mut(volume) else { return false };
-        let mut hurried = false;
+        let mut any = false;
         for (scope, failed) in &mut of.failed {
-            if failed.retry_at <= now || failed.failures < failed.hurried_at.saturating_mul(2) {
+            if failed.retry_at <= now || failed.failures < failed.retried_early_at.saturating_mul(2) {
                 continue;
             }
             self.retries.remove(&(failed.retry_at, volume.clone(), scope.clone()));
-            failed.hurried_at = failed.failures;
+            failed.retried_early_at = failed.failures;
             failed.retry_at = now;
-            hurried = true;
+            any = true;
         }
-        hurried
+        any
     }
 
-    /// Lets the pod's failed key of the volume be tried at once, as if for the first time. Says whether there is one.
+    /// Lets the pod's failed key of the volume be tried at once, as if for the first time. Says
+    /// whether there is one.
     pub(crate) fn reset(&mut self, volume: &UniqueVolumeName, pod: &PodUid, now: Time) -> bool {
         let scope = Scope::Pod(pod.clone());
         let Some(failed) = self.volumes.get_mut(volume).and_then(|of| of.failed.get_mut(&scope)) else {
@@ -284,7 +289,7 @@ impl Pending {
         Some(failed)
     }
 
-    fn tidy(&mut self, volume: &UniqueVolumeName) {
+    fn forget_if_idle(&mut self, volume: &UniqueVolumeName) {
         if self.volumes.get(volume).is_some_and(|of| of.running.is_empty() && of.failed.is_empty()) {
             self.volumes.remove(volume);
         }

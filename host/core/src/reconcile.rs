@@ -1,5 +1,6 @@
-//! Compares what is desired of one volume with what is actual, and starts what is due: first unmounts, so that a volume moves
-//! from a pod that is gone to a new one, then mounts, last the device and the attachment.
+//! Compares what is desired of one volume with what is actual, and starts what is due: first
+//! unmounts, so that a volume moves from a pod that is gone to a new one, then mounts, last the
+//! device and the attachment.
 
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
@@ -12,7 +13,8 @@ use crate::desired::Wanted;
 use crate::keys::Scope;
 use crate::transitions::{Need, Presence, need};
 
-/// The operations that the volume needs, whether or not they could be started: the others' failures are forgotten.
+/// The operations that the volume needs, whether or not they could be started: the others' failures
+/// are forgotten.
 type Needed = Vec<(Scope, OperationName)>;
 
 impl Core {
@@ -29,13 +31,13 @@ impl Core {
         let Some(volume) = self.actual.get(name) else {
             return;
         };
-        let doomed: Vec<PodUid> = volume
+        let unwanted: Vec<PodUid> = volume
             .mounts
             .iter()
-            .filter(|(pod, mount)| mount.stage.may_be() && self.is_doomed(pod, name, mount))
+            .filter(|(pod, mount)| mount.state.may_exist() && self.must_unmount(pod, name, mount))
             .map(|(pod, _)| pod.clone())
             .collect();
-        for pod in doomed {
+        for pod in unwanted {
             let Some(mount) = self.actual.mount(name, &pod) else {
                 continue;
             };
@@ -53,9 +55,10 @@ impl Core {
         }
     }
 
-    /// The mount is to be taken away: its pod is known not to want it, or wants another in its place.
-    fn is_doomed(&self, pod: &PodUid, name: &UniqueVolumeName, mount: &Mount) -> bool {
-        if mount.stage.recovered && !self.may_take_recovered() {
+    /// The mount has to be unmounted: its pod is known not to want it, or wants another in its
+    /// place.
+    fn must_unmount(&self, pod: &PodUid, name: &UniqueVolumeName, mount: &Mount) -> bool {
+        if mount.state.recovered && !self.may_unmount_recovered() {
             return false;
         }
         match self.wanted(pod, name) {
@@ -96,7 +99,7 @@ impl Core {
         }
     }
 
-    /// Starts the next operation that the pod's use of the volume needs, or says what stands in its way.
+    /// Starts the next operation that the pod's use of the volume needs, or notes why it cannot.
     fn advance(&mut self, name: &UniqueVolumeName, pod: &PodUid, needed: &mut Needed, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
@@ -109,10 +112,10 @@ impl Core {
             blocked = Some(BlockedReason::BySource(why.clone()));
             None
         } else if mount.is_some_and(|mount| {
-            mount.stage.may_be() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
+            mount.state.may_exist() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
-            let waits = mount.is_some_and(|mount| mount.stage.recovered) && !self.may_take_recovered();
+            let waits = mount.is_some_and(|mount| mount.state.recovered) && !self.may_unmount_recovered();
             blocked = waits.then_some(BlockedReason::SourcesUnread);
             None
         } else {
@@ -165,15 +168,15 @@ impl Core {
         let size = volume.and_then(|volume| volume.size);
         let refused = volume.and_then(|volume| volume.refused_size);
         let spec = &wanted.volume.spec;
-        // What others took away from the node is made again, though the pod has its own mount still.
+        // Restage if the staging mount is gone, even while the pod's mount exists.
         let remount = remount
             || (wanted.volume.device_mountable
                 && !spec.is_block()
-                && volume.is_some_and(|volume| volume.device.may_be() && !volume.device.is_present()));
+                && volume.is_some_and(|volume| volume.device.may_exist() && !volume.device.is_present()));
         let grow = wanted.volume.expandable
             && !spec.read_only
             && matches!((spec.capacity(), size), (Some(to), Some(from)) if to > from && refused != Some(to));
-        need(mount.map_or(Presence::Absent, |mount| mount.stage.presence), attached, remount, grow)
+        need(mount.map_or(Presence::Absent, |mount| mount.state.presence), attached, remount, grow)
     }
 
     /// The operation that brings the attachment, or why none is begun.
@@ -196,7 +199,8 @@ impl Core {
         }
     }
 
-    /// Why the pod cannot mount the volume now; every cause passes when another mount goes away or stands, which brings the volume here again.
+    /// Returns why the pod cannot mount the volume now. Every cause ends when another mount is made
+    /// or unmounted, which reconciles the volume again.
     fn mount_blocked_reason(
         &self,
         name: &UniqueVolumeName,
@@ -205,9 +209,9 @@ impl Core {
         volume: Option<&Volume>,
     ) -> Option<BlockedReason> {
         let spec = &wanted.volume.spec;
-        let elsewhere = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
+        let other_pod = volume.and_then(|volume| volume.mounts.keys().find(|other| *other != pod));
         let single_pod = spec.is_single_pod();
-        if let (true, Some(other)) = (single_pod, elsewhere) {
+        if let (true, Some(other)) = (single_pod, other_pod) {
             return Some(BlockedReason::UsedByPod(self.pod_name(other)));
         }
         if let Some(conflict) = self.label_conflict(pod, wanted, volume) {
@@ -237,7 +241,7 @@ impl Core {
         }
         wanted.blocked_reason.clone_from(&reason);
         let spec_name = wanted.volume.spec.name.clone();
-        turn.touched.insert(pod.clone());
+        turn.changed_pods.insert(pod.clone());
         if let Some(reason) = reason.filter(|reason| !reason.is_reported_already()) {
             self.publish_blocked(name, &spec_name, pod, &reason, turn);
         }
@@ -248,19 +252,20 @@ impl Core {
             return;
         };
         let in_use = !volume.mounts.is_empty();
-        let relabel = volume.device.may_be()
+        let relabel = volume.device.may_exist()
             && (self.must_be_relabelled(name, volume) || self.must_be_staged_again(name, volume));
         let wanted = !self.draining && self.desired.users(name).next().is_some() && !relabel;
         if in_use || wanted {
             return;
         }
-        let (stage, kind) = if volume.device.may_be() {
+        let (state, kind) = if volume.device.may_exist() {
             let block = volume.spec.as_ref().is_some_and(|spec| spec.is_block());
             (volume.device, if block { OperationKind::UnmapDevice } else { OperationKind::UnmountDevice })
-        } else if self.attaching.by_host(&volume.plugin) && volume.attach.may_be() {
+        } else if self.attaching.by_host(&volume.plugin) && volume.attach.may_exist() {
             (volume.attach, OperationKind::Detach)
         } else {
-            // Nothing of it stands. Where a controller attaches, it detaches too, once the volume is no longer in use.
+            // It is neither staged nor attached. Where a controller attaches, it detaches too, once
+            // the volume is no longer in use.
             if !self.pending.is_taken(name, &Scope::Volume) {
                 self.actual.remove(name);
             }
@@ -272,7 +277,7 @@ impl Core {
             self.awaited.insert(name.clone());
             return;
         }
-        if (!stage.recovered || self.may_take_recovered()) && self.is_free(name, &Scope::Volume, None, kind) {
+        if (!state.recovered || self.may_unmount_recovered()) && self.is_free(name, &Scope::Volume, None, kind) {
             self.start(name, kind, None, turn);
         }
     }

@@ -1,4 +1,5 @@
-//! Starts an operation: its key, the room it gets in ACTUAL beforehand, and what it is given to work with.
+//! Starts an operation: its key, the room it gets in ACTUAL beforehand, and what it is given to
+//! work with.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
 use crate::core::{Core, Turn};
 use crate::keys::Scope;
-use crate::transitions::Stage;
+use crate::transitions::MountState;
 
 impl Core {
     /// No running operation's key matches, and no back-off of this operation runs.
@@ -38,7 +39,8 @@ impl Core {
         }
     }
 
-    /// Makes room in ACTUAL for what an operation for `pod` is about to do: from here on the volume may stand.
+    /// Makes room in ACTUAL for what an operation for `pod` is about to do: from here on the volume
+    /// may be mounted.
     pub(crate) fn prepare(&mut self, name: &UniqueVolumeName, pod: &PodUid, kind: OperationKind) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
@@ -52,9 +54,9 @@ impl Core {
             label_spec: None,
             attachable: false,
             device_mountable: false,
-            attach: Stage::ABSENT,
-            elsewhere: None,
-            device: Stage::ABSENT,
+            attach: MountState::ABSENT,
+            other_node: None,
+            device: MountState::ABSENT,
             device_vanished: false,
             device_path: None,
             size: None,
@@ -70,7 +72,7 @@ impl Core {
         if !matches!(kind, OperationKind::Mount { .. } | OperationKind::Map { .. }) {
             return;
         }
-        if !volume.device.may_be() || volume.label_spec.is_none() {
+        if !volume.device.may_exist() || volume.label_spec.is_none() {
             volume.label_spec = Some(Arc::clone(&desired.spec));
         }
         if let Some(mount) = volume.mounts.get_mut(pod) {
@@ -81,7 +83,7 @@ impl Core {
             return;
         }
         let mount = Mount {
-            stage: Stage::ABSENT,
+            state: MountState::ABSENT,
             intact: false,
             leaving: false,
             vanished: false,
@@ -100,7 +102,8 @@ impl Core {
         self.actual.insert_mount(name, pod, mount);
     }
 
-    /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for the volume alone.
+    /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for
+    /// the volume alone.
     pub(crate) fn start(&mut self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<PodUid>, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
@@ -109,7 +112,7 @@ impl Core {
         let mount = pod.as_ref().and_then(|pod| volume.mounts.get(pod));
         let wanted = pod.as_ref().and_then(|pod| self.wanted(pod, name));
         let (spec, spec_name) = match (kind, mount, wanted) {
-            // What is taken away is what was mounted, whatever is wanted now.
+            // Unmount what was mounted, whatever is wanted now.
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }
@@ -123,7 +126,7 @@ impl Core {
         };
         let object =
             pod.as_ref().and_then(|uid| self.pod_object(uid)).or_else(|| mount.and_then(|mount| mount.pod.clone()));
-        // Attachments are the volume's: they hold and fail its own key.
+        // Attachments are the volume's: they take and fail its own key.
         let of_volume = matches!(kind, OperationKind::Attach | OperationKind::VerifyControllerAttached);
         let operation = Operation {
             id,
@@ -154,7 +157,7 @@ impl Core {
             if let Some(wanted) = self.desired.wanted_mut(&pod, name) {
                 wanted.last_attempt = id;
             }
-            turn.touched.insert(pod);
+            turn.changed_pods.insert(pod);
         }
         turn.commands.push(Command::Start(operation));
     }

@@ -1,11 +1,11 @@
-//! The tables: how one thing that may stand (an attachment, a device mount, a pod's mount) changes with an outcome, and what a
-//! wanted volume needs next. Nothing else changes a [`Stage`].
+//! The tables: how the state of an attachment, a device mount or a pod's mount changes with an
+//! outcome, and what a wanted volume needs next. Nothing else changes a [`MountState`].
 
 use volhost_model::{Failure, FailureClass};
 
 use crate::event::DeviceReport;
 
-/// Whether a thing stands in the real world, as far as known.
+/// Whether something exists in the real world, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It does not.
@@ -43,29 +43,30 @@ impl Outcome {
     }
 }
 
-/// A thing's presence, and whether recovery alone speaks for it.
+/// The state of an attachment, a device mount or a pod's mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stage {
+pub(crate) struct MountState {
     /// As far as known.
     pub(crate) presence: Presence,
-    /// Recovery found it and no operation has settled it since: a failed set-up proves nothing about what was there before.
+    /// Recovery found it and no operation has settled it since: a failed set-up proves nothing
+    /// about what was there before.
     pub(crate) recovered: bool,
 }
 
-impl Stage {
-    /// It does not stand.
+impl MountState {
+    /// It does not exist.
     pub(crate) const ABSENT: Self = Self { presence: Presence::Absent, recovered: false };
-    /// It stands.
+    /// It exists.
     pub(crate) const PRESENT: Self = Self { presence: Presence::Present, recovered: false };
     /// Recovery found it.
     pub(crate) const RECOVERED: Self = Self { presence: Presence::Uncertain, recovered: true };
 
-    /// It stands, or may.
-    pub(crate) const fn may_be(self) -> bool {
+    /// It exists, or may.
+    pub(crate) const fn may_exist(self) -> bool {
         !matches!(self.presence, Presence::Absent)
     }
 
-    /// It stands for certain.
+    /// It exists for certain.
     pub(crate) const fn is_present(self) -> bool {
         matches!(self.presence, Presence::Present)
     }
@@ -75,14 +76,16 @@ impl Stage {
     pub(crate) const fn after_set_up(self, outcome: Outcome) -> Self {
         match (outcome, self.presence) {
             (Outcome::Done, _) => Self::PRESENT,
-            // It has ended and did not happen; but an earlier process's doing, or a good mount that a refresh failed on, stays.
+            // It has ended and did not happen; but an earlier process's doing, or a good mount that
+            // a refresh failed on, stays.
             (Outcome::Final, Presence::Uncertain) if !self.recovered => Self::ABSENT,
             (Outcome::Uncertain, Presence::Absent) => Self { presence: Presence::Uncertain, recovered: false },
             (Outcome::Final | Outcome::Uncertain | Outcome::Transient, _) => self,
         }
     }
 
-    /// After an attempt to take it away. A tear-down that failed half-way leaves something, however it names its failure.
+    /// After an attempt to tear it down. A tear-down that failed half-way leaves something, however
+    /// it names its failure.
     #[must_use]
     pub(crate) const fn after_tear_down(self, outcome: Outcome) -> Self {
         match (outcome, self.presence) {
@@ -120,8 +123,8 @@ pub(crate) enum Need {
     Expand,
 }
 
-/// The kubelet's decision order (`PodExistsInVolume`): mount, then content, then size. What is mounted as wanted needs nothing,
-/// not even a certain attachment.
+/// The kubelet's decision order (`PodExistsInVolume`): mount, then content, then size. What is
+/// mounted as wanted needs nothing, not even a certain attachment.
 pub(crate) const fn need(mount: Presence, attached: bool, remount: bool, grow: bool) -> Need {
     match (mount, attached, remount, grow) {
         (Presence::Present, _, false, false) => Need::Nothing,
@@ -138,8 +141,8 @@ mod tests {
 
     const PRESENCES: [Presence; 3] = [Presence::Absent, Presence::Present, Presence::Uncertain];
 
-    fn stage(presence: Presence, recovered: bool) -> Stage {
-        Stage { presence, recovered }
+    fn state(presence: Presence, recovered: bool) -> MountState {
+        MountState { presence, recovered }
     }
 
     #[test]
@@ -156,7 +159,7 @@ mod tests {
             for (outcome, expected) in
                 [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
             {
-                let end = stage(presence, recovered).after_set_up(outcome);
+                let end = state(presence, recovered).after_set_up(outcome);
                 assert_eq!(end.presence, expected, "{presence:?} recovered={recovered} {outcome:?}");
                 assert_eq!(end.recovered, recovered && outcome != Outcome::Done, "{presence:?} {outcome:?}");
             }
@@ -176,25 +179,25 @@ mod tests {
                 [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
             {
                 assert_eq!(
-                    stage(presence, false).after_tear_down(outcome).presence,
+                    state(presence, false).after_tear_down(outcome).presence,
                     expected,
                     "{presence:?} {outcome:?}"
                 );
             }
         }
-        assert!(Stage::RECOVERED.after_tear_down(Outcome::Final).recovered);
-        assert!(!Stage::RECOVERED.after_tear_down(Outcome::Done).recovered);
+        assert!(MountState::RECOVERED.after_tear_down(Outcome::Final).recovered);
+        assert!(!MountState::RECOVERED.after_tear_down(Outcome::Done).recovered);
     }
 
     #[test]
     fn what_a_mount_says_of_the_device() {
         use DeviceReport as Report;
-        assert_eq!(Stage::ABSENT.after_report(Report::Mounted), Stage::PRESENT);
-        assert_eq!(Stage::ABSENT.after_report(Report::Uncertain).presence, Presence::Uncertain);
-        assert_eq!(Stage::PRESENT.after_report(Report::Uncertain), Stage::PRESENT);
-        assert_eq!(Stage::PRESENT.after_report(Report::Unmounted), Stage::PRESENT);
-        assert_eq!(stage(Presence::Uncertain, false).after_report(Report::Unmounted), Stage::ABSENT);
-        assert_eq!(Stage::RECOVERED.after_report(Report::Unmounted), Stage::RECOVERED);
+        assert_eq!(MountState::ABSENT.after_report(Report::Mounted), MountState::PRESENT);
+        assert_eq!(MountState::ABSENT.after_report(Report::Uncertain).presence, Presence::Uncertain);
+        assert_eq!(MountState::PRESENT.after_report(Report::Uncertain), MountState::PRESENT);
+        assert_eq!(MountState::PRESENT.after_report(Report::Unmounted), MountState::PRESENT);
+        assert_eq!(state(Presence::Uncertain, false).after_report(Report::Unmounted), MountState::ABSENT);
+        assert_eq!(MountState::RECOVERED.after_report(Report::Unmounted), MountState::RECOVERED);
     }
 
     #[test]

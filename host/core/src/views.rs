@@ -1,4 +1,4 @@
-//! What users and the daemon may ask. Nothing here changes anything.
+//! What users and the daemon can ask. Nothing here changes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnl
 
 use crate::actual::{Mount, Volume};
 use crate::core::Core;
-use crate::desired::{PodEntry, Told, Wanted};
+use crate::desired::{PodEntry, PodReport, Wanted};
 use crate::event::{DesiredPod, UnresolvedVolume};
 use crate::keys::Scope;
 
@@ -47,11 +47,11 @@ impl Core {
             let missing = entry.unresolved.iter().filter(|(name, _)| !kept.contains(name.as_str()));
             volumes.extend(missing.map(|(name, why)| self.unresolved_view(uid, entry, name.as_str(), &why.reason)));
         }
-        let phase = match (self.is_ready(uid), desired, entry.told) {
+        let phase = match (self.is_ready(uid), desired, entry.reported) {
             (true, ..) => PodPhase::Mounted,
             (false, true, _) => PodPhase::Mounting,
-            // Nobody has spoken of it yet, and somebody still may.
-            (false, false, Told::Nothing) if !self.may_take_recovered() => PodPhase::Mounting,
+            // No source has reported it yet, and one still may.
+            (false, false, PodReport::Nothing) if !self.may_unmount_recovered() => PodPhase::Mounting,
             (false, false, _) => PodPhase::Unmounting,
         };
         Some(PodView {
@@ -141,8 +141,8 @@ impl Core {
         self.desired.pod(uid).is_some() || self.actual.has_mounts_of(uid)
     }
 
-    /// Whether the node has, or may have, an attachable volume of one of these PersistentVolumes under a
-    /// name that `is_reported` does not know.
+    /// Whether the node has, or may have, an attachable volume of one of these PersistentVolumes
+    /// under a name that `is_reported` does not know.
     pub fn has_other_name_of(
         &self,
         persistent_volumes: &BTreeSet<String>,
@@ -158,15 +158,15 @@ impl Core {
         })
     }
 
-    /// The pod's volume that stands for certain in the folder of this name.
-    pub fn standing_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
+    /// Returns the pod's volume that is mounted for certain in the folder of this name.
+    pub fn mounted_in(&self, uid: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Option<&UniqueVolumeName> {
         self.actual.volumes_of(uid).find(|name| {
             self.actual.get(name).is_some_and(|volume| volume.plugin == *plugin)
                 && self.actual.mount(name, uid).is_some_and(|mount| mount.is_usable() && mount.spec_name == *spec_name)
         })
     }
 
-    /// Who attached the volume, and what it is attached as.
+    /// Returns who attached the volume, `host` or `controller`, and what it is attached as.
     fn attachment_view(&self, name: &UniqueVolumeName) -> (String, String) {
         let attached = self.actual.get(name).filter(|volume| volume.attachable && volume.attach.is_present());
         let by = |plugin| if self.attaching.by_host(plugin) { "host" } else { "controller" };
@@ -175,9 +175,10 @@ impl Core {
             .unwrap_or_default()
     }
 
-    /// The other node that has the volume, or may, which is why it could not be attached to this one.
+    /// The other node that has the volume, or may, which is why it could not be attached to this
+    /// one.
     pub fn attached_elsewhere(&self, name: &UniqueVolumeName) -> Option<&str> {
-        self.actual.get(name)?.elsewhere.as_deref()
+        self.actual.get(name)?.other_node.as_deref()
     }
 
     /// Volumes that no pod uses and that are still attached or staged, or may be.
@@ -219,7 +220,8 @@ impl Core {
         })
     }
 
-    /// Operations that run, and those that failed and wait. At which step a running one stands only its thread knows.
+    /// Operations that run, and those that failed and wait. Only its thread knows at which step a
+    /// running one is.
     pub fn operations(&self) -> Vec<OperationView> {
         let running = self.pending.all_running().map(|(_, running)| {
             let operation = &running.operation;
@@ -259,8 +261,8 @@ impl Core {
         running.chain(waiting).collect()
     }
 
-    /// The attachable volumes that the node's status has to report as in use: from before the first mount until after the last
-    /// device unmount. Sorted, each once.
+    /// The attachable volumes that the node's status has to report as in use: from before the first
+    /// mount until after the last device unmount. Sorted, each once.
     pub fn volumes_in_use(&self) -> Vec<UniqueVolumeName> {
         let desired = self.desired.volumes().filter(|(name, users)| {
             !self.draining
@@ -277,7 +279,8 @@ impl Core {
         self.mounts_of(uid, Mount::is_usable)
     }
 
-    /// The pod's volumes that are mounted, may be, or are being mounted: while there is one, the pod's folder has to stay.
+    /// The pod's volumes that are mounted, may be, or are being mounted: while there is one, the
+    /// pod's folder has to stay.
     pub fn possibly_mounted_volumes_of(&self, uid: &PodUid) -> Vec<VolumeView> {
         self.mounts_of(uid, |_| true)
     }
@@ -287,7 +290,8 @@ impl Core {
         names.flat_map(|name| self.volume_views(uid, name, self.wanted(uid, name))).collect()
     }
 
-    /// The volumes that are attached for certain and have no operation running, by plugin: what is to be verified from time to time.
+    /// The volumes that are attached for certain and have no operation running, by plugin: what is
+    /// to be verified from time to time.
     pub fn attached_volumes(&self) -> BTreeMap<PluginName, Vec<UniqueVolumeName>> {
         let mut attached: BTreeMap<PluginName, Vec<UniqueVolumeName>> = BTreeMap::new();
         for (name, volume) in self.actual.volumes() {
@@ -303,19 +307,22 @@ impl Core {
         self.attaching.has_no_controller()
     }
 
-    /// Whether the volume is attached to this node for certain, or needs no attachment and is in use.
+    /// Whether the volume is attached to this node for certain, or needs no attachment and is in
+    /// use.
     pub fn volume_is_attached(&self, name: &UniqueVolumeName) -> bool {
         self.actual.get(name).is_some_and(|volume| !volume.attachable || volume.attach.is_present())
     }
 
-    /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether it is attached.
+    /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether
+    /// it is attached.
     pub fn states_synced(&self) -> bool {
         let unknown =
             |volume: &Volume| volume.attachable && volume.attach.recovered && !self.attaching.by_host(&volume.plugin);
         !self.actual.volumes().any(|(_, volume)| unknown(volume))
     }
 
-    /// A pod that exists and of which a source can say no more, as it is wanted: nothing new, and nothing of it unmounted (rule R2).
+    /// A pod that exists and of which a source can say no more, as it is wanted: nothing new, and
+    /// nothing of it unmounted (rule R2).
     pub fn unreadable_pod(&self, uid: &PodUid, why: String) -> DesiredPod {
         let known = self.pod_object(uid).unwrap_or_else(|| Arc::new(Pod::unknown(uid.clone())));
         let names = known.used_volumes.iter().cloned();
@@ -327,7 +334,7 @@ impl Core {
         DesiredPod { pod: known, volumes: Vec::new(), unresolved }
     }
 
-    /// Whether every volume is being taken away.
+    /// Whether the host drains: every volume is being unmounted.
     pub fn is_draining(&self) -> bool {
         self.draining
     }
@@ -337,7 +344,8 @@ impl Core {
         self.sources_synced
     }
 
-    /// The groups that the pod's mounted PersistentVolumes ask for and that it does not have already; sorted, each once.
+    /// The groups that the pod's mounted PersistentVolumes ask for and that it does not have
+    /// already; sorted, each once.
     pub fn extra_supplemental_groups(&self, uid: &PodUid) -> Vec<i64> {
         let entry = self.desired.pod(uid);
         let own = entry
@@ -372,7 +380,7 @@ impl Core {
 
 /// The pod's path to the mount, below the root folder, as the kubelet lays it out.
 fn path_of(uid: &PodUid, plugin: &PluginName, mount: &Mount) -> String {
-    if !mount.stage.may_be() {
+    if !mount.state.may_exist() {
         return String::new();
     }
     let folder = if mount.block { "volumeDevices" } else { "volumes" };
@@ -409,7 +417,7 @@ fn errors_of(entry: &PodEntry) -> Vec<String> {
     entry.unresolved.iter().map(|(name, why)| error(name, &why.reason)).chain(blocked).collect()
 }
 
-/// What keeps the volume from being worked on until somebody does something.
+/// What keeps the volume from being worked on until a user acts.
 fn blocked(wanted: &Wanted) -> Option<&str> {
     wanted.volume.blocked.as_deref().filter(|_| !wanted.volume.is_pending)
 }

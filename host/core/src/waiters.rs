@@ -8,25 +8,25 @@ use crate::event::{Time, WaiterId};
 
 /// What a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum WaitCondition {
     /// Every volume the pod uses is mounted.
     Mounted,
     /// Nothing of the pod is mounted any more, or may be.
     Unmounted,
 }
 
-/// One that waits.
+/// A waiting caller.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// The pod.
     pub(crate) uid: PodUid,
     /// What it waits for.
-    pub(crate) wish: Wish,
+    pub(crate) condition: WaitCondition,
     /// When it gives up.
     pub(crate) deadline: Time,
 }
 
-/// Those who wait, by pod and by deadline.
+/// The waiting callers.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     all: BTreeMap<WaiterId, Waiter>,
@@ -35,7 +35,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Takes a waiter in. One of the same name that waits already is forgotten.
+    /// Adds a waiter. An earlier one of the same id is forgotten.
     pub(crate) fn insert(&mut self, id: WaiterId, waiter: Waiter) {
         self.remove(id);
         self.by_pod.entry(waiter.uid.clone()).or_default().insert(id);
@@ -63,19 +63,19 @@ impl Waiters {
     }
 
     /// The callers that wait for the pod.
-    pub(crate) fn of_pod(&self, uid: &PodUid) -> Vec<(WaiterId, Wish)> {
+    pub(crate) fn of_pod(&self, uid: &PodUid) -> Vec<(WaiterId, WaitCondition)> {
         let ids = self.by_pod.get(uid).into_iter().flatten();
-        ids.filter_map(|id| self.all.get(id).map(|waiter| (*id, waiter.wish))).collect()
+        ids.filter_map(|id| self.all.get(id).map(|waiter| (*id, waiter.condition))).collect()
     }
 
     /// Removes one whose deadline has passed.
-    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<(WaiterId, PodUid, Wish)> {
+    pub(crate) fn pop_expired(&mut self, now: Time) -> Option<(WaiterId, PodUid, WaitCondition)> {
         let (deadline, id) = *self.deadlines.first()?;
         if deadline > now {
             return None;
         }
-        let (uid, wish) = self.all.get(&id).map(|waiter| (waiter.uid.clone(), waiter.wish))?;
+        let (uid, condition) = self.all.get(&id).map(|waiter| (waiter.uid.clone(), waiter.condition))?;
         self.remove(id);
-        Some((id, uid, wish))
+        Some((id, uid, condition))
     }
 }

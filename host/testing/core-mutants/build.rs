@@ -1,5 +1,6 @@
 //! Copies the source of `volhost-core` to the output folder and makes each place that a mutant
-//! breaks a choice: `if broken(Mutation::X) { what the mutant does } else { what the source says }`.
+//! breaks a choice: `if broken(Mutation::X) { what the mutant does } else { what the source says
+//! }`.
 
 use std::collections::BTreeMap;
 use std::error::Error;

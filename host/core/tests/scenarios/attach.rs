@@ -355,8 +355,8 @@ fn of_two_plugins_one_may_have_a_controller_and_the_other_not() {
 /// The attachment fails because another node has the volume.
 fn attached_to(world: &mut World, node: Option<&str>, class: FailureClass) {
     let failure = volhost_model::Failure::new(class, "AttachVolume.Attach", "another node has it");
-    let elsewhere = node.map(str::to_owned);
-    world.end("volume_attach disk", OperationReport { elsewhere, ..OperationReport::failed(failure) });
+    let other_node = node.map(str::to_owned);
+    world.end("volume_attach disk", OperationReport { other_node, ..OperationReport::failed(failure) });
 }
 
 #[test]

@@ -47,7 +47,7 @@
 
 mod attach;
 mod block;
-mod census;
+mod counts;
 mod edits;
 mod kit;
 mod labels;

@@ -44,7 +44,7 @@ impl Sim<'_> {
             let mount = known.mounts[pod];
             if let Some(mount) = mount.filter(|mount| self.is_doomed(volume, pod, mount)) {
                 let name = if self.catalog.volumes[volume].kind.block { "unmap_volume" } else { "volume_unmount" };
-                debug_assert!(mount.stage.may_be());
+                debug_assert!(mount.state.may_exist());
                 // What lies over it goes first.
                 let quiet = self.life.carries(self.catalog, pod, volume);
                 needs.push(Needed { quiet, ..Needed::new(Some(pod), Some(pod), name) });
@@ -59,7 +59,7 @@ impl Sim<'_> {
 
     fn is_doomed(&self, volume: VolumeId, pod: PodId, mount: &KnownMount) -> bool {
         let (life, of) = (&self.life, &self.catalog.volumes[volume]);
-        if !mount.stage.may_be() || (mount.stage.recovered && !life.may_take_recovered()) {
+        if !mount.state.may_exist() || (mount.state.recovered && !life.may_take_recovered()) {
             return false;
         }
         match life.wants(self.catalog, pod, volume) {
@@ -86,16 +86,16 @@ impl Sim<'_> {
         let goes = |mount: &KnownMount| {
             life.is_replaced(of, mount, variant) || life.loses_base(self.catalog, pod, volume, mount)
         };
-        if let Some(mount) = mount.filter(|mount| mount.stage.may_be() && goes(mount)) {
-            let waits = mount.stage.recovered && !life.may_take_recovered();
+        if let Some(mount) = mount.filter(|mount| mount.state.may_exist() && goes(mount)) {
+            let waits = mount.state.recovered && !life.may_take_recovered();
             return waits.then(|| Needed { hindered: true, ..Needed::new(Some(pod), Some(pod), "") });
         }
-        let present = mount.is_some_and(|mount| mount.stage.is_certain());
+        let present = mount.is_some_and(|mount| mount.state.is_certain());
         let stale = mount.is_some_and(|mount| {
             (kind.follows_source && (mount.stale || mount.variant.is_some_and(|made_with| made_with != variant)))
                 || mount.parts != Some(parts_of(kind, capacity))
         });
-        let lost = kind.device_mountable && !kind.block && known.device.may_be() && !known.device.is_certain();
+        let lost = kind.device_mountable && !kind.block && known.device.may_exist() && !known.device.is_certain();
         let stale = stale || (present && lost);
         let grow = kind.expandable && known.size.is_some_and(|size| size < capacity);
         if present && !stale && !grow {
@@ -148,14 +148,14 @@ impl Sim<'_> {
         if !known.there || known.has_mounts() || (wanted && !relabelled) {
             return None;
         }
-        let (stage, name) = if known.device.may_be() {
+        let (state, name) = if known.device.may_exist() {
             (known.device, if kind.block { "unmap_device" } else { "unmount_device" })
-        } else if self.config.host_attaches && known.attach.may_be() {
+        } else if self.config.host_attaches && known.attach.may_exist() {
             (known.attach, "volume_detach")
         } else {
             return None;
         };
-        let quiet = awaited || (stage.recovered && !life.may_take_recovered());
+        let quiet = awaited || (state.recovered && !life.may_take_recovered());
         Some(Needed { quiet, ..Needed::new(None, None, name) })
     }
 

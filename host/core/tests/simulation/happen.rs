@@ -172,7 +172,7 @@ impl Sim<'_> {
             (Some(FailureClass::Transient), _) => "transient",
         };
         self.met.insert((ended.name, end));
-        if report.elsewhere.is_some() {
+        if report.other_node.is_some() {
             self.met.insert(("attached", "elsewhere"));
         }
         let mut turn = Turn { ended: Some(ended), ..self.about(running.volume, running.pod) };

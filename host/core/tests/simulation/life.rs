@@ -37,7 +37,7 @@ pub struct Waiter {
 /// What the machine holds of a pod's mount.
 #[derive(Clone, Copy)]
 pub struct KnownMount {
-    pub stage: Probe,
+    pub state: Probe,
     pub leaving: bool,
     pub stale: bool,
     pub named: bool,
@@ -82,7 +82,7 @@ impl Known {
     /// The node has the volume, or may, with another label than this variant's.
     pub fn has_other_label(&self, kind: &Kind, pod: PodId, variant: u8) -> bool {
         let other = || self.label.map_or(self.mounts[pod].is_none(), |label| label != variant);
-        kind.labelled && self.device.may_be() && other()
+        kind.labelled && self.device.may_exist() && other()
     }
 
     /// Whether the operation, on its pod's slot or the volume's, has to wait still.
@@ -188,7 +188,7 @@ impl Life {
     /// The node has staged the volume, or may have, as its PersistentVolume was before an edit.
     pub fn is_staged_before_edit(&self, catalog: &Catalog, volume: VolumeId, known: &Known, variant: u8) -> bool {
         let kind = catalog.volumes[volume].kind;
-        kind.edited && known.device.may_be() && known.label.is_some_and(|staged| staged != variant)
+        kind.edited && known.device.may_exist() && known.label.is_some_and(|staged| staged != variant)
     }
 
     /// The mount must go before another is made in its place.
@@ -224,7 +224,7 @@ impl Life {
         (0..KINDS.len()).all(|kind| match told.wishes[kind] {
             Wish::Nothing => true,
             Wish::Unresolved(_) => (0..VOLUMES).any(|volume| {
-                let usable = |mount: KnownMount| mount.named && mount.stage.is_certain() && !mount.leaving;
+                let usable = |mount: KnownMount| mount.named && mount.state.is_certain() && !mount.leaving;
                 catalog.volumes[volume].kind_id == kind && self.known[volume].mounts[pod].is_some_and(usable)
             }),
             Wish::Wanted { handle, .. } => self.is_as_wanted(catalog, pod, catalog.volume_of(pod, kind, handle)),
@@ -235,7 +235,7 @@ impl Life {
     pub fn is_as_wanted(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> bool {
         let Some((variant, capacity)) = self.wants(catalog, pod, volume) else { return false };
         self.known[volume].mounts[pod].is_some_and(|mount| {
-            mount.stage.is_certain()
+            mount.state.is_certain()
                 && !mount.leaving
                 && (catalog.volumes[volume].kind.edited || mount.variant.is_none_or(|made| made == variant))
                 && mount.parts == Some(parts_of(catalog.volumes[volume].kind, capacity))
@@ -250,7 +250,7 @@ impl Life {
 
     /// The pod's mount of the base has to be made anew.
     pub fn is_lost(&self, catalog: &Catalog, pod: PodId, base: VolumeId, below: Option<KnownMount>) -> bool {
-        let below = below.filter(|below| below.stage.may_be());
+        let below = below.filter(|below| below.state.may_exist());
         let wanted = self.wants(catalog, pod, base);
         below.zip(wanted).is_some_and(|(below, (variant, _))| self.is_replaced(&catalog.volumes[base], &below, variant))
     }
@@ -266,7 +266,7 @@ impl Life {
         let counts = |volume: VolumeId| {
             let attaching =
                 |running: &Running| running.volume == volume && running.operation.kind == OperationKind::Attach;
-            self.known[volume].attach.may_be() || self.running.iter().any(attaching)
+            self.known[volume].attach.may_exist() || self.running.iter().any(attaching)
         };
         let of = &catalog.volumes[volume];
         let of_plugin = (0..VOLUMES).filter(|other| catalog.volumes[*other].kind.plugin == of.kind.plugin);
@@ -281,7 +281,7 @@ impl Life {
         let mut known = Known::NOTHING;
         let found = self.core.probe_volume(name, |uid, mount| {
             known.mounts[Catalog::pod_id(uid)] = Some(KnownMount {
-                stage: mount.stage,
+                state: mount.state,
                 leaving: mount.leaving,
                 stale: mount.stale,
                 named: mount.named,
@@ -294,7 +294,7 @@ impl Life {
             known.there = true;
             known.attach = found.attach;
             known.device = found.device;
-            known.elsewhere = found.elsewhere.is_some();
+            known.elsewhere = found.other_node.is_some();
             known.size = found.size;
             known.label = found.label_spec.map(variant_of);
         }

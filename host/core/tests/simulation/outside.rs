@@ -29,12 +29,12 @@ impl Sim<'_> {
         };
         let mut turn = self.about(volume, Some(pod));
         if let Some(changing) = self.life.running.iter_mut().find(of_mount) {
-            changing.vanished = known.is_some_and(|known| known.stage.is_certain());
+            changing.vanished = known.is_some_and(|known| known.state.is_certain());
             self.met.insert(("vanished", "while it changed"));
         } else {
             self.met.insert(("vanished", "while it stood"));
             turn.vanished = known.map(|_| (volume, pod));
-            let usable = known.is_some_and(|known| known.stage.is_certain() && !known.leaving);
+            let usable = known.is_some_and(|known| known.state.is_certain() && !known.leaving);
             turn.tells_vanished = usable.then_some((volume, pod));
         }
         let (pod, volume) = (self.catalog.uids[pod].clone(), self.catalog.volumes[volume].name.clone());

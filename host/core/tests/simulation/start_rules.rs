@@ -59,7 +59,7 @@ impl Sim<'_> {
         });
         let count = attached.count();
         // What may be attached already takes no further place.
-        let again = self.life.look(self.catalog, volume).attach.may_be();
+        let again = self.life.look(self.catalog, volume).attach.may_exist();
         hold(again || of.kind.attach_limit.is_none_or(|limit| count < limit as usize), Rule::WithinLimit, || {
             format!("{} is attached, and {count} others of its plugin are", of.name)
         })
@@ -131,7 +131,7 @@ impl Sim<'_> {
         let Some(mount) = life.look(self.catalog, volume).mounts[pod] else {
             return broken(Rule::OnlyWanted, format!("{} is unmounted, and was not there", operation.volume));
         };
-        hold(life.synced || !mount.stage.recovered, Rule::HalfKnowledge, || {
+        hold(life.synced || !mount.state.recovered, Rule::HalfKnowledge, || {
             format!("{} was recovered, and not every source has spoken", operation.volume)
         })?;
         let Some((variant, _)) = life.wants(self.catalog, pod, volume) else {
@@ -223,6 +223,6 @@ impl Sim<'_> {
 
 impl Life {
     fn core_holds_no_device(&self, sim: &Sim<'_>, volume: usize) -> bool {
-        !self.look(sim.catalog, volume).device.may_be()
+        !self.look(sim.catalog, volume).device.may_exist()
     }
 }

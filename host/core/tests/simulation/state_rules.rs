@@ -64,12 +64,12 @@ impl Sim<'_> {
             if thing.lied {
                 continue;
             }
-            let stage = known.mounts[pod].map(|mount| mount.stage);
-            let may_be = stage.is_some_and(|stage| stage.may_be());
+            let state = known.mounts[pod].map(|mount| mount.state);
+            let may_be = state.is_some_and(|state| state.may_exist());
             hold(thing.real.is_none() || may_be || self.life.recovering, Rule::NothingForgotten, || {
                 format!("{name} is mounted for pod{pod}, and the machine does not know")
             })?;
-            let certain = stage.is_some_and(|stage| stage.is_certain());
+            let certain = state.is_some_and(|state| state.is_certain());
             let stands = thing.real.is_some_and(|real| real.complete) || self.is_going(volume, pod);
             hold(!certain || stands, Rule::NothingImagined, || {
                 format!("the machine takes {name} of pod{pod} for mounted, and it is not, or not completely")
@@ -81,17 +81,19 @@ impl Sim<'_> {
         })?;
         let attached = (&world.attached[volume], known.attach, "attached");
         let staged = (&world.devices[volume], known.device, "staged");
-        for (thing, stage, how) in [attached, staged] {
+        for (thing, state, how) in [attached, staged] {
             if thing.lied {
                 continue;
             }
             let controlled = how == "attached" && !self.config.host_attaches;
-            hold(!thing.real || stage.may_be() || self.life.recovering || controlled, Rule::NothingForgotten, || {
-                format!("{name} is {how}, and the machine does not know")
-            })?;
+            hold(
+                !thing.real || state.may_exist() || self.life.recovering || controlled,
+                Rule::NothingForgotten,
+                || format!("{name} is {how}, and the machine does not know"),
+            )?;
             let taken = controlled && self.life.taken_away[volume];
             let going = how == "staged" && self.device_is_going(volume);
-            hold(!stage.is_certain() || thing.real || taken || going, Rule::NothingImagined, || {
+            hold(!state.is_certain() || thing.real || taken || going, Rule::NothingImagined, || {
                 format!("the machine takes {name} for {how}, and it is not")
             })?;
         }

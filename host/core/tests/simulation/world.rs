@@ -193,7 +193,7 @@ impl World {
                 }
                 self.found_elsewhere[volume] = elsewhere;
                 let elsewhere = elsewhere.then(|| "other".to_owned());
-                OperationReport { elsewhere, ..failed(FailureClass::Final) }
+                OperationReport { other_node: elsewhere, ..failed(FailureClass::Final) }
             }
         }
     }

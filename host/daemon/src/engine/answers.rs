@@ -45,7 +45,7 @@ impl Engine {
             },
             Request::Claims(answer) => reply(answer, self.claims()),
             Request::Snapshot(answer) => reply(answer, self.snapshot()),
-            Request::Census(answer) => reply(answer, (self.world.core.census(), self.sources.selinux_census())),
+            Request::Census(answer) => reply(answer, (self.world.core.counts(), self.sources.selinux_census())),
             Request::Events { after, answer } => reply(answer, self.world.events.after(after)),
             Request::Mounts { pod, answer } => self.mounts(&pod, answer),
             Request::MountedVolumes { pod, possibly, answer } => reply(answer, self.mounted_volumes(&pod, possibly)),

@@ -98,7 +98,7 @@ impl Workshop {
             device: found.device,
             size: found.size,
             refused_size: found.refused_size,
-            elsewhere: found.elsewhere,
+            other_node: found.elsewhere,
             cancelled: call.cancellation.is_cancelled(),
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }

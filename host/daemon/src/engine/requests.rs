@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use volhost_core::{Census, WaitFailure};
+use volhost_core::{VolumeCounts, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{
     ClaimView, ContainerMountView, DriverView, EventView, OperationView, PersistentVolumeView, PluginView, PodView,
@@ -199,7 +199,7 @@ pub enum Request {
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
     /// How many volumes and operations there are.
-    Census(oneshot::Sender<(Census, SelinuxCensus)>),
+    Census(oneshot::Sender<(VolumeCounts, SelinuxCensus)>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.

@@ -159,7 +159,7 @@ impl Engine {
                     self.world.feed(Event::DeviceVanished { volume });
                 }
                 for VolumePlace { pod, plugin, spec_name } in of_pods {
-                    if let Some(volume) = self.world.core.standing_in(&pod, &plugin, &spec_name).cloned() {
+                    if let Some(volume) = self.world.core.mounted_in(&pod, &plugin, &spec_name).cloned() {
                         self.world.feed(Event::Vanished { pod, volume });
                     }
                 }

@@ -3,17 +3,17 @@
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use volhost_core::{Census, PluginCensus};
+use volhost_core::{PluginCounts, VolumeCounts};
 
 use super::labels::PluginState;
 
 type States = Family<PluginState, Gauge>;
 
 /// Puts the census into a registry.
-pub(super) fn register(registry: &mut Registry, census: &Census) {
+pub(super) fn register(registry: &mut Registry, census: &VolumeCounts) {
     let (volumes, difference, pending) = (States::default(), States::default(), States::default());
     for (name, plugin) in &census.plugins {
-        let PluginCensus { desired, actual, to_mount, to_unmount, uncertain, running, overdue, waiting } = *plugin;
+        let PluginCounts { desired, actual, to_mount, to_unmount, uncertain, running, overdue, waiting } = *plugin;
         let name = name.to_string();
         set(&volumes, &name, "desired_state_of_world", desired);
         set(&volumes, &name, "actual_state_of_world", actual);

@@ -6,7 +6,7 @@ use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use volhost_core::Census;
+use volhost_core::VolumeCounts;
 use volhost_helpers::Helpers;
 use volhost_model::view::UsageView;
 use volhost_model::visible::visible_metrics;
@@ -56,7 +56,7 @@ impl Exposition {
     }
 
     /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
-    pub fn text(&self, census: &Census, labels: &SelinuxCensus) -> String {
+    pub fn text(&self, census: &VolumeCounts, labels: &SelinuxCensus) -> String {
         let mut now = Registry::default();
         let version = Family::<Version, Gauge>::default();
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);

@@ -1,7 +1,7 @@
 use std::fs;
 
 use volhost::engine::requests::Change;
-use volhost_core::{VolumeStanding, WaitFailure};
+use volhost_core::{VolumeStatus, WaitFailure};
 use volhost_model::view::VolumeState;
 use volhost_model::{Failure, FailureClass};
 
@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::world::two_pods;
 
 fn failure() -> WaitFailure {
-    let standing = |name: &str| VolumeStanding {
+    let standing = |name: &str| VolumeStatus {
         name: name.into(),
         state: VolumeState::Pending,
         step: String::new(),
@@ -23,13 +23,13 @@ fn failure() -> WaitFailure {
         timed_out: true,
         unknown_pod: false,
         volumes: vec![
-            VolumeStanding {
+            VolumeStatus {
                 step: "MountVolume.SetUp".into(),
                 failure: Some(Failure::new(FailureClass::Final, "mount", "No such device")),
                 retry_at: Some(1),
                 ..standing("data")
             },
-            VolumeStanding {
+            VolumeStatus {
                 state: VolumeState::Unresolved,
                 reason: "PVC default/cache is not bound".into(),
                 ..standing("cache")

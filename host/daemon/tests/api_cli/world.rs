@@ -10,7 +10,7 @@ use volhost::engine::requests::{
     Added, AddedPod, Change, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
 use volhost::populate::SelinuxCensus;
-use volhost_core::{Census, WaitFailure};
+use volhost_core::{VolumeCounts, WaitFailure};
 use volhost_model::names::PodUid;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
 
@@ -18,7 +18,7 @@ use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, V
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Snapshot,
-    pub(crate) census: Census,
+    pub(crate) census: VolumeCounts,
     pub(crate) events: Vec<EventView>,
     pub(crate) mounts: Vec<MountView>,
     /// How waits end; none: never.

@@ -6,47 +6,47 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 
 use crate::core::Core;
 use crate::event::Time;
-use crate::transitions::{Presence, Stage};
+use crate::transitions::{MountState, Presence};
 
-/// Whether something stands.
+/// Whether something exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// It stands for certain, for certain not (`Some`), or perhaps (`None`).
-    pub stands: Option<bool>,
-    /// Recovery alone speaks for it.
+    /// It exists for certain, for certain not (`Some`), or perhaps (`None`).
+    pub exists: Option<bool>,
+    /// Only recovery found it.
     pub recovered: bool,
 }
 
 impl Probe {
     /// Known to be absent.
-    pub const ABSENT: Self = Self { stands: Some(false), recovered: false };
+    pub const ABSENT: Self = Self { exists: Some(false), recovered: false };
 
-    const fn of(stage: Stage) -> Self {
-        let stands = match stage.presence {
+    const fn of(state: MountState) -> Self {
+        let exists = match state.presence {
             Presence::Absent => Some(false),
             Presence::Present => Some(true),
             Presence::Uncertain => None,
         };
-        Self { stands, recovered: stage.recovered }
+        Self { exists, recovered: state.recovered }
     }
 
-    /// It stands, or may.
-    pub const fn may_be(self) -> bool {
-        !matches!(self.stands, Some(false))
+    /// It exists, or may.
+    pub const fn may_exist(self) -> bool {
+        !matches!(self.exists, Some(false))
     }
 
-    /// It stands for certain.
+    /// It exists for certain.
     pub const fn is_certain(self) -> bool {
-        matches!(self.stands, Some(true))
+        matches!(self.exists, Some(true))
     }
 }
 
 /// One pod's mount.
 #[derive(Debug, Clone, Copy)]
 pub struct MountProbe<'a> {
-    /// Whether it stands.
-    pub stage: Probe,
-    /// It is being taken away.
+    /// Whether it exists.
+    pub state: Probe,
+    /// It is being unmounted.
     pub leaving: bool,
     /// Its content may be stale.
     pub stale: bool,
@@ -79,7 +79,7 @@ pub struct VolumeProbe<'a> {
     /// Its device mount.
     pub device: Probe,
     /// The other node that has it, as far as known.
-    pub elsewhere: Option<&'a str>,
+    pub other_node: Option<&'a str>,
     /// Its size, as far as known.
     pub size: Option<u64>,
     /// What its device was mounted with, as far as known.
@@ -87,30 +87,30 @@ pub struct VolumeProbe<'a> {
 }
 
 impl Core {
-    /// What is held of the volume; its mounts go to `mount`.
+    /// Returns what is known of the volume; its mounts go to `mount`.
     pub fn probe_volume<'a>(
         &'a self,
         name: &UniqueVolumeName,
         mut mount: impl FnMut(&'a PodUid, MountProbe<'a>),
     ) -> Option<VolumeProbe<'a>> {
         let volume = self.actual.get(name)?;
-        for (pod, held) in &volume.mounts {
+        for (pod, known) in &volume.mounts {
             let probe = MountProbe {
-                stage: Probe::of(held.stage),
-                leaving: held.leaving,
-                stale: held.remount_required,
-                named: !held.outer_names.is_empty(),
-                spec: held.spec.as_deref(),
-                parts: (!held.parts_unsure)
-                    .then(|| held.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).count()),
-                needs: held.needs.len(),
+                state: Probe::of(known.state),
+                leaving: known.leaving,
+                stale: known.remount_required,
+                named: !known.outer_names.is_empty(),
+                spec: known.spec.as_deref(),
+                parts: (!known.parts_unsure)
+                    .then(|| known.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).count()),
+                needs: known.needs.len(),
             };
             mount(pod, probe);
         }
         Some(VolumeProbe {
             attach: Probe::of(volume.attach),
             device: Probe::of(volume.device),
-            elsewhere: volume.elsewhere.as_deref(),
+            other_node: volume.other_node.as_deref(),
             size: volume.size,
             label_spec: volume.label_spec.as_deref(),
         })

@@ -1,6 +1,6 @@
 //! Pods as callers name them, and how a wait ended.
 
-use volhost_core::{VolumeStanding, WaitFailure};
+use volhost_core::{VolumeStatus, WaitFailure};
 
 use crate::api::pb;
 use crate::engine::requests::{PodSelector, RequestError};
@@ -43,7 +43,7 @@ impl pb::WaitFailure {
 }
 
 impl pb::VolumeStanding {
-    fn at(standing: VolumeStanding, now_us: u64) -> Self {
+    fn at(standing: VolumeStatus, now_us: u64) -> Self {
         Self {
             name: standing.name,
             state: pb::VolumeState::from(standing.state).into(),

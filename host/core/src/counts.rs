@@ -1,4 +1,4 @@
-//! How many volumes there are, and how far the two worlds are apart. For metrics: counted without making a view of every volume.
+//! Counts volumes and operations for metrics, without making a view of every volume.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use crate::core::Core;
 use crate::event::Time;
 
-/// The two worlds in figures.
+/// Volumes and operations, counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct VolumeCounts {
     /// By plugin; one without volumes or operations is missing.
-    pub plugins: BTreeMap<PluginName, PluginCensus>,
+    pub plugins: BTreeMap<PluginName, PluginCounts>,
     /// Volumes of pods that cannot be resolved, and so have no plugin yet.
     pub unresolved: u64,
-    /// Volumes that stand for certain and belong to a claim, each claim once.
+    /// Volumes that are mounted for certain and belong to a claim, each claim once.
     pub claims: Vec<ClaimedVolume>,
 }
 
 /// What one plugin has. A volume counts once for each pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PluginCensus {
+pub struct PluginCounts {
     /// Wanted by pods.
     pub desired: u64,
     /// Mounted or mapped, for certain.
@@ -29,7 +29,7 @@ pub struct PluginCensus {
     pub to_mount: u64,
     /// Mounted, or perhaps, and not wanted.
     pub to_unmount: u64,
-    /// Nobody can say whether they are mounted.
+    /// Mounted or not: the last operation did not say.
     pub uncertain: u64,
     /// Operations that run.
     pub running: u64,
@@ -55,20 +55,20 @@ pub struct ClaimedVolume {
 }
 
 /// By plugin, its name borrowed: a node has tens of thousands of volumes and a handful of plugins.
-type Counts<'a> = BTreeMap<&'a PluginName, PluginCensus>;
+type Counts<'a> = BTreeMap<&'a PluginName, PluginCounts>;
 
 impl Core {
     /// Counts what there is now.
-    pub fn census(&self) -> Census {
+    pub fn counts(&self) -> VolumeCounts {
         let mut counts = Counts::new();
         let unresolved = self.count_desired(&mut counts);
         let claims = self.count_actual(&mut counts);
         self.count_operations(&mut counts);
         let plugins = counts.into_iter().map(|(name, counted)| (name.clone(), counted)).collect();
-        Census { plugins, unresolved, claims }
+        VolumeCounts { plugins, unresolved, claims }
     }
 
-    /// Answers how many volumes are unresolved.
+    /// Returns how many volumes are unresolved.
     fn count_desired<'a>(&'a self, counts: &mut Counts<'a>) -> u64 {
         let mut unresolved = 0;
         for (uid, entry) in self.desired.pods().filter(|(uid, _)| self.is_desired(uid)) {
@@ -82,15 +82,15 @@ impl Core {
         unresolved
     }
 
-    /// Answers the claims whose volumes stand.
+    /// Returns the claims whose volumes are mounted.
     fn count_actual<'a>(&'a self, counts: &mut Counts<'a>) -> Vec<ClaimedVolume> {
         let mut claims = BTreeMap::new();
         for (name, volume) in self.actual.volumes() {
             for (uid, mount) in &volume.mounts {
                 let plugin = counts.entry(&volume.plugin).or_default();
-                plugin.actual += u64::from(mount.stage.is_present());
-                plugin.uncertain += u64::from(mount.stage.may_be() && !mount.stage.is_present());
-                plugin.to_unmount += u64::from(mount.stage.may_be() && self.wanted(uid, name).is_none());
+                plugin.actual += u64::from(mount.state.is_present());
+                plugin.uncertain += u64::from(mount.state.may_exist() && !mount.state.is_present());
+                plugin.to_unmount += u64::from(mount.state.may_exist() && self.wanted(uid, name).is_none());
                 let claim = mount.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| &pv.claim);
                 if let Some(claim) = claim.filter(|claim| !claim.is_empty() && mount.is_usable()) {
                     claims.entry(claim).or_insert_with(|| ClaimedVolume {
@@ -118,8 +118,8 @@ impl Core {
         }
     }
 
-    /// How long the pod waited for this volume, from when it was wanted until it was ready, in microseconds. None while it is not, and
-    /// for one that was found ready by recovery.
+    /// How long the pod waited for this volume, from when it was wanted until it was ready, in
+    /// microseconds. None while it is not, and for one that was found ready by recovery.
     pub fn mount_took(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<Time> {
         let ready_at = self.actual.mount(volume, uid)?.ready_at?;
         ready_at.checked_sub(self.wanted(uid, volume)?.since)

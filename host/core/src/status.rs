@@ -1,19 +1,19 @@
-//! How a volume of a pod stands, in one place for views and for waiters that are told the cause.
+//! The status of a pod's volume, for views and for callers that wait.
 
 use volhost_model::Failure;
 use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::view::VolumeState;
 
 use crate::actual::Mount;
-use crate::command::{OperationKind, VolumeStanding};
+use crate::command::{OperationKind, VolumeStatus};
 use crate::core::Core;
 use crate::desired::Wanted;
 use crate::event::Time;
 use crate::pending::{FailedKey, Running};
 use crate::transitions::Presence;
-use crate::waiters::Wish;
+use crate::waiters::WaitCondition;
 
-/// The operation that concerns a pod's use of a volume, and the failure that holds it up.
+/// The operation that concerns a pod's use of a volume, and the failure that delays it.
 pub(crate) struct Activity<'a> {
     pub(crate) running: Option<&'a Running>,
     pub(crate) failed: Option<&'a FailedKey>,
@@ -48,7 +48,7 @@ impl Core {
         wanted: Option<&Wanted>,
         mount: Option<&Mount>,
     ) -> VolumeState {
-        let presence = mount.map_or(Presence::Absent, |mount| mount.stage.presence);
+        let presence = mount.map_or(Presence::Absent, |mount| mount.state.presence);
         let kind = self.activity(uid, volume).running.map(|running| running.operation.kind);
         match (presence, kind) {
             (_, Some(OperationKind::Unmount | OperationKind::Unmap)) => {
@@ -77,11 +77,11 @@ impl Core {
         }
     }
 
-    /// How each volume of the pod stands that is not as wished.
-    pub(crate) fn standings(&self, uid: &PodUid, wish: Wish) -> Vec<VolumeStanding> {
-        let mut standings = Vec::new();
-        if wish == Wish::Mounted {
-            self.standings_wanted(uid, &mut standings);
+    /// Returns the status of each volume of the pod that does not meet the condition.
+    pub(crate) fn statuses(&self, uid: &PodUid, condition: WaitCondition) -> Vec<VolumeStatus> {
+        let mut statuses = Vec::new();
+        if condition == WaitCondition::Mounted {
+            self.unmounted_statuses(uid, &mut statuses);
         } else {
             for name in self.actual.volumes_of(uid) {
                 let mount = self.actual.mount(name, uid);
@@ -89,19 +89,19 @@ impl Core {
                 let spec_name = || vec![mount.map(|mount| mount.spec_name.to_string()).unwrap_or_default()];
                 let why = if self.is_desired(uid) {
                     "the pod still wants it"
-                } else if !self.may_take_recovered() {
+                } else if !self.may_unmount_recovered() {
                     "not every source of pods has been read yet"
                 } else {
                     ""
                 };
                 let known = known.unwrap_or_else(spec_name);
-                standings.extend(known.into_iter().map(|one| self.standing(uid, name, one, None, why)));
+                statuses.extend(known.into_iter().map(|one| self.volume_status(uid, name, one, None, why)));
             }
         }
-        standings
+        statuses
     }
 
-    fn standings_wanted(&self, uid: &PodUid, standings: &mut Vec<VolumeStanding>) {
+    fn unmounted_statuses(&self, uid: &PodUid, statuses: &mut Vec<VolumeStatus>) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -113,10 +113,11 @@ impl Core {
         for (name, wanted) in &entry.volumes {
             if self.draining || !self.is_mounted_as_wanted(uid, name, wanted) {
                 let known = names(&wanted.outer_names);
-                standings.extend(known.into_iter().map(|one| self.standing(uid, name, one, Some(wanted), draining)));
+                statuses
+                    .extend(known.into_iter().map(|one| self.volume_status(uid, name, one, Some(wanted), draining)));
             }
         }
-        let unknown = |name: String, step: &str, reason: &str| VolumeStanding {
+        let unknown = |name: String, step: &str, reason: &str| VolumeStatus {
             name,
             state: VolumeState::Unresolved,
             step: step.to_owned(),
@@ -126,8 +127,8 @@ impl Core {
             running: None,
         };
         let unmounted = entry.unresolved.iter().filter(|(name, _)| self.mounted_under(uid, name).is_none());
-        standings.extend(unmounted.map(|(name, why)| unknown(name.to_string(), "resolving the volume", &why.reason)));
-        standings.extend(self.unaccounted(uid).map(|name| {
+        statuses.extend(unmounted.map(|(name, why)| unknown(name.to_string(), "resolving the volume", &why.reason)));
+        statuses.extend(self.unaccounted(uid).map(|name| {
             unknown(
                 name.to_string(),
                 "resolving the volume",
@@ -136,14 +137,14 @@ impl Core {
         }));
     }
 
-    fn standing(
+    fn volume_status(
         &self,
         uid: &PodUid,
         volume: &UniqueVolumeName,
         name: String,
         wanted: Option<&Wanted>,
         why: &str,
-    ) -> VolumeStanding {
+    ) -> VolumeStatus {
         let activity = self.activity(uid, volume);
         let state = self.state_of(uid, volume, wanted, self.actual.mount(volume, uid));
         let step = match (activity.running, activity.failed) {
@@ -158,15 +159,7 @@ impl Core {
             (None, None) => why.to_owned(),
         };
         let running = activity.running.map(|running| (running.operation.id, running.since));
-        VolumeStanding {
-            name,
-            state,
-            step,
-            failure: activity.failure(),
-            reason,
-            retry_at: activity.retry_at(),
-            running,
-        }
+        VolumeStatus { name, state, step, failure: activity.failure(), reason, retry_at: activity.retry_at(), running }
     }
 }
 

@@ -1,39 +1,39 @@
 //! What metrics count.
 
-use volhost_core::PluginCensus;
+use volhost_core::PluginCounts;
 use volhost_model::FailureClass;
 
 use crate::kit::*;
 
-fn counted(world: &World) -> PluginCensus {
-    world.core.census().plugins.get(&plugin()).copied().unwrap_or_default()
+fn counted(world: &World) -> PluginCounts {
+    world.core.counts().plugins.get(&plugin()).copied().unwrap_or_default()
 }
 
 #[test]
 fn a_volume_is_counted_where_it_is_from_its_pods_wish_to_its_end() {
     let mut world = World::new();
-    assert!(world.core.census().plugins.is_empty());
+    assert!(world.core.counts().plugins.is_empty());
     world.desire("a", vec![plain("a", "data")]);
-    let nothing = PluginCensus::default();
-    assert_eq!(counted(&world), PluginCensus { desired: 1, to_mount: 1, running: 1, ..nothing });
+    let nothing = PluginCounts::default();
+    assert_eq!(counted(&world), PluginCounts { desired: 1, to_mount: 1, running: 1, ..nothing });
     world.done("volume_mount data a");
-    assert_eq!(counted(&world), PluginCensus { desired: 1, actual: 1, ..nothing });
+    assert_eq!(counted(&world), PluginCounts { desired: 1, actual: 1, ..nothing });
     world.gone("a");
-    assert_eq!(counted(&world), PluginCensus { actual: 1, to_unmount: 1, running: 1, ..nothing });
+    assert_eq!(counted(&world), PluginCounts { actual: 1, to_unmount: 1, running: 1, ..nothing });
     world.fails("volume_unmount data a", FailureClass::Uncertain);
-    assert_eq!(counted(&world), PluginCensus { uncertain: 1, to_unmount: 1, waiting: 1, ..nothing });
+    assert_eq!(counted(&world), PluginCounts { uncertain: 1, to_unmount: 1, waiting: 1, ..nothing });
     world.tick();
     world.done("volume_unmount data a");
-    assert!(world.core.census().plugins.is_empty());
+    assert!(world.core.counts().plugins.is_empty());
 }
 
 #[test]
 fn an_unresolved_volume_has_no_plugin_and_is_counted_all_the_same() {
     let mut world = World::new();
     world.desire_with("a", vec![], vec!["data"]);
-    assert_eq!(world.core.census().unresolved, 1);
+    assert_eq!(world.core.counts().unresolved, 1);
     world.gone("a");
-    assert_eq!(world.core.census().unresolved, 0);
+    assert_eq!(world.core.counts().unresolved, 0);
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn a_claim_that_two_pods_use_is_named_once_and_only_while_it_stands() {
     for pod in ["a", "b"] {
         world.desire(pod, vec![staged("disk")]);
     }
-    assert!(world.core.census().claims.is_empty());
+    assert!(world.core.counts().claims.is_empty());
     world.settle();
-    let claims = world.core.census().claims;
+    let claims = world.core.counts().claims;
     assert_eq!(claims.len(), 1);
     assert_eq!((claims[0].claim.as_str(), claims[0].pod.as_str()), ("ns/disk", "a"));
     assert_eq!(counted(&world).actual, 2, "a volume counts once for each pod");
@@ -52,7 +52,7 @@ fn a_claim_that_two_pods_use_is_named_once_and_only_while_it_stands() {
         world.gone(pod);
     }
     world.settle();
-    assert!(world.core.census().claims.is_empty());
+    assert!(world.core.counts().claims.is_empty());
 }
 
 #[test]
