@@ -33,7 +33,7 @@ impl Sim<'_> {
                 *live = None;
             }
         }
-        self.life = Life::new(self.config, self.settings.mutation);
+        self.life = Life::new(self.config, &self.settings);
         self.life.now = self.now;
         self.life.recovering = true;
         self.world.found_elsewhere = [false; VOLUMES];

@@ -1,12 +1,12 @@
 //! What a crash of the host destroys: the machine, and what it was told, asked and seen to hold since it began.
 
 use volhost_core::{Config, Operation, OperationKind, Time, WaiterId};
-use volhost_core_mutants::Mutation;
 use volhost_core_mutants::probe::{FailureProbe, Probe};
 use volhost_model::FailureClass;
 
 use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, parts_of, variant_of};
 use crate::machine::Machine;
+use crate::sim::Settings;
 
 /// An operation that runs.
 pub struct Running {
@@ -132,9 +132,9 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(config: Config, mutation: Option<Mutation>) -> Self {
+    pub fn new(config: Config, settings: &Settings) -> Self {
         Self {
-            core: Machine::new(config, mutation),
+            core: Machine::new(config, settings),
             now: 0,
             running: Vec::new(),
             last_id: 0,

@@ -1,24 +1,27 @@
 //! The machine under test, and a copy of it that shows its private state.
 //!
-//! A rule of the copy can be broken. While none is, the original takes every step too and has to
-//! answer the same, so that what is found out about the copy holds for the original.
+//! A rule of the copy can be broken. While none is, the original takes every step of many runs too
+//! and has to answer the same, so that what is found out about the copy holds for the original.
 
 use std::ops::Deref;
 
 use volhost_core::{Command, Config, Core, Event, Time};
-use volhost_core_mutants::{self as copy, Mutation};
+use volhost_core_mutants as copy;
+
+use crate::sim::Settings;
 
 pub struct Machine {
-    /// None while a rule of the copy is broken.
+    /// None while a rule of the copy is broken, and where the copy is taken at its word.
     original: Option<Core>,
     copy: copy::Core,
 }
 
 impl Machine {
     /// A machine that knows of no pod and no volume. A thread runs one machine at a time.
-    pub fn new(config: Config, mutation: Option<Mutation>) -> Self {
-        copy::choose(mutation);
-        Self { original: mutation.is_none().then(|| Core::new(config)), copy: copy::Core::new(config) }
+    pub fn new(config: Config, settings: &Settings) -> Self {
+        copy::choose(settings.mutation);
+        let original = settings.compared && settings.mutation.is_none();
+        Self { original: original.then(|| Core::new(config)), copy: copy::Core::new(config) }
     }
 
     pub fn step(&mut self, now: Time, event: Event) -> Vec<Command> {

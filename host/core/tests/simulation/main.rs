@@ -33,7 +33,9 @@ mod start_rules;
 mod state_rules;
 mod world;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -65,10 +67,28 @@ struct Campaign {
     steps: u64,
 }
 
+/// What a campaign found.
+struct Findings {
+    /// The first seed that failed.
+    failed: Option<u64>,
+    steps: u64,
+    /// Operations with their ends, and what else a run should meet.
+    met: BTreeSet<(&'static str, &'static str)>,
+}
+
+/// The long campaign, run once for all tests that look at it.
+static LONG: LazyLock<Findings> = LazyLock::new(|| {
+    let begun = Instant::now();
+    let steps = number("VOLHOST_SIM_STEPS").unwrap_or(STEPS);
+    let findings = Campaign { mutation: None, rule: None, steps }.run();
+    eprintln!("{} steps in {:?}", findings.steps, begun.elapsed());
+    findings
+});
+
 impl Campaign {
-    /// The first seed that failed, and the steps taken.
-    fn run(&self) -> (Option<u64>, u64) {
+    fn run(&self) -> Findings {
         let (next, steps, failed) = (AtomicU64::new(1), AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let met = Mutex::new(BTreeSet::new());
         let work = || {
             let catalog = Catalog::new();
             while steps.load(Ordering::Relaxed) < self.steps {
@@ -81,6 +101,7 @@ impl Campaign {
                 let mut sim = Sim::new(&catalog, settings);
                 let result = sim.run(&actions);
                 steps.fetch_add(sim.steps, Ordering::Relaxed);
+                met.lock().unwrap().append(&mut sim.met);
                 if result.is_err_and(|broken| self.rule.is_none_or(|rule| rule == broken.rule)) {
                     failed.fetch_min(seed, Ordering::Relaxed);
                 }
@@ -88,8 +109,8 @@ impl Campaign {
         };
         let workers = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-        let failed = failed.into_inner();
-        ((failed != u64::MAX).then_some(failed), steps.into_inner())
+        let failed = Some(failed.into_inner()).filter(|seed| *seed != u64::MAX);
+        Findings { failed, steps: steps.into_inner(), met: met.into_inner().unwrap() }
     }
 }
 
@@ -118,14 +139,10 @@ fn the_rules_hold_whatever_happens() {
         run_seed(seed, None).unwrap_or_else(|failure| panic!("{failure}"));
         return;
     }
-    let begun = Instant::now();
-    let steps = number("VOLHOST_SIM_STEPS").unwrap_or(STEPS);
-    let (failed, steps) = Campaign { mutation: None, rule: None, steps }.run();
-    if let Some(seed) = failed {
+    if let Some(seed) = LONG.failed {
         run_seed(seed, None).unwrap_or_else(|failure| panic!("{failure}"));
         panic!("seed {seed} failed, and does not fail again");
     }
-    eprintln!("{steps} steps in {:?}", begun.elapsed());
 }
 
 #[test]
@@ -180,16 +197,8 @@ const ELSE: [(&str, &str); 21] = [
 
 #[test]
 fn every_operation_meets_every_end_and_recovery_every_remainder() {
-    let catalog = Catalog::new();
-    let mut met = std::collections::BTreeSet::new();
-    for seed in 1..=8_000 {
-        let (settings, actions) = script(seed, ACTIONS_A_SEED, None);
-        let mut sim = Sim::new(&catalog, settings);
-        sim.run(&actions).unwrap_or_else(|broken| panic!("seed {seed}: {broken:?}"));
-        met.append(&mut sim.met);
-    }
     let all = OPERATIONS.iter().flat_map(|operation| ENDS.iter().map(move |end| (*operation, *end))).chain(ELSE);
-    let missed: Vec<_> = all.filter(|what| !met.contains(what)).collect();
+    let missed: Vec<_> = all.filter(|what| !LONG.met.contains(what)).collect();
     assert!(missed.is_empty(), "no run has met {missed:?}");
 }
 
@@ -200,7 +209,7 @@ fn a_failing_run_is_shrunk_to_what_it_takes_and_told_in_words() {
         rule: Some(Rule::NothingForgotten),
         steps: STEPS_A_MUTANT,
     };
-    let seed = campaign.run().0.unwrap();
+    let seed = campaign.run().failed.unwrap();
     let catalog = Catalog::new();
     let (settings, actions) = script(seed, ACTIONS_A_SEED, Some(Mutation::ForgetUncertain));
     let short = shrink(&catalog, settings, &actions).unwrap();

@@ -4,7 +4,7 @@
 use volhost_core_mutants::{Mutation, NOT_APPLIED};
 
 use crate::rules::{RULES, Rule};
-use crate::{Campaign, STEPS_A_MUTANT};
+use crate::{Campaign, Findings, STEPS_A_MUTANT};
 
 /// What each mutant breaks.
 const MUTANTS: [(Mutation, Rule); 37] = [
@@ -54,7 +54,7 @@ fn every_rule_has_a_mutant_and_every_mutant_is_noticed() {
     let mut missed = Vec::new();
     for (mutation, rule) in MUTANTS {
         let campaign = Campaign { mutation: Some(mutation), rule: Some(rule), steps: STEPS_A_MUTANT };
-        let (found, steps) = campaign.run();
+        let Findings { failed: found, steps, .. } = campaign.run();
         let seed = found.map_or_else(|| "-".to_owned(), |found| found.to_string());
         table.push(format!("{:<22} {:<18} {seed:>6} {steps:>9}", format!("{mutation:?}"), format!("{rule:?}")));
         if found.is_none() {
