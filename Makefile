@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test bench lint fmt deny docs reference semver semver-baseline clean
+.PHONY: help setup binaries build plugins fixtures demo test miri bench lint fmt deny docs reference semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -47,6 +47,13 @@ test: plugins fixtures ## run every test; as root, kernel tests included (each i
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
 	@deploy/setup.sh --tests
 	cargo test --workspace --no-fail-fast
+
+# Not part of CI: rustup has miri for nightly compilers alone, and not for every one of them.
+MIRI := cargo +nightly miri
+
+miri: ## run the unit tests of model and core under miri (needs nightly Rust with miri and rust-src)
+	@$(MIRI) --version >/dev/null 2>&1 || { echo "miri is missing: rustup toolchain install nightly --component miri,rust-src" >&2; exit 1; }
+	$(MIRI) test -p volhost-model -p volhost-core --lib
 
 bench: BUILD := -p volhost-plugin-build
 bench: plugins fixtures ## run the benchmarks on a release build
