@@ -1,5 +1,21 @@
 //! The machine itself: its parts, and one step.
 
+mod answers;
+mod apply;
+mod attach_limit;
+mod counts;
+mod edits;
+mod labels;
+mod needs;
+mod notices;
+mod outcome;
+mod owner;
+mod reconcile;
+mod start;
+mod status;
+mod vanished;
+mod views;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,6 +31,8 @@ use crate::event::{Event, Time};
 use crate::pending::Pending;
 use crate::waiters::Waiters;
 
+pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
+
 /// The node's volumes, desired and actual, and what runs to make them agree.
 ///
 /// # Guarantees
@@ -23,39 +41,39 @@ use crate::waiters::Waiters;
 #[derive(Debug)]
 pub struct Core {
     /// Whether the host attaches volumes.
-    pub(crate) attaching: Attaching,
+    attaching: Attaching,
     /// The latest time seen: time never runs backwards here, whatever the caller says.
-    pub(crate) now: Time,
-    pub(crate) desired: Desired,
-    pub(crate) actual: Actual,
-    pub(crate) pending: Pending,
-    pub(crate) waiters: Waiters,
+    now: Time,
+    desired: Desired,
+    actual: Actual,
+    pending: Pending,
+    waiters: Waiters,
     /// The volumes the node's status reports as in use.
-    pub(crate) reported_in_use: BTreeSet<UniqueVolumeName>,
+    reported_in_use: BTreeSet<UniqueVolumeName>,
     /// The controller's report, once there was one.
-    pub(crate) node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
+    node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
     /// What the controller could not attach, and why.
-    pub(crate) attach_failures: BTreeMap<UniqueVolumeName, String>,
+    attach_failures: BTreeMap<UniqueVolumeName, String>,
     /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may
     /// be one of them.
-    pub(crate) awaited: BTreeSet<UniqueVolumeName>,
+    awaited: BTreeSet<UniqueVolumeName>,
     /// Volumes that are not attached because as many of their plugin are as may be.
-    pub(crate) waiting_for_place: BTreeSet<UniqueVolumeName>,
-    pub(crate) sources_synced: bool,
-    pub(crate) draining: bool,
+    waiting_for_place: BTreeSet<UniqueVolumeName>,
+    sources_synced: bool,
+    draining: bool,
     /// The timer that is armed.
     armed: Option<Time>,
 }
 
 /// What one step has done so far, and what it has still to look at.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+struct Turn {
     /// To be answered by the step.
-    pub(crate) commands: Vec<Command>,
+    commands: Vec<Command>,
     /// Volumes to reconcile.
-    pub(crate) dirty: BTreeSet<UniqueVolumeName>,
+    dirty: BTreeSet<UniqueVolumeName>,
     /// Pods whose status may have changed.
-    pub(crate) changed_pods: BTreeSet<PodUid>,
+    changed_pods: BTreeSet<PodUid>,
 }
 
 impl Core {
@@ -152,17 +170,17 @@ impl Core {
     }
 
     /// What the pod wants of the volume now; nothing at all while draining.
-    pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
+    fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
         if self.draining { None } else { self.desired.wanted(uid, volume) }
     }
 
     /// The pod is to be mounted: it exists, and the host does not drain.
-    pub(crate) fn is_desired(&self, uid: &PodUid) -> bool {
+    fn is_desired(&self, uid: &PodUid) -> bool {
         !self.draining && self.desired.pod(uid).is_some_and(|entry| entry.reported == PodReport::Exists)
     }
 
     /// Every volume the pod uses is resolved and mounted as wanted.
-    pub(crate) fn is_ready(&self, uid: &PodUid) -> bool {
+    fn is_ready(&self, uid: &PodUid) -> bool {
         if !self.is_desired(uid) {
             return false;
         }
@@ -175,7 +193,7 @@ impl Core {
     }
 
     /// Names the pod's containers use, of which the source says nothing.
-    pub(crate) fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &OuterName> {
+    fn unaccounted(&self, uid: &PodUid) -> impl Iterator<Item = &OuterName> {
         let entry = self.desired.pod(uid);
         let used = entry.and_then(|entry| entry.pod.as_ref()).map(|pod| pod.used_volumes.iter());
         used.into_iter().flatten().filter(move |name| {
@@ -188,7 +206,7 @@ impl Core {
 
     /// The volume that is mounted under this name of the pod, whether or not the name can be
     /// resolved now.
-    pub(crate) fn mounted_under(&self, uid: &PodUid, name: &OuterName) -> Option<&UniqueVolumeName> {
+    fn mounted_under(&self, uid: &PodUid, name: &OuterName) -> Option<&UniqueVolumeName> {
         self.actual.volumes_of(uid).find(|volume| {
             let mount = self.actual.mount(volume, uid);
             mount.is_some_and(|mount| mount.is_usable() && mount.outer_names.contains(name))
@@ -196,24 +214,24 @@ impl Core {
     }
 
     /// The volume is mounted as the pod wants it; stale content does not count against it.
-    pub(crate) fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
+    fn is_mounted_as_wanted(&self, uid: &PodUid, volume: &UniqueVolumeName, wanted: &Wanted) -> bool {
         self.actual
             .mount(volume, uid)
             .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))
     }
 
     /// What recovery found may be unmounted: every source has been read, or the host drains.
-    pub(crate) fn may_unmount_recovered(&self) -> bool {
+    fn may_unmount_recovered(&self) -> bool {
         self.sources_synced || self.draining
     }
 
     /// The pod's object.
-    pub(crate) fn pod_object(&self, uid: &PodUid) -> Option<Arc<Pod>> {
+    fn pod_object(&self, uid: &PodUid) -> Option<Arc<Pod>> {
         self.desired.pod(uid).and_then(|entry| entry.pod.clone())
     }
 
     /// `namespace/name`, or the uid of a pod of which no more is known.
-    pub(crate) fn pod_name(&self, uid: &PodUid) -> String {
+    fn pod_name(&self, uid: &PodUid) -> String {
         self.desired.pod(uid).and_then(|entry| entry.full_name()).unwrap_or_else(|| uid.to_string())
     }
 }

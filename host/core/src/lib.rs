@@ -71,27 +71,29 @@
 //! |---|---|
 //! | [`event`], [`command`] | the language the daemon and the machine speak |
 //! | `core` | the machine's parts and one step |
-//! | `apply` | what each event changes |
+//! | `core::apply` | what each event changes |
 //! | `attaching` | which volumes the host attaches, and which a controller |
-//! | `attach_limit` | how many volumes of a plugin, or with names that begin alike, may be attached at once |
+//! | `core::attach_limit` | how many volumes of a plugin, or with names that begin alike, may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
 //! | `actual` | ACTUAL: what is mounted, staged or attached, or may be |
 //! | `compare`, `mount_check` | the same spec, and whether a mount is as it is wanted |
 //! | `transitions` | the tables of states and outcomes |
-//! | `needs` | volumes that are made of other volumes of their pod |
-//! | `reconcile` | compares the two for one volume and starts what is due |
-//! | `start` | starts an operation: its key, its room in ACTUAL, its input |
-//! | `owner` | keeps what is mounted with the plugin that mounted it |
-//! | `edits` | edits of PersistentVolumes that are mounted |
-//! | `labels` | SELinux labels that exclude each other |
+//! | `core::needs` | volumes that are made of other volumes of their pod |
+//! | `core::reconcile` | compares the two for one volume and starts what is due |
+//! | `core::start` | starts an operation: its key, its room in ACTUAL, its input |
+//! | `core::owner` | keeps what is mounted with the plugin that mounted it |
+//! | `core::edits` | edits of PersistentVolumes that are mounted |
+//! | `core::labels` | SELinux labels that exclude each other |
 //! | `blocked` | why no operation is started for a volume that is not as wanted |
-//! | `outcome` | what the end of an operation changes |
-//! | `vanished` | mounts that another process took away |
+//! | `core::outcome` | what the end of an operation changes |
+//! | `core::vanished` | mounts that another process took away |
 //! | `pending`, `keys` | the operation table: what runs, and how long what failed waits |
-//! | `waiters`, `answers` | callers that wait, and what they are answered |
-//! | `status`, `views` | what users are shown |
-//! | `counts` | how many volumes there are, for metrics |
-//! | `notices` | events for users |
+//! | `waiters`, `core::answers` | callers that wait, and what they are answered |
+//! | `core::status`, `core::views` | what users are shown |
+//! | `core::counts` | how many volumes there are, for metrics |
+//! | `core::notices` | events for users |
+//!
+//! The modules below `core` are its own `impl` blocks; its fields are private to them.
 //!
 //! # Cost
 //!
@@ -101,40 +103,24 @@
 #![forbid(unsafe_code)]
 
 mod actual;
-mod answers;
-mod apply;
-mod attach_limit;
 mod attaching;
 mod blocked;
 pub mod command;
 mod compare;
 pub mod config;
 mod core;
-mod counts;
 mod desired;
-mod edits;
 pub mod event;
 mod keys;
-mod labels;
 mod mount_check;
-mod needs;
-mod notices;
-mod outcome;
-mod owner;
 mod pending;
-mod reconcile;
-mod start;
-mod status;
 mod transitions;
-mod vanished;
-mod views;
 mod waiters;
 
-pub use self::core::Core;
+pub use self::core::{ClaimedVolume, Core, PluginCounts, VolumeCounts};
 pub use attaching::Attaching;
 pub use command::{Command, Notice, Operation, OperationKind, OperationName, VolumeStatus, WaitFailure};
 pub use config::{Config, WAIT_DEFAULT};
-pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
 pub use event::{
     DesiredPod, DesiredVolume, DeviceReport, Event, NamedLimit, OperationId, OperationReport, RecoveredDevice,
     RecoveredVolume, Time, UnresolvedVolume, WaiterId,

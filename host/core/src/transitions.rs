@@ -47,10 +47,10 @@ impl Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MountState {
     /// As far as known.
-    pub(crate) presence: Presence,
+    presence: Presence,
     /// Recovery found it and no operation has settled it since: a failed set-up proves nothing
     /// about what was there before.
-    pub(crate) recovered: bool,
+    recovered: bool,
 }
 
 impl MountState {
@@ -60,6 +60,16 @@ impl MountState {
     pub(crate) const PRESENT: Self = Self { presence: Presence::Present, recovered: false };
     /// Recovery found it.
     pub(crate) const RECOVERED: Self = Self { presence: Presence::Uncertain, recovered: true };
+
+    /// Returns whether it exists, as far as known.
+    pub(crate) const fn presence(self) -> Presence {
+        self.presence
+    }
+
+    /// Recovery found it, and no operation has settled it since.
+    pub(crate) const fn is_recovered(self) -> bool {
+        self.recovered
+    }
 
     /// It exists, or may.
     pub(crate) const fn may_exist(self) -> bool {

@@ -31,8 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    fs::create_dir_all(&folder)?;
-    let mut sources = read(Path::new(SOURCE))?;
+    let mut sources = BTreeMap::new();
+    read(Path::new(SOURCE), "", &mut sources)?;
     sources.retain(|name, _| !SHARED.contains(&name.trim_end_matches(".rs")));
     let mut not_applied = Vec::new();
     for (name, source) in &sources {
@@ -42,22 +42,28 @@ fn main() -> Result<(), Box<dyn Error>> {
             text.push_str(addition);
         }
         let text = if name == "lib.rs" { root(&text) } else { text };
-        fs::write(folder.join(name), text)?;
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&folder))?;
+        fs::write(path, text)?;
     }
     not_applied.extend(MUTANTS.iter().filter(|mutant| !sources.contains_key(mutant.file)).map(|mutant| mutant.name));
     fs::write(Path::new(&out).join("mutation.rs"), mutation(&not_applied)?)?;
     Ok(())
 }
 
-/// Reads every file of the folder.
-fn read(folder: &Path) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
-    let mut sources = BTreeMap::new();
+/// Reads every file of the folder and those below it, by its path from there.
+fn read(folder: &Path, prefix: &str, sources: &mut BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().into_string().map_err(|name| format!("{} is not UTF-8", name.display()))?;
-        sources.insert(name, fs::read_to_string(entry.path())?);
+        let name = format!("{prefix}{name}");
+        if entry.file_type()?.is_dir() {
+            read(&entry.path(), &format!("{name}/"), sources)?;
+        } else {
+            sources.insert(name, fs::read_to_string(entry.path())?);
+        }
     }
-    Ok(sources)
+    Ok(())
 }
 
 /// Returns the source with a choice at each place that a mutant breaks.

@@ -22,12 +22,12 @@ impl Probe {
     pub const ABSENT: Self = Self { exists: Some(false), recovered: false };
 
     const fn of(state: MountState) -> Self {
-        let exists = match state.presence {
+        let exists = match state.presence() {
             Presence::Absent => Some(false),
             Presence::Present => Some(true),
             Presence::Uncertain => None,
         };
-        Self { exists, recovered: state.recovered }
+        Self { exists, recovered: state.is_recovered() }
     }
 
     /// It exists, or may.
@@ -93,7 +93,7 @@ impl Core {
         name: &UniqueVolumeName,
         mut mount: impl FnMut(&'a PodUid, MountProbe<'a>),
     ) -> Option<VolumeProbe<'a>> {
-        let volume = self.actual.get(name)?;
+        let volume = self.actual().get(name)?;
         for (pod, known) in &volume.mounts {
             let probe = MountProbe {
                 state: Probe::of(known.state),
@@ -121,7 +121,7 @@ impl Core {
         &'a self,
         name: &UniqueVolumeName,
     ) -> impl Iterator<Item = (Option<&'a PodUid>, FailureProbe)> + use<'a> {
-        self.pending.failed_on(name).map(|(scope, failed)| {
+        self.pending().failed_on(name).map(|(scope, failed)| {
             (
                 scope.pod(),
                 FailureProbe { name: failed.name.as_str(), failures: failed.failures, retry_at: failed.retry_at },

@@ -2,21 +2,21 @@
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::Mount;
 use crate::blocked::BlockedReason;
-use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 
 impl Core {
     /// Another volume of the pod that is mounted, may be, or is being mounted, is made of this one.
-    pub(crate) fn is_needed(&self, volume: &UniqueVolumeName, pod: &PodUid) -> bool {
+    pub(super) fn is_needed(&self, volume: &UniqueVolumeName, pod: &PodUid) -> bool {
         let others = self.actual.volumes_of(pod).filter(|other| *other != volume);
         others.filter_map(|other| self.actual.mount(other, pod)).any(|mount| needs(mount, volume))
     }
 
     /// What the mount is made of has to be unmounted: the mount goes first, and both are mounted
     /// again.
-    pub(crate) fn loses_what_it_needs(&self, pod: &PodUid, mount: &Mount) -> bool {
+    pub(super) fn loses_what_it_needs(&self, pod: &PodUid, mount: &Mount) -> bool {
         mount.needs.iter().any(|needed| {
             let below = self.actual.mount(&needed.unique_name, pod).filter(|below| below.state.may_exist());
             let wanted = self.wanted(pod, &needed.unique_name);
@@ -26,7 +26,7 @@ impl Core {
 
     /// Returns the volume of the pod that this one is made of and that is not mounted yet, or not
     /// as it is wanted.
-    pub(crate) fn missing_need(&self, pod: &PodUid, wanted: &Wanted) -> Option<BlockedReason> {
+    pub(super) fn missing_need(&self, pod: &PodUid, wanted: &Wanted) -> Option<BlockedReason> {
         let missing = wanted.volume.needs.iter().find(|needed| {
             let below = self.wanted(pod, &needed.unique_name);
             !below.is_some_and(|below| self.is_mounted_as_wanted(pod, &needed.unique_name, below))
@@ -36,7 +36,7 @@ impl Core {
 
     /// Marks the volumes that are made of this one, which was or may have been mounted or
     /// unmounted.
-    pub(crate) fn needed_changed(&self, volume: &UniqueVolumeName, pod: &PodUid, turn: &mut Turn) {
+    pub(super) fn needed_changed(&self, volume: &UniqueVolumeName, pod: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(pod) else { return };
         let above = entry
             .volumes

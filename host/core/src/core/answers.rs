@@ -4,24 +4,24 @@
 
 use volhost_model::names::PodUid;
 
+use super::{Core, Turn};
 use crate::command::{Command, WaitFailure};
-use crate::core::{Core, Turn};
 use crate::event::{Time, WaiterId};
 use crate::waiters::{WaitCondition, Waiter};
 
 impl Core {
-    pub(crate) fn wait_mounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
+    pub(super) fn wait_mounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
         turn.changed_pods.insert(uid.clone());
         self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Mounted, deadline });
     }
 
-    pub(crate) fn wait_unmounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
+    pub(super) fn wait_unmounted(&mut self, id: WaiterId, uid: PodUid, deadline: Time, turn: &mut Turn) {
         turn.changed_pods.insert(uid.clone());
         self.waiters.insert(id, Waiter { uid, condition: WaitCondition::Unmounted, deadline });
     }
 
     /// Answers those whose condition is met, or cannot be met any more.
-    pub(crate) fn answer_waiters_of(&mut self, uid: &PodUid, turn: &mut Turn) {
+    pub(super) fn answer_waiters_of(&mut self, uid: &PodUid, turn: &mut Turn) {
         for (waiter, condition) in self.waiters.of_pod(uid) {
             let result = match condition {
                 WaitCondition::Mounted if self.is_ready(uid) => Ok(()),
@@ -35,7 +35,7 @@ impl Core {
     }
 
     /// Answers those whose deadline has passed.
-    pub(crate) fn answer_overdue_waiters(&mut self, turn: &mut Turn) {
+    pub(super) fn answer_overdue_waiters(&mut self, turn: &mut Turn) {
         while let Some((waiter, uid, condition)) = self.waiters.pop_expired(self.now) {
             let result = Err(self.wait_failure(&uid, condition, true));
             turn.commands.push(Command::Answer { waiter, result });

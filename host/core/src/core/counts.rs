@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
-use crate::core::Core;
+use super::Core;
 use crate::event::Time;
 
 /// Volumes and operations, counted.

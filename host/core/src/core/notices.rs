@@ -1,14 +1,13 @@
 //! Events for users, with the kubelet's reasons, and reasons of our own where it has none.
 
-use volhost_model::Failure;
 use volhost_model::names::{OuterName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::EventKind;
+use volhost_model::{Failure, FailureClass};
 
+use super::{Core, Turn};
 use crate::blocked::BlockedReason;
 use crate::command::{Command, Notice, Operation, OperationKind};
-use crate::core::{Core, Turn};
 use crate::desired::Wanted;
-use crate::outcome::cause;
 
 /// The reason of an event on a failure.
 const fn failure_reason(kind: OperationKind) -> &'static str {
@@ -41,19 +40,19 @@ const fn success(kind: OperationKind) -> Option<(&'static str, &'static str)> {
 }
 
 impl Core {
-    pub(crate) fn publish_success(&self, operation: &Operation, turn: &mut Turn) {
+    pub(super) fn publish_success(&self, operation: &Operation, turn: &mut Turn) {
         if let Some((reason, step)) = success(operation.kind) {
             let message = format!("{step} succeeded for volume \"{}\"", operation.spec_name);
             self.publish_operation(operation, EventKind::Normal, reason, &message, turn);
         }
     }
 
-    pub(crate) fn publish_failure(&self, operation: &Operation, failure: &Failure, turn: &mut Turn) {
+    pub(super) fn publish_failure(&self, operation: &Operation, failure: &Failure, turn: &mut Turn) {
         let message = format!("{} failed for volume \"{}\": {}", failure.step, operation.spec_name, cause(failure));
         self.publish_operation(operation, EventKind::Warning, failure_reason(operation.kind), &message, turn);
     }
 
-    pub(crate) fn publish_overdue(&self, operation: &Operation, message: &str, turn: &mut Turn) {
+    pub(super) fn publish_overdue(&self, operation: &Operation, message: &str, turn: &mut Turn) {
         let message = format!(
             "{} of volume \"{}\" has passed its deadline: {message}",
             operation.kind.name(),
@@ -62,7 +61,7 @@ impl Core {
         self.publish_operation(operation, EventKind::Warning, "VolumeOverdue", &message, turn);
     }
 
-    pub(crate) fn publish_vanished(
+    pub(super) fn publish_vanished(
         &self,
         pod: &PodUid,
         volume: &UniqueVolumeName,
@@ -76,14 +75,14 @@ impl Core {
     }
 
     /// To every pod that wants the volume; without a pod if there is none.
-    pub(crate) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
+    pub(super) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
         let message = format!(
             "the node's own mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; what pods have mounted stays, and it is made again before another pod gets the volume"
         );
         self.publish_to_users(EventKind::Warning, "VolumeVanished", volume, &message, turn);
     }
 
-    pub(crate) fn publish_blocked(
+    pub(super) fn publish_blocked(
         &self,
         volume: &UniqueVolumeName,
         spec_name: &SpecName,
@@ -111,7 +110,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn publish_not_attached(&self, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn publish_not_attached(&self, volume: &UniqueVolumeName, turn: &mut Turn) {
         let spec_name = self.actual.get(volume).map(|volume| volume.spec_name.to_string()).unwrap_or_default();
         let message = format!(
             "VerifyVolumesAreAttached failed for volume \"{spec_name}\": its plugin does not find it attached to this node any more; what is mounted stays, and it is attached again before it is mounted again"
@@ -137,7 +136,7 @@ impl Core {
     }
 
     /// To the pod whose mount does not have the edit.
-    pub(crate) fn publish_edit(
+    pub(super) fn publish_edit(
         &self,
         pod: &PodUid,
         volume: &UniqueVolumeName,
@@ -153,7 +152,7 @@ impl Core {
         self.publish(EventKind::Normal, "VolumeEditPending", Some(pod), Some(volume), message, turn);
     }
 
-    pub(crate) fn publish_unresolved(&self, pod: &PodUid, outer_name: &OuterName, reason: &str, turn: &mut Turn) {
+    pub(super) fn publish_unresolved(&self, pod: &PodUid, outer_name: &OuterName, reason: &str, turn: &mut Turn) {
         let message = format!("volume \"{outer_name}\" cannot be resolved: {reason}");
         self.publish(EventKind::Warning, "UnresolvedVolume", Some(pod), None, message, turn);
     }
@@ -196,5 +195,15 @@ impl Core {
             volume: volume.cloned(),
             message,
         }));
+    }
+}
+
+/// The cause of a failure as events show it.
+fn cause(failure: &Failure) -> String {
+    match failure.class {
+        FailureClass::Uncertain => {
+            format!("{} (uncertain: it may have happened; it will be repeated or undone)", failure.message)
+        }
+        FailureClass::Final | FailureClass::Transient => failure.message.clone(),
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::{Mount, Volume};
 use crate::command::{Command, Operation, OperationKind};
-use crate::core::{Core, Turn};
 use crate::keys::Scope;
 use crate::transitions::MountState;
 
 impl Core {
     /// No running operation's key matches, and no back-off of this operation runs.
-    pub(crate) fn is_free(
+    pub(super) fn is_free(
         &self,
         name: &UniqueVolumeName,
         scope: &Scope,
@@ -25,7 +25,7 @@ impl Core {
     }
 
     /// The scope of the operation's key: the volume when it must be the only one on it.
-    pub(crate) fn key_scope(&self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<&PodUid>) -> Scope {
+    pub(super) fn key_scope(&self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<&PodUid>) -> Scope {
         let Some(pod) = pod else { return Scope::Volume };
         match kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => {
@@ -41,7 +41,7 @@ impl Core {
 
     /// Makes room in ACTUAL for what an operation for `pod` is about to do: from here on the volume
     /// may be mounted.
-    pub(crate) fn prepare(&mut self, name: &UniqueVolumeName, pod: &PodUid, kind: OperationKind) {
+    pub(super) fn prepare(&mut self, name: &UniqueVolumeName, pod: &PodUid, kind: OperationKind) {
         let Some(wanted) = self.desired.wanted(pod, name) else {
             return;
         };
@@ -104,7 +104,7 @@ impl Core {
 
     /// Starts an operation whose key is free. `pod` is whose use of the volume it serves; none for
     /// the volume alone.
-    pub(crate) fn start(&mut self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<PodUid>, turn: &mut Turn) {
+    pub(super) fn start(&mut self, name: &UniqueVolumeName, kind: OperationKind, pod: Option<PodUid>, turn: &mut Turn) {
         let Some(volume) = self.actual.get(name) else {
             return;
         };

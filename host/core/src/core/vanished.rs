@@ -2,15 +2,15 @@
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::command::{Operation, OperationKind};
-use crate::core::{Core, Turn};
 use crate::pending::Running;
 use crate::transitions::MountState;
 
 impl Core {
     /// Another process took the mount away. It becomes like one that recovery found incomplete:
     /// mounted again if it is wanted, else unmounted.
-    pub(crate) fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
         let of_mount = |running: &Running| running.operation.pod_uid.as_ref() == Some(pod) && !running.is_expansion();
         let changing = self.pending.running_on(volume).any(of_mount);
         let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
@@ -29,7 +29,7 @@ impl Core {
     }
 
     /// Marks the mount as gone, without an operation having unmounted it.
-    pub(crate) fn mark_vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn mark_vanished(&mut self, pod: &PodUid, volume: &UniqueVolumeName, turn: &mut Turn) {
         let Some(mount) = self.actual.mount_mut(volume, pod) else { return };
         mount.state = MountState::RECOVERED;
         mount.ready_at = None;
@@ -40,7 +40,7 @@ impl Core {
 
     /// Another process took the staging mount away. Pods keep theirs; it is made again before
     /// another pod gets the volume, and for those that have it, or what is left of it is undone.
-    pub(crate) fn device_vanished(&mut self, name: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn device_vanished(&mut self, name: &UniqueVolumeName, turn: &mut Turn) {
         let changing = self.pending.running_on(name).any(|running| works_on_device(&running.operation));
         let Some(volume) = self.actual.get_mut(name) else { return };
         // What recovery found complete is so no more.
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// An operation has ended in the course of which the node's mount had vanished.
-    pub(crate) fn settle_vanished_device(&mut self, operation: &Operation, brought_back: bool, turn: &mut Turn) {
+    pub(super) fn settle_vanished_device(&mut self, operation: &Operation, brought_back: bool, turn: &mut Turn) {
         let Some(volume) = self.actual.get_mut(&operation.volume) else { return };
         if !works_on_device(operation) {
             return;

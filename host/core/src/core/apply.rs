@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::{Mount, Volume};
-use crate::core::{Core, Turn};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
 use crate::transitions::{MountState, Outcome, Presence};
 
 impl Core {
-    pub(crate) fn apply(&mut self, event: Event, turn: &mut Turn) {
+    pub(super) fn apply(&mut self, event: Event, turn: &mut Turn) {
         match event {
             Event::PodDesired(desired) => self.pod_desired(desired, turn),
             Event::PodGone { uid } => self.pod_gone(&uid, turn),
@@ -120,7 +120,7 @@ impl Core {
                 mount.pod.clone_from(&entry.pod);
             }
             let as_wanted = !mount.is_outdated(wanted);
-            if !(mount.state.recovered && mount.intact && mount.spec.is_some() && as_wanted) {
+            if !(mount.state.is_recovered() && mount.intact && mount.spec.is_some() && as_wanted) {
                 continue;
             }
             mount.state = MountState::PRESENT;
@@ -290,7 +290,7 @@ impl Core {
             }
             let theirs = |volume: &&mut Volume| volume.attachable && !self.attaching.by_host(&volume.plugin);
             let volume = self.actual.get_mut(&name).filter(theirs);
-            if let Some(volume) = volume.filter(|volume| volume.attach.presence == Presence::Uncertain) {
+            if let Some(volume) = volume.filter(|volume| volume.attach.presence() == Presence::Uncertain) {
                 volume.attach = MountState::PRESENT;
                 volume.device_path = Some(path);
             }
@@ -314,11 +314,11 @@ impl Core {
             let theirs = |volume: &Volume| volume.attachable && !attaching.by_host(&volume.plugin);
             for (name, volume) in self.actual.volumes_mut().filter(|(_, volume)| theirs(volume)) {
                 match attached.get(name) {
-                    Some(path) if volume.attach.presence == Presence::Uncertain => {
+                    Some(path) if volume.attach.presence() == Presence::Uncertain => {
                         volume.attach = MountState::PRESENT;
                         volume.device_path = Some(path.clone());
                     }
-                    None if volume.attach.presence == Presence::Uncertain => volume.attach = MountState::ABSENT,
+                    None if volume.attach.presence() == Presence::Uncertain => volume.attach = MountState::ABSENT,
                     None if volume.mounts.is_empty() && !volume.device.may_exist() => {
                         volume.attach = MountState::ABSENT
                     }

@@ -7,8 +7,8 @@ use volhost_model::names::{OuterName, PluginName, PodUid, SpecName, UniqueVolume
 use volhost_model::view::{ContainerMountView, OperationView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_model::{ContainerMount, Failure, FailureClass, Pod, RecursiveReadOnly, VolumeSpec};
 
+use super::Core;
 use crate::actual::{Mount, Volume};
-use crate::core::Core;
 use crate::desired::{PodEntry, PodReport, Wanted};
 use crate::event::{DesiredPod, UnresolvedVolume};
 use crate::keys::Scope;
@@ -316,8 +316,9 @@ impl Core {
     /// [`Core::volumes_in_use`] is complete: of no volume that recovery found is it unknown whether
     /// it is attached.
     pub fn states_synced(&self) -> bool {
-        let unknown =
-            |volume: &Volume| volume.attachable && volume.attach.recovered && !self.attaching.by_host(&volume.plugin);
+        let unknown = |volume: &Volume| {
+            volume.attachable && volume.attach.is_recovered() && !self.attaching.by_host(&volume.plugin)
+        };
         !self.actual.volumes().any(|(_, volume)| unknown(volume))
     }
 

@@ -3,14 +3,14 @@
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::Volume;
 use crate::compare::{edited_fields, is_edit};
-use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 
 impl Core {
     /// Reports each edit of a volume that the pod has mounted, once.
-    pub(crate) fn note_edits(&mut self, uid: &PodUid, turn: &mut Turn) {
+    pub(super) fn note_edits(&mut self, uid: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(uid) else { return };
         let persistent = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.spec.persistent_volume.is_some());
         let names: Vec<UniqueVolumeName> = persistent.map(|(name, _)| name.clone()).collect();
@@ -20,7 +20,7 @@ impl Core {
     }
 
     /// Notes which edit the pod's mount does not have, and reports it if it is new.
-    pub(crate) fn note_edit(&mut self, uid: &PodUid, name: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn note_edit(&mut self, uid: &PodUid, name: &UniqueVolumeName, turn: &mut Turn) {
         let Some(wanted) = self.desired.wanted(uid, name) else { return };
         let pending = self.pending_edit(uid, name, wanted);
         if wanted.pending_edit == pending {
@@ -50,7 +50,7 @@ impl Core {
 
     /// The node's mount has to go though pods want the volume: no pod has it, and its
     /// PersistentVolume was edited since.
-    pub(crate) fn must_be_staged_again(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+    pub(super) fn must_be_staged_again(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let mut users = self.desired.users(name).filter_map(|pod| self.desired.wanted(pod, name)).peekable();
         users.peek().is_some()
             && volume.mounts.is_empty()
@@ -59,7 +59,7 @@ impl Core {
 }
 
 /// The node has the volume staged, or may, as its PersistentVolume was before an edit.
-pub(crate) fn is_staged_before_edit(volume: &Volume, wanted: &Wanted) -> bool {
+pub(super) fn is_staged_before_edit(volume: &Volume, wanted: &Wanted) -> bool {
     volume.device_mountable
         && volume.device.may_exist()
         && volume.label_spec.as_ref().is_some_and(|staged| is_edit(staged, &wanted.volume.spec))

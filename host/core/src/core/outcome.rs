@@ -1,17 +1,17 @@
 //! What the end of an operation changes. The only way, beside recovery, that ACTUAL changes.
 
+use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
-use volhost_model::{Failure, FailureClass, VolumeSpec};
 
+use super::{Core, Turn};
 use crate::command::{Operation, OperationKind};
-use crate::core::{Core, Turn};
 use crate::event::{DeviceReport, OperationId, OperationReport};
 use crate::keys::Scope;
 use crate::mount_check::same_parts;
 use crate::transitions::{MountState, Outcome, Presence};
 
 impl Core {
-    pub(crate) fn operation_done(&mut self, id: OperationId, report: OperationReport, turn: &mut Turn) {
+    pub(super) fn operation_done(&mut self, id: OperationId, report: OperationReport, turn: &mut Turn) {
         let Some(running) = self.pending.finish(id) else {
             return;
         };
@@ -54,7 +54,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn operation_overdue(&mut self, id: OperationId, message: String, turn: &mut Turn) {
+    pub(super) fn operation_overdue(&mut self, id: OperationId, message: String, turn: &mut Turn) {
         let Some(running) = self.pending.overdue(id, message.clone()) else {
             return;
         };
@@ -211,7 +211,7 @@ impl Core {
         {
             volume.device_path = report.device_path.clone().or(reported).or(volume.device_path.take());
         }
-        if volume.attach.presence == Presence::Absent {
+        if volume.attach.presence() == Presence::Absent {
             volume.device_path = None;
         }
     }
@@ -229,14 +229,4 @@ fn device_report(report: &OperationReport, outcome: Outcome, device_mountable: b
         Outcome::Uncertain if device_mountable => Some(DeviceReport::Uncertain),
         _ => None,
     })
-}
-
-/// The cause of a failure as events show it.
-pub(crate) fn cause(failure: &Failure) -> String {
-    match failure.class {
-        FailureClass::Uncertain => {
-            format!("{} (uncertain: it may have happened; it will be repeated or undone)", failure.message)
-        }
-        FailureClass::Final | FailureClass::Transient => failure.message.clone(),
-    }
 }

@@ -2,10 +2,10 @@
 
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::Volume;
 use crate::blocked::AttachLimitReached;
 use crate::command::OperationKind;
-use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 use crate::event::{DesiredVolume, NamedLimit};
 
@@ -15,7 +15,7 @@ const NAMED: usize = 5;
 impl Core {
     /// Returns the limit that keeps the volume from being attached: of its plugin, or of the
     /// volumes whose names begin like its own. A volume that may be attached counts (rule R1).
-    pub(crate) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<AttachLimitReached> {
+    pub(super) fn attach_limit_reached(&self, name: &UniqueVolumeName, wanted: &Wanted) -> Option<AttachLimitReached> {
         if self.actual.get(name).is_some_and(|volume| self.counts_as_attached(name, volume)) {
             return None;
         }
@@ -36,7 +36,7 @@ impl Core {
     }
 
     /// A volume has left the node, or never came: those that waited for a place are looked at.
-    pub(crate) fn attach_place_is_free(&mut self, turn: &mut Turn) {
+    pub(super) fn attach_place_is_free(&mut self, turn: &mut Turn) {
         turn.dirty.append(&mut self.waiting_for_place);
     }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use volhost_model::VolumeSpec;
 use volhost_model::names::{OuterName, PluginName, PodUid, UniqueVolumeName};
 
+use super::Core;
 use crate::actual::{Mount, Volume};
 use crate::compare::{is_same_volume, same_mount};
-use crate::core::Core;
 use crate::event::{DesiredPod, DesiredVolume, UnresolvedVolume};
 
 /// What the node has of a volume that a pod wants.
@@ -26,7 +26,7 @@ struct Owned<'a> {
 impl Core {
     /// Replaces each volume that resolves to another plugin or name than the one that the node
     /// already has by the latter.
-    pub(crate) fn keep_owners(&self, desired: &mut DesiredPod) {
+    pub(super) fn keep_owners(&self, desired: &mut DesiredPod) {
         let uid = desired.pod.uid.clone();
         for volume in &mut desired.volumes {
             self.keep_folder(&uid, volume);

@@ -5,10 +5,10 @@
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::{Core, Turn};
 use crate::actual::{Mount, Volume};
 use crate::blocked::BlockedReason;
 use crate::command::{OperationKind, OperationName};
-use crate::core::{Core, Turn};
 use crate::desired::Wanted;
 use crate::keys::Scope;
 use crate::transitions::{Need, Presence, need};
@@ -19,7 +19,7 @@ type Needed = Vec<(Scope, OperationName)>;
 
 impl Core {
     /// Starts everything that is due on the volume.
-    pub(crate) fn reconcile(&mut self, volume: &UniqueVolumeName, turn: &mut Turn) {
+    pub(super) fn reconcile(&mut self, volume: &UniqueVolumeName, turn: &mut Turn) {
         let mut needed = Needed::new();
         self.unmount_unwanted(volume, &mut needed, turn);
         self.mount_wanted(volume, &mut needed, turn);
@@ -58,7 +58,7 @@ impl Core {
     /// The mount has to be unmounted: its pod is known not to want it, or wants another in its
     /// place.
     fn must_unmount(&self, pod: &PodUid, name: &UniqueVolumeName, mount: &Mount) -> bool {
-        if mount.state.recovered && !self.may_unmount_recovered() {
+        if mount.state.is_recovered() && !self.may_unmount_recovered() {
             return false;
         }
         match self.wanted(pod, name) {
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// The pod has volumes that could not be resolved, and this mount may be one of them (rule R2).
-    pub(crate) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
+    pub(super) fn is_kept(&self, pod: &PodUid, mount: &Mount) -> bool {
         self.desired.pod(pod).is_some_and(|entry| {
             !entry.unresolved.is_empty()
                 && (mount.outer_names.is_empty()
@@ -115,7 +115,7 @@ impl Core {
             mount.state.may_exist() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
-            let waits = mount.is_some_and(|mount| mount.state.recovered) && !self.may_unmount_recovered();
+            let waits = mount.is_some_and(|mount| mount.state.is_recovered()) && !self.may_unmount_recovered();
             blocked = waits.then_some(BlockedReason::SourcesUnread);
             None
         } else {
@@ -176,7 +176,7 @@ impl Core {
         let grow = wanted.volume.expandable
             && !spec.read_only
             && matches!((spec.capacity(), size), (Some(to), Some(from)) if to > from && refused != Some(to));
-        need(mount.map_or(Presence::Absent, |mount| mount.state.presence), attached, remount, grow)
+        need(mount.map_or(Presence::Absent, |mount| mount.state.presence()), attached, remount, grow)
     }
 
     /// The operation that brings the attachment, or why none is begun.
@@ -277,7 +277,7 @@ impl Core {
             self.awaited.insert(name.clone());
             return;
         }
-        if (!state.recovered || self.may_unmount_recovered()) && self.is_free(name, &Scope::Volume, None, kind) {
+        if (!state.is_recovered() || self.may_unmount_recovered()) && self.is_free(name, &Scope::Volume, None, kind) {
             self.start(name, kind, None, turn);
         }
     }

@@ -3,15 +3,15 @@
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
+use super::Core;
 use crate::actual::{Mount, Volume};
 use crate::blocked::{BlockedReason, MountedLabel};
-use crate::core::Core;
 use crate::desired::Wanted;
 
 impl Core {
     /// Returns why the pod cannot have the volume with its label now: other pods have it mounted
     /// with another one, or the node still does.
-    pub(crate) fn label_conflict(
+    pub(super) fn label_conflict(
         &self,
         pod: &PodUid,
         wanted: &Wanted,
@@ -29,13 +29,13 @@ impl Core {
 
     /// The pod's mount has no record, and another label than the pod wants: it is unmounted before
     /// the volume is mounted again.
-    pub(crate) fn shows_other_label(&self, volume: &Volume, pod: &PodUid, mount: &Mount, wanted: &Wanted) -> bool {
+    pub(super) fn shows_other_label(&self, volume: &Volume, pod: &PodUid, mount: &Mount, wanted: &Wanted) -> bool {
         mount.spec.is_none() && self.has_other_label(volume, pod, &wanted.volume.spec)
     }
 
     /// The node's mount has to go, though pods want the volume: it has a label that none of them
     /// wants, and no pod has it any more.
-    pub(crate) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
+    pub(super) fn must_be_relabelled(&self, name: &UniqueVolumeName, volume: &Volume) -> bool {
         let wanted = |pod| self.desired.wanted(pod, name).map(|wanted| (pod, wanted));
         let mut users = self.desired.users(name).filter_map(wanted).peekable();
         users.peek().is_some()

@@ -4,9 +4,9 @@ use volhost_model::Failure;
 use volhost_model::names::{OuterName, PodUid, UniqueVolumeName};
 use volhost_model::view::VolumeState;
 
+use super::Core;
 use crate::actual::Mount;
 use crate::command::{OperationKind, VolumeStatus};
-use crate::core::Core;
 use crate::desired::Wanted;
 use crate::event::Time;
 use crate::pending::{FailedKey, Running};
@@ -14,25 +14,25 @@ use crate::transitions::Presence;
 use crate::waiters::WaitCondition;
 
 /// The operation that concerns a pod's use of a volume, and the failure that delays it.
-pub(crate) struct Activity<'a> {
-    pub(crate) running: Option<&'a Running>,
-    pub(crate) failed: Option<&'a FailedKey>,
+pub(super) struct Activity<'a> {
+    pub(super) running: Option<&'a Running>,
+    pub(super) failed: Option<&'a FailedKey>,
 }
 
 impl Activity<'_> {
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(super) fn failure(&self) -> Option<Failure> {
         self.failed.map(|failed| failed.failure.clone())
     }
 
     /// When the next try is due; none while one runs, or when none is needed.
-    pub(crate) fn retry_at(&self) -> Option<Time> {
+    pub(super) fn retry_at(&self) -> Option<Time> {
         self.failed.filter(|_| self.running.is_none()).map(|failed| failed.retry_at)
     }
 }
 
 impl Core {
     /// What happens with the pod's use of the volume: its own operation or the volume's.
-    pub(crate) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
+    pub(super) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
         let concerns = |running: &&Running| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
         Activity {
             running: self.pending.running_on(volume).find(concerns),
@@ -41,14 +41,14 @@ impl Core {
     }
 
     /// The state of the pod's use of the volume.
-    pub(crate) fn state_of(
+    pub(super) fn state_of(
         &self,
         uid: &PodUid,
         volume: &UniqueVolumeName,
         wanted: Option<&Wanted>,
         mount: Option<&Mount>,
     ) -> VolumeState {
-        let presence = mount.map_or(Presence::Absent, |mount| mount.state.presence);
+        let presence = mount.map_or(Presence::Absent, |mount| mount.state.presence());
         let kind = self.activity(uid, volume).running.map(|running| running.operation.kind);
         match (presence, kind) {
             (_, Some(OperationKind::Unmount | OperationKind::Unmap)) => {
@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// Returns the status of each volume of the pod that does not meet the condition.
-    pub(crate) fn statuses(&self, uid: &PodUid, condition: WaitCondition) -> Vec<VolumeStatus> {
+    pub(super) fn statuses(&self, uid: &PodUid, condition: WaitCondition) -> Vec<VolumeStatus> {
         let mut statuses = Vec::new();
         if condition == WaitCondition::Mounted {
             self.unmounted_statuses(uid, &mut statuses);
