@@ -96,7 +96,7 @@ pub trait BlockDevices {
     /// already: done. [`crate::Kernel::detach`] undoes it; [`crate::Kernel::entry`] calls it a mount.
     ///
     /// # Errors
-    /// `OtherDevice` if another one is mapped there; `DeviceMounted` if it is mounted as a file
+    /// `DeviceError::Other` if another one is mapped there; `DeviceError::Mounted` if it is mounted as a file
     /// system; else as [`crate::Kernel::attach`].
     fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
@@ -110,7 +110,7 @@ pub trait BlockDevices {
     /// or the new. [`crate::Kernel::remove_file`] undoes it.
     ///
     /// # Errors
-    /// `WrongType` if something else than a link stands there; `DeviceGone`; `Failed`.
+    /// `WrongType` if something else than a link stands there; `DeviceError::Gone`; `Failed`.
     fn link_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
     /// Where the link at a name leads, none if nothing is there.
@@ -125,7 +125,7 @@ pub trait BlockDevices {
     /// device can't be mounted or formatted.
     ///
     /// # Errors
-    /// `NotMapped` if no device is mapped there; `DeviceMounted` if it is mounted as a file system;
+    /// `DeviceError::NotMapped` if no device is mapped there; `DeviceError::Mounted` if it is mounted as a file system;
     /// `Failed`.
     fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice>;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::block_devices::BlockDevice;
-use crate::error::KernelError;
+use crate::error::{FilesystemError, KernelError};
 use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
@@ -65,16 +65,16 @@ pub trait Filesystems {
     /// What is on the device.
     ///
     /// # Errors
-    /// `Failed` if it can't be read (that is never blank); `ToolMissing`, `ToolFailed`, `DeviceGone`.
+    /// `Failed` if it can't be read (that is never blank); `ToolError::Missing`, `ToolError::Failed`, `DeviceError::Gone`.
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
     /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as
     /// the device can still be written and tells where it was written.
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `NotBlank`, and nothing was written; `ReadOnlyDevice`; `Failed`
-    /// (`Busy`) if something has the device for itself; `DeviceShown` if a pod has it as a device;
-    /// `InvalidOption`; `ToolMissing`, `ToolNotConfined`, `ToolFailed`, `ToolTimedOut`; as
+    /// `FilesystemError::Unsupported`; `FilesystemError::NotBlank`, and nothing was written; `DeviceError::ReadOnly`; `Failed`
+    /// (`Busy`) if something has the device for itself; `DeviceError::Shown` if a pod has it as a device;
+    /// `InvalidOption`; `ToolError::Missing`, `ToolError::NotConfined`, `ToolError::Failed`, `ToolError::TimedOut`; as
     /// [`Filesystems::probe`].
     fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()>;
 
@@ -82,7 +82,7 @@ pub trait Filesystems {
     /// mounted for writing: a check writes.
     ///
     /// # Errors
-    /// `FilesystemDamaged` with what is left to do by hand; `NoFilesystem`; `ReadOnlyDevice`;
+    /// `FilesystemError::Damaged` with what is left to do by hand; `FilesystemError::Missing`; `DeviceError::ReadOnly`;
     /// `Failed` (`Busy`) if the device is in use;
     /// else as [`Filesystems::format`].
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome>;
@@ -95,8 +95,8 @@ pub trait Filesystems {
     /// device that refuses writes it can't be, and mounting fails unless `options` renounce it (`noload`, `norecovery`).
     ///
     /// # Errors
-    /// `UnsupportedFilesystem`; `FilesystemMismatch` if it is of another type; `NoFilesystem`;
-    /// `FilesystemDamaged`; `DeviceShown` if a pod has it as a device; `SectorsTooLarge`;
+    /// `FilesystemError::Unsupported`; `FilesystemError::Mismatch` if it is of another type; `FilesystemError::Missing`;
+    /// `FilesystemError::Damaged`; `DeviceError::Shown` if a pod has it as a device; `DeviceError::SectorsTooLarge`;
     /// `InvalidOption` for one that the file system refuses or that names another device;
     /// `UnsupportedOption`; `Failed` with the kernel's log.
     fn mount_filesystem(
@@ -111,7 +111,7 @@ pub trait Filesystems {
     /// rest of the device is too small for what the file system would grow by; growing then changes nothing.
     ///
     /// # Errors
-    /// `OtherDevice` if the folder is not on a file system of this device; `UnsupportedFilesystem`; `Failed`.
+    /// `DeviceError::Other` if the folder is not on a file system of this device; `FilesystemError::Unsupported`; `Failed`.
     fn needs_grow(&self, device: &BlockDevice, mounted: &Directory) -> Result<bool>;
 
     /// Grows the mounted file system to the device's size, while it is used. Returns the size in bytes that it then has, its own
@@ -150,7 +150,10 @@ impl Family {
             "ext2" | "ext3" | "ext4" => Ok(Self::Ext),
             "xfs" => Ok(Self::Xfs),
             "btrfs" => Ok(Self::Btrfs),
-            other => Err(KernelError::UnsupportedFilesystem { path: text(&device.path), fs_type: other.to_owned() }),
+            other => Err(KernelError::Filesystem(FilesystemError::Unsupported {
+                path: text(&device.path),
+                fs_type: other.to_owned(),
+            })),
         }
     }
 

@@ -93,7 +93,7 @@ impl FormatOptions {
     /// The arguments for the type's mkfs, the device not among them.
     ///
     /// # Errors
-    /// `InvalidOption`; `UnsupportedFilesystem` is the caller's.
+    /// `InvalidOption`; `FilesystemError::Unsupported` is the caller's.
     pub(crate) fn arguments(&self, fs_type: &str) -> Result<Vec<String>> {
         let taker = match fs_type {
             "xfs" => Taker::Xfs,

@@ -1,6 +1,6 @@
 //! Image files: file systems in a file, mounted read-only.
 
-use crate::error::KernelError;
+use crate::error::{ImageError, KernelError};
 use crate::handle::{DetachedMount, MountSource};
 use crate::kernel::Result;
 use crate::names::text;
@@ -18,8 +18,8 @@ pub trait ImageFiles {
     /// so there is nothing to take away. The file may be renamed or removed meanwhile; whoever changes its content breaks the volume.
     ///
     /// # Errors
-    /// `UnsupportedImage` for another type; `WrongType` if it is no regular file; `ImageMismatch` if it holds something else;
-    /// `ImageDamaged` or `ImageCutShort` if it is damaged or cut short; `InvalidOption`, `UnsupportedOption`; `Failed` with the kernel's log.
+    /// `ImageError::Unsupported` for another type; `WrongType` if it is no regular file; `ImageError::Mismatch` if it holds something else;
+    /// `ImageError::Damaged` or `ImageError::CutShort` if it is damaged or cut short; `InvalidOption`, `UnsupportedOption`; `Failed` with the kernel's log.
     fn mount_image(&self, file: &MountSource, fs_type: &str, options: &[FsOption]) -> Result<DetachedMount>;
 }
 
@@ -28,5 +28,5 @@ pub(crate) fn check_image_type(file: &MountSource, fs_type: &str) -> Result<()> 
     if IMAGE_TYPES.contains(&fs_type) {
         return Ok(());
     }
-    Err(KernelError::UnsupportedImage { path: text(&file.label), fs_type: fs_type.to_owned() })
+    Err(KernelError::Image(ImageError::Unsupported { path: text(&file.label), fs_type: fs_type.to_owned() }))
 }

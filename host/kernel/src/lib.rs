@@ -73,7 +73,7 @@ pub mod usage;
 
 pub use block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 pub use driver_mounts::DriverMounts;
-pub use error::{Errno, ErrorKind, KernelError};
+pub use error::{DeviceError, Errno, ErrorKind, FilesystemError, ImageError, KernelError, ToolError};
 pub use filesystems::{CheckOutcome, Contents, Filesystems};
 pub use format_options::FormatOptions;
 pub use fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};

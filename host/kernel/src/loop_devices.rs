@@ -34,7 +34,7 @@ pub trait LoopDevices {
     /// the file (in an extended attribute) when it is first attached for writing.
     ///
     /// # Errors
-    /// `WrongType` if it is no regular file; `ReadOnlyDevice` if its device refuses writes and they are wanted;
+    /// `WrongType` if it is no regular file; `DeviceError::ReadOnly` if its device refuses writes and they are wanted;
     /// `Failed`.
     fn attach_loop(&self, file: &MountSource, read_only: bool) -> Result<BlockDevice>;
 

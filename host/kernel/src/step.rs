@@ -10,7 +10,7 @@ pub enum Step {
     CreateRoot,
     /// Making the root folder a mount of its own.
     MountRoot,
-    /// Taking the root folder's mount away.
+    /// Unmounting the root folder.
     UnmountRoot,
     /// Setting how mount events travel to other namespaces.
     SetPropagation,
@@ -24,11 +24,11 @@ pub enum Step {
     SetGroup,
     /// Reading a folder's entries.
     ListFolder,
-    /// Asking what stands at a name.
+    /// Asking what is at a name.
     Inspect,
     /// Asking the kernel which mounts there are.
     ListMounts,
-    /// Copying a mount, unseen.
+    /// Copying a mount, detached.
     CloneMount,
     /// Setting per-mount options.
     SetOptions,
@@ -44,7 +44,7 @@ pub enum Step {
     CheckAttached,
     /// Ending the connection to the server of a FUSE file system.
     EndServer,
-    /// Opening the machine's way to FUSE.
+    /// Opening `/dev/fuse`.
     OpenFuse,
     /// Asking the server of a FUSE file system something.
     AskServer,
@@ -84,7 +84,7 @@ pub enum Step {
     OpenDevice,
     /// Asking a block device for its size, or whether it is read-only.
     InspectDevice,
-    /// Asking whether something has a block device for itself.
+    /// Asking whether something uses a block device exclusively.
     CheckUse,
     /// Reading a block device.
     ReadDevice,
@@ -94,9 +94,9 @@ pub enum Step {
     FindLoop,
     /// Giving a loop device its file.
     AttachLoop,
-    /// Taking a loop device's file away.
+    /// Detaching a loop device from its file.
     DetachLoop,
-    /// Telling a loop device the size of its file.
+    /// Setting a loop device to the size of its file.
     ResizeLoop,
     /// Making a file larger.
     GrowFile,
@@ -116,7 +116,7 @@ pub enum Step {
     CheckFileSystem,
     /// Mounting a file system that is on a device.
     MountFileSystem,
-    /// Laying folders on one another.
+    /// Mounting an overlay.
     MountOverlay,
     /// Mounting a file system that is in a file.
     MountImage,
@@ -178,7 +178,7 @@ impl fmt::Display for Step {
             Self::Attach => "mounting at",
             Self::CheckAttached => "checking the mount at",
             Self::EndServer => "ending the connection to the file system's server",
-            Self::OpenFuse => "opening the machine's way to FUSE",
+            Self::OpenFuse => "opening the FUSE device",
             Self::AskServer => "asking the file system's server",
             Self::FindConnection => "looking for the connection to a file system's server",
             Self::Unmount => "unmounting",
@@ -188,7 +188,7 @@ impl fmt::Display for Step {
             Self::OpenFile => "opening file",
             Self::ReadFile => "reading file",
             Self::WriteFile => "writing file",
-            Self::PublishFile => "putting in place file",
+            Self::PublishFile => "putting into place file",
             Self::RemoveFile => "removing file",
             Self::Lock => "locking",
             Self::OpenHostPath => "opening host path",
@@ -203,17 +203,17 @@ impl fmt::Display for Step {
             Self::LinkDevice => "linking to a block device at",
             Self::FindLoop => "looking for the loop device of",
             Self::AttachLoop => "making a loop device of",
-            Self::DetachLoop => "taking away the loop device of",
+            Self::DetachLoop => "detaching the loop device of",
             Self::ResizeLoop => "resizing loop device",
             Self::GrowFile => "growing file",
             Self::CopyImage => "copying an image to",
             Self::ReserveImage => "reserving the room of",
-            Self::ReleaseImage => "giving back the room of",
+            Self::ReleaseImage => "releasing the room of",
             Self::ProbeDevice => "looking for data on block device",
             Self::FormatDevice => "formatting block device",
             Self::EraseDevice => "erasing what a failed mkfs left on block device",
             Self::MountFileSystem => "mounting the file system on",
-            Self::MountOverlay => "laying on one another",
+            Self::MountOverlay => "mounting an overlay of",
             Self::MountImage => "mounting the image",
             Self::CheckFileSystem => "checking the file system on",
             Self::MeasureFileSystem => "asking for the size of the file system on",
@@ -227,12 +227,12 @@ impl fmt::Display for Step {
             Self::MakeIdMap => "making the id map for",
             Self::MapIds => "mapping the ids of",
             Self::OpenSubPath => "opening sub-path",
-            Self::AskUsage => "asking how full is",
+            Self::AskUsage => "measuring the usage of",
             Self::MeasureFiles => "measuring",
             Self::MakeLimitedFolder => "making a folder with a quota at",
             Self::SetQuota => "setting the quota of",
             Self::UnshareMounts => "making a mount namespace for",
-            Self::Primitive => "carrying out",
+            Self::Primitive => "running",
         })
     }
 }

@@ -20,8 +20,8 @@ use std::path::Path;
 
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use volhost_kernel::{
-    BlockDevice, BlockDevices, CheckOutcome, Contents, Detach, DeviceNumber, ErrorKind, Filesystems, FormatOptions,
-    FsOption, Kernel, KernelError, LinuxKernel, LoopDevices, Step,
+    BlockDevice, BlockDevices, CheckOutcome, Contents, Detach, DeviceError, DeviceNumber, ErrorKind, FilesystemError,
+    Filesystems, FormatOptions, FsOption, Kernel, KernelError, LinuxKernel, LoopDevices, Step, ToolError,
 };
 
 use confined::{disk_with_text, instead_of_e2fsck};
@@ -97,7 +97,10 @@ fn data_of_any_known_kind_is_never_formatted_over() {
             assert!(before.starts_with(&bytes));
             for fs_type in ["ext4", "xfs", "btrfs"] {
                 let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
-                assert!(matches!(error, KernelError::NotBlank { .. }), "{known}: {error:?}");
+                assert!(
+                    matches!(error, KernelError::Filesystem(FilesystemError::NotBlank { .. })),
+                    "{known}: {error:?}"
+                );
                 assert!(error.to_string().contains(known), "{error}");
             }
             house.kernel.detach_loop(&image).unwrap();
@@ -143,7 +146,7 @@ fn a_mkfs_that_fails_says_why_and_leaves_the_device_blank() {
         let small = FormatOptions { block_size: Some(1024), inode_size: Some(4096), ..FormatOptions::default() };
         for (fs_type, options) in [("ext4", small), ("xfs", FormatOptions::default())] {
             let error = house.kernel.format(&device, fs_type, &options).unwrap_err();
-            assert!(matches!(error, KernelError::ToolFailed { .. }), "{error:?}");
+            assert!(matches!(error, KernelError::Tool(ToolError::Failed { .. })), "{error:?}");
             assert!(error.to_string().contains("It said: "), "{error}");
             assert_eq!(house.kernel.probe(&device).unwrap(), Contents::Blank);
         }
@@ -168,11 +171,11 @@ fn a_damaged_ext4_is_repaired_or_told_with_the_way_out() {
             house.kernel.check(&device, "ext4").unwrap_err(),
             house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap_err(),
         ] {
-            assert!(matches!(error, KernelError::FilesystemDamaged { .. }), "{error:?}");
+            assert!(matches!(error, KernelError::Filesystem(FilesystemError::Damaged { .. })), "{error:?}");
             assert!(error.to_string().contains(&format!("e2fsck -f {}", path_of(&device))), "{error}");
         }
         let error = house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap_err();
-        assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::NotBlank { .. })), "{error:?}");
     });
 }
 
@@ -183,7 +186,10 @@ fn a_wrong_type_is_checked_by_nobody() {
         let (_, device) = house.disk("disk", 320 * MIB);
         house.kernel.format(&device, "xfs", &FormatOptions::default()).unwrap();
         let error = house.kernel.check(&device, "ext4").unwrap_err();
-        assert!(matches!(&error, KernelError::FilesystemMismatch { found, .. } if found == "xfs"), "{error:?}");
+        assert!(
+            matches!(&error, KernelError::Filesystem(FilesystemError::Mismatch { found, .. }) if found == "xfs"),
+            "{error:?}"
+        );
         drop(house.kernel.mount_filesystem(&device, "xfs", &[], false).unwrap());
     });
 }
@@ -354,7 +360,7 @@ fn a_node_that_was_replaced_is_not_taken_for_the_device() {
         ] {
             let error = refused.unwrap_err();
             assert!(
-                matches!(&error, KernelError::DeviceGone { wanted, .. } if *wanted == device.number()),
+                matches!(&error, KernelError::Device(DeviceError::Gone { wanted, .. }) if *wanted == device.number()),
                 "{error:?}"
             );
         }
@@ -409,7 +415,10 @@ fn what_anybody_wrote_is_never_formatted_over() {
             drop(raw);
             for fs_type in ["ext4", "xfs", "btrfs"] {
                 let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
-                assert!(matches!(error, KernelError::NotBlank { .. }), "{what}: {error:?}");
+                assert!(
+                    matches!(error, KernelError::Filesystem(FilesystemError::NotBlank { .. })),
+                    "{what}: {error:?}"
+                );
             }
             // The way out that the error names.
             tool("blkdiscard", &["--force", "--zeroout", path_of(&device)]);
@@ -445,7 +454,7 @@ fn an_old_superblock_farther_in_is_not_brought_back_over_what_was_written_since(
         raw.sync_all().unwrap();
         drop(raw);
         let error = house.kernel.check(&device, "ext4").unwrap_err();
-        assert!(matches!(error, KernelError::NoFilesystem { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::Missing { .. })), "{error:?}");
         let mut there = [0; 65536];
         std::fs::File::open(device.path()).unwrap().read_exact_at(&mut there, 0).unwrap();
         assert!(there == written, "not a byte has changed");
@@ -468,7 +477,7 @@ fn a_program_that_its_device_took_over_reaches_nothing_else() {
                       exit 4\n";
         let device = disk_with_text(&house, script);
         let error = house.kernel.check(&device, "ext4").unwrap_err();
-        let KernelError::FilesystemDamaged { said, .. } = &error else { panic!("{error:?}") };
+        let KernelError::Filesystem(FilesystemError::Damaged { said, .. }) = &error else { panic!("{error:?}") };
         assert!(said.contains("CAN-READ-ITS-CONFIGURATION"), "the script has run: {said}");
         assert!(said.contains(&format!("/dev/{}", device.path().file_name().unwrap().to_str().unwrap())), "{said}");
         for never in [
@@ -574,7 +583,9 @@ fn sectors_that_are_too_large_are_told_with_the_way_out() {
             assert_eq!(path_of(&device), stale, "it stays while somebody uses it");
             drop(used);
             let error = house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap_err();
-            let KernelError::SectorsTooLarge { sector: 4096, wanted: 512, .. } = &error else { panic!("{error:?}") };
+            let KernelError::Device(DeviceError::SectorsTooLarge { sector: 4096, wanted: 512, .. }) = &error else {
+                panic!("{error:?}")
+            };
             assert!(error.to_string().contains(&format!("losetup --detach {stale}")), "{error}");
             // It needs no person where it is attached again.
             let device = house.kernel.attach_loop(&image, false).unwrap();

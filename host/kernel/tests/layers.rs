@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use real::{RealWorld, in_namespace, loops_over, run_program};
 use suite::House;
-use volhost_kernel::{Detach, ErrorKind, FsOption, KernelError, LinuxKernel, MountSource};
+use volhost_kernel::{Detach, ErrorKind, FsOption, ImageError, KernelError, LinuxKernel, MountSource};
 
 fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {
     in_namespace(LinuxKernel::new(), case);
@@ -242,9 +242,9 @@ fn a_damaged_or_cut_image_is_told_and_leaves_nothing() {
                 let error = house.kernel.mount_image(&house.open(&image), fs_type, &[]).unwrap_err();
                 let told = matches!(
                     error,
-                    KernelError::ImageDamaged { .. }
-                        | KernelError::ImageCutShort { .. }
-                        | KernelError::ImageMismatch { .. }
+                    KernelError::Image(ImageError::Damaged { .. })
+                        | KernelError::Image(ImageError::CutShort { .. })
+                        | KernelError::Image(ImageError::Mismatch { .. })
                 );
                 assert!(told && error.to_string().contains("image."), "{fs_type} {what}: {error:?}");
                 assert_no_loop_over(&house.world.base());

@@ -18,8 +18,8 @@ use suite::{House, MIB, World, name};
 use twin_world::TwinWorld;
 use volhost_kernel::twin::Damage;
 use volhost_kernel::{
-    CheckOutcome, Contents, Detach, Durability, Entry, Errno, ErrorKind, FormatOptions, FsOption, Kernel, KernelError,
-    Step, TwinKernel,
+    CheckOutcome, Contents, Detach, DeviceError, Durability, Entry, Errno, ErrorKind, FilesystemError, FormatOptions,
+    FsOption, Kernel, KernelError, Step, TwinKernel,
 };
 
 fn run(case: impl FnOnce(&dyn World)) {
@@ -163,7 +163,7 @@ fn a_damaged_file_system_is_repaired_if_it_can_be() {
     world.0.damage("/dev/disk", Damage::Lasting).unwrap();
     for _ in 0..2 {
         let error = kernel.check(&device, "ext4").unwrap_err();
-        assert!(matches!(error, KernelError::FilesystemDamaged { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::Damaged { .. })), "{error:?}");
     }
     assert!(kernel.mount_filesystem(&device, "ext4", &[], false).is_err());
 }
@@ -179,7 +179,7 @@ fn a_disk_that_is_unplugged_is_gone_and_a_changed_one_is_told() {
     assert!(kernel.device_read_only(&device).unwrap());
     world.0.unplug("/dev/disk").unwrap();
     let error = kernel.device_size(&device).unwrap_err();
-    assert!(matches!(error, KernelError::DeviceGone { .. }), "{error:?}");
+    assert!(matches!(error, KernelError::Device(DeviceError::Gone { .. })), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 

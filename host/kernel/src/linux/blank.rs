@@ -40,7 +40,7 @@ type Extent = (u64, u64);
 /// programs have written to the device is seen.
 ///
 /// # Errors
-/// `Failed` if a part cannot be read: that is never blank; `DeviceGone`.
+/// `Failed` if a part cannot be read: that is never blank; `DeviceError::Gone`.
 pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
     let failed = |errno| asking(device, Step::ReadDevice, errno);
     let opened = open_device(device, Step::ReadDevice)?;

@@ -13,7 +13,7 @@ use super::loop_table::loop_over_device;
 use super::stat::{IdKind, Seen, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::KernelError;
+use crate::error::{DeviceError, KernelError};
 use crate::handle::{DeviceHandle, DirectoryHandle, MountSource};
 use crate::kernel::Result;
 use crate::names::{check_absolute, text};
@@ -45,7 +45,7 @@ pub(super) fn open_device(device: &BlockDevice, step: Step) -> Result<File> {
 pub(super) fn asking(device: &BlockDevice, step: Step, errno: Errno) -> KernelError {
     match errno {
         Errno::NXIO | Errno::NODEV | Errno::NOENT => {
-            KernelError::DeviceGone { path: text(&device.path), wanted: device.number }
+            KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number })
         }
         errno => KernelError::failed(step, text(&device.path), errno),
     }
@@ -56,7 +56,7 @@ pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
     match look(CWD, &device.path, IdKind::Reused) {
         Ok(seen) if seen.file_type() == FileType::BlockDevice && seen.node() == device.number => Ok(()),
         Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {
-            Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number })
+            Err(KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number }))
         }
         Err(errno) => Err(KernelError::failed(Step::InspectDevice, text(&device.path), errno)),
     }
@@ -86,7 +86,7 @@ pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
     let locked = lock(device, step)?;
     match loop_over_device(device)? {
         None => Ok(locked),
-        Some(by) => Err(KernelError::DeviceShown { step, path: text(&device.path), by: text(&by) }),
+        Some(by) => Err(KernelError::Device(DeviceError::Shown { step, path: text(&device.path), by: text(&by) })),
     }
 }
 

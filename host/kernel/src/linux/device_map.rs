@@ -15,7 +15,7 @@ use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_ba
 use super::stat::{Seen, look, look_closer};
 use super::walk::{PLACE, folder_fd, open_beneath};
 use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
-use crate::error::KernelError;
+use crate::error::{DeviceError, KernelError};
 use crate::handle::{Directory, DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::{Kernel, Result};
 use crate::names::{check_name, label, temporary, text};
@@ -50,7 +50,7 @@ impl BlockDevices for LinuxKernel {
             Some(found) if found == device.number => return Ok(()),
             Some(found) => {
                 let path = text(&label(&directory.label, name));
-                return Err(KernelError::OtherDevice { path, found, wanted: device.number });
+                return Err(KernelError::Device(DeviceError::Other { path, found, wanted: device.number }));
             }
             None => {}
         }
@@ -103,7 +103,7 @@ impl BlockDevices for LinuxKernel {
     fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice> {
         let shown = label(&directory.label, name);
         let Some((node, seen)) = self.mapped_node(directory, name)? else {
-            return Err(KernelError::NotMapped { path: text(&shown) });
+            return Err(KernelError::Device(DeviceError::NotMapped { path: text(&shown) }));
         };
         if let Some(pin) = self.pin_of(&seen, &text(&shown))? {
             return Ok(pin.device);
@@ -139,7 +139,7 @@ impl BlockDevices for LinuxKernel {
 /// got it would write below that. What a pod that has it as a device does with it is that pod's own.
 fn not_mounted(device: &BlockDevice) -> Result<()> {
     if in_use(device)? && loop_over_device(device)?.is_none() {
-        return Err(KernelError::DeviceMounted { path: text(&device.path) });
+        return Err(KernelError::Device(DeviceError::Mounted { path: text(&device.path) }));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::filesystem_size::{ext_size, has_ext_mark};
 use super::ioctl::device_bytes;
 use super::tool::{Ended, Purpose, Tool, run};
 use crate::block_devices::{BlockDevice, BlockDevices};
-use crate::error::KernelError;
+use crate::error::{DeviceError, FilesystemError, KernelError, ToolError};
 use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems};
 use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
@@ -71,11 +71,11 @@ impl Filesystems for LinuxKernel {
         // Held until the file system is made, so that what was seen stays true.
         let _lock = lock_unused(device, Step::FormatDevice)?;
         if self.device_read_only(device)? {
-            return Err(KernelError::ReadOnlyDevice { path });
+            return Err(KernelError::Device(DeviceError::ReadOnly { path }));
         }
         match self.probe(device)? {
             Contents::Blank => {}
-            found => return Err(KernelError::NotBlank { path, found: found.to_string() }),
+            found => return Err(KernelError::Filesystem(FilesystemError::NotBlank { path, found: found.to_string() })),
         }
         let tool = match (family, fs_type) {
             (Family::Ext, "ext2") => MKFS_EXT2,
@@ -91,9 +91,9 @@ impl Filesystems for LinuxKernel {
             _ => Err(ended.failed(tool, purpose)),
         });
         made.map_err(|cause| match cause {
-            KernelError::ToolMissing { .. } | KernelError::ToolNotConfined { .. } | KernelError::DeviceGone { .. } => {
-                cause
-            }
+            KernelError::Tool(ToolError::Missing { .. })
+            | KernelError::Tool(ToolError::NotConfined { .. })
+            | KernelError::Device(DeviceError::Gone { .. }) => cause,
             cause => cause.undone(self.erase(device)),
         })
     }
@@ -148,7 +148,7 @@ impl LinuxKernel {
     fn check_ext(&self, device: &BlockDevice, locked: &File, fs_type: &str, how: &[&str]) -> Result<CheckOutcome> {
         let path = text(&device.path);
         if self.device_read_only(device)? {
-            return Err(KernelError::ReadOnlyDevice { path });
+            return Err(KernelError::Device(DeviceError::ReadOnly { path }));
         }
         // Where the superblock is none, e2fsck looks for a copy of one farther in and writes that
         // to the beginning: over whatever somebody else has put there since.
@@ -161,20 +161,22 @@ impl LinuxKernel {
         let ended = self.on_device(E2FSCK, how, device, purpose, LONG)?;
         match ended.code() {
             Some(0) => Ok(CheckOutcome::Clean),
-            Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::FilesystemDamaged {
+            Some(code) if code & FSCK_UNCORRECTED != 0 => Err(KernelError::Filesystem(FilesystemError::Damaged {
                 path,
                 fs_type: fs_type.to_owned(),
                 said: ended.said(),
                 repair: Family::Ext.repair(),
-            }),
+            })),
             Some(code) if code & !FSCK_REPAIRED == 0 => Ok(CheckOutcome::Repaired),
             // It has the mark of such a file system, and cannot be read as one.
-            Some(FSCK_FAILED) if self.holds(device, fs_type) => Err(KernelError::FilesystemDamaged {
-                path,
-                fs_type: fs_type.to_owned(),
-                said: ended.said(),
-                repair: Family::Ext.repair(),
-            }),
+            Some(FSCK_FAILED) if self.holds(device, fs_type) => {
+                Err(KernelError::Filesystem(FilesystemError::Damaged {
+                    path,
+                    fs_type: fs_type.to_owned(),
+                    said: ended.said(),
+                    repair: Family::Ext.repair(),
+                }))
+            }
             _ => Err(self.other_type(device, fs_type).unwrap_or_else(|| ended.failed(E2FSCK, purpose))),
         }
     }
@@ -187,13 +189,19 @@ impl LinuxKernel {
     pub(super) fn other_type(&self, device: &BlockDevice, wanted: &str) -> Option<KernelError> {
         match self.probe(device) {
             Ok(Contents::Filesystem { fs_type: found, .. }) if found != wanted => {
-                Some(KernelError::FilesystemMismatch { path: text(&device.path), found, wanted: wanted.to_owned() })
+                Some(KernelError::Filesystem(FilesystemError::Mismatch {
+                    path: text(&device.path),
+                    found,
+                    wanted: wanted.to_owned(),
+                }))
             }
-            Ok(found @ (Contents::Partitions | Contents::Other(_))) => Some(KernelError::NoFilesystem {
-                path: text(&device.path),
-                found: found.to_string(),
-                wanted: wanted.to_owned(),
-            }),
+            Ok(found @ (Contents::Partitions | Contents::Other(_))) => {
+                Some(KernelError::Filesystem(FilesystemError::Missing {
+                    path: text(&device.path),
+                    found: found.to_string(),
+                    wanted: wanted.to_owned(),
+                }))
+            }
             _ => None,
         }
     }
@@ -226,7 +234,9 @@ impl LinuxKernel {
         zero_data(device)?;
         match first_data(device)? {
             None => Ok(()),
-            Some(at) => Err(KernelError::NotBlank { path, found: unknown_data(at).to_string() }),
+            Some(at) => {
+                Err(KernelError::Filesystem(FilesystemError::NotBlank { path, found: unknown_data(at).to_string() }))
+            }
         }
     }
 }

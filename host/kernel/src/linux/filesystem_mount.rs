@@ -11,7 +11,7 @@ use super::fs_context::{configure, log, refused};
 use super::sector::too_large;
 use super::stat::look;
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::KernelError;
+use crate::error::{DeviceError, FilesystemError, KernelError};
 use crate::filesystems::{Family, check_device_options};
 use crate::handle::{DetachedHandle, DetachedMount};
 use crate::kernel::Result;
@@ -105,7 +105,7 @@ impl LinuxKernel {
         if (DeviceNumber { major, minor }) == device.number {
             return Ok(());
         }
-        Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number })
+        Err(KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number }))
     }
 
     /// Why the kernel did not mount it, in the terms of who asked.
@@ -121,11 +121,22 @@ impl LinuxKernel {
         // The kernel tells this to its own log alone.
         let sectors = open_device(device, Step::InspectDevice).map(|opened| too_large(&opened));
         if let Ok(Ok(Some((sector, wanted)))) = sectors {
-            return KernelError::SectorsTooLarge { path, fs_type: fs_type.to_owned(), sector, wanted, errno };
+            return KernelError::Device(DeviceError::SectorsTooLarge {
+                path,
+                fs_type: fs_type.to_owned(),
+                sector,
+                wanted,
+                errno,
+            });
         }
         // What ext4 and XFS call what they find damaged, and what they call a wrong checksum.
         if matches!(errno, Errno::UCLEAN | Errno::BADMSG) {
-            return KernelError::FilesystemDamaged { path, fs_type: fs_type.to_owned(), said, repair: family.repair() };
+            return KernelError::Filesystem(FilesystemError::Damaged {
+                path,
+                fs_type: fs_type.to_owned(),
+                said,
+                repair: family.repair(),
+            });
         }
         let failed = KernelError::Failed { step: Step::MountFileSystem, path, errno, detail: said };
         // Looked at only now: a kernel that can mount it as asked (an ext3 as ext4) knows better than a comparison of names.

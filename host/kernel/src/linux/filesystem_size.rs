@@ -17,7 +17,7 @@ use super::ioctl::{btrfs_device, btrfs_max_id, device_bytes, grow_btrfs, grow_ex
 use super::stat::{IdKind, look};
 use super::walk::{FOLDER, folder_fd, open_on_same_mount};
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::KernelError;
+use crate::error::{DeviceError, FilesystemError, KernelError};
 use crate::handle::Directory;
 use crate::kernel::Result;
 use crate::names::text;
@@ -101,7 +101,11 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
     let (major, minor) = look(&fd, "", IdKind::Reused).map_err(failed)?.device();
     let found = DeviceNumber { major, minor };
     if magic != BTRFS && found != device.number {
-        return Err(KernelError::OtherDevice { path: text(&folder.label), found, wanted: device.number });
+        return Err(KernelError::Device(DeviceError::Other {
+            path: text(&folder.label),
+            found,
+            wanted: device.number,
+        }));
     }
     match magic {
         EXT => {
@@ -116,13 +120,17 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
         }
         BTRFS => {
             let Some((id, bytes)) = btrfs_part(&fd, device.number).map_err(failed)? else {
-                return Err(KernelError::OtherDevice { path: text(&folder.label), found, wanted: device.number });
+                return Err(KernelError::Device(DeviceError::Other {
+                    path: text(&folder.label),
+                    found,
+                    wanted: device.number,
+                }));
             };
             Ok(Mounted { folder: fd, kind: Kind::Btrfs { device: id }, bytes, unit: BTRFS_SECTOR })
         }
         other => {
             let fs_type = format!("with magic number {other:#x}");
-            Err(KernelError::UnsupportedFilesystem { path: text(&device.path), fs_type })
+            Err(KernelError::Filesystem(FilesystemError::Unsupported { path: text(&device.path), fs_type }))
         }
     }
 }

@@ -14,7 +14,7 @@ use super::loop_device::{file_fd, lock_file};
 use super::loop_table::{connect, note, open_backing};
 use super::sector;
 use crate::block_devices::BlockDevice;
-use crate::error::KernelError;
+use crate::error::{DeviceError, ImageError, KernelError};
 use crate::filesystems::{Contents, Filesystems, check_device_options};
 use crate::handle::{DetachedHandle, DetachedMount, MountSource};
 use crate::image_files::{ImageFiles, check_image_type};
@@ -46,7 +46,7 @@ impl ImageFiles for LinuxKernel {
         let _lock = lock_file(file)?;
         if let Some(found) = self.loop_of(file)?.filter(|found| !found.is_read_only()) {
             let (path, by) = (shown, text(&found.device.path));
-            return Err(KernelError::DeviceShown { step: Step::MountImage, path, by });
+            return Err(KernelError::Device(DeviceError::Shown { step: Step::MountImage, path, by }));
         }
         let opened =
             open_backing(file_fd(file)?, true).map_err(|errno| KernelError::failed(Step::AttachLoop, &shown, errno))?;
@@ -87,11 +87,11 @@ impl LinuxKernel {
             Err(_) => Some("nothing that can be read".to_owned()),
         };
         if let Some(found) = found {
-            return KernelError::ImageMismatch { path, found, wanted: fs_type.to_owned() };
+            return KernelError::Image(ImageError::Mismatch { path, found, wanted: fs_type.to_owned() });
         }
         match errno {
             Errno::UCLEAN | Errno::BADMSG | Errno::INVAL | Errno::IO | Errno::NXIO | Errno::OVERFLOW => {
-                KernelError::ImageDamaged { path, fs_type: fs_type.to_owned(), errno, said }
+                KernelError::Image(ImageError::Damaged { path, fs_type: fs_type.to_owned(), errno, said })
             }
             errno => KernelError::Failed { step: Step::MountImage, path, errno, detail: said },
         }
@@ -113,5 +113,5 @@ fn check_length(image: &File, shown: &str) -> Result<()> {
     if bytes >= claimed {
         return Ok(());
     }
-    Err(KernelError::ImageCutShort { path: shown.to_owned(), fs_type: EROFS.to_owned(), claimed, bytes })
+    Err(KernelError::Image(ImageError::CutShort { path: shown.to_owned(), fs_type: EROFS.to_owned(), claimed, bytes }))
 }

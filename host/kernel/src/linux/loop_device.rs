@@ -15,7 +15,7 @@ use super::sector::sector_size;
 use super::stat::{look_closer, type_word};
 use super::walk::proc_path;
 use crate::block_devices::BlockDevice;
-use crate::error::KernelError;
+use crate::error::{DeviceError, KernelError};
 use crate::handle::{DirectoryHandle, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::loop_devices::LoopDevices;
@@ -112,7 +112,7 @@ impl LoopDevices for LinuxKernel {
             }
         };
         if found.is_read_only() && !read_only {
-            return Err(KernelError::ReadOnlyDevice { path: text(&found.device.path) });
+            return Err(KernelError::Device(DeviceError::ReadOnly { path: text(&found.device.path) }));
         }
         // Made by somebody to go with its last user: it is ours now, and goes when it is detached.
         keep(&found).map_err(failed)?;

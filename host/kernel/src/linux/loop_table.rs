@@ -19,7 +19,7 @@ use super::stat::{IdKind, Seen, look_closer};
 use super::syscall::wait_readable;
 use super::walk::{PLACE, proc_path};
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::KernelError;
+use crate::error::{DeviceError, KernelError};
 use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
@@ -187,12 +187,12 @@ pub(super) fn release(one: &Loop, shown: &str) -> Result<()> {
     match in_use(&one.device) {
         Ok(false) => {}
         Ok(true) => return Err(failed(Errno::BUSY)),
-        Err(KernelError::DeviceGone { .. }) => return Ok(()),
+        Err(KernelError::Device(DeviceError::Gone { .. })) => return Ok(()),
         Err(error) => return Err(error),
     }
     let cleared = open_device(&one.device, Step::DetachLoop).and_then(|device| clear_loop(device).map_err(failed));
     match cleared {
-        Ok(()) | Err(KernelError::DeviceGone { .. }) => {}
+        Ok(()) | Err(KernelError::Device(DeviceError::Gone { .. })) => {}
         Err(error) => return error.errno().map_or(Err(error.clone()), again),
     }
     if gone_soon(one).map_err(failed)? {

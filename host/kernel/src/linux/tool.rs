@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::block_device::node_fd;
 use super::confinement::{Confinement, NotConfined};
 use crate::block_devices::BlockDevice;
-use crate::error::KernelError;
+use crate::error::{KernelError, ToolError};
 use crate::kernel::Result;
 use crate::program::{self, Overflow, Program, RunBounds};
 use crate::step::Step;
@@ -70,7 +70,7 @@ impl Ended {
             (None, None) => "an unknown state".to_owned(),
         };
         let (step, path) = (purpose.step, purpose.path.to_owned());
-        KernelError::ToolFailed { step, path, tool: tool.name, status, said: self.said() }
+        KernelError::Tool(ToolError::Failed { step, path, tool: tool.name, status, said: self.said() })
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn run(
     let ran = confinement.run(&program, device, node, || run_program(tool, &program, &words, purpose, deadline));
     ran.map_err(|NotConfined { what, errno }| {
         let (step, path) = (purpose.step, purpose.path.to_owned());
-        KernelError::ToolNotConfined { step, path, tool: tool.name, what, errno }
+        KernelError::Tool(ToolError::NotConfined { step, path, tool: tool.name, what, errno })
     })?
 }
 
@@ -120,7 +120,7 @@ fn run_program(
         program::Ended::ByItself(status) => Ok(Ended { status, out: ran.stdout, errors: ran.stderr }),
         program::Ended::AtDeadline | program::Ended::WroteTooMuch => {
             let (tool, seconds, said) = (tool.name, deadline.as_secs(), words(&[&ran.stderr, &ran.stdout]));
-            Err(KernelError::ToolTimedOut { step, path: path.to_owned(), tool, seconds, said })
+            Err(KernelError::Tool(ToolError::TimedOut { step, path: path.to_owned(), tool, seconds, said }))
         }
     }
 }
@@ -137,7 +137,7 @@ impl Tool {
 
     fn missing(self, purpose: Purpose<'_>) -> KernelError {
         let (step, path) = (purpose.step, purpose.path.to_owned());
-        KernelError::ToolMissing { step, path, tool: self.name, package: self.package }
+        KernelError::Tool(ToolError::Missing { step, path, tool: self.name, package: self.package })
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     fn at_the_deadline_a_program_and_its_children_end() {
         let started = Instant::now();
         let error = shell("echo $$; sleep 1000 & sleep 1000", Duration::from_millis(300)).unwrap_err();
-        let KernelError::ToolTimedOut { said, .. } = error else { panic!("{error:?}") };
+        let KernelError::Tool(ToolError::TimedOut { said, .. }) = error else { panic!("{error:?}") };
         assert!(started.elapsed() < LONG, "it was not waited for");
         let group: i32 = said.trim().parse().unwrap();
         // A grandchild is killed with it, and dies when it gets to run. A zombie, until its new parent collects it, is dead.

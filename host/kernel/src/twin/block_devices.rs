@@ -8,7 +8,7 @@ use super::devices::Backing;
 use super::state::{At, Content, MountKey, State};
 use super::{DeviceNode, TwinKernel, lock};
 use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
-use crate::error::{Errno, KernelError};
+use crate::error::{DeviceError, Errno, KernelError};
 use crate::handle::{DeviceHandle, Directory, MountSource, SourceKind};
 use crate::kernel::{Kernel, Result};
 use crate::names::{check_absolute, check_name, label, text};
@@ -105,12 +105,12 @@ impl BlockDevices for TwinKernel {
             Some(found) if found == device.number => return Ok(()),
             Some(found) => {
                 let path = text(&label(&directory.label, name));
-                return Err(KernelError::OtherDevice { path, found, wanted: device.number });
+                return Err(KernelError::Device(DeviceError::Other { path, found, wanted: device.number }));
             }
             None => {}
         }
         if lock(&self.state).is_in_use(device.number) {
-            return Err(KernelError::DeviceMounted { path: text(&device.path) });
+            return Err(KernelError::Device(DeviceError::Mounted { path: text(&device.path) }));
         }
         let source = self.host_source(self.node(device)?, &device.path, SourceKind::BlockDevice);
         self.attach(self.bind(&source, false)?, directory, name)
@@ -163,14 +163,14 @@ impl BlockDevices for TwinKernel {
         let shown = label(&directory.label, name);
         let mut state = lock(&self.state);
         let Some((mount, device)) = self.mapping(&mut state, directory, name)? else {
-            return Err(KernelError::NotMapped { path: text(&shown) });
+            return Err(KernelError::Device(DeviceError::NotMapped { path: text(&shown) }));
         };
         state.step(Step::FindLoop, &shown)?;
         if let Some(pin) = state.devices.pin_of(mount) {
             return self.loop_device(&state, pin);
         }
         if state.is_in_use(device) {
-            return Err(KernelError::DeviceMounted { path: text(&shown) });
+            return Err(KernelError::Device(DeviceError::Mounted { path: text(&shown) }));
         }
         state.step(Step::AttachLoop, &shown)?;
         let failed = |errno| KernelError::failed(Step::AttachLoop, text(&shown), errno);

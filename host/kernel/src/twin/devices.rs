@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::state::{At, Content, MountKey, NodeId, State, Sys};
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{Errno, KernelError};
+use crate::error::{DeviceError, Errno, KernelError};
 use crate::filesystems::Contents;
 use crate::handle::SourceKind;
 use crate::kernel::Result;
@@ -184,7 +184,7 @@ impl State {
         match self.devices.all.get(&device.number) {
             Some(found) => Ok(Some(found.clone())),
             None if device.number.major == LOOP_MAJOR => Ok(None),
-            None => Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number }),
+            None => Err(KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number })),
         }
     }
 
@@ -194,7 +194,7 @@ impl State {
         if named == Some(device.number) {
             return Ok(());
         }
-        Err(KernelError::DeviceGone { path: text(&device.path), wanted: device.number })
+        Err(KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number }))
     }
 
     /// A file's size in bytes.

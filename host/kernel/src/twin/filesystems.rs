@@ -6,7 +6,7 @@ use super::devices::{Backing, Damage, Device, Medium};
 use super::state::{At, Content, FileSystem, Node, State};
 use super::{TwinKernel, lock};
 use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{Errno, KernelError};
+use crate::error::{DeviceError, Errno, FilesystemError, KernelError};
 use crate::filesystems::{CheckOutcome, Contents, Family, Filesystems, LABEL_OPTION, check_device_options};
 use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
@@ -34,7 +34,7 @@ impl State {
 
     fn medium_of(&mut self, device: &BlockDevice, step: Step) -> Result<&mut Medium> {
         self.with_storage(device, step)?;
-        let gone = || KernelError::DeviceGone { path: text(&device.path), wanted: device.number };
+        let gone = || KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number });
         self.devices.medium(device.number).ok_or_else(gone)
     }
 
@@ -46,7 +46,7 @@ impl State {
             return Err(KernelError::failed(step, text(&device.path), Errno::BUSY));
         }
         if self.with_storage(device, step)?.read_only {
-            return Err(KernelError::ReadOnlyDevice { path: text(&device.path) });
+            return Err(KernelError::Device(DeviceError::ReadOnly { path: text(&device.path) }));
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl State {
             None => Ok(()),
             Some(pin) => {
                 let (path, by) = (text(&device.path), format!("/dev/loop{}", pin.minor));
-                Err(KernelError::DeviceShown { step, path, by })
+                Err(KernelError::Device(DeviceError::Shown { step, path, by }))
             }
         }
     }
@@ -117,22 +117,24 @@ impl State {
             lies_here.map(|(id, _)| id) == standing
         });
         let found = found.unwrap_or(NO_DEVICE);
-        Err(KernelError::OtherDevice { path: text(&shown.label), found, wanted: device.number })
+        Err(KernelError::Device(DeviceError::Other { path: text(&shown.label), found, wanted: device.number }))
     }
 }
 
 /// The error for a device that has not the type that was asked for.
 fn other_type(device: &BlockDevice, contents: &Contents, wanted: &str) -> KernelError {
     match contents {
-        Contents::Filesystem { fs_type: found, .. } => KernelError::FilesystemMismatch {
+        Contents::Filesystem { fs_type: found, .. } => KernelError::Filesystem(FilesystemError::Mismatch {
             path: text(&device.path),
             found: found.clone(),
             wanted: wanted.to_owned(),
-        },
+        }),
         Contents::Blank => KernelError::failed(Step::MountFileSystem, text(&device.path), Errno::INVAL),
-        found => {
-            KernelError::NoFilesystem { path: text(&device.path), found: found.to_string(), wanted: wanted.to_owned() }
-        }
+        found => KernelError::Filesystem(FilesystemError::Missing {
+            path: text(&device.path),
+            found: found.to_string(),
+            wanted: wanted.to_owned(),
+        }),
     }
 }
 
@@ -157,7 +159,12 @@ impl Filesystems for TwinKernel {
         }
         match self.probe(device)? {
             Contents::Blank => {}
-            found => return Err(KernelError::NotBlank { path: text(&device.path), found: found.to_string() }),
+            found => {
+                return Err(KernelError::Filesystem(FilesystemError::NotBlank {
+                    path: text(&device.path),
+                    found: found.to_string(),
+                }));
+            }
         }
         let mut state = lock(&self.state);
         state.step(Step::FormatDevice, &device.path)?;
@@ -277,5 +284,10 @@ impl Filesystems for TwinKernel {
 
 fn damaged(device: &BlockDevice, fs_type: &str, family: Family) -> KernelError {
     let (path, said) = (text(&device.path), String::new());
-    KernelError::FilesystemDamaged { path, fs_type: fs_type.to_owned(), said, repair: family.repair() }
+    KernelError::Filesystem(FilesystemError::Damaged {
+        path,
+        fs_type: fs_type.to_owned(),
+        said,
+        repair: family.repair(),
+    })
 }

@@ -3,7 +3,7 @@
 use super::devices::Backing;
 use super::{TwinKernel, lock};
 use crate::block_devices::DeviceNumber;
-use crate::error::{Errno, KernelError};
+use crate::error::{DeviceError, Errno, ImageError, KernelError};
 use crate::filesystems::{Contents, check_device_options};
 use crate::handle::{DetachedMount, MountSource};
 use crate::image_files::{ImageFiles, check_image_type};
@@ -22,7 +22,7 @@ impl ImageFiles for TwinKernel {
         let writable = |number: &DeviceNumber| state.devices.all.get(number).is_some_and(|device| !device.read_only);
         if let Some(number) = found.filter(writable) {
             let (path, by) = (text(&file.label), format!("/dev/loop{}", number.minor));
-            return Err(KernelError::DeviceShown { step: Step::MountImage, path, by });
+            return Err(KernelError::Device(DeviceError::Shown { step: Step::MountImage, path, by }));
         }
         state.step(Step::AttachLoop, &file.label)?;
         state.step(Step::MountImage, &file.label)?;
@@ -32,12 +32,12 @@ impl ImageFiles for TwinKernel {
             (Contents::Filesystem { fs_type: found, .. }, Some((_, root))) if found == fs_type => root,
             (found, _) => {
                 let (found, wanted) = (found.to_string(), fs_type.to_owned());
-                return Err(KernelError::ImageMismatch { path, found, wanted });
+                return Err(KernelError::Image(ImageError::Mismatch { path, found, wanted }));
             }
         };
         if medium.damage.is_some() {
             let (fs_type, errno, said) = (fs_type.to_owned(), Errno::UCLEAN, String::new());
-            return Err(KernelError::ImageDamaged { path, fs_type, errno, said });
+            return Err(KernelError::Image(ImageError::Damaged { path, fs_type, errno, said }));
         }
         let mount = state.add_mount(root, libc::MOUNT_ATTR_RDONLY);
         Ok(self.detached(&mut state, mount, file.label.clone()))

@@ -6,7 +6,7 @@ use super::devices::Backing;
 use super::state::NodeId;
 use super::{TwinKernel, lock};
 use crate::block_devices::BlockDevice;
-use crate::error::{Errno, KernelError};
+use crate::error::{DeviceError, Errno, KernelError};
 use crate::handle::{MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::loop_devices::LoopDevices;
@@ -85,7 +85,7 @@ impl LoopDevices for TwinKernel {
         let device = self.loop_device(&state, number)?;
         let refuses = state.devices.all.get(&number).is_some_and(|device| device.read_only);
         if refuses && !read_only {
-            return Err(KernelError::ReadOnlyDevice { path: text(&device.path) });
+            return Err(KernelError::Device(DeviceError::ReadOnly { path: text(&device.path) }));
         }
         Ok(device)
     }
@@ -116,7 +116,7 @@ impl LoopDevices for TwinKernel {
         self.node(device)?;
         let mut state = lock(&self.state);
         state.step(Step::ResizeLoop, &device.path)?;
-        let gone = || KernelError::DeviceGone { path: text(&device.path), wanted: device.number };
+        let gone = || KernelError::Device(DeviceError::Gone { path: text(&device.path), wanted: device.number });
         let failed = |errno| KernelError::failed(Step::ResizeLoop, text(&device.path), errno);
         let bytes = match state.devices.all.get(&device.number).ok_or_else(gone)?.backing {
             Backing::File(node) => state.file_size(node).map_err(failed)?,

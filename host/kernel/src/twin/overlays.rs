@@ -85,7 +85,7 @@ impl Overlays for TwinKernel {
     ) -> Result<DetachedMount> {
         check_overlay(lowers, top, options)?;
         let mut layers = lowers.iter().map(|lower| self.at(&lower.handle, &lower.label)).collect::<Result<Vec<_>>>()?;
-        let top = top.map(|top| Ok((self.at(&top.handle, &top.label)?, top))).transpose()?;
+        let top = top.map(|top| self.at(&top.handle, &top.label).map(|at| (at, top))).transpose()?;
         let mut state = lock(&self.state);
         let shown: Vec<String> = lowers.iter().map(|lower| text(&lower.label)).collect();
         let shown = shown.join(", ");

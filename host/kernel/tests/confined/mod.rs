@@ -1,7 +1,7 @@
 //! Programs that do on a device what the device has them do: the rest of the machine is out of their
 //! reach.
 
-use volhost_kernel::{BlockDevice, Detach, Filesystems, FormatOptions, KernelError, LinuxKernel};
+use volhost_kernel::{BlockDevice, Detach, FilesystemError, Filesystems, FormatOptions, KernelError, LinuxKernel};
 
 use crate::real;
 use crate::real::run_program;
@@ -74,7 +74,7 @@ fn a_program_that_its_device_took_over_freezes_no_file_system_of_the_host() {
         let error = house.kernel.check(&device, "ext4").unwrap_err();
         // It does not hold up the end of the test.
         run_program("fsfreeze", &["--unfreeze", house.at("volume").to_str().unwrap()]);
-        let KernelError::FilesystemDamaged { said, .. } = &error else { panic!("{error:?}") };
+        let KernelError::Filesystem(FilesystemError::Damaged { said, .. }) = &error else { panic!("{error:?}") };
         assert!(said.contains("READ") && said.contains("not permitted"), "{said}");
         assert!(!said.contains("FROZEN") && !said.contains("SIGNALLED"), "{said}");
     });

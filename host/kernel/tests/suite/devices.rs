@@ -1,4 +1,4 @@
-use volhost_kernel::{Detach, Entry, ErrorKind, FormatOptions, KernelError, SourceKind};
+use volhost_kernel::{Detach, DeviceError, Entry, ErrorKind, FormatOptions, KernelError, SourceKind};
 
 use super::{House, MIB, World, name};
 
@@ -27,7 +27,10 @@ pub fn a_mapping_is_never_taken_for_another_device(world: &dyn World) {
     let (_, two) = house.disk("two", MIB);
     house.kernel.map_device(&one, &house.root, name("block")).unwrap();
     let error = house.kernel.map_device(&two, &house.root, name("block")).unwrap_err();
-    assert!(matches!(&error, KernelError::OtherDevice { found, .. } if *found == one.number()), "{error:?}");
+    assert!(
+        matches!(&error, KernelError::Device(DeviceError::Other { found, .. }) if *found == one.number()),
+        "{error:?}"
+    );
     assert_eq!(house.kernel.mapped_device(&house.root, name("block")).unwrap(), Some(one.number()));
 
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "mount");
@@ -88,7 +91,7 @@ pub fn a_pinned_device_can_not_go(world: &dyn World) {
     house.kernel.detach_loop(&image).unwrap();
     assert!(house.kernel.find_loop(&image).unwrap().is_none());
     let error = house.kernel.pin_device(&house.root, name("a")).unwrap_err();
-    assert!(matches!(error, KernelError::NotMapped { .. }), "{error:?}");
+    assert!(matches!(error, KernelError::Device(DeviceError::NotMapped { .. })), "{error:?}");
 }
 
 pub fn what_is_no_block_device_is_refused(world: &dyn World) {
@@ -105,7 +108,7 @@ pub fn what_is_no_block_device_is_refused(world: &dyn World) {
     world.add_node(&node, SourceKind::BlockDevice);
     let device = house.kernel.open_block_device(&node).unwrap();
     let error = house.kernel.device_size(&device).unwrap_err();
-    assert!(matches!(error, KernelError::DeviceGone { .. }), "a node with nothing behind it: {error:?}");
+    assert!(matches!(error, KernelError::Device(DeviceError::Gone { .. })), "a node with nothing behind it: {error:?}");
 }
 
 pub fn a_device_that_a_driver_shows_is_opened(world: &dyn World) {
@@ -138,7 +141,13 @@ pub fn a_volume_is_a_device_or_a_file_system_and_not_both(world: &dyn World) {
         house.kernel.detach(&house.root, name("block"), Detach::Normal).unwrap();
     };
     let refused = |error: KernelError| {
-        assert!(matches!(error, KernelError::DeviceShown { .. } | KernelError::DeviceMounted { .. }), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                KernelError::Device(DeviceError::Shown { .. }) | KernelError::Device(DeviceError::Mounted { .. })
+            ),
+            "{error:?}"
+        );
         assert_eq!(error.kind(), ErrorKind::Busy);
         assert!(error.to_string().contains("as a device or as a file system"), "{error}");
     };

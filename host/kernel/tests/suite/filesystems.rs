@@ -1,6 +1,9 @@
 use std::path::Path;
 
-use volhost_kernel::{BlockDevice, CheckOutcome, Contents, Detach, ErrorKind, FormatOptions, FsOption, KernelError};
+use volhost_kernel::{
+    BlockDevice, CheckOutcome, Contents, Detach, DeviceError, ErrorKind, FilesystemError, FormatOptions, FsOption,
+    KernelError,
+};
 
 use super::{House, MIB, World, name};
 
@@ -31,7 +34,7 @@ pub fn a_blank_device_is_formatted_and_never_again(world: &dyn World) {
 
         for again in ["ext4", "xfs", "btrfs"] {
             let error = house.kernel.format(&device, again, &FormatOptions::default()).unwrap_err();
-            assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
+            assert!(matches!(error, KernelError::Filesystem(FilesystemError::NotBlank { .. })), "{error:?}");
             assert!(error.to_string().contains(fs_type), "{error}");
         }
         house.kernel.detach_loop(&image).unwrap();
@@ -111,7 +114,10 @@ pub fn only_the_devices_own_file_system_grows(world: &dyn World) {
     house.kernel.refresh_loop_size(&two).unwrap();
     let folder = |target| house.kernel.walk(&house.root, Path::new(target)).unwrap();
     let error = house.kernel.grow_filesystem(&two, &folder("one")).unwrap_err();
-    assert!(matches!(&error, KernelError::OtherDevice { found, .. } if *found == one.number()), "{error:?}");
+    assert!(
+        matches!(&error, KernelError::Device(DeviceError::Other { found, .. }) if *found == one.number()),
+        "{error:?}"
+    );
     assert!(house.kernel.needs_grow(&two, &house.root).is_err());
     assert!(house.kernel.needs_grow(&two, &folder("two")).unwrap());
     let error = house.kernel.grow_filesystem(&two, &folder("two")).unwrap_err();
@@ -143,7 +149,7 @@ pub fn another_type_than_asked_for_is_told(world: &dyn World) {
     let (_, device) = house.disk("disk", 16 * MIB);
     house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     let error = house.kernel.mount_filesystem(&device, "xfs", &[], false).unwrap_err();
-    let KernelError::FilesystemMismatch { found, wanted, .. } = &error else { panic!("{error:?}") };
+    let KernelError::Filesystem(FilesystemError::Mismatch { found, wanted, .. }) = &error else { panic!("{error:?}") };
     assert_eq!((found.as_str(), wanted.as_str()), ("ext4", "xfs"));
     mount(&house, &device, "ext4", "volume");
 
@@ -156,7 +162,7 @@ pub fn another_type_than_asked_for_is_told(world: &dyn World) {
         house.kernel.mount_filesystem(&blank, "tmpfs", &[], false).map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(matches!(error, KernelError::UnsupportedFilesystem { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::Unsupported { .. })), "{error:?}");
     }
     assert_eq!(house.kernel.probe(&blank).unwrap(), Contents::Blank);
 }
@@ -260,14 +266,14 @@ pub fn what_no_tool_recognises_is_never_formatted_over(world: &dyn World) {
     assert!(matches!(&found, Contents::Other(what) if what.contains("no tool recognises")), "{found:?}");
     for fs_type in ["ext4", "xfs", "btrfs"] {
         let error = house.kernel.format(&device, fs_type, &FormatOptions::default()).unwrap_err();
-        assert!(matches!(error, KernelError::NotBlank { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::NotBlank { .. })), "{error:?}");
         assert!(error.to_string().contains("blkdiscard --force --zeroout /dev/loop"), "the way out: {error}");
     }
     for error in [
         house.kernel.check(&device, "ext4").unwrap_err(),
         house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap_err(),
     ] {
-        assert!(matches!(error, KernelError::NoFilesystem { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Filesystem(FilesystemError::Missing { .. })), "{error:?}");
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.to_string().contains("blkdiscard --force --zeroout /dev/loop"), "the way out: {error}");
     }

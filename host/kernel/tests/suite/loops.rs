@@ -1,4 +1,4 @@
-use volhost_kernel::{Detach, ErrorKind, FormatOptions, FsOption, KernelError};
+use volhost_kernel::{Detach, DeviceError, ErrorKind, FormatOptions, FsOption, KernelError};
 
 use super::{House, MIB, World, name};
 
@@ -86,7 +86,7 @@ pub fn a_read_only_loop_device_is_never_written(world: &dyn World) {
         house.kernel.check(&device, "ext4").map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(matches!(error, KernelError::ReadOnlyDevice { .. }), "{error:?}");
+        assert!(matches!(error, KernelError::Device(DeviceError::ReadOnly { .. })), "{error:?}");
     }
     let error = house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");

@@ -1,7 +1,7 @@
 //! Errors of host functions: the plugin's to handle, or the call's end.
 
 use thiserror::Error;
-use volhost_kernel::{ErrorKind, KernelError};
+use volhost_kernel::{ErrorKind, FilesystemError, ImageError, KernelError};
 use wasmtime::component::ResourceTableError;
 
 use crate::abort::Abort;
@@ -51,9 +51,9 @@ fn kernel_error(error: &KernelError) -> types::Error {
     if let KernelError::UndoFailed { .. } = error {
         return types::Error::Uncertain(text);
     }
-    if let KernelError::FilesystemDamaged { .. }
-    | KernelError::ImageDamaged { .. }
-    | KernelError::ImageCutShort { .. } = error
+    if let KernelError::Filesystem(FilesystemError::Damaged { .. })
+    | KernelError::Image(ImageError::Damaged { .. })
+    | KernelError::Image(ImageError::CutShort { .. }) = error
     {
         return types::Error::Corrupt(text);
     }

@@ -1,0 +1,41 @@
+//! What a caller can do about an error.
+
+use rustix::io::Errno;
+
+/// What a caller can do about an error, coarse enough to map to a plugin's error cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request itself is wrong; repeating it can't help.
+    InvalidArgument,
+    /// What was asked for does not exist.
+    NotFound,
+    /// Something else is there: a mount, a file of another type, a folder that is not empty.
+    Conflict,
+    /// Something uses it; it may be free later.
+    Busy,
+    /// Not allowed: by the grant, or by the kernel.
+    PermissionDenied,
+    /// This kernel or file system can't do it.
+    Unsupported,
+    /// The file system is full.
+    NoSpace,
+    /// The machine is short of handles or memory at the moment.
+    Exhausted,
+    /// Anything else that the kernel or a device reported.
+    Io,
+}
+
+/// What an errno means to the caller.
+pub(super) fn kind_of(errno: Errno) -> ErrorKind {
+    match errno {
+        Errno::NOENT => ErrorKind::NotFound,
+        Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP => ErrorKind::Conflict,
+        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ErrorKind::Busy,
+        Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::XDEV => ErrorKind::PermissionDenied,
+        Errno::INVAL | Errno::NAMETOOLONG | Errno::RANGE => ErrorKind::InvalidArgument,
+        Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV => ErrorKind::Unsupported,
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => ErrorKind::NoSpace,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => ErrorKind::Exhausted,
+        _ => ErrorKind::Io,
+    }
+}
