@@ -15,16 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use volhost_kernel::{BlockDevice, Directory, Entry, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{BlockDevice, Directory, Entry, Kernel, Propagation};
 use volhost_model::{FailureClass, Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     Attachment, CallContext, CallError, Capability, Compiler, ErrorCase, Limits, Place, Plugin, Runtime, RuntimeConfig,
     Target,
 };
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
 struct Host {
-    kernel: Arc<TwinKernel>,
+    kernel: Arc<InMemoryKernel>,
     root: Directory,
     plugin: Arc<Plugin>,
     _folder: TempDir,
@@ -46,7 +47,7 @@ impl Host {
             },
             grants: toml::from_str("[\"fixture.volhost/lying-devices\"]\nloop-files = [\"/images\"]").unwrap(),
         };
-        let kernel = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         kernel.add_folder("/images").unwrap();
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();

@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use volhost_kernel::{BlockDevices, Directory, Entry, FsOption, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{BlockDevices, Directory, Entry, FsOption, Kernel, Propagation};
 use volhost_model::view::EventKind;
 use volhost_model::{FailureClass, Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     CallContext, CallError, CallSink, Compiler, DevicePlaces, ErrorCase, Limits, LogLevel, Plugin, PrivateFolder,
     Runtime, RuntimeConfig, Target,
 };
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
 const ROOT: &str = "/var/lib/volhost";
@@ -37,7 +38,7 @@ enum Does {
 /// A driver that hears of its work from the plugin's log, and keeps what else it hears.
 #[derive(Debug)]
 struct Driver {
-    kernel: Arc<TwinKernel>,
+    kernel: Arc<InMemoryKernel>,
     does: Mutex<Does>,
     heard: Mutex<Vec<String>>,
 }
@@ -84,7 +85,7 @@ impl CallSink for Driver {
 }
 
 struct Host {
-    kernel: Arc<TwinKernel>,
+    kernel: Arc<InMemoryKernel>,
     root: Arc<Directory>,
     plugin: Arc<Plugin>,
     driver: Arc<Driver>,
@@ -103,7 +104,7 @@ impl Host {
             },
             grants: toml::from_str("[\"fixture.volhost/driven\"]\ninterfaces = [\"driver-mounts\"]").unwrap(),
         };
-        let kernel = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new(ROOT), Propagation::Private).unwrap();
         kernel.make_dirs(&root, Path::new("pods/uid-1/volumes"), 0o750).unwrap();
         kernel.add_disk("/dev/vdb", 1 << 20).unwrap();

@@ -19,9 +19,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use volhost::manifest::{Content, parse};
-use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{CallContext, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
 /// The longest message, in bytes: a value of a megabyte must not fill a terminal or a log.
@@ -361,7 +362,7 @@ fn kinds() -> Vec<Kind> {
 
 /// A machine in memory with one plugin.
 struct Machine {
-    kernel: Arc<TwinKernel>,
+    kernel: Arc<InMemoryKernel>,
     root: Directory,
     plugin: Option<Arc<Plugin>>,
     _folder: TempDir,
@@ -377,7 +378,7 @@ impl Machine {
             Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
         let cache_dir = folder.path().join("cache");
         let config = RuntimeConfig { cache_dir, limits: Limits::default(), compiler, grants };
-        let kernel = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         for path in ["/images", "/srv/base", "/etc"] {
             kernel.add_folder(path).unwrap();

@@ -6,9 +6,9 @@ use std::fs;
 
 use volhost_tests::artifacts::workspace;
 
-const SUITE: &str = "host/kernel/tests/suite/payloads.rs";
-const PATHS: &str = "host/kernel/tests/suite/payload_paths.rs";
-const REAL: &str = "host/kernel/tests/real/payloads.rs";
+const SUITE: &str = "host/testing/kernel/tests/suite/payloads.rs";
+const PATHS: &str = "host/testing/kernel/tests/suite/payload_paths.rs";
+const REAL: &str = "host/testing/kernel/tests/real/payloads.rs";
 const NODE: &str = "tests/tests/payload.rs";
 const CONFIG_MAP: &str = "plugins/config-map/src/tests.rs";
 const SECRET: &str = "plugins/secret/src/tests.rs";

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use volhost_kernel::TwinKernel;
 use volhost_runtime::{Compiler, GrantPolicy, Limits, Runtime, RuntimeConfig};
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts::{builtin_grants, plugin, volhost, workspace};
 
 const BEGIN: &str = "<!-- made from the built plugins by `tests/tests/volume_kinds.rs` -->\n";
@@ -89,7 +89,7 @@ fn without_any_one_of_its_grants_a_plugin_is_not_loaded_and_it_has_no_other() {
     let runtime = |cache_dir: &Path, grants: GrantPolicy| {
         let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
         let config = RuntimeConfig { cache_dir: cache_dir.join("cache"), limits: Limits::default(), compiler, grants };
-        Runtime::new(config, Arc::new(TwinKernel::new())).unwrap()
+        Runtime::new(config, Arc::new(InMemoryKernel::new())).unwrap()
     };
     let mut tried = 0;
     for file in shipped() {

@@ -201,13 +201,13 @@ mod tests {
 
     use std::ffi::OsStr;
 
-    use volhost_kernel::TwinKernel;
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
     #[test]
     fn a_record_that_cannot_be_read_counts_as_missing() {
-        let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+        let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = kernel.open_directory(Path::new("/")).unwrap();
         let records: Records<String> = Records::open(&kernel, &root, "node", Durability::Process).unwrap();
         assert_eq!(records.read("../x").unwrap(), None);

@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::handle::{DeviceHandle, Directory, MountSource};
+use crate::handle::{Directory, MountSource};
 use crate::kernel::Result;
 
 /// Which device it is: the kernel's own name for it. A number is used again after its device is gone.
@@ -25,12 +26,18 @@ impl fmt::Display for DeviceNumber {
 /// A block device by its node, held as a place (`O_PATH`): the handle keeps neither the device nor its storage, only the mount that
 /// the node lies on. A device must be kept by other means while it is used: [`BlockDevices::pin_device`], or a mount.
 pub struct BlockDevice {
-    pub(crate) handle: DeviceHandle,
+    pub(crate) fd: OwnedFd,
     pub(crate) path: PathBuf,
     pub(crate) number: DeviceNumber,
 }
 
 impl BlockDevice {
+    /// The handle of an implementation of [`crate::Kernel`]. `path` is where the node is, links resolved.
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, path: PathBuf, number: DeviceNumber) -> Self {
+        Self { fd, path, number }
+    }
+
     /// Where its node is, links resolved: `/dev/loop3`.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -41,6 +48,12 @@ impl BlockDevice {
     #[must_use]
     pub const fn number(&self) -> DeviceNumber {
         self.number
+    }
+}
+
+impl AsFd for BlockDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

@@ -131,9 +131,12 @@ pub trait Filesystems {
 
 /// Types that the same tools and calls serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub enum Family {
+    /// ext2, ext3 and ext4.
     Ext,
+    /// XFS.
     Xfs,
+    /// btrfs.
     Btrfs,
 }
 
@@ -145,7 +148,7 @@ const NOT_FOR_CALLERS: [&str; 8] = ["source", "ro", "rw", "device", "logdev", "r
 
 impl Family {
     /// The family of a type; an error for one that is not served.
-    pub(crate) fn of(device: &BlockDevice, fs_type: &str) -> Result<Self> {
+    pub fn of(device: &BlockDevice, fs_type: &str) -> Result<Self> {
         match fs_type {
             "ext2" | "ext3" | "ext4" => Ok(Self::Ext),
             "xfs" => Ok(Self::Xfs),
@@ -158,7 +161,7 @@ impl Family {
     }
 
     /// The command by which a person repairs one.
-    pub(crate) const fn repair(self) -> &'static str {
+    pub const fn repair(self) -> &'static str {
         match self {
             Self::Ext => "e2fsck -f",
             Self::Xfs => "xfs_repair",
@@ -168,7 +171,7 @@ impl Family {
 }
 
 /// Refuses options that reach beyond the device, or that bring down the node.
-pub(crate) fn check_device_options(fs_type: &str, options: &[FsOption]) -> Result<()> {
+pub fn check_device_options(fs_type: &str, options: &[FsOption]) -> Result<()> {
     for option in options {
         let reason = if NOT_FOR_CALLERS.contains(&option.key.as_str()) {
             "it is not for a volume to say"

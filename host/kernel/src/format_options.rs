@@ -94,7 +94,7 @@ impl FormatOptions {
     ///
     /// # Errors
     /// `InvalidOption`; `FilesystemError::Unsupported` is the caller's.
-    pub(crate) fn arguments(&self, fs_type: &str) -> Result<Vec<String>> {
+    pub fn arguments(&self, fs_type: &str) -> Result<Vec<String>> {
         let taker = match fs_type {
             "xfs" => Taker::Xfs,
             "btrfs" => Taker::Btrfs,

@@ -12,7 +12,7 @@ use crate::error::Errno;
 const MOST_LINKS: usize = 40;
 
 /// What a name in a folder is.
-pub(crate) enum Found<P> {
+pub enum Found<P> {
     /// A symbolic link, and its target.
     Link(PathBuf),
     /// Anything else.
@@ -21,7 +21,7 @@ pub(crate) enum Found<P> {
 
 /// Why a path was not opened.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// It is not within the grant, or leads out of it.
     Outside,
     /// It is, and cannot be opened.
@@ -35,7 +35,7 @@ impl From<Errno> for Refusal {
 }
 
 /// A file system, one name at a time.
-pub(crate) trait Places {
+pub trait Places {
     /// An open place.
     type Place;
     /// Opens a path of the operator's, links followed, and says where it led.
@@ -47,7 +47,7 @@ pub(crate) trait Places {
 }
 
 /// Opens an absolute path without `..` within the granted roots.
-pub(crate) fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, Refusal> {
+pub fn open<S: Places>(places: &S, path: &Path, roots: &[PathBuf]) -> Result<S::Place, Refusal> {
     if roots.iter().any(|root| root == Path::new("/")) {
         return Ok(places.open_root(path)?.0);
     }

@@ -1,35 +1,44 @@
-//! Handles: what the host holds instead of paths. Each is an open file descriptor, or a place in the twin; which of the two
-//! is hidden, so that everything above this crate runs on either.
+//! Handles: open file descriptors that the host uses instead of paths, each with a label for messages.
+//!
+//! A handle is a descriptor and nothing else, so [`crate::LinuxKernel`] uses it without a check, and this crate knows of no
+//! other implementation of [`crate::Kernel`]. Another implementation, such as the in-memory kernel of the tests, makes
+//! descriptors of its own that name nothing on Linux (unconnected sockets), and finds its objects by their identity. A handle
+//! that reaches the wrong kernel therefore fails: Linux answers `ENOTDIR` or `EINVAL` for a socket, and the in-memory kernel
+//! does not know a descriptor that it did not make.
+//!
+//! Weighed and left: an enum of implementations, and an opaque `Box<dyn Any>`. Both put a check that only a defect can fail
+//! into every call, and the second an allocation. Associated types would make the runtime and everything above it generic.
+//!
+//! Only implementations of [`crate::Kernel`] call the `from_fd` constructors and use the descriptors.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-use crate::twin;
 
 /// A folder, held open (`O_PATH`): whatever happens to its name, the handle stays on this very folder.
 /// It keeps the mount it lies on busy, so do not keep one of a mounted volume.
 pub struct Directory {
-    pub(crate) handle: DirectoryHandle,
+    pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,
 }
 
-pub(crate) enum DirectoryHandle {
-    Fd(OwnedFd),
-    Twin(twin::Place),
-}
-
-/// The node of a [`crate::BlockDevice`].
-pub(crate) enum DeviceHandle {
-    Fd(OwnedFd),
-    Twin(twin::DeviceNode),
-}
-
 impl Directory {
+    /// The handle of an implementation of [`crate::Kernel`].
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
+        Self { fd, label }
+    }
+
     /// How messages name it: relative to the root folder, or the operator's own path. Not for opening anything.
     #[must_use]
     pub fn label(&self) -> &Path {
         &self.label
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -79,12 +88,18 @@ impl fmt::Display for SourceKind {
 
 /// Something that can be bind-mounted, held open.
 pub struct MountSource {
-    pub(crate) handle: DirectoryHandle,
+    pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,
     pub(crate) kind: SourceKind,
 }
 
 impl MountSource {
+    /// The handle of an implementation of [`crate::Kernel`].
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, label: PathBuf, kind: SourceKind) -> Self {
+        Self { fd, label, kind }
+    }
+
     /// What it is.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
@@ -98,6 +113,12 @@ impl MountSource {
     }
 }
 
+impl AsFd for MountSource {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl fmt::Debug for MountSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MountSource").field("kind", &self.kind).field("label", &self.label).finish()
@@ -106,20 +127,27 @@ impl fmt::Debug for MountSource {
 
 /// A mount that nobody can see yet. Dropped without being attached, it is gone.
 pub struct DetachedMount {
-    pub(crate) handle: DetachedHandle,
+    pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,
 }
 
-pub(crate) enum DetachedHandle {
-    Fd(OwnedFd),
-    Twin(twin::Detached),
-}
-
 impl DetachedMount {
+    /// The handle of an implementation of [`crate::Kernel`], which discards the mount when the descriptor is closed.
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
+        Self { fd, label }
+    }
+
     /// How messages name it: its source, or its file-system type.
     #[must_use]
     pub fn label(&self) -> &Path {
         &self.label
+    }
+}
+
+impl AsFd for DetachedMount {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -131,13 +159,16 @@ impl fmt::Debug for DetachedMount {
 
 /// The exclusive use of a root folder; dropping it, or the death of the process, gives it back.
 pub struct RootLock {
-    pub(crate) _handle: LockHandle,
+    /// Its close gives the lock back.
+    pub(crate) _fd: OwnedFd,
 }
 
-#[expect(dead_code, reason = "held for their drop, which releases the lock")]
-pub(crate) enum LockHandle {
-    Fd(OwnedFd),
-    Twin(twin::LockGuard),
+impl RootLock {
+    /// The handle of an implementation of [`crate::Kernel`], which gives the lock back when the descriptor is closed.
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd) -> Self {
+        Self { _fd: fd }
+    }
 }
 
 impl fmt::Debug for RootLock {

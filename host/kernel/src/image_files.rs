@@ -24,7 +24,7 @@ pub trait ImageFiles {
 }
 
 /// Refuses a type that is not mounted from a file.
-pub(crate) fn check_image_type(file: &MountSource, fs_type: &str) -> Result<()> {
+pub fn check_image_type(file: &MountSource, fs_type: &str) -> Result<()> {
     if IMAGE_TYPES.contains(&fs_type) {
         return Ok(());
     }

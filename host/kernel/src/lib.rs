@@ -1,6 +1,6 @@
 //! The one room of system calls: mounts, safe paths, mount inspection, atomic files. Everything the host does to the machine goes
-//! through the [`Kernel`] trait; [`LinuxKernel`] does it, [`TwinKernel`] acts it out in memory for tests without
-//! privilege, and one test suite runs against both.
+//! through the [`Kernel`] trait, which [`LinuxKernel`] implements. The dev-only crate `volhost-testing-kernel` implements it in
+//! memory, for tests without privilege, and holds the test suite that runs against both.
 //!
 //! | module | holds |
 //! |---|---|
@@ -23,10 +23,10 @@
 //! | [`usage`] | how full a volume is |
 //! | [`types`] | entries, mounts, options: plain values |
 //! | [`error`] | what went wrong, and the way out |
-//! | [`step`] | the steps that an error names, and at which the twin fails on order |
+//! | [`step`] | the steps that an error names |
 //! | [`namespace`] | a thread with mounts of its own, for tests of plugins |
-//! | [`linux`] | the real one: one file a job |
-//! | [`twin`] | the one in memory, with faults to order |
+//! | [`linux`] | the implementation: one file a job |
+//! | [`implement`] | what every implementation shares |
 //!
 //! A volume becomes visible in three steps, and nobody sees it half made:
 //!
@@ -52,6 +52,7 @@ mod granted;
 pub mod handle;
 pub mod image_files;
 pub mod image_stores;
+pub mod implement;
 pub mod kernel;
 pub mod labels;
 pub mod last_resorts;
@@ -67,7 +68,6 @@ pub mod program;
 pub mod quotas;
 pub mod step;
 pub mod sub_paths;
-pub mod twin;
 pub mod types;
 pub mod usage;
 
@@ -94,6 +94,5 @@ pub use payload::{Payload, PayloadFile, Payloads, Published};
 pub use quotas::Quotas;
 pub use step::Step;
 pub use sub_paths::{Bound, Missing, SubPathBind, SubPaths};
-pub use twin::TwinKernel;
 pub use types::{Detach, Durability, Entry, FsOption, MountId, MountInfo, Propagation};
 pub use usage::{DiskUsage, Usage, Usages};

@@ -1,4 +1,4 @@
-//! What a name and a relative path may look like, and how messages show them. The same for both kernels.
+//! What a name and a relative path may look like, and how messages show them. The same for every kernel.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 80;
 const MODE_BITS: u32 = 0o7777;
 
 /// Refuses what is not exactly one path component.
-pub(crate) fn check_name(name: &OsStr) -> Result<()> {
+pub fn check_name(name: &OsStr) -> Result<()> {
     let bytes = name.as_bytes();
     let rule = if bytes.is_empty() || bytes == b"." || bytes == b".." {
         "a name is not empty, `.` or `..`"
@@ -30,7 +30,7 @@ pub(crate) fn check_name(name: &OsStr) -> Result<()> {
 }
 
 /// Refuses what is not a relative path of plain names. Empty is allowed.
-pub(crate) fn check_relative(rel: &Path) -> Result<Vec<&OsStr>> {
+pub fn check_relative(rel: &Path) -> Result<Vec<&OsStr>> {
     let mut names = Vec::new();
     for component in rel.components() {
         let Component::Normal(name) = component else {
@@ -46,7 +46,7 @@ pub(crate) fn check_relative(rel: &Path) -> Result<Vec<&OsStr>> {
 }
 
 /// Refuses what is not an absolute path without `..` and NUL.
-pub(crate) fn check_absolute(path: &Path) -> Result<()> {
+pub fn check_absolute(path: &Path) -> Result<()> {
     let rule = if !path.is_absolute() {
         "it must be an absolute path"
     } else if path.components().any(|part| part == Component::ParentDir) {
@@ -60,7 +60,7 @@ pub(crate) fn check_absolute(path: &Path) -> Result<()> {
 }
 
 /// Refuses mode bits beyond those a caller may set.
-pub(crate) fn check_mode(mode: u32) -> Result<()> {
+pub fn check_mode(mode: u32) -> Result<()> {
     if mode & !MODE_BITS == 0 {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(crate) fn check_mode(mode: u32) -> Result<()> {
 }
 
 /// Refuses the id that means "leave it as it is" to chown, for nobody has it.
-pub(crate) fn check_group(group: u32) -> Result<()> {
+pub fn check_group(group: u32) -> Result<()> {
     if group == u32::MAX {
         return Err(KernelError::InvalidPath { path: group.to_string(), rule: "no group has this id" });
     }
@@ -76,7 +76,7 @@ pub(crate) fn check_group(group: u32) -> Result<()> {
 }
 
 /// The name a file has while it is written. Always the same one, so what a crash leaves is cleared by the next write.
-pub(crate) fn temporary(name: &OsStr) -> OsString {
+pub fn temporary(name: &OsStr) -> OsString {
     let mut temporary = OsString::from(".");
     temporary.push(name);
     temporary.push(".new");
@@ -91,12 +91,12 @@ pub fn is_temporary(name: &OsStr) -> bool {
 }
 
 /// How a message names an entry of a folder.
-pub(crate) fn label(folder: &Path, name: impl AsRef<Path>) -> PathBuf {
+pub fn label(folder: &Path, name: impl AsRef<Path>) -> PathBuf {
     folder.join(name)
 }
 
 /// The text of a path in a message; the root folder itself is `.`.
-pub(crate) fn text(path: &Path) -> String {
+pub fn text(path: &Path) -> String {
     if path.as_os_str().is_empty() { ".".to_owned() } else { path.to_string_lossy().into_owned() }
 }
 

@@ -1,4 +1,4 @@
-//! Per-mount options by mount(8)'s names, and the options a plugin may give a tmpfs. The same for both kernels.
+//! Per-mount options by mount(8)'s names, and the options a plugin may give a tmpfs. The same for every kernel.
 
 use crate::error::KernelError;
 use crate::kernel::Result;
@@ -6,9 +6,11 @@ use crate::types::FsOption;
 
 /// What the options change: bits to set, and bits to clear first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
-    pub(crate) set: u64,
-    pub(crate) clear: u64,
+pub struct Attributes {
+    /// The bits to set.
+    pub set: u64,
+    /// The bits to clear first.
+    pub clear: u64,
 }
 
 /// Each option's bits. The access-time modes share a field that is cleared before it is set.
@@ -39,7 +41,7 @@ const fn access_time(mode: u64) -> Attributes {
 }
 
 /// The bits for these options; of several access-time modes the last one counts.
-pub(crate) fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> {
+pub fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> {
     let mut all = Attributes::default();
     for option in options {
         let Some((_, one)) = OPTIONS.iter().find(|(name, _)| name == option) else {
@@ -57,7 +59,7 @@ pub(crate) fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> 
 }
 
 /// The names of the options that these bits mean, in the order the kernel writes them, `rw` or `ro` first.
-pub(crate) fn option_names(bits: u64) -> Vec<String> {
+pub fn option_names(bits: u64) -> Vec<String> {
     let mut names = vec![if bits & libc::MOUNT_ATTR_RDONLY != 0 { "ro" } else { "rw" }];
     let flags =
         [(libc::MOUNT_ATTR_NOSUID, "nosuid"), (libc::MOUNT_ATTR_NODEV, "nodev"), (libc::MOUNT_ATTR_NOEXEC, "noexec")];
@@ -82,12 +84,12 @@ pub(crate) fn option_names(bits: u64) -> Vec<String> {
 }
 
 /// Refuses options that a tmpfs of a plugin may not have.
-pub(crate) fn check_tmpfs(options: &[FsOption]) -> Result<()> {
+pub fn check_tmpfs(options: &[FsOption]) -> Result<()> {
     check("tmpfs", &TMPFS_VALUES, &TMPFS_FLAGS, options)
 }
 
 /// Refuses options that a hugetlbfs of a plugin may not have.
-pub(crate) fn check_huge_pages(options: &[FsOption]) -> Result<()> {
+pub fn check_huge_pages(options: &[FsOption]) -> Result<()> {
     check("hugetlbfs", &HUGE_PAGES_VALUES, &[], options)
 }
 

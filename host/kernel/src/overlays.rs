@@ -6,9 +6,10 @@ use crate::kernel::Result;
 use crate::names::text;
 use crate::types::FsOption;
 
-/// The folder in an overlay's top that holds what was written, and the one that the kernel works in.
-pub(crate) const UPPER: &str = "upper";
-pub(crate) const WORK: &str = "work";
+/// The folder in an overlay's top that holds what was written.
+pub const UPPER: &str = "upper";
+/// The folder in an overlay's top that the kernel works in.
+pub const WORK: &str = "work";
 /// What an upper folder is called until it has its mode and owner.
 pub(crate) const UPPER_IN_THE_MAKING: &str = "upper.new";
 /// As many layers as the kernel stacks.
@@ -51,8 +52,8 @@ pub trait Overlays {
     fn root_of(&self, mount: &DetachedMount) -> Result<MountSource>;
 }
 
-/// Refuses layers and options that no overlay can have. The same for both kernels.
-pub(crate) fn check_overlay(lowers: &[&MountSource], top: Option<&MountSource>, options: &[FsOption]) -> Result<()> {
+/// Refuses layers and options that no overlay can have. The same for every kernel.
+pub fn check_overlay(lowers: &[&MountSource], top: Option<&MountSource>, options: &[FsOption]) -> Result<()> {
     let wrong = |option: &str, reason: String| KernelError::InvalidOption {
         subject: "overlay".to_owned(),
         option: option.to_owned(),

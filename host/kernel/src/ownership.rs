@@ -149,13 +149,13 @@ const READ_AND_WRITE: u32 = 0o660;
 const FOLDER: u32 = 0o2110;
 
 /// The mode that something has after it was given to the group.
-pub(crate) fn wanted_mode(mode: u32, folder: bool, read_only: bool) -> u32 {
+pub fn wanted_mode(mode: u32, folder: bool, read_only: bool) -> u32 {
     let access = if read_only { READ } else { READ_AND_WRITE };
     mode | access | if folder { FOLDER } else { 0 }
 }
 
 /// Refuses a map that the kernel would not take, naming the range.
-pub(crate) fn check_map(map: &IdMap) -> Result<()> {
+pub fn check_map(map: &IdMap) -> Result<()> {
     let refused = |path, rule| Err(KernelError::InvalidPath { path, rule });
     for (of, ranges) in [("users", &map.users), ("groups", &map.groups)] {
         if ranges.is_empty() {

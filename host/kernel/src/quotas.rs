@@ -7,7 +7,7 @@ use crate::handle::Directory;
 use crate::kernel::Result;
 
 /// What a file system without it lacks, for messages.
-pub(crate) const FEATURE: &str = "a quota for a folder";
+pub const FEATURE: &str = "a quota for a folder";
 
 /// Quotas of folders. On btrfs a folder with one is a subvolume, whose qgroup has the limit; no other file system is used in this way.
 pub trait Quotas {
@@ -32,7 +32,7 @@ pub trait Quotas {
 }
 
 /// A limit of nothing would make a folder that nobody can use.
-pub(crate) fn check_limit(limit: u64) -> Result<()> {
+pub fn check_limit(limit: u64) -> Result<()> {
     if limit > 0 {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The step of a kernel operation. An error names the one that failed; the twin injects faults at one.
+/// The step of a kernel operation. An error names the one that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Step {

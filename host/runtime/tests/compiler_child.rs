@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use common::guest::Guest;
 use common::host::{Host, config, no_compiler};
-use volhost_kernel::{Kernel, TwinKernel};
+use volhost_kernel::Kernel;
 use volhost_runtime::{Compiler, Runtime};
+use volhost_testing_kernel::InMemoryKernel;
 
 /// A value of `/proc/PID/status`.
 fn status(text: &str, key: &str) -> String {
@@ -175,7 +176,7 @@ fn a_refused_plugin_is_not_compiled_again_until_somebody_asks_for_it() {
     let bomb = nested_loops(1500).component();
     host.refusal(&bomb);
     let file = host.folder.path().join("bad.wasm");
-    let start = |config| Runtime::new(config, Arc::new(TwinKernel::new()) as Arc<dyn Kernel>).unwrap();
+    let start = |config| Runtime::new(config, Arc::new(InMemoryKernel::new()) as Arc<dyn Kernel>).unwrap();
     // A later start, with a compiler that would say something else.
     let mut later = limited(host.folder.path());
     later.compiler = no_compiler();

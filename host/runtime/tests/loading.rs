@@ -16,11 +16,12 @@ use std::time::Duration;
 
 use common::guest::{self, Guest, LOOP};
 use common::host::{Host, config, no_compiler};
-use volhost_kernel::{Kernel, TwinKernel};
+use volhost_kernel::Kernel;
 use volhost_model::PluginName;
 use volhost_runtime::{
     CacheError, Capability, GrantBindings, GrantPolicy, LoadProblem, Runtime, RuntimeError, ShippedPlugins,
 };
+use volhost_testing_kernel::InMemoryKernel;
 
 fn contains(message: &str, words: &[&str]) {
     for word in words {
@@ -274,7 +275,7 @@ fn a_cached_plugin_is_not_compiled_again() {
     let first = host.load(&Guest::default());
     let mut config = config(host.folder.path());
     config.compiler = no_compiler();
-    let second = Runtime::new(config, Arc::new(TwinKernel::new()) as Arc<dyn Kernel>).unwrap();
+    let second = Runtime::new(config, Arc::new(InMemoryKernel::new()) as Arc<dyn Kernel>).unwrap();
     let file = host.folder.path().join("guest.wasm");
     assert_eq!(second.load(&file).unwrap().info(), first.info());
     // The file may be gone: what was mounted by it must be torn down.
@@ -347,7 +348,7 @@ fn unused_code_can_be_removed_from_the_cache() {
 #[test]
 fn a_cache_that_others_can_write_to_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let kernel = || Arc::new(TwinKernel::new()) as Arc<dyn Kernel>;
+    let kernel = || Arc::new(InMemoryKernel::new()) as Arc<dyn Kernel>;
     let cache = folder.path().join("cache");
     std::fs::create_dir(&cache).unwrap();
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o770)).unwrap();

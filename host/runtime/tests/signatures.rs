@@ -21,8 +21,8 @@ use common::guest::Guest;
 use common::host::{config, no_compiler};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use tempfile::TempDir;
-use volhost_kernel::TwinKernel;
 use volhost_runtime::{LoadProblem, Plugin, Runtime, SignatureError, Signatures, TrustedKeysError};
+use volhost_testing_kernel::InMemoryKernel;
 
 /// A maker of plugins.
 struct Maker {
@@ -95,7 +95,7 @@ impl Node {
         let mut config = config(self.folder.path());
         config.grants = config.grants.overridden_by(toml::from_str(grants).unwrap());
         let signatures = Signatures::of_folder(Some(&self.keys()), required).unwrap();
-        let runtime = Runtime::new(config, Arc::new(TwinKernel::new())).unwrap().trusting(signatures);
+        let runtime = Runtime::new(config, Arc::new(InMemoryKernel::new())).unwrap().trusting(signatures);
         runtime.load(file).map_err(|error| *error.problem)
     }
 }
@@ -208,7 +208,7 @@ fn the_compiler_sees_nothing_that_is_not_signed() {
     let mut config = config(node.folder.path());
     config.compiler = no_compiler();
     let signatures = Signatures::of_folder(Some(&node.keys()), true).unwrap();
-    let runtime = Runtime::new(config, Arc::new(TwinKernel::new())).unwrap().trusting(signatures);
+    let runtime = Runtime::new(config, Arc::new(InMemoryKernel::new())).unwrap().trusting(signatures);
     let refused = runtime.load(&file).unwrap_err();
     assert!(matches!(*refused.problem, LoadProblem::Signature(_)), "{refused}");
 }

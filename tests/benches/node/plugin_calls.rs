@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use volhost_kernel::TwinKernel;
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
 use volhost_runtime::{
     CallContext, CallSink, Compiler, KeyedObject, Limits, LogLevel, NoDrivers, NoHelpers, NoObjects, NoPrograms,
     NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
 };
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
 use crate::report::{Report, Times, us};
@@ -30,7 +30,7 @@ fn runtime(cache: PathBuf) -> Runtime {
     let compiler = Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
     let config =
         RuntimeConfig { cache_dir: cache, limits: Limits::default(), compiler, grants: artifacts::builtin_grants() };
-    Runtime::new(config, Arc::new(TwinKernel::new())).expect("a runtime")
+    Runtime::new(config, Arc::new(InMemoryKernel::new())).expect("a runtime")
 }
 
 fn spec(calls: usize) -> Arc<VolumeSpec> {

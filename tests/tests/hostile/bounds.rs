@@ -125,7 +125,7 @@ fn a_call_whose_pod_is_deleted_makes_no_further_host_call() {
 #[test]
 fn loop_devices_are_counted() {
     let host = Host::granting(&super::trespass::grants("/granted", "loop-devices = 1"));
-    host.twin().add_folder("/images").unwrap();
+    host.machine().add_folder("/images").unwrap();
     let plugin = host.fixture("fixture-trespassing");
     let act = |how: &str, image: &str| {
         // Done, it has nothing at the target, which is a lie; what matters here is what it was told before.

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
     CallContext, CallError, CallSink, Compiler, Limits, LoadError, LogLevel, Plugin, Runtime, RuntimeConfig, Target,
 };
+use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
 /// What plugins said.
@@ -34,7 +35,7 @@ impl CallSink for Said {
 pub(crate) struct Host {
     _folder: TempDir,
     kernel: Arc<dyn Kernel>,
-    twin: Option<Arc<TwinKernel>>,
+    machine: Option<Arc<InMemoryKernel>>,
     pub(crate) runtime: Runtime,
     pub(crate) root: Directory,
     pub(crate) said: Arc<Said>,
@@ -47,9 +48,9 @@ impl Host {
 
     /// On a machine in memory, with these grants beside the built-in ones.
     pub(crate) fn granting(grants: &str) -> Self {
-        let twin = Arc::new(TwinKernel::new());
-        let root = twin.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
-        Self { twin: Some(twin.clone()), ..Self::over(twin, root, grants) }
+        let machine = Arc::new(InMemoryKernel::new());
+        let root = machine.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
+        Self { machine: Some(machine.clone()), ..Self::over(machine, root, grants) }
     }
 
     /// On this kernel, with the volumes in this folder.
@@ -63,12 +64,12 @@ impl Host {
             grants: artifacts::builtin_grants().overridden_by(toml::from_str(grants).unwrap()),
         };
         let runtime = Runtime::new(config, Arc::clone(&kernel)).unwrap();
-        Self { _folder: folder, kernel, twin: None, runtime, root, said: Arc::default() }
+        Self { _folder: folder, kernel, machine: None, runtime, root, said: Arc::default() }
     }
 
     /// The machine in memory.
-    pub(crate) fn twin(&self) -> &TwinKernel {
-        self.twin.as_ref().unwrap()
+    pub(crate) fn machine(&self) -> &InMemoryKernel {
+        self.machine.as_ref().unwrap()
     }
 
     pub(crate) fn fixture(&self, name: &str) -> Arc<Plugin> {

@@ -107,12 +107,12 @@ fn may_stand(how: &str) -> bool {
 
 fn check(host: &Host, how: &str, ends: Ends, outcome: &Result<(), CallError>, before: usize) {
     assert!(ends.fits(outcome), "{how}: expected {ends:?}, and it was {outcome:?}");
-    assert_eq!(host.twin().detached_count(), 0, "{how}: a mount that nobody sees was left");
+    assert_eq!(host.machine().detached_count(), 0, "{how}: a mount that nobody sees was left");
     let (flood, lines) = (how.ends_with("-flood"), host.lines());
     assert!(!flood || lines.len() <= 202, "{how}: {} lines", lines.len());
     assert!(host.said.events.lock().unwrap().drain(..).count() <= 20, "{how}");
     assert!(
-        before.abs_diff(host.twin().mounts().len()) <= usize::from(may_stand(how) || how.starts_with("detach")),
+        before.abs_diff(host.machine().mounts().len()) <= usize::from(may_stand(how) || how.starts_with("detach")),
         "{how}"
     );
 }
@@ -122,7 +122,7 @@ fn in_identify() {
     let host = Host::new();
     let plugin = host.fixture("fixture-misbehaving");
     for (how, ends) in IN_IDENTIFY {
-        let before = host.twin().mounts().len();
+        let before = host.machine().mounts().len();
         let outcome = plugin.identify(&host.call(), &spec(json!({ "at": "identify", "how": how }))).map(drop);
         check(&host, how, *ends, &outcome, before);
     }
@@ -133,7 +133,7 @@ fn in_set_up() {
     let host = Host::new();
     let plugin = host.fixture("fixture-misbehaving");
     for (how, ends) in IN_SET_UP {
-        let before = host.twin().mounts().len();
+        let before = host.machine().mounts().len();
         let outcome = host.set_up(&plugin, how, json!({ "at": "set-up", "how": how }));
         check(&host, how, *ends, &outcome, before);
         let stands = host.entry(how) != Entry::Absent;
@@ -149,7 +149,7 @@ fn in_tear_down() {
     let plugin = host.fixture("fixture-misbehaving");
     for (how, ends) in IN_TEAR_DOWN {
         host.set_up(&plugin, how, json!({})).unwrap();
-        let before = host.twin().mounts().len();
+        let before = host.machine().mounts().len();
         let mut target = host.target(how);
         target.spec_name = volhost_model::SpecName::new(format!("tear-down-{how}")).unwrap();
         let outcome = plugin.tear_down(&host.call(), target);

@@ -183,28 +183,28 @@ fn compare_answers(host: &Host, base: &str) {
 #[test]
 fn what_is_not_granted_looks_the_same_whether_or_not_it_exists() {
     let host = Host::granting(&grants("/srv/granted", ""));
-    let twin = host.twin();
+    let machine = host.machine();
     for folder in ["/srv/granted", "/srv/outside/secret", "/images"] {
-        twin.add_folder(folder).unwrap();
+        machine.add_folder(folder).unwrap();
     }
-    twin.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
-    twin.add_symlink("/srv/granted/link-to-nothing", "/srv/nothing").unwrap();
-    twin.add_symlink("/srv/outside/way-in", "/srv/granted").unwrap();
+    machine.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
+    machine.add_symlink("/srv/granted/link-to-nothing", "/srv/nothing").unwrap();
+    machine.add_symlink("/srv/outside/way-in", "/srv/granted").unwrap();
     compare_answers(&host, "/srv");
 }
 
 #[test]
 fn on_a_machine_in_memory() {
     let host = Host::granting(&grants("/srv/granted", ""));
-    let twin = host.twin();
+    let machine = host.machine();
     for folder in ["/srv/granted", "/srv/outside/secret", "/images", "/outside", "/etc"] {
-        twin.add_folder(folder).unwrap();
+        machine.add_folder(folder).unwrap();
     }
-    twin.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
+    machine.add_symlink("/srv/granted/link", "/srv/outside").unwrap();
     let picture = || {
         let lists = ["/", "/srv", "/srv/granted", "/srv/outside", "/images", "/etc", "/var/lib/volhost"];
-        let lists: Vec<_> = lists.iter().map(|path| twin.list(path)).collect();
-        format!("{lists:?} {:?} {}", twin.mounts(), twin.detached_count())
+        let lists: Vec<_> = lists.iter().map(|path| machine.list(path)).collect();
+        format!("{lists:?} {:?} {}", machine.mounts(), machine.detached_count())
     };
     try_all(&host, "/srv", picture);
 }

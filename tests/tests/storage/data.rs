@@ -1,5 +1,5 @@
 //! Not one byte is removed outside what the host made (rule R5): whatever pods, people and plugins do inside a volume that is being taken
-//! away. The kernel's own suite (`host/kernel/tests`) looks at each primitive; here the whole daemon is at work.
+//! away. The kernel's own suite (`host/testing/kernel/tests`) looks at each primitive; here the whole daemon is at work.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

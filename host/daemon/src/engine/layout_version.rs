@@ -75,7 +75,7 @@ pub(crate) fn check(kernel: &dyn Kernel, state: &Directory, path: &Path) -> Resu
 mod tests {
     use std::sync::Arc;
 
-    use volhost_kernel::TwinKernel;
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
@@ -86,7 +86,7 @@ mod tests {
 
     impl State {
         fn new() -> Self {
-            let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+            let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
             let root = kernel.open_directory(Path::new("/")).unwrap();
             let folder = kernel.make_dirs(&root, Path::new("state"), 0o700).unwrap();
             Self { kernel, folder }

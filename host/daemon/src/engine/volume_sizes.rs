@@ -161,13 +161,13 @@ fn file_name(volume: &UniqueVolumeName) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use volhost_kernel::TwinKernel;
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
     #[test]
     fn what_is_noted_is_known_after_a_restart_and_damage_counts_as_missing() {
-        let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+        let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = || kernel.open_directory(Path::new("/")).unwrap();
         let (one, two) = (UniqueVolumeName::new("a/b/one").unwrap(), UniqueVolumeName::new("a/b/two").unwrap());
         let sizes = VolumeSizes::restore(kernel.clone(), root());

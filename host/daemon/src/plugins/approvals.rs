@@ -187,13 +187,14 @@ impl GrantBindings for Approvals {
 
 #[cfg(test)]
 mod tests {
-    use volhost_kernel::{Propagation, TwinKernel};
+    use volhost_kernel::Propagation;
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
     #[test]
     fn what_is_settled_is_known_after_a_restart() {
-        let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+        let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         let (plugin, source) = (PluginName::new("a.b/c").unwrap(), "archive".to_owned());
         let first = Approvals::open(kernel.clone(), &root);

@@ -130,8 +130,8 @@ fn kernel(name: &str, source: KernelError) -> ProvisionRecordError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use volhost_kernel::TwinKernel;
     use volhost_provisioner::{ClaimName, Reclaim, Secrets, Terms, Want, Wanted};
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_read_is_told_of_and_holds_up_no_other() {
-        let kernel: Arc<dyn Kernel> = Arc::new(TwinKernel::new());
+        let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = kernel.open_directory(Path::new("/")).unwrap();
         let records = ProvisionRecords::open(kernel.clone(), &root).unwrap();
         records.write(&record("pvc-1")).unwrap();

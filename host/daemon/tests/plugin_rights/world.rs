@@ -5,22 +5,23 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use volhost::plugins::{Approvals, PluginRegistry, RegistryError};
-use volhost_kernel::{Directory, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{Directory, Kernel, Propagation};
 use volhost_model::PluginName;
 use volhost_runtime::{Compiler, GrantPolicy, Limits, Runtime, RuntimeConfig, ShippedPlugins};
+use volhost_testing_kernel::InMemoryKernel;
 
 use crate::guest::{Guest, OPEN};
 
 /// A node whose daemon can be started again and again.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
-    pub(crate) kernel: Arc<TwinKernel>,
+    pub(crate) kernel: Arc<InMemoryKernel>,
     root: Directory,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let kernel = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         Self { folder: tempfile::tempdir().unwrap(), kernel, root }
     }

@@ -209,12 +209,6 @@ pub enum KernelError {
         /// The kernel's words.
         reason: String,
     },
-    /// A handle of another kernel implementation was given: a mistake of the calling program.
-    #[error("{path}: the handle belongs to another kernel implementation; this is a defect of volhost")]
-    ForeignHandle {
-        /// What the handle is of.
-        path: String,
-    },
 }
 
 impl KernelError {
@@ -254,9 +248,7 @@ impl KernelError {
             Self::Filesystem(error) => error.kind(),
             Self::Image(error) => error.kind(),
             Self::Tool(error) => error.kind(),
-            Self::InvalidPath { .. } | Self::InvalidOption { .. } | Self::ForeignHandle { .. } => {
-                ErrorKind::InvalidArgument
-            }
+            Self::InvalidPath { .. } | Self::InvalidOption { .. } => ErrorKind::InvalidArgument,
             Self::UnsupportedOption { .. } | Self::FilesystemLacks { .. } => ErrorKind::Unsupported,
             Self::OwnershipIncomplete { first, .. } => first.first().map_or(ErrorKind::Io, Self::kind),
             Self::AlreadyMounted { .. }
@@ -274,12 +266,12 @@ impl KernelError {
     }
 
     /// A failed system call.
-    pub(crate) fn failed(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
+    pub fn failed(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
         Self::Failed { step, path: path.to_string(), errno, detail: String::new() }
     }
 
     /// A failed walk: words of their own for symbolic links and for things that are no folder.
-    pub(crate) fn walking(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
+    pub fn walking(step: Step, path: impl fmt::Display, errno: Errno) -> Self {
         match errno {
             Errno::LOOP => Self::SymbolicLink { path: path.to_string() },
             Errno::NOTDIR => Self::WrongType {
@@ -292,7 +284,7 @@ impl KernelError {
     }
 
     /// This error, and that undoing failed as well, if it did.
-    pub(crate) fn undone(self, undo: Result<(), KernelError>) -> Self {
+    pub fn undone(self, undo: Result<(), KernelError>) -> Self {
         match undo {
             Ok(()) => self,
             Err(undo) => Self::UndoFailed { cause: Box::new(self), undo: Box::new(undo) },

@@ -6,12 +6,13 @@
 //! between.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::block_device::{asking, node_fd, open_device, open_node};
+use super::block_device::{asking, open_device, open_node};
 use super::ioctl::{device_bytes, zero_out};
 use super::loop_table::backing_file;
 use crate::block_devices::BlockDevice;
@@ -67,7 +68,7 @@ pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
 pub(super) fn zero_data(device: &BlockDevice) -> Result<()> {
     let failed = |errno| asking(device, Step::EraseDevice, errno);
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
-    let opened = open_node(node_fd(device)?, flags).map_err(failed)?;
+    let opened = open_node(device.as_fd(), flags).map_err(failed)?;
     let size = device_bytes(&opened).map_err(failed)?;
     if let Data::Extents(extents) = data_extents(device, &opened, size).map_err(failed)? {
         for (from, to) in extents {

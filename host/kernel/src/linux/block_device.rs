@@ -14,7 +14,7 @@ use super::stat::{IdKind, Seen, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::{DeviceError, KernelError};
-use crate::handle::{DeviceHandle, DirectoryHandle, MountSource};
+use crate::handle::MountSource;
 use crate::kernel::Result;
 use crate::names::{check_absolute, text};
 use crate::program::unless_a_child_is_made;
@@ -23,14 +23,6 @@ use crate::step::Step;
 /// For questions: no right to write, and no waiting for a medium.
 const ASK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// The descriptor of a device's node; refuses a handle of the twin.
-pub(super) fn node_fd(device: &BlockDevice) -> Result<BorrowedFd<'_>> {
-    match &device.handle {
-        DeviceHandle::Fd(fd) => Ok(fd.as_fd()),
-        DeviceHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&device.path) }),
-    }
-}
-
 /// Opens the device behind a node.
 pub(super) fn open_node(node: BorrowedFd<'_>, flags: OFlags) -> std::result::Result<File, Errno> {
     rustix::fs::open(proc_path(node, None), flags, Mode::empty()).map(File::from)
@@ -38,7 +30,7 @@ pub(super) fn open_node(node: BorrowedFd<'_>, flags: OFlags) -> std::result::Res
 
 /// Opens a device for a step.
 pub(super) fn open_device(device: &BlockDevice, step: Step) -> Result<File> {
-    open_node(node_fd(device)?, ASK).map_err(|errno| asking(device, step, errno))
+    open_node(device.as_fd(), ASK).map_err(|errno| asking(device, step, errno))
 }
 
 /// The error of a step on a device: that nothing answers to its node is told as such.
@@ -64,7 +56,7 @@ pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
 
 /// Whether somebody has the device for himself: then nobody else can.
 pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
-    let node = node_fd(device)?;
+    let node = device.as_fd();
     match unless_a_child_is_made(|| open_node(node, ASK | OFlags::EXCL)) {
         Ok(_) => Ok(false),
         Err(Errno::BUSY) => Ok(true),
@@ -98,7 +90,7 @@ pub(super) fn lock_unused(device: &BlockDevice, step: Step) -> Result<File> {
 
 /// A device by its node, wherever that is.
 pub(super) fn device_of_node(node: OwnedFd, seen: &Seen, path: PathBuf) -> BlockDevice {
-    BlockDevice { handle: DeviceHandle::Fd(node), path, number: seen.node() }
+    BlockDevice { fd: node, path, number: seen.node() }
 }
 
 impl LinuxKernel {
@@ -110,10 +102,7 @@ impl LinuxKernel {
     }
 
     pub(super) fn device_of_source(&self, source: &MountSource) -> Result<BlockDevice> {
-        let DirectoryHandle::Fd(fd) = &source.handle else {
-            return Err(KernelError::ForeignHandle { path: text(&source.label) });
-        };
-        let node = fd.try_clone().map_err(|error| super::lost_handle(&source.label, &error))?;
+        let node = source.fd.try_clone().map_err(|error| super::lost_handle(&source.label, &error))?;
         self.device_behind(node, &source.label)
     }
 

@@ -11,7 +11,7 @@ use rustix::mount::UnmountFlags;
 
 use super::LinuxKernel;
 use super::stat::look;
-use super::walk::{PLACE, folder_fd, open_beneath, proc_path};
+use super::walk::{PLACE, open_beneath, proc_path};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -36,7 +36,7 @@ enum Leaves {
 impl LinuxKernel {
     pub(super) fn detach_at(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
         check_name(name)?;
-        let from = folder_fd(folder)?;
+        let from = folder.as_fd();
         let shown = label(&folder.label, name);
         let failed = |step| {
             let shown = &shown;
@@ -82,7 +82,7 @@ impl LinuxKernel {
 
     /// Unmounts the mounts below a mounted volume that carry no other.
     fn unmount_leaves(&self, folder: &Directory, name: &OsStr, shown: &Path) -> Result<Leaves> {
-        let from = folder_fd(folder)?;
+        let from = folder.as_fd();
         let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
         // Held only while listing: an open handle keeps the mount busy.
         let below = self.below(open_beneath(from, name, PLACE).map_err(failed)?.as_fd()).map_err(failed)?;

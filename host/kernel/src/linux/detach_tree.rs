@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::detach::unmount;
 use super::stat::{look, look_closer};
-use super::walk::{FOLDER, FOLDER_PLACE, PLACE, folder_fd, open_beneath, open_on_same_mount, read_names};
+use super::walk::{FOLDER, FOLDER_PLACE, PLACE, open_beneath, open_on_same_mount, read_names};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -27,7 +27,7 @@ const POINT_DEPTH: usize = 16;
 impl LinuxKernel {
     pub(super) fn detach_tree_at(&self, folder: &Directory, name: &OsStr, how: Detach) -> Result<()> {
         check_name(name)?;
-        let from = folder_fd(folder)?;
+        let from = folder.as_fd();
         let shown = label(&folder.label, name);
         match look(from, name, self.ids()) {
             Err(Errno::NOENT) => return Ok(()),

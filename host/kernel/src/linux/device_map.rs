@@ -9,14 +9,14 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::block_device::{check_path, in_use, lock, node_fd};
+use super::block_device::{check_path, in_use, lock};
 use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
 use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_backing, release};
 use super::stat::{Seen, look, look_closer};
-use super::walk::{PLACE, folder_fd, open_beneath};
+use super::walk::{PLACE, open_beneath};
 use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
 use crate::error::{DeviceError, KernelError};
-use crate::handle::{Directory, DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{Directory, MountSource, SourceKind};
 use crate::kernel::{Kernel, Result};
 use crate::names::{check_name, label, temporary, text};
 use crate::step::Step;
@@ -55,9 +55,8 @@ impl BlockDevices for LinuxKernel {
             None => {}
         }
         not_mounted(device)?;
-        let node = node_fd(device)?.try_clone_to_owned().map_err(|error| super::lost_handle(&device.path, &error))?;
-        let (handle, kind) = (DirectoryHandle::Fd(node), SourceKind::BlockDevice);
-        let source = MountSource { handle, label: device.path.clone(), kind };
+        let node = device.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&device.path, &error))?;
+        let source = MountSource { fd: node, label: device.path.clone(), kind: SourceKind::BlockDevice };
         self.attach(self.bind(&source, false)?, directory, name)
     }
 
@@ -69,7 +68,7 @@ impl BlockDevices for LinuxKernel {
         check_name(name)?;
         let temporary = temporary(name);
         check_name(&temporary)?;
-        let folder = folder_fd(directory)?;
+        let folder = directory.as_fd();
         let failed = |errno| KernelError::failed(Step::LinkDevice, text(&label(&directory.label, name)), errno);
         check_path(device)?;
         match self.linked_device(directory, name)? {
@@ -92,7 +91,7 @@ impl BlockDevices for LinuxKernel {
 
     fn linked_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<PathBuf>> {
         check_name(name)?;
-        match rustix::fs::readlinkat(folder_fd(directory)?, name, Vec::new()) {
+        match rustix::fs::readlinkat(directory.as_fd(), name, Vec::new()) {
             Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target.into_bytes())))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::INVAL) => Err(self.wrong_type(directory, name, "a symbolic link")),
@@ -153,7 +152,7 @@ impl LinuxKernel {
     /// The node that is mapped at a name: the root of a mount, and a block device.
     fn mapped_node(&self, directory: &Directory, name: &OsStr) -> Result<Option<(OwnedFd, Seen)>> {
         check_name(name)?;
-        let folder = folder_fd(directory)?;
+        let folder = directory.as_fd();
         let failed = |errno| KernelError::failed(Step::Inspect, text(&label(&directory.label, name)), errno);
         let node = match look(folder, name, self.ids()) {
             // Opened only when it is known to be no link and no folder of a dead server.

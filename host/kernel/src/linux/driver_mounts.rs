@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, CWD, FileType};
@@ -9,7 +10,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::stat::{IdKind, look, look_closer};
-use super::walk::{PLACE, folder_fd, open_beneath, path_of};
+use super::walk::{PLACE, open_beneath, path_of};
 use crate::block_devices::BlockDevice;
 use crate::driver_mounts::DriverMounts;
 use crate::error::KernelError;
@@ -21,7 +22,7 @@ use crate::types::{Detach, MountId, MountInfo};
 
 impl DriverMounts for LinuxKernel {
     fn absolute_path(&self, directory: &Directory) -> Result<PathBuf> {
-        let folder = folder_fd(directory)?;
+        let folder = directory.as_fd();
         let failed = |errno| KernelError::failed(Step::OpenFolder, text(&directory.label), errno);
         let path = path_of(folder).map_err(failed)?;
         // A removed folder still has a path in /proc, with a word after it that could be part of a name.
@@ -42,7 +43,7 @@ impl DriverMounts for LinuxKernel {
     fn device_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<BlockDevice>> {
         check_name(name)?;
         let shown = label(&directory.label, name);
-        match open_beneath(folder_fd(directory)?, name, PLACE) {
+        match open_beneath(directory.as_fd(), name, PLACE) {
             Ok(node) => self.device_behind(node, &shown).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(KernelError::walking(Step::OpenDevice, text(&shown), errno)),
@@ -52,7 +53,7 @@ impl DriverMounts for LinuxKernel {
     fn clear_place(&self, directory: &Directory, name: &OsStr) -> Result<()> {
         self.detach(directory, name, Detach::Normal).or_else(|error| {
             // What is no mount point of the host's own may be the node that a driver made.
-            let folder = folder_fd(directory)?;
+            let folder = directory.as_fd();
             let seen = look(folder, name, IdKind::Reused);
             if !seen.is_ok_and(|seen| seen.file_type() == FileType::BlockDevice && !seen.is_mount_root()) {
                 return Err(error);

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::stat::{look, type_word};
-use super::walk::{FOLDER, folder_fd, open_on_same_mount};
+use super::walk::{FOLDER, open_on_same_mount};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -36,7 +36,7 @@ impl LinuxKernel {
         check_mode(mode)?;
         let temporary = temporary(name);
         check_name(&temporary)?;
-        let parent = folder_fd(folder)?;
+        let parent = folder.as_fd();
         let shown = label(&folder.label, name);
         let written = write_new(parent, &temporary, bytes, mode, durability, &shown)
             .and_then(|()| publish(parent, &temporary, name, durability, &shown));
@@ -54,7 +54,7 @@ impl LinuxKernel {
         let path = text(&label(&folder.label, name));
         // Not blocking: a named pipe put in the file's place must not hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = match open_on_same_mount(folder_fd(folder)?, name, flags) {
+        let fd = match open_on_same_mount(folder.as_fd(), name, flags) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
             // A socket or a device without a driver.
@@ -77,7 +77,7 @@ impl LinuxKernel {
 
     pub(super) fn remove_file_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
         check_name(name)?;
-        match rustix::fs::unlinkat(folder_fd(folder)?, name, AtFlags::empty()) {
+        match rustix::fs::unlinkat(folder.as_fd(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::ISDIR) => Err(self.wrong_type(folder, name, "a file")),
             Err(errno) => Err(KernelError::failed(Step::RemoveFile, text(&label(&folder.label, name)), errno)),

@@ -13,7 +13,7 @@ use super::stat::look;
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::{DeviceError, FilesystemError, KernelError};
 use crate::filesystems::{Family, check_device_options};
-use crate::handle::{DetachedHandle, DetachedMount};
+use crate::handle::DetachedMount;
 use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
@@ -63,7 +63,7 @@ impl LinuxKernel {
             self.check_carrier(mount.as_fd(), device)?;
         }
         check_path(device)?;
-        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: device.path.clone() })
+        Ok(DetachedMount { fd: mount, label: device.path.clone() })
     }
 
     /// A new mount of what is on the device.

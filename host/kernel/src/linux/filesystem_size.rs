@@ -15,7 +15,7 @@ use super::LinuxKernel;
 use super::block_device::{asking, open_device};
 use super::ioctl::{btrfs_device, btrfs_max_id, device_bytes, grow_btrfs, grow_ext, grow_xfs, xfs_geometry};
 use super::stat::{IdKind, look};
-use super::walk::{FOLDER, folder_fd, open_on_same_mount};
+use super::walk::{FOLDER, open_on_same_mount};
 use crate::block_devices::{BlockDevice, DeviceNumber};
 use crate::error::{DeviceError, FilesystemError, KernelError};
 use crate::handle::Directory;
@@ -93,7 +93,7 @@ impl LinuxKernel {
 fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mounted> {
     let failed = |errno| KernelError::failed(Step::MeasureFileSystem, text(&device.path), errno);
     // A place can't be asked; its `.` can.
-    let fd = open_on_same_mount(folder_fd(folder)?, ".", FOLDER)
+    let fd = open_on_same_mount(folder.as_fd(), ".", FOLDER)
         .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&folder.label), errno))?;
     let magic = rustix::fs::fstatfs(&fd).map_err(failed)?.f_type;
     // The type's width differs between machines; a magic number has 32 bits.

@@ -1,14 +1,14 @@
 //! Plain folders of the host's own: exact mode and group, removal when empty.
 
 use std::ffi::OsStr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Gid, Mode};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::walk::{FOLDER, folder_fd, make_exact, open_on_same_mount};
+use super::walk::{FOLDER, make_exact, open_on_same_mount};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -25,7 +25,7 @@ impl LinuxKernel {
         if group == Some(NO_GROUP) {
             return Err(KernelError::InvalidPath { path: NO_GROUP.to_string(), rule: "no group has this id" });
         }
-        let parent = folder_fd(folder)?;
+        let parent = folder.as_fd();
         let shown = label(&folder.label, name);
         let made = make_exact(parent, name, mode, &shown)?;
         if made && group.is_none() {
@@ -45,7 +45,7 @@ impl LinuxKernel {
     pub(super) fn remove_empty_dir_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
-        match rustix::fs::unlinkat(folder_fd(folder)?, name, AtFlags::REMOVEDIR) {
+        match rustix::fs::unlinkat(folder.as_fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Err(KernelError::NotEmpty { path }),
             Err(Errno::NOTDIR) => Err(self.wrong_type(folder, name, "a folder")),

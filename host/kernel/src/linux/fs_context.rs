@@ -8,7 +8,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
 use crate::error::KernelError;
-use crate::handle::{DetachedHandle, DetachedMount};
+use crate::handle::DetachedMount;
 use crate::kernel::Result;
 use crate::options::{check_huge_pages, check_tmpfs};
 use crate::step::Step;
@@ -70,7 +70,7 @@ fn filesystem(fs_type: &str, source: &str, options: &[FsOption]) -> Result<Detac
         .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
         .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
-    Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: PathBuf::from(fs_type) })
+    Ok(DetachedMount { fd: mount, label: PathBuf::from(fs_type) })
 }
 
 /// Sets one option of a new file system.

@@ -12,7 +12,7 @@ use super::stat::look;
 use crate::error::KernelError;
 use crate::filesystems::LABEL_OPTION;
 use crate::fuse::{FuseConnection, FuseMount, FuseMounts, FuseOptions};
-use crate::handle::{DetachedHandle, DetachedMount, DirectoryHandle, MountSource};
+use crate::handle::{DetachedMount, MountSource};
 use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
@@ -47,13 +47,13 @@ impl FuseMounts for LinuxKernel {
             .map_err(|errno| failed(errno, log(context.as_fd())))?;
         let (major, minor) = look(&mount, "", self.ids()).map_err(|errno| failed(errno, String::new()))?.device();
         let connection = FuseConnection((major << MINOR_BITS) | minor);
-        let mount = DetachedMount { handle: DetachedHandle::Fd(mount), label: options.source.clone().into() };
+        let mount = DetachedMount { fd: mount, label: options.source.clone().into() };
         Ok(FuseMount { device, mount, connection })
     }
 
     fn ask_server(&self, source: &MountSource) -> Result<()> {
         // The kernel lets no question pass before the server has answered its first one (INIT).
-        rustix::fs::fstatfs(source_fd(source)?)
+        rustix::fs::fstatfs(source.as_fd())
             .map(|_| ())
             .map_err(|errno| KernelError::failed(Step::AskServer, text(&source.label), errno))
     }
@@ -82,7 +82,7 @@ impl FuseMounts for LinuxKernel {
     }
 
     fn descriptor(&self, source: &MountSource) -> Result<OwnedFd> {
-        source_fd(source)?.try_clone_to_owned().map_err(|error| super::lost_handle(&source.label, &error))
+        source.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&source.label, &error))
     }
 }
 
@@ -112,11 +112,4 @@ fn connections() -> std::result::Result<OwnedFd, Errno> {
     let context = open_context(FUSECTL)?;
     rustix::mount::fsconfig_create(&context)?;
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-}
-
-fn source_fd(source: &MountSource) -> Result<BorrowedFd<'_>> {
-    match &source.handle {
-        DirectoryHandle::Fd(fd) => Ok(fd.as_fd()),
-        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&source.label) }),
-    }
 }

@@ -13,7 +13,7 @@ use super::stat::{look, look_closer, source_kind, type_word};
 use super::walk::{FOLDER_PLACE, PLACE, make_exact, open_beneath, path_of};
 use crate::error::KernelError;
 use crate::granted::{self, Found, Places, Refusal};
-use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::{check_absolute, text};
 use crate::step::Step;
@@ -117,12 +117,11 @@ impl LinuxKernel {
     /// Removes a file that was just made at a path, unless something else stands there by now.
     pub(super) fn remove_new_file(&self, path: &Path, made: &MountSource) -> Result<()> {
         let failed = |errno| KernelError::failed(Step::RemoveFile, text(path), errno);
-        let (Some(parent), Some(name), DirectoryHandle::Fd(fd)) = (path.parent(), path.file_name(), &made.handle)
-        else {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(());
         };
         let parent = open_following(parent).map_err(failed)?;
-        let ours = look_closer(fd, "", self.ids()).map_err(failed)?;
+        let ours = look_closer(made, "", self.ids()).map_err(failed)?;
         let there = look_closer(&parent, name, self.ids()).map_err(failed)?;
         if ours.identity() != there.identity() {
             return Ok(());
@@ -184,7 +183,7 @@ impl LinuxKernel {
                 found: type_word(seen.file_type()),
             });
         };
-        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label: path.to_owned(), kind })
+        Ok(MountSource { fd, label: path.to_owned(), kind })
     }
 
     fn host_source_of(&self, fd: OwnedFd, path: &Path, kind: SourceKind) -> Result<MountSource> {

@@ -11,7 +11,6 @@ use rustix::process::{Pid, WaitOptions};
 
 use super::LinuxKernel;
 use super::files::errno_of;
-use super::mount::mount_fd;
 use super::syscall::{clone_idle_in_user_namespace, kill, mount_set_ids};
 use crate::error::KernelError;
 use crate::handle::DetachedMount;
@@ -23,7 +22,7 @@ use crate::step::Step;
 impl LinuxKernel {
     pub(super) fn map_ids(&self, mount: &DetachedMount, map: &IdMap) -> Result<()> {
         check_map(map)?;
-        let fd = mount_fd(mount)?;
+        let fd = mount.as_fd();
         let shown = text(&mount.label);
         let namespace = namespace_of(map).map_err(|errno| KernelError::failed(Step::MakeIdMap, &shown, errno))?;
         mount_set_ids(fd, namespace.as_fd()).map_err(|errno| match errno {

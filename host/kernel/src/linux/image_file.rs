@@ -16,7 +16,7 @@ use super::sector;
 use crate::block_devices::BlockDevice;
 use crate::error::{DeviceError, ImageError, KernelError};
 use crate::filesystems::{Contents, Filesystems, check_device_options};
-use crate::handle::{DetachedHandle, DetachedMount, MountSource};
+use crate::handle::{DetachedMount, MountSource};
 use crate::image_files::{ImageFiles, check_image_type};
 use crate::kernel::Result;
 use crate::names::text;
@@ -65,7 +65,7 @@ impl ImageFiles for LinuxKernel {
         }
         self.check_carrier(mount.as_fd(), &device)?;
         check_path(&device)?;
-        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: file.label.clone() })
+        Ok(DetachedMount { fd: mount, label: file.label.clone() })
     }
 }
 

@@ -15,7 +15,7 @@ use super::sector::copy_sector_size;
 use super::stat::{look, look_closer};
 use super::walk::{FOLDER, open_beneath, proc_path, read_names};
 use crate::error::{ErrorKind, KernelError};
-use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{MountSource, SourceKind};
 use crate::image_stores::{ImageFacts, ImageStores};
 use crate::kernel::Result;
 use crate::names::{check_absolute, check_name, text};
@@ -30,15 +30,11 @@ const FOLDER_WORD: &str = SourceKind::Directory.as_str();
 
 /// The descriptor of a granted folder; refuses what is none.
 fn granted_folder(source: &MountSource) -> Result<BorrowedFd<'_>> {
-    match &source.handle {
-        DirectoryHandle::Fd(fd) if source.kind == SourceKind::Directory => Ok(fd.as_fd()),
-        DirectoryHandle::Fd(_) => Err(KernelError::WrongType {
-            path: text(&source.label),
-            expected: FOLDER_WORD,
-            found: source.kind.as_str(),
-        }),
-        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&source.label) }),
+    if source.kind == SourceKind::Directory {
+        return Ok(source.as_fd());
     }
+    let (expected, found) = (FOLDER_WORD, source.kind.as_str());
+    Err(KernelError::WrongType { path: text(&source.label), expected, found })
 }
 
 impl ImageStores for LinuxKernel {

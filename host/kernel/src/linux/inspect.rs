@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::LinuxKernel;
 use super::mountinfo::{parse, split_options};
 use super::stat::{IdKind, look};
 use super::syscall::{listmount, statmount};
-use super::walk::{folder_fd, path_of};
+use super::walk::path_of;
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -200,7 +200,7 @@ impl LinuxKernel {
     pub(super) fn mount_info_at(&self, folder: &Directory, name: &OsStr) -> Result<Option<MountInfo>> {
         check_name(name)?;
         let shown = label(&folder.label, name);
-        let seen = match look(folder_fd(folder)?, name, self.ids()) {
+        let seen = match look(folder.as_fd(), name, self.ids()) {
             Ok(seen) if seen.is_mount_root() => seen,
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
@@ -224,8 +224,7 @@ impl LinuxKernel {
     }
 
     pub(super) fn mount_infos_below(&self, folder: &Directory) -> Result<Vec<MountInfo>> {
-        self.below(folder_fd(folder)?)
-            .map_err(|errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno))
+        self.below(folder.as_fd()).map_err(|errno| KernelError::failed(Step::ListMounts, text(&folder.label), errno))
     }
 
     /// Every mount below an open folder, by the folder's present path.

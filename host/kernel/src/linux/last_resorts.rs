@@ -1,13 +1,12 @@
 //! Ending connections to servers of FUSE file systems, and hearing of changes of the mount table.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::LinuxKernel;
 use super::stat::look;
-use super::walk::folder_fd;
 use crate::error::KernelError;
 use crate::fuse::{FuseConnection, FuseMounts};
 use crate::handle::Directory;
@@ -30,7 +29,7 @@ impl LastResorts for LinuxKernel {
         if !mount.is_some_and(|mount| is_fuse(&mount.fs_type)) {
             return Ok(false);
         }
-        let seen = look(folder_fd(directory)?, name, self.ids())
+        let seen = look(directory.as_fd(), name, self.ids())
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&shown), errno))?;
         let (major, minor) = seen.device();
         // The kernel names a connection by the number of its file system's device.

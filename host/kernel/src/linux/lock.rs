@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::walk::folder_fd;
 use crate::error::KernelError;
-use crate::handle::{Directory, LockHandle, RootLock};
+use crate::handle::{Directory, RootLock};
 use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
@@ -25,7 +25,7 @@ impl LinuxKernel {
         let failed = |errno| KernelError::walking(Step::Lock, &path, errno);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let folder = folder_fd(folder)?;
+        let folder = folder.as_fd();
         let (fd, writable) = match rustix::fs::openat2(folder, name, flags, Mode::RUSR | Mode::WUSR, beneath) {
             // The file of an earlier run can be locked on a read-only file system, too.
             Err(Errno::ROFS) => {
@@ -46,13 +46,13 @@ impl LinuxKernel {
             Err(errno) => return Err(failed(errno)),
         }
         if !writable {
-            return Ok(RootLock { _handle: LockHandle::Fd(file.into()) });
+            return Ok(RootLock { _fd: file.into() });
         }
         // Told to whoever finds the lock taken; it decides nothing.
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-        Ok(RootLock { _handle: LockHandle::Fd(file.into()) })
+        Ok(RootLock { _fd: file.into() })
     }
 }
 

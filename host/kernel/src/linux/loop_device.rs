@@ -16,7 +16,7 @@ use super::stat::{look_closer, type_word};
 use super::walk::proc_path;
 use crate::block_devices::BlockDevice;
 use crate::error::{DeviceError, KernelError};
-use crate::handle::{DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::loop_devices::LoopDevices;
 use crate::names::text;
@@ -26,14 +26,11 @@ use crate::step::Step;
 pub(super) const IMAGE_MODE: u32 = 0o600;
 
 pub(super) fn file_fd(file: &MountSource) -> Result<BorrowedFd<'_>> {
-    let DirectoryHandle::Fd(fd) = &file.handle else {
-        return Err(KernelError::ForeignHandle { path: text(&file.label) });
-    };
     if file.kind != SourceKind::File {
         let (expected, found) = (SourceKind::File.as_str(), file.kind.as_str());
         return Err(KernelError::WrongType { path: text(&file.label), expected, found });
     }
-    Ok(fd.as_fd())
+    Ok(file.as_fd())
 }
 
 /// Takes the file's lock, so that of two hosts that look for its device and make one, one finds the other's.

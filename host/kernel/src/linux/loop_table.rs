@@ -10,7 +10,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::block_device::{device_of_node, in_use, node_fd, open_device, open_node};
+use super::block_device::{device_of_node, in_use, open_device, open_node};
 use super::ioctl::{
     LOOP_AUTOCLEAR, LOOP_READ_ONLY, LoopStatus, NOTE_BYTES, clear_loop, configure_loop, free_loop, loop_status,
     set_loop_status,
@@ -238,7 +238,7 @@ pub(super) fn keep(one: &Loop) -> std::result::Result<(), Errno> {
     if one.status.flags & LOOP_AUTOCLEAR == 0 {
         return Ok(());
     }
-    let node = node_fd(&one.device).map_err(|_| Errno::BADF)?;
+    let node = one.device.as_fd();
     let device = open_node(node, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
     let mut status = loop_status(&device)?;
     status.flags &= !LOOP_AUTOCLEAR;

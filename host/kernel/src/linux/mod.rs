@@ -96,7 +96,7 @@ pub(crate) use syscall::spawn;
 pub use syscall::wait_readable;
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use self::confinement::Confinement;
@@ -158,7 +158,8 @@ impl Kernel for LinuxKernel {
     }
 
     fn try_clone(&self, directory: &Directory) -> Result<Directory> {
-        walk::folder_fd(directory)?
+        directory
+            .as_fd()
             .try_clone_to_owned()
             .map(|fd| walk::directory(fd, directory.label.clone()))
             .map_err(|error| lost_handle(&directory.label, &error))

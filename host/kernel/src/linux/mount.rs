@@ -11,51 +11,41 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags};
 use super::LinuxKernel;
 use super::stat::{Seen, look};
 use super::syscall::mount_setattr;
-use super::walk::{PLACE, folder_fd, open_on_same_mount, proc_path};
+use super::walk::{PLACE, open_on_same_mount, proc_path};
 use crate::error::KernelError;
-use crate::handle::{DetachedHandle, DetachedMount, Directory, DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{DetachedMount, Directory, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::options::attributes;
 use crate::step::Step;
 
-pub(super) fn mount_fd(mount: &DetachedMount) -> Result<BorrowedFd<'_>> {
-    match &mount.handle {
-        DetachedHandle::Fd(fd) => Ok(fd.as_fd()),
-        DetachedHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&mount.label) }),
-    }
-}
-
 impl LinuxKernel {
     pub(super) fn source_of(&self, directory: &Directory) -> Result<MountSource> {
         let fd =
-            folder_fd(directory)?.try_clone_to_owned().map_err(|error| super::lost_handle(&directory.label, &error))?;
-        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label: directory.label.clone(), kind: SourceKind::Directory })
+            directory.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&directory.label, &error))?;
+        Ok(MountSource { fd, label: directory.label.clone(), kind: SourceKind::Directory })
     }
 
     pub(super) fn bind_source(&self, source: &MountSource, recursive: bool) -> Result<DetachedMount> {
         let failed = |errno| KernelError::failed(Step::CloneMount, text(&source.label), errno);
-        let DirectoryHandle::Fd(fd) = &source.handle else {
-            return Err(KernelError::ForeignHandle { path: text(&source.label) });
-        };
         let mut flags =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         if recursive {
             flags |= OpenTreeFlags::AT_RECURSIVE;
         }
-        let clone = rustix::mount::open_tree(fd, "", flags).map_err(failed)?;
+        let clone = rustix::mount::open_tree(source, "", flags).map_err(failed)?;
         // A clone of a shared mount is its peer: what a pod mounts in the volume would appear at the source. A follower still
         // sees what is mounted at the source later; a single mount has no use for that.
         let propagation = if recursive { libc::MS_SLAVE } else { libc::MS_PRIVATE };
         mount_setattr(clone.as_fd(), recursive, 0, 0, propagation).map_err(failed)?;
-        Ok(DetachedMount { handle: DetachedHandle::Fd(clone), label: source.label.clone() })
+        Ok(DetachedMount { fd: clone, label: source.label.clone() })
     }
 
     pub(super) fn set_mount_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()> {
         let shown = text(&mount.label);
         let wanted = attributes(&shown, options)?;
         // Before anybody sees the mount: there is no moment at which a read-only volume can be written.
-        mount_setattr(mount_fd(mount)?, recursive, wanted.set, wanted.clear, 0)
+        mount_setattr(mount.as_fd(), recursive, wanted.set, wanted.clear, 0)
             .map_err(|errno| KernelError::failed(Step::SetOptions, shown, errno))
     }
 
@@ -65,14 +55,14 @@ impl LinuxKernel {
         let failed = |errno| KernelError::failed(Step::SetOptions, text(&shown), errno);
         // The kernel follows no link and takes the attribute only for the root of a mount, which this is, or nothing is changed.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mount = rustix::fs::openat(folder_fd(folder)?, name, flags, Mode::empty()).map_err(failed)?;
+        let mount = rustix::fs::openat(folder.as_fd(), name, flags, Mode::empty()).map_err(failed)?;
         mount_setattr(mount.as_fd(), false, libc::MOUNT_ATTR_RDONLY, 0, 0).map_err(failed)
     }
 
     pub(super) fn attach_at(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr) -> Result<()> {
         check_name(name)?;
-        let source = mount_fd(mount)?;
-        let into = folder_fd(folder)?;
+        let source = mount.as_fd();
+        let into = folder.as_fd();
         let shown = label(&folder.label, name);
         let ours = look(source, "", self.ids())
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&mount.label), errno))?;

@@ -11,11 +11,10 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use super::LinuxKernel;
 use super::fs_context::{configure, log, refused};
 use super::inspect::Inspection;
-use super::mount::mount_fd;
 use super::stat::look_closer;
 use super::walk::{FOLDER, FOLDER_PLACE, make_exact, open_on_same_mount, proc_path};
 use crate::error::KernelError;
-use crate::handle::{DetachedHandle, DetachedMount, DirectoryHandle, MountSource, SourceKind};
+use crate::handle::{DetachedMount, MountSource, SourceKind};
 use crate::kernel::Result;
 use crate::names::{label, text};
 use crate::overlays::{Overlays, UPPER, UPPER_IN_THE_MAKING, WORK, check_overlay};
@@ -33,13 +32,6 @@ struct Writable {
     work: OwnedFd,
 }
 
-fn layer_fd(layer: &MountSource) -> Result<BorrowedFd<'_>> {
-    match &layer.handle {
-        DirectoryHandle::Fd(fd) => Ok(fd.as_fd()),
-        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&layer.label) }),
-    }
-}
-
 impl Overlays for LinuxKernel {
     fn overlay(
         &self,
@@ -48,7 +40,7 @@ impl Overlays for LinuxKernel {
         options: &[FsOption],
     ) -> Result<DetachedMount> {
         check_overlay(lowers, top, options)?;
-        let lower_fds = lowers.iter().map(|lower| layer_fd(lower)).collect::<Result<Vec<_>>>()?;
+        let lower_fds = lowers.iter().map(AsFd::as_fd).collect::<Vec<_>>();
         let writable = match (top, lower_fds.first()) {
             (Some(top), Some(first)) => {
                 self.check_apart(lowers, &lower_fds, top)?;
@@ -74,12 +66,12 @@ impl Overlays for LinuxKernel {
         rustix::mount::fsconfig_create(&context).map_err(|errno| not_made(&shown, top, errno, log(context.as_fd())))?;
         let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
             .map_err(|errno| failed(errno, log(context.as_fd())))?;
-        Ok(DetachedMount { handle: DetachedHandle::Fd(mount), label: OVERLAY.into() })
+        Ok(DetachedMount { fd: mount, label: OVERLAY.into() })
     }
 
     fn root_of(&self, mount: &DetachedMount) -> Result<MountSource> {
-        let fd = mount_fd(mount)?.try_clone_to_owned().map_err(|error| super::lost_handle(&mount.label, &error))?;
-        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label: mount.label.clone(), kind: SourceKind::Directory })
+        let fd = mount.as_fd().try_clone_to_owned().map_err(|error| super::lost_handle(&mount.label, &error))?;
+        Ok(MountSource { fd, label: mount.label.clone(), kind: SourceKind::Directory })
     }
 }
 
@@ -95,7 +87,7 @@ impl LinuxKernel {
             let same = |fd: BorrowedFd<'_>| look(fd).is_ok_and(|(device, other, _)| (device, other) == (at, inode));
             fds.iter().any(|fd| same(*fd))
         };
-        let mut here = open_up(layer_fd(top)?, ".").map_err(failed)?;
+        let mut here = open_up(top.as_fd(), ".").map_err(failed)?;
         loop {
             let (device, inode, mount) = look(here.as_fd()).map_err(failed)?;
             if is_lower(device, inode) {
@@ -142,7 +134,7 @@ fn open_up(folder: BorrowedFd<'_>, to: &str) -> std::result::Result<OwnedFd, Err
 
 /// The two folders of a top, made if they are missing.
 fn writable(top: &MountSource, first: BorrowedFd<'_>) -> Result<Writable> {
-    let place = layer_fd(top)?;
+    let place = top.as_fd();
     make_exact(place, OsStr::new(WORK), WORK_MODE, &label(&top.label, OsStr::new(WORK)))?;
     let open = |name: &str| {
         open_on_same_mount(place, name, FOLDER_PLACE)

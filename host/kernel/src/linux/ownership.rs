@@ -11,10 +11,9 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxAttributes, S
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use super::mount::mount_fd;
 use super::syscall::fchmodat2;
 use super::tree::{Visitor, walk_tree};
-use super::walk::{FOLDER, folder_fd, open_beneath, proc_path};
+use super::walk::{FOLDER, open_beneath, proc_path};
 use crate::error::KernelError;
 use crate::handle::{DetachedMount, Directory};
 use crate::kernel::Result;
@@ -45,7 +44,7 @@ impl Ownership for LinuxKernel {
         let shown = label(&folder.label, name);
         let opening = |errno| KernelError::walking(Step::OpenFolder, text(&shown), errno);
         let failed = |errno| KernelError::failed(Step::ApplyOwnership, text(&shown), errno);
-        let root = open_beneath(folder_fd(folder)?, name, FOLDER).map_err(opening)?;
+        let root = open_beneath(folder.as_fd(), name, FOLDER).map_err(opening)?;
         let giving = Giving::new(request, &shown, progress);
         let seen = look(root.as_fd(), c"").map_err(failed)?;
         if request.policy == OwnershipPolicy::OnRootMismatch && giving.is_root_done(&seen) {
@@ -72,13 +71,13 @@ impl Ownership for LinuxKernel {
     fn group_at(&self, folder: &Directory, name: &OsStr) -> Result<u32> {
         check_name(name)?;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        rustix::fs::statx(folder_fd(folder)?, name, flags, StatxFlags::GID)
+        rustix::fs::statx(folder.as_fd(), name, flags, StatxFlags::GID)
             .map(|seen| seen.stx_gid)
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&label(&folder.label, name)), errno))
     }
 
     fn group_of_mount(&self, mount: &DetachedMount) -> Result<u32> {
-        look(mount_fd(mount)?, c"")
+        look(mount.as_fd(), c"")
             .map(|seen| seen.stx_gid)
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&mount.label), errno))
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::files::errno_of;
 use super::stat::look;
-use super::walk::{FOLDER, directory, folder_fd, open_beneath, open_on_same_mount, read_names};
+use super::walk::{FOLDER, directory, open_beneath, open_on_same_mount, read_names};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -38,7 +38,7 @@ impl Payloads for LinuxKernel {
         check_name(name)?;
         let plan = Plan::of(payload)?;
         let shown = label(&folder.label, name);
-        let fd = open_beneath(folder_fd(folder)?, name, FOLDER)
+        let fd = open_beneath(folder.as_fd(), name, FOLDER)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         publish(&mut Volume { kernel: self, folder: directory(fd, shown), own }, &plan)
@@ -54,10 +54,6 @@ struct Volume<'a> {
 }
 
 impl Volume<'_> {
-    fn fd(&self) -> Result<BorrowedFd<'_>> {
-        folder_fd(&self.folder)
-    }
-
     fn failed(&self, step: Step, name: &OsStr) -> impl FnOnce(Errno) -> KernelError {
         let path = self.shown(name);
         move |errno| KernelError::failed(step, path, errno)
@@ -182,13 +178,13 @@ impl Ground for Volume<'_> {
 
     fn look(&mut self, name: &OsStr) -> Result<Found> {
         // Mostly it is a link: then one call tells that and where it leads.
-        match rustix::fs::readlinkat(self.fd()?, name, Vec::new()) {
+        match rustix::fs::readlinkat(self.folder.as_fd(), name, Vec::new()) {
             Ok(target) => return Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
             Err(Errno::NOENT) => return Ok(Found::Absent),
             Err(Errno::INVAL) => {}
             Err(errno) => return Err(self.failed(Step::ReadLink, name)(errno)),
         }
-        match look(self.fd()?, name, self.kernel.ids()) {
+        match look(self.folder.as_fd(), name, self.kernel.ids()) {
             Ok(seen) if seen.is_folder() => Ok(Found::Folder),
             Ok(_) => Ok(Found::Other),
             Err(Errno::NOENT) => Ok(Found::Absent),
@@ -197,32 +193,29 @@ impl Ground for Volume<'_> {
     }
 
     fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
-        let same = self.fd().ok().and_then(|fd| {
-            let fd = open_on_same_mount(fd, folder, FOLDER).ok()?;
-            self.same_tree(fd.as_fd(), &plan.tree, plan)
-        });
-        same.unwrap_or(false)
+        let opened = open_on_same_mount(&self.folder, folder, FOLDER).ok();
+        opened.and_then(|fd| self.same_tree(fd.as_fd(), &plan.tree, plan)).unwrap_or(false)
     }
 
     fn write(&mut self, folder: &OsStr, plan: &Plan<'_>) -> Result<()> {
         let shown = label(&self.folder.label, folder);
-        let fd = make_closed(self.fd()?, folder, &shown)?;
+        let fd = make_closed(self.folder.as_fd(), folder, &shown)?;
         self.fill(fd.as_fd(), &shown, &plan.tree, plan)
     }
 
     fn link(&mut self, name: &OsStr, target: &Path, plan: &Plan<'_>) -> Result<()> {
-        rustix::fs::symlinkat(target, self.fd()?, name).map_err(self.failed(Step::MakeLink, name))?;
+        rustix::fs::symlinkat(target, self.folder.as_fd(), name).map_err(self.failed(Step::MakeLink, name))?;
         let (owner, group) = (plan.payload.owner.map(Uid::from_raw), plan.payload.group.map(Gid::from_raw));
         if owner.is_none() && group.is_none() {
             return Ok(());
         }
-        rustix::fs::chownat(self.fd()?, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
+        rustix::fs::chownat(self.folder.as_fd(), name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(self.failed(Step::SetOwner, name))
             .map_err(|cause| cause.undone(self.unlink(name)))
     }
 
     fn rename(&mut self, from: &OsStr, to: &OsStr, replace: bool) -> Result<bool> {
-        let fd = self.fd()?;
+        let fd = self.folder.as_fd();
         let renamed = if replace {
             rustix::fs::renameat(fd, from, fd, to)
         } else {
@@ -237,7 +230,7 @@ impl Ground for Volume<'_> {
     }
 
     fn unlink(&mut self, name: &OsStr) -> Result<()> {
-        match rustix::fs::unlinkat(self.fd()?, name, AtFlags::empty()) {
+        match rustix::fs::unlinkat(self.folder.as_fd(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.failed(Step::ClearPayload, name)(errno)),
         }

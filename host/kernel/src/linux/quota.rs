@@ -1,7 +1,7 @@
 //! Quotas of folders: on btrfs, a subvolume whose qgroup has the limit.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::ioctl::{limit_subvolume, make_subvolume};
-use super::walk::{FOLDER, folder_fd, open_beneath, open_on_same_mount};
+use super::walk::{FOLDER, open_beneath, open_on_same_mount};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -36,7 +36,7 @@ impl Quotas for LinuxKernel {
         check_mode(mode)?;
         check_limit(limit)?;
         let shown = label(&directory.label, name);
-        let parent = open_beneath(folder_fd(directory)?, ".", FOLDER)
+        let parent = open_beneath(directory.as_fd(), ".", FOLDER)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&directory.label), errno))?;
         check_quotas(&parent, &shown)?;
         let made = match make_subvolume(&parent, name.as_bytes()) {

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::stat::{Identity, look, look_closer};
-use super::walk::{FOLDER, FOLDER_PLACE, folder_fd, open_on_same_mount};
+use super::walk::{FOLDER, FOLDER_PLACE, open_on_same_mount};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -64,7 +64,7 @@ struct Level {
 impl LinuxKernel {
     pub(super) fn delete_folder_at(&self, folder: &Directory, name: &OsStr) -> Result<()> {
         check_name(name)?;
-        let parent = folder_fd(folder)?;
+        let parent = folder.as_fd();
         let shown = label(&folder.label, name);
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),

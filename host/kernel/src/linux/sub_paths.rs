@@ -10,11 +10,10 @@ use rustix::mount::MoveMountFlags;
 
 use super::LinuxKernel;
 use super::detach::unmount;
-use super::mount::mount_fd;
 use super::stat::{look, look_closer, source_kind, type_word};
-use super::walk::{FOLDER_PLACE, folder_fd, make_exact, open_beneath};
+use super::walk::{FOLDER_PLACE, make_exact, open_beneath};
 use crate::error::KernelError;
-use crate::handle::{DetachedMount, Directory, DirectoryHandle, MountSource};
+use crate::handle::{DetachedMount, Directory, MountSource};
 use crate::kernel::Result;
 use crate::names::{check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
@@ -33,7 +32,7 @@ impl SubPaths for LinuxKernel {
             check_mode(mode)?;
         }
         let shown = label(&volume.label, name);
-        let root = open_beneath(folder_fd(volume)?, name, FOLDER_PLACE)
+        let root = open_beneath(volume.as_fd(), name, FOLDER_PLACE)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))?;
         let shown = label(&shown, rel);
         if names.is_empty() {
@@ -61,7 +60,7 @@ impl SubPaths for LinuxKernel {
     ) -> Result<Bound> {
         check_name(name)?;
         let shown = label(&directory.label, name);
-        let standing = match look(folder_fd(directory)?, name, self.ids()) {
+        let standing = match look(directory.as_fd(), name, self.ids()) {
             Ok(seen) => seen.is_mount_root(),
             Err(Errno::NOENT) => false,
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
@@ -99,12 +98,9 @@ impl LinuxKernel {
         name: &OsStr,
         shown: &Path,
     ) -> Result<bool> {
-        let DirectoryHandle::Fd(fd) = &source.handle else {
-            return Err(KernelError::ForeignHandle { path: text(&source.label) });
-        };
         let failed = |errno| KernelError::failed(Step::Inspect, text(shown), errno);
-        let wanted = look_closer(fd, "", self.ids()).map_err(failed)?;
-        let there = look_closer(folder_fd(folder)?, name, self.ids()).map_err(failed)?;
+        let wanted = look_closer(source, "", self.ids()).map_err(failed)?;
+        let there = look_closer(folder.as_fd(), name, self.ids()).map_err(failed)?;
         // A file that was replaced under the same name is another one, even where its number was used again.
         let same = wanted.device() == there.device() && wanted.inode() == there.inode() && !there.is_unlinked();
         if !same {
@@ -116,9 +112,9 @@ impl LinuxKernel {
 
     /// Puts the mount beneath the one that is seen at the name, and takes that away. False when the kernel cannot.
     fn slip_beneath(&self, mount: &DetachedMount, folder: &Directory, name: &OsStr, shown: &Path) -> Result<bool> {
-        let into = folder_fd(folder)?;
+        let into = folder.as_fd();
         let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_BENEATH;
-        match rustix::mount::move_mount(mount_fd(mount)?, "", into, name, how) {
+        match rustix::mount::move_mount(mount.as_fd(), "", into, name, how) {
             Ok(()) => {}
             // An older kernel, a file where a folder was, or mounts that travel to where another would be covered.
             Err(Errno::INVAL | Errno::NOTDIR | Errno::OPNOTSUPP) => return Ok(false),
@@ -139,7 +135,7 @@ impl LinuxKernel {
                 found,
             });
         };
-        Ok(MountSource { handle: DirectoryHandle::Fd(fd), label, kind })
+        Ok(MountSource { fd, label, kind })
     }
 }
 

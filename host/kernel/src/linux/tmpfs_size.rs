@@ -8,7 +8,7 @@ use rustix::mount::FsPickFlags;
 
 use super::LinuxKernel;
 use super::fs_context::log;
-use super::walk::{PLACE, folder_fd, open_beneath};
+use super::walk::{PLACE, open_beneath};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -23,7 +23,7 @@ impl LinuxKernel {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
         let failed = |errno| KernelError::failed(Step::GrowFileSystem, &path, errno);
-        let place = open_beneath(folder_fd(folder)?, name, PLACE)
+        let place = open_beneath(folder.as_fd(), name, PLACE)
             .map_err(|errno| KernelError::walking(Step::GrowFileSystem, &path, errno))?;
         let magic = rustix::fs::fstatfs(&place).map_err(failed)?.f_type;
         // The type's width differs between machines; a magic number has 32 bits.

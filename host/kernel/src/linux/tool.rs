@@ -2,6 +2,7 @@
 //! an empty environment, no input, bounded output and a deadline, and confined to the device.
 
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -9,7 +10,6 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::block_device::node_fd;
 use super::confinement::{Confinement, NotConfined};
 use crate::block_devices::BlockDevice;
 use crate::error::{KernelError, ToolError};
@@ -88,7 +88,7 @@ pub(super) fn run(
     let program = tool.find(purpose)?;
     let words = arguments.iter().map(OsStr::new).chain([OsStr::new("--"), device.path().as_os_str()]);
     let words: Vec<&OsStr> = words.collect();
-    let node = node_fd(device)?;
+    let node = device.as_fd();
     let ran = confinement.run(&program, device, node, || run_program(tool, &program, &words, purpose, deadline));
     ran.map_err(|NotConfined { what, errno }| {
         let (step, path) = (purpose.step, purpose.path.to_owned());

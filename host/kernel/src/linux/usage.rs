@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::tree::{Visitor, walk_tree};
-use super::walk::{FOLDER, PLACE, folder_fd, open_beneath};
+use super::walk::{FOLDER, PLACE, open_beneath};
 use crate::error::KernelError;
 use crate::handle::Directory;
 use crate::kernel::Result;
@@ -30,8 +30,8 @@ impl Usages for LinuxKernel {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
         // A place is opened without asking the server; the one question is the next call.
-        let place = open_beneath(folder_fd(folder)?, name, PLACE)
-            .map_err(|errno| KernelError::walking(Step::AskUsage, &path, errno))?;
+        let place =
+            open_beneath(folder, name, PLACE).map_err(|errno| KernelError::walking(Step::AskUsage, &path, errno))?;
         let told = rustix::fs::fstatvfs(&place).map_err(|errno| KernelError::failed(Step::AskUsage, &path, errno))?;
         let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
         Ok(Usage {
@@ -48,7 +48,7 @@ impl Usages for LinuxKernel {
         check_name(name)?;
         let shown = label(&folder.label, name);
         let failed = |errno| KernelError::walking(Step::MeasureFiles, text(&shown), errno);
-        let root = open_beneath(folder_fd(folder)?, name, FOLDER).map_err(failed)?;
+        let root = open_beneath(folder, name, FOLDER).map_err(failed)?;
         let sum = Sum::default();
         sum.add(&look(&root, c"").map_err(failed)?);
         walk_tree(root, THREADS, &sum);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::stat::{look, type_word};
 use crate::error::KernelError;
-use crate::handle::{Directory, DirectoryHandle};
+use crate::handle::Directory;
 use crate::kernel::Result;
 use crate::names::{check_absolute, check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
@@ -49,14 +49,6 @@ pub(super) fn open_on_same_mount(
     rustix::fs::openat2(folder, rel, flags, Mode::empty(), BENEATH | ResolveFlags::NO_XDEV)
 }
 
-/// The descriptor of a folder; refuses a handle of the twin.
-pub(super) fn folder_fd(directory: &Directory) -> Result<BorrowedFd<'_>> {
-    match &directory.handle {
-        DirectoryHandle::Fd(fd) => Ok(fd.as_fd()),
-        DirectoryHandle::Twin(_) => Err(KernelError::ForeignHandle { path: text(&directory.label) }),
-    }
-}
-
 /// A path by which system calls that take only paths reach an entry of an open folder.
 pub(super) fn proc_path(fd: BorrowedFd<'_>, name: Option<&OsStr>) -> PathBuf {
     let mut path = PathBuf::from(format!("/proc/thread-self/fd/{}", fd.as_raw_fd()));
@@ -71,7 +63,7 @@ pub(super) fn path_of(fd: BorrowedFd<'_>) -> std::result::Result<PathBuf, Errno>
 }
 
 pub(super) fn directory(fd: OwnedFd, label: PathBuf) -> Directory {
-    Directory { handle: DirectoryHandle::Fd(fd), label }
+    Directory { fd, label }
 }
 
 /// Makes a folder with exactly this mode and opens its place.
@@ -140,7 +132,7 @@ impl LinuxKernel {
         check_relative(rel)?;
         let shown = label(&from.label, rel);
         let rel = if rel.as_os_str().is_empty() { Path::new(".") } else { rel };
-        open_beneath(folder_fd(from)?, rel, FOLDER_PLACE)
+        open_beneath(from.as_fd(), rel, FOLDER_PLACE)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, text(&shown), errno))
             .map(|fd| directory(fd, shown))
     }
@@ -156,7 +148,7 @@ impl LinuxKernel {
         let mut here = self.walk_to(from, Path::new(""))?;
         for name in names {
             let shown = label(&here.label, name);
-            make_exact(folder_fd(&here)?, name, mode, &shown)?;
+            make_exact(here.as_fd(), name, mode, &shown)?;
             here = self.walk_to(&here, Path::new(name))?;
         }
         Ok(here)
@@ -165,14 +157,14 @@ impl LinuxKernel {
     pub(super) fn list_names(&self, of: &Directory) -> Result<Vec<OsString>> {
         let shown = text(&of.label);
         // A place can't be read from; its `.` can.
-        let fd = open_on_same_mount(folder_fd(of)?, ".", FOLDER)
+        let fd = open_on_same_mount(of.as_fd(), ".", FOLDER)
             .map_err(|errno| KernelError::walking(Step::OpenFolder, &shown, errno))?;
         read_names(fd).map_err(|errno| KernelError::failed(Step::ListFolder, &shown, errno))
     }
 
     pub(super) fn entry_at(&self, folder: &Directory, name: &OsStr) -> Result<Entry> {
         check_name(name)?;
-        match look(folder_fd(folder)?, name, self.ids()) {
+        match look(folder.as_fd(), name, self.ids()) {
             Ok(seen) if seen.is_mount_root() => Ok(Entry::Mount(MountId(seen.mount_id()))),
             Ok(seen) => Ok(match seen.file_type() {
                 rustix::fs::FileType::Directory => Entry::Folder,
@@ -188,12 +180,9 @@ impl LinuxKernel {
     /// The error for an entry that is not what the call takes.
     pub(super) fn wrong_type(&self, folder: &Directory, name: &OsStr, expected: &'static str) -> KernelError {
         let path = text(&label(&folder.label, name));
-        let found = folder_fd(folder).and_then(|fd| {
-            look(fd, name, self.ids()).map_err(|errno| KernelError::failed(Step::Inspect, &path, errno))
-        });
-        match found {
+        match look(folder, name, self.ids()) {
             Ok(seen) => KernelError::WrongType { path, expected, found: type_word(seen.file_type()) },
-            Err(error) => error,
+            Err(errno) => KernelError::failed(Step::Inspect, path, errno),
         }
     }
 }

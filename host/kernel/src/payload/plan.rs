@@ -1,4 +1,4 @@
-//! A payload as the tree it becomes, checked. The same for both kernels.
+//! A payload as the tree it becomes, checked. The same for every kernel.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,25 +17,29 @@ const MAX_PATH_BYTES: usize = 4096;
 const NO_ID: u32 = u32::MAX;
 
 /// What lies in a folder of the payload, by name.
-pub(crate) type Tree<'a> = BTreeMap<&'a OsStr, Branch<'a>>;
+pub type Tree<'a> = BTreeMap<&'a OsStr, Branch<'a>>;
 
 /// Something in a folder of the payload.
 #[derive(Debug)]
-pub(crate) enum Branch<'a> {
+pub enum Branch<'a> {
+    /// A file.
     File(&'a PayloadFile),
+    /// A folder, and what lies in it.
     Folder(Tree<'a>),
 }
 
 /// A checked payload.
 #[derive(Debug)]
-pub(crate) struct Plan<'a> {
-    pub(crate) tree: Tree<'a>,
-    pub(crate) payload: &'a Payload,
+pub struct Plan<'a> {
+    /// What lies in the payload's root folder.
+    pub tree: Tree<'a>,
+    /// The payload, for modes and owners.
+    pub payload: &'a Payload,
 }
 
 impl<'a> Plan<'a> {
     /// Refuses what can't be published whole; nothing was touched then.
-    pub(crate) fn of(payload: &'a Payload) -> Result<Self> {
+    pub fn of(payload: &'a Payload) -> Result<Self> {
         check_mode(payload.folder_mode)?;
         check_id(payload.owner)?;
         check_id(payload.group)?;
@@ -49,12 +53,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Who shall own a file, by the host's own user.
-    pub(crate) fn owner(&self, file: Option<&PayloadFile>, own: u32) -> u32 {
+    pub fn owner(&self, file: Option<&PayloadFile>, own: u32) -> u32 {
         file.and_then(|file| file.owner).or(self.payload.owner).unwrap_or(own)
     }
 
     /// The group of everything, by the host's own.
-    pub(crate) fn group(&self, own: u32) -> u32 {
+    pub fn group(&self, own: u32) -> u32 {
         self.payload.group.unwrap_or(own)
     }
 }

@@ -28,23 +28,26 @@ const STAMP_TRIES: usize = 16;
 
 /// What stands at a name in the volume.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
+    /// Nothing.
     Absent,
     /// A link, and what it holds.
     Link(PathBuf),
+    /// A folder.
     Folder,
     /// A file, a device or the like.
     Other,
 }
 
 /// A volume's root folder, as the protocol needs it. No call follows a link.
-pub(crate) trait Ground {
+pub trait Ground {
     /// How a message names something in the volume.
     fn shown(&self, name: &OsStr) -> String;
     /// A name for a new set.
     fn stamp(&mut self) -> OsString;
     /// The names in the volume.
     fn names(&mut self) -> Result<Vec<OsString>>;
+    /// What stands at a name.
     fn look(&mut self, name: &OsStr) -> Result<Found>;
     /// Whether this folder holds exactly what is planned. What can't be read does not.
     fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool;
@@ -61,7 +64,7 @@ pub(crate) trait Ground {
 }
 
 /// Makes the volume show what is planned.
-pub(crate) fn publish(ground: &mut impl Ground, plan: &Plan<'_>) -> Result<Published> {
+pub fn publish(ground: &mut impl Ground, plan: &Plan<'_>) -> Result<Published> {
     let live = live_folder(ground)?;
     let (folder, written) = match live.filter(|live| ground.holds(live, plan)) {
         Some(live) => (live, false),

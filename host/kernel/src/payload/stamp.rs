@@ -9,7 +9,7 @@ const SHAPE: &[u8] = b"..dddd_dd_dd_dd_dd_dd.";
 const DAY_SECONDS: u64 = 86_400;
 
 /// The stamp of a moment since 1970.
-pub(crate) fn stamp_of(moment: Duration) -> OsString {
+pub fn stamp_of(moment: Duration) -> OsString {
     let (days, seconds) = (moment.as_secs() / DAY_SECONDS, moment.as_secs() % DAY_SECONDS);
     let (year, month, day) = date_of(days);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -1,4 +1,4 @@
-//! A host in memory: a runtime over a twin kernel, a folder of plugins, and a log to look at.
+//! A host in memory: a runtime over an in-memory kernel, a folder of plugins, and a log to look at.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use volhost_kernel::{Directory, Entry, Kernel, Propagation, TwinKernel};
+use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
@@ -15,6 +15,7 @@ use volhost_runtime::{
     NoHelpers, NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig,
     ShippedPlugins, Target, TokenRequest,
 };
+use volhost_testing_kernel::InMemoryKernel;
 
 use super::guest::Guest;
 
@@ -77,7 +78,7 @@ impl Objects for Shelf {
 pub struct Host {
     pub objects: Arc<Shelf>,
     pub folder: TempDir,
-    pub kernel: Arc<TwinKernel>,
+    pub kernel: Arc<InMemoryKernel>,
     pub runtime: Runtime,
     pub root: Directory,
     pub said: Arc<Said>,
@@ -112,7 +113,7 @@ impl Host {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config(folder.path());
         change(&mut config);
-        let kernel = Arc::new(TwinKernel::new());
+        let kernel = Arc::new(InMemoryKernel::new());
         let root = kernel.prepare_root(Path::new("/var/lib/volhost"), Propagation::Private).unwrap();
         let runtime = Runtime::new(config, Arc::clone(&kernel) as Arc<dyn Kernel>).unwrap();
         Self { objects: Arc::default(), folder, kernel, runtime, root, said: Arc::default() }

@@ -1,10 +1,10 @@
-//! Who a plugin says it is. For that it must run: in the sandbox that the daemon would use, without a grant,
-//! against a kernel that exists only in memory.
+//! Who a plugin says it is. For that it must run: in the sandbox that the daemon would use when it loads the plugin, without
+//! a grant. All that it can make there are detached mounts, which the kernel discards with the sandbox.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use volhost_kernel::TwinKernel;
+use volhost_kernel::LinuxKernel;
 use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig};
 
 use super::super::error::chain;
@@ -43,7 +43,7 @@ fn load(file: &Path, grants: GrantPolicy) -> Result<Identity, String> {
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
         grants,
     };
-    let runtime = Runtime::new(config, Arc::new(TwinKernel::new())).map_err(|error| chain(&error))?;
+    let runtime = Runtime::new(config, Arc::new(LinuxKernel::new())).map_err(|error| chain(&error))?;
     match runtime.inspect(file) {
         Ok(Inspection { info, granted, ungranted }) => Ok(Identity {
             name: Some(info.name.to_string()),

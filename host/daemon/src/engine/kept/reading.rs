@@ -211,7 +211,8 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use volhost_kernel::{Kernel, TwinKernel};
+    use volhost_kernel::Kernel;
+    use volhost_testing_kernel::InMemoryKernel;
 
     use super::*;
 
@@ -227,7 +228,7 @@ mod tests {
 
     impl Machine {
         fn new() -> Self {
-            Self { kernel: Arc::new(TwinKernel::new()), boots: 0 }
+            Self { kernel: Arc::new(InMemoryKernel::new()), boots: 0 }
         }
 
         fn files(&self, provisions: bool) -> KeptFiles {

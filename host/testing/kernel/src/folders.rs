@@ -1,0 +1,215 @@
+//! Folders and files of the host's own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use volhost_kernel::implement::text;
+use volhost_kernel::{Errno, KernelError, Result, Step};
+
+use super::handles::{Held, socket};
+use super::mounts::word;
+use super::state::{At, Content, State};
+
+impl State {
+    /// Makes a folder; an error leaves none.
+    pub(super) fn make_folder(&mut self, at: At, name: &OsStr, mode: u32, shown: &Path) -> Result<()> {
+        self.step(Step::MakeFolder, shown)?;
+        self.create(at, name, Content::Folder(BTreeMap::new()), mode)
+            .map_err(|errno| KernelError::failed(Step::MakeFolder, text(shown), errno))?;
+        self.step(Step::SetMode, shown).map_err(|cause| cause.undone(self.undo_folder(at, name, shown)))
+    }
+
+    fn undo_folder(&mut self, at: At, name: &OsStr, shown: &Path) -> Result<()> {
+        self.rmdir(at, name).map_err(|errno| KernelError::failed(Step::RemoveFolder, text(shown), errno))
+    }
+
+    pub(super) fn make_plain_folder(
+        &mut self,
+        folder: At,
+        name: &OsStr,
+        mode: u32,
+        group: Option<u32>,
+        shown: &Path,
+    ) -> Result<()> {
+        let path = text(shown);
+        if group == Some(u32::MAX) {
+            return Err(KernelError::InvalidPath { path, rule: "no group has this id" });
+        }
+        let made = self.lower(folder, name) == Err(Errno::NOENT);
+        if made {
+            self.make_folder(folder, name, mode, shown)?;
+        }
+        let failed = |errno| KernelError::failed(Step::OpenFolder, &path, errno);
+        let at = self.lower(folder, name).map_err(failed)?;
+        if self.mounted_on.contains_key(&at) {
+            return Err(KernelError::AlreadyMounted { path });
+        }
+        match &self.node(at.node).map_err(failed)?.content {
+            Content::Folder(_) => {}
+            Content::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
+            _ => return Err(KernelError::walking(Step::OpenFolder, path, Errno::NOTDIR)),
+        }
+        if group.is_some() {
+            self.step(Step::SetGroup, shown)
+                .map_err(|cause| if made { cause.undone(self.undo_folder(folder, name, shown)) } else { cause })?;
+        }
+        let node = self.node_mut(at.node).map_err(failed)?;
+        node.mode = mode;
+        node.group = group.unwrap_or(node.group);
+        Ok(())
+    }
+
+    pub(super) fn delete_tree(&mut self, folder: At, name: &OsStr, shown: &Path) -> Result<()> {
+        let path = text(shown);
+        let failed = |errno| KernelError::failed(Step::Remove, &path, errno);
+        let at = match self.lower(folder, name) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found.map_err(failed)?,
+        };
+        if self.mounted_on.contains_key(&at) {
+            return Err(KernelError::MountInside { path });
+        }
+        match &self.node(at.node).map_err(failed)?.content {
+            Content::Folder(_) => {}
+            Content::Symlink(_) => return Err(KernelError::SymbolicLink { path }),
+            content => {
+                return Err(KernelError::WrongType { path, expected: "a folder", found: word(content) });
+            }
+        }
+        let inside = self.children_of(at.mount).into_iter().find(|(on, _)| self.is_within(on.node, at.node));
+        if let Some((on, _)) = inside {
+            let base = self.path_of(at).unwrap_or_default();
+            let point = self.path_of(on).unwrap_or_default();
+            let point = point.strip_prefix(&base).unwrap_or(&point);
+            return Err(KernelError::MountInside { path: text(&shown.join(point)) });
+        }
+        self.step(Step::Remove, shown)?;
+        self.unlink(folder, name).map_err(failed)
+    }
+
+    pub(super) fn remove_empty(&mut self, folder: At, name: &OsStr, shown: &Path) -> Result<()> {
+        let path = text(shown);
+        self.step(Step::RemoveFolder, shown)?;
+        match self.rmdir(folder, name) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOTEMPTY) => Err(KernelError::NotEmpty { path }),
+            Err(Errno::BUSY) => Err(KernelError::MountInside { path }),
+            Err(Errno::NOTDIR) => Err(self.wrong_type(folder, name, "a folder", path)),
+            Err(errno) => Err(KernelError::failed(Step::RemoveFolder, path, errno)),
+        }
+    }
+
+    fn wrong_type(&self, folder: At, name: &OsStr, expected: &'static str, path: String) -> KernelError {
+        let node = self.lower(folder, name).and_then(|at| self.node(at.node));
+        match node {
+            Ok(node) => KernelError::WrongType { path, expected, found: word(&node.content) },
+            Err(errno) => KernelError::failed(Step::Inspect, path, errno),
+        }
+    }
+
+    pub(super) fn write_file(&mut self, folder: At, name: &OsStr, bytes: &[u8], mode: u32, shown: &Path) -> Result<()> {
+        let path = text(shown);
+        self.step(Step::WriteFile, shown)?;
+        let failed = |errno| KernelError::failed(Step::WriteFile, &path, errno);
+        let old = match self.lower(folder, name) {
+            Err(Errno::NOENT) => None,
+            found => Some(found.map_err(failed)?),
+        };
+        if let Some(at) = old {
+            let occupied = if self.mounted_on.contains_key(&at) {
+                Some(Errno::BUSY)
+            } else {
+                self.is_folder(at.node).then_some(Errno::ISDIR)
+            };
+            if let Some(errno) = occupied {
+                return Err(KernelError::failed(Step::PublishFile, path, errno));
+            }
+        }
+        // Beside the old one until it is whole, as the real one: both must fit.
+        let temporary = volhost_kernel::implement::temporary(name);
+        volhost_kernel::implement::check_name(&temporary)?;
+        match self.unlink(folder, &temporary) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let new = self.create(folder, &temporary, Content::File(bytes.to_vec()), mode).map_err(failed)?;
+        if let Err(cause) = self.step(Step::PublishFile, shown) {
+            return Err(cause.undone(self.unlink(folder, &temporary).map_err(failed)));
+        }
+        if old.is_some() {
+            self.unlink(folder, name).map_err(failed)?;
+        }
+        let children = self.children_mut(folder.node).map_err(failed)?;
+        children.remove(&temporary);
+        children.insert(name.to_owned(), new.node);
+        Ok(())
+    }
+
+    pub(super) fn read_file(
+        &mut self,
+        folder: At,
+        name: &OsStr,
+        limit: usize,
+        shown: &Path,
+    ) -> Result<Option<Vec<u8>>> {
+        self.step(Step::OpenFile, shown)?;
+        let path = text(shown);
+        let failed = |errno| KernelError::failed(Step::OpenFile, &path, errno);
+        let at = match self.lower(folder, name) {
+            Err(Errno::NOENT) => return Ok(None),
+            found => found.map_err(failed)?,
+        };
+        if self.mounted_on.contains_key(&at) {
+            return Err(failed(Errno::XDEV));
+        }
+        match &self.node(at.node).map_err(failed)?.content {
+            Content::File(bytes) if bytes.len() > limit => Err(KernelError::TooLarge { path, limit }),
+            Content::File(bytes) => Ok(Some(bytes.clone())),
+            Content::Symlink(_) => Err(KernelError::SymbolicLink { path }),
+            content => Err(KernelError::WrongType { path, expected: "a file", found: word(content) }),
+        }
+    }
+
+    pub(super) fn remove_file(&mut self, folder: At, name: &OsStr, shown: &Path) -> Result<()> {
+        self.step(Step::RemoveFile, shown)?;
+        let path = text(shown);
+        let failed = |errno| KernelError::failed(Step::RemoveFile, &path, errno);
+        let at = match self.lower(folder, name) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found.map_err(failed)?,
+        };
+        if self.is_folder(at.node) {
+            return Err(self.wrong_type(folder, name, "a file", path));
+        }
+        self.unlink(folder, name).map_err(failed)
+    }
+
+    /// Locks the lock file. Closing what this returns gives the lock back.
+    pub(super) fn lock_file(&mut self, folder: At, name: &OsStr, shown: &Path) -> Result<OwnedFd> {
+        self.step(Step::Lock, shown)?;
+        let path = text(shown);
+        let failed = |errno| KernelError::walking(Step::Lock, &path, errno);
+        let pid = std::process::id();
+        let at = match self.lower(folder, name) {
+            Err(Errno::NOENT) => {
+                let content = Content::File(format!("{pid}\n").into_bytes());
+                self.create(folder, name, content, 0o600).map_err(failed)?
+            }
+            found => found.map_err(failed)?,
+        };
+        match &self.node(at.node).map_err(failed)?.content {
+            Content::File(_) => {}
+            Content::Symlink(_) => return Err(failed(Errno::LOOP)),
+            Content::Folder(_) => return Err(failed(Errno::ISDIR)),
+            Content::Other(_) => return Err(failed(Errno::NXIO)),
+        }
+        if self.locks.contains_key(&at.node) {
+            return Err(KernelError::InUse { path, pid: Some(pid) });
+        }
+        let handle = socket().map_err(failed)?;
+        self.locks.insert(at.node, Held::of(&handle, shown)?);
+        Ok(handle)
+    }
+}
