@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use volhost_model::text::shorten;
+
 use crate::pb::csi::CapacityRange;
 use crate::refusal::{Refusal, Result};
 
@@ -19,11 +21,7 @@ const SHOWN: usize = 64;
 
 /// The beginning of a text, for messages.
 pub(crate) fn shown(text: &str) -> String {
-    let mut short: String = text.chars().take(SHOWN).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        short.push('…');
-    }
-    format!("{short:?}")
+    format!("{:?}", shorten(text, SHOWN))
 }
 
 fn text(field: &'static str, text: &str, most: usize) -> Result<()> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
+use volhost_model::text::lower_hex;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 
 use crate::refusal::{Refusal, Result};
@@ -119,8 +120,7 @@ fn value_of(text: &str) -> Value {
 /// A volume's name in places where its handle cannot stand: its digest's beginning.
 pub(crate) fn name_of(volume_id: &str) -> String {
     let digest = Sha256::digest(volume_id);
-    let hex: String = digest.iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    format!("csi-{hex}")
+    format!("csi-{}", lower_hex(digest.iter().take(NAME_BYTES)))
 }
 
 /// The pod that a volume is published for, as far as the CO tells (`podInfoOnMount`). Without, the target stands for one: each is another.

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use volhost_model::text::shorten;
+
 use crate::error::KernelError;
 use crate::kernel::Result;
 
@@ -102,11 +104,7 @@ pub fn text(path: &Path) -> String {
 
 /// The beginning of a name or path that was refused.
 pub(crate) fn shown(given: &OsStr) -> String {
-    let text = given.to_string_lossy();
-    if text.chars().count() <= SHOWN_CHARS {
-        return text.into_owned();
-    }
-    text.chars().take(SHOWN_CHARS).chain(std::iter::once('…')).collect()
+    shorten(&given.to_string_lossy(), SHOWN_CHARS)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 //! | [`visible`] | which characters every output writes as escapes |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
 //! | [`quantity`] | Kubernetes quantities as bytes |
+//! | [`text`] | bytes as digits, and long texts cut for messages |
 #![forbid(unsafe_code)]
 
 pub mod back_off;
@@ -32,6 +33,7 @@ pub mod pod_resources;
 pub mod quantity;
 pub mod selinux;
 pub mod spec;
+pub mod text;
 pub mod view;
 pub mod visible;
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::text::shorten;
+
 /// Linux's limit for one path component, in bytes.
 pub const MAX_COMPONENT_BYTES: usize = 255;
 /// The longest name a plugin may give a volume, in bytes. CSI allows 128-byte handles and drivers use more; paths never carry it.
@@ -47,14 +49,12 @@ pub enum NameError {
     },
 }
 
+/// How much of a refused name a message shows, in characters.
+const SHOWN_CHARS: usize = 64;
+
 /// The beginning of `text`, short enough for an error message.
 fn shown(text: &str) -> String {
-    const SHOWN_CHARS: usize = 64;
-    let mut short: String = text.chars().take(SHOWN_CHARS).collect();
-    if text.chars().nth(SHOWN_CHARS).is_some() {
-        short.push('…');
-    }
-    short
+    shorten(text, SHOWN_CHARS)
 }
 
 fn check_component(what: &'static str, text: &str, limit: usize) -> Result<(), NameError> {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
+use volhost_model::text::lower_hex;
 
 /// The one algorithm that every registry must know.
 const PREFIX: &str = "sha256:";
@@ -28,8 +29,7 @@ impl Digest {
 
     /// The digest of what `hash` has seen.
     pub(crate) fn from_hash(hash: Sha256) -> Self {
-        let digits = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        Self(format!("{PREFIX}{digits}"))
+        Self(format!("{PREFIX}{}", lower_hex(&hash.finalize())))
     }
 
     /// As it is written.

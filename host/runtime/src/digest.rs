@@ -1,16 +1,16 @@
 //! SHA-256 in lower-case hex, as `sha256sum` prints it.
 
-use std::fmt::Write;
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
+use volhost_model::text::lower_hex;
 
 /// How much of a stream is read at once, in bytes.
 const PART_BYTES: usize = 64 << 10;
 
 /// The digest of `bytes`.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    in_hex(&Sha256::digest(bytes))
+    lower_hex(&Sha256::digest(bytes))
 }
 
 /// The digest of a stream, read to its end.
@@ -19,22 +19,13 @@ pub(crate) fn sha256_hex_of(mut from: impl Read) -> io::Result<String> {
     let mut part = vec![0; PART_BYTES];
     loop {
         let read = match from.read(&mut part) {
-            Ok(0) => return Ok(in_hex(&hash.finalize())),
+            Ok(0) => return Ok(lower_hex(&hash.finalize())),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
         hash.update(part.get(..read).unwrap_or_default());
     }
-}
-
-fn in_hex(digest: &[u8]) -> String {
-    let mut hex = String::with_capacity(64);
-    for byte in digest {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
 }
 
 /// Whether `text` is such a digest: what a caller hands over becomes part of a file's name.

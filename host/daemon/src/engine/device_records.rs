@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use volhost_kernel::{Durability, ErrorKind, is_temporary};
 use volhost_model::VolumeSpec;
+use volhost_model::text::lower_hex;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 
 use super::records::{MAX_RECORD_BYTES, RecordError, Records};
@@ -60,8 +61,7 @@ impl DeviceRecord {
 /// The file's name: a volume's name can be longer than a file name, and hold slashes.
 fn file_name(volume: &UniqueVolumeName) -> OsString {
     let digest = Sha256::digest(volume.as_str());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    OsString::from(format!("{hex}.json"))
+    OsString::from(format!("{}.json", lower_hex(digest.iter().take(16))))
 }
 
 impl Records {

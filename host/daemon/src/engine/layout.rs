@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::text::lower_hex;
 
 /// The pods' folder.
 pub const PODS: &str = "pods";
@@ -138,8 +139,7 @@ pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
         return folder;
     }
     let digest = Sha256::digest(name);
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{DIGEST_MARK}{hex}")
+    format!("{DIGEST_MARK}{}", lower_hex(&digest))
 }
 
 /// Whether two digits of a code follow an escape character.

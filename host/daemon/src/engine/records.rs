@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::text::lower_hex;
 use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 /// The records' folder below the state folder, one folder a pod in it.
@@ -156,8 +157,7 @@ impl Record {
 /// The file's name: a plugin's and a volume's name together can be longer than a file name.
 pub(super) fn file_name(plugin: &PluginName, spec_name: &SpecName) -> OsString {
     let digest = Sha256::digest(format!("{plugin}\n{spec_name}"));
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    OsString::from(format!("{hex}.json"))
+    OsString::from(format!("{}.json", lower_hex(digest.iter().take(16))))
 }
 
 fn pod_folder(pod: &PodUid) -> PathBuf {

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use tracing::warn;
 use volhost_kernel::{Directory, Durability, Kernel, KernelError, is_temporary};
 use volhost_model::names::UniqueVolumeName;
+use volhost_model::text::lower_hex;
 
 use super::layout;
 
@@ -155,8 +156,7 @@ impl VolumeSizes {
 /// The file's name: a volume's name can be longer than a file name, and hold slashes.
 fn file_name(volume: &UniqueVolumeName) -> OsString {
     let digest = Sha256::digest(volume.as_str());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    OsString::from(format!("{hex}.json"))
+    OsString::from(format!("{}.json", lower_hex(digest.iter().take(16))))
 }
 
 #[cfg(test)]

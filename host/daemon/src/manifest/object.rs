@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use sha2::{Digest as _, Sha256};
 
+use volhost_model::text::lower_hex;
+
 use super::claim::ClaimObject;
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
@@ -137,7 +139,7 @@ impl ObjectKey {
     /// The name of a file for the object, without an ending: a digest, since a name can be longer than a file's.
     pub fn file_stem(&self) -> String {
         let digest = Sha256::digest(self.to_string());
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        lower_hex(digest.iter().take(16))
     }
 
     /// `namespace/name`, or the name alone.

@@ -354,11 +354,7 @@ fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError>
 
 /// What was written, for a message: a value of a megabyte must not fill a terminal.
 pub(super) fn shorten(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
-    if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
-        short.push('…');
-    }
-    short
+    volhost_model::text::shorten(text, MAX_MESSAGE_CHARS)
 }
 
 fn raw_volumes(raw: &mut Value) -> Vec<Map<String, Value>> {

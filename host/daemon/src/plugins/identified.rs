@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
+use volhost_model::text::lower_hex;
 use volhost_model::{BackOff, PluginName, VolumeSpec};
 use volhost_runtime::{CallError, Identified, Plugin};
 
@@ -233,7 +234,7 @@ impl Question {
     /// Tells volumes of one plugin apart, for its quarantine.
     fn volume(&self) -> String {
         let (plugin, digest) = &self.key;
-        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest = lower_hex(digest.iter().take(8));
         format!("{plugin} {} {digest}", self.spec.name)
     }
 }

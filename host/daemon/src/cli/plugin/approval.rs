@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 use volhost::api::pb::Kind;
 use volhost::plugins::APPROVAL;
 
+use volhost_model::text::lower_hex;
+
 use super::read_plugin;
 use crate::cli::arguments::GrantArguments;
 use crate::cli::client::Client;
@@ -63,8 +65,7 @@ fn check_unchanged(pending: &Pending) -> Result<(), CliError> {
             "{file} waits for approval, and the daemon does not say which content it read; name it by --sha256"
         )));
     }
-    let found = Sha256::digest(read_plugin(Path::new(file))?);
-    let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = lower_hex(&Sha256::digest(read_plugin(Path::new(file))?));
     if found == *digest {
         return Ok(());
     }

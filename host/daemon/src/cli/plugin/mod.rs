@@ -21,6 +21,8 @@ use std::path::Path;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use volhost_model::text::lower_hex;
+
 use super::arguments::{Format, PluginCommand};
 use super::error::CliError;
 use super::format::printable;
@@ -92,7 +94,7 @@ fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
     Ok(Inspection {
         file: file.display().to_string(),
         size: wasm.len(),
-        digest: Sha256::digest(&wasm).iter().map(|byte| format!("{byte:02x}")).collect(),
+        digest: lower_hex(&Sha256::digest(&wasm)),
         name,
         version,
         sources,
