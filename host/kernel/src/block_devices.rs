@@ -5,23 +5,9 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::error::Result;
 use crate::handle::{Directory, MountSource};
-use crate::kernel::Result;
-
-/// Which device it is: the kernel's own name for it. A number is used again after its device is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceNumber {
-    /// The driver.
-    pub major: u32,
-    /// The device of that driver.
-    pub minor: u32,
-}
-
-impl fmt::Display for DeviceNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.major, self.minor)
-    }
-}
+use crate::types::DeviceNumber;
 
 /// A block device by its node, held as a place (`O_PATH`): the handle keeps neither the device nor its storage, only the mount that
 /// the node lies on. A device must be kept by other means while it is used: [`BlockDevices::pin_device`], or a mount.

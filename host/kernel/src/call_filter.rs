@@ -3,6 +3,7 @@
 //! children; nothing removes it.
 
 mod device_work;
+mod error;
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,10 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter,
 };
-use thiserror::Error;
 
 use self::device_work::{NOT_FOR_TOOLS, limits_of_others, refused_ioctls};
-
-/// A filter could not be set. The program is then not started.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the kernel does not take a filter of system calls: {0}")]
-pub struct FilterError(String);
+pub use self::error::FilterError;
+use self::error::failed;
 
 /// The flags by which `clone` and `unshare` make namespaces.
 const NAMESPACES: [libc::c_int; 8] = [
@@ -95,10 +92,6 @@ fn set(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<(),
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).map_err(failed)?;
     let program: BpfProgram = filter.try_into().map_err(failed)?;
     apply_filter(&program).map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> FilterError {
-    FilterError(error.to_string())
 }
 
 #[cfg(test)]

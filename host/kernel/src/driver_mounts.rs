@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::block_devices::BlockDevice;
+use crate::error::Result;
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::types::{MountId, MountInfo};
 
 /// Primitives around a program that mounts by itself.

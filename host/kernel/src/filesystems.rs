@@ -3,10 +3,9 @@
 use std::fmt;
 
 use crate::block_devices::BlockDevice;
-use crate::error::{FilesystemError, KernelError};
+use crate::error::{FilesystemError, KernelError, Result};
 use crate::format_options::FormatOptions;
 use crate::handle::{DetachedMount, Directory};
-use crate::kernel::Result;
 use crate::names::text;
 use crate::types::FsOption;
 

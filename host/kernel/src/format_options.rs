@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 
 /// How a file system is made. What is left out is as the type's mkfs does it, but for
 /// `reserved_percent` of ext3 and ext4, which is 0.

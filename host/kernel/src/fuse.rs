@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::error::Result;
 use crate::handle::{DetachedMount, MountSource};
-use crate::kernel::Result;
 
 /// What a new FUSE mount is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]

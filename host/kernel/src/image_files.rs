@@ -1,13 +1,9 @@
 //! Image files: file systems in a file, mounted read-only.
 
-use crate::error::{ImageError, KernelError};
+use crate::error::{ImageError, KernelError, Result};
 use crate::handle::{DetachedMount, MountSource};
-use crate::kernel::Result;
 use crate::names::text;
-use crate::types::FsOption;
-
-/// The types of images.
-pub(crate) const IMAGE_TYPES: [&str; 3] = ["erofs", "squashfs", "ext4"];
+use crate::types::{FsOption, IMAGE_TYPES};
 
 /// Primitives over image files.
 pub trait ImageFiles {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::Result;
 use crate::handle::MountSource;
-use crate::kernel::Result;
 
 /// What is known of an image file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

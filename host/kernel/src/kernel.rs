@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::block_devices::BlockDevices;
 use crate::driver_mounts::DriverMounts;
-use crate::error::KernelError;
+use crate::error::Result;
 use crate::filesystems::Filesystems;
 use crate::fuse::FuseMounts;
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
@@ -23,9 +23,6 @@ use crate::quotas::Quotas;
 use crate::sub_paths::SubPaths;
 use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 use crate::usage::Usages;
-
-/// What a call of a [`Kernel`] returns.
-pub type Result<T> = std::result::Result<T, KernelError>;
 
 /// The host's primitives over mounts, folders and files.
 ///

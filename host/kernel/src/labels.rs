@@ -1,6 +1,6 @@
 //! Security labels of files.
 
-use crate::kernel::Result;
+use crate::error::Result;
 
 /// What the machine knows of SELinux labels.
 pub trait Labels {

@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 
+use crate::error::Result;
 use crate::handle::Directory;
-use crate::kernel::Result;
 
 /// Last resorts. Each loses what was not written yet: only a person may ask for one. [`crate::Detach::Lazy`] is the other.
 pub trait LastResorts {

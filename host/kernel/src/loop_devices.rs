@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::block_devices::BlockDevice;
+use crate::error::Result;
 use crate::handle::MountSource;
-use crate::kernel::Result;
 
 /// Primitives over loop devices and the files below them.
 ///

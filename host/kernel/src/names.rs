@@ -6,8 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use volhost_model::text::shorten;
 
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 
 /// Linux's limit for one path component, in bytes.
 const MAX_NAME_BYTES: usize = 255;

@@ -1,7 +1,6 @@
 //! Per-mount options by mount(8)'s names, and the options a plugin may give a tmpfs. The same for every kernel.
 
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 use crate::types::FsOption;
 
 /// What the options change: bits to set, and bits to clear first.

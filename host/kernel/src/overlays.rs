@@ -1,8 +1,7 @@
 //! Overlays: folders laid on one another, of which only the topmost is ever written.
 
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, MountSource, SourceKind};
-use crate::kernel::Result;
 use crate::names::text;
 use crate::types::FsOption;
 

@@ -3,9 +3,8 @@
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory};
-use crate::kernel::Result;
 
 /// When a volume's files are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -19,8 +19,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::error::Result;
 use crate::handle::Directory;
-use crate::kernel::Result;
 
 /// A file of a payload.
 #[derive(Clone, PartialEq, Eq)]

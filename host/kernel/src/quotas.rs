@@ -2,9 +2,8 @@
 
 use std::ffi::OsStr;
 
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 
 /// What a file system without it lacks, for messages.
 pub const FEATURE: &str = "a quota for a folder";

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use crate::error::Result;
 use crate::handle::{Directory, MountSource};
-use crate::kernel::Result;
 use crate::types::Detach;
 
 /// What to do if nothing stands at a sub-path.

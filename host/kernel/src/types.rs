@@ -1,6 +1,7 @@
 //! The plain values that go in and out of a kernel: entries, mounts, options.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
 /// Identifies a mount. Where the kernel has unique ids (Linux 6.8) it is never used again for another one.
@@ -94,3 +95,21 @@ impl FsOption {
         Self { key: key.into(), value: None }
     }
 }
+
+/// Which device it is: the kernel's own name for it. A number is used again after its device is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceNumber {
+    /// The driver.
+    pub major: u32,
+    /// The device of that driver.
+    pub minor: u32,
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// The types of images that are mounted from a file.
+pub(crate) const IMAGE_TYPES: [&str; 3] = ["erofs", "squashfs", "ext4"];

@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 
+use crate::error::Result;
 use crate::handle::Directory;
-use crate::kernel::Result;
 
 /// What a file system says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

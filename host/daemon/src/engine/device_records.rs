@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use volhost_kernel::{Durability, ErrorKind, is_temporary};
 use volhost_model::VolumeSpec;
-use volhost_model::text::lower_hex;
 use volhost_model::names::{PluginName, UniqueVolumeName};
+use volhost_model::text::lower_hex;
 
 use super::records::{MAX_RECORD_BYTES, RecordError, Records};
 

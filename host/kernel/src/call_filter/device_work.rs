@@ -2,7 +2,7 @@
 
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-use super::{FilterError, failed};
+use super::error::{FilterError, failed};
 
 /// `open_tree_attr`, Linux 6.15. The same number on every processor.
 const OPEN_TREE_ATTR: i64 = 467;

@@ -5,8 +5,8 @@ use thiserror::Error;
 
 use super::kind::ErrorKind;
 use super::text::words;
-use crate::block_devices::DeviceNumber;
 use crate::step::Step;
+use crate::types::DeviceNumber;
 
 /// Why a block device was not used. Paths are those of devices, or of the names at which they are mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::kind::ErrorKind;
 use super::text::{said_suffix, words};
-use crate::image_files::IMAGE_TYPES;
+use crate::types::IMAGE_TYPES;
 
 /// Why an image was not mounted. Paths are those of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -27,6 +27,9 @@ use self::text::{detail_suffix, hint, pid_suffix, said_suffix, words};
 pub use self::tool::ToolError;
 use crate::step::Step;
 
+/// What a call of a [`crate::Kernel`] returns.
+pub type Result<T> = std::result::Result<T, KernelError>;
+
 /// Why a kernel operation did not do what it was asked. Paths are as the caller knows them: relative to the root
 /// folder where they lie in it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -284,7 +287,7 @@ impl KernelError {
     }
 
     /// This error, and that undoing failed as well, if it did.
-    pub fn undone(self, undo: Result<(), KernelError>) -> Self {
+    pub fn undone(self, undo: Result<()>) -> Self {
         match undo {
             Ok(()) => self,
             Err(undo) => Self::UndoFailed { cause: Box::new(self), undo: Box::new(undo) },

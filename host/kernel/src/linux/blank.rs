@@ -16,7 +16,7 @@ use super::block_device::{asking, open_device, open_node};
 use super::ioctl::{device_bytes, zero_out};
 use super::loop_table::backing_file;
 use crate::block_devices::BlockDevice;
-use crate::kernel::Result;
+use crate::error::Result;
 use crate::step::Step;
 
 /// Of a device with no more data than this, in bytes, every byte is read: a quarter of a second on

@@ -9,16 +9,15 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::ioctl::{device_bytes, device_is_read_only};
-use super::loop_table::loop_over_device;
 use super::stat::{IdKind, Seen, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
-use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{DeviceError, KernelError};
+use crate::block_devices::BlockDevice;
+use crate::error::{DeviceError, KernelError, Result};
 use crate::handle::MountSource;
-use crate::kernel::Result;
 use crate::names::{check_absolute, text};
 use crate::program::unless_a_child_is_made;
 use crate::step::Step;
+use crate::types::DeviceNumber;
 
 /// For questions: no right to write, and no waiting for a medium.
 const ASK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
@@ -70,22 +69,6 @@ pub(super) fn lock(device: &BlockDevice, step: Step) -> Result<File> {
     let opened = open_device(device, step)?;
     rustix::fs::flock(&opened, FlockOperation::LockExclusive).map_err(|errno| asking(device, step, errno))?;
     Ok(opened)
-}
-
-/// [`lock`], of a device that no pod has as a device: what it holds is used as a file system, or as
-/// a device, not as both.
-pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
-    let locked = lock(device, step)?;
-    match loop_over_device(device)? {
-        None => Ok(locked),
-        Some(by) => Err(KernelError::Device(DeviceError::Shown { step, path: text(&device.path), by: text(&by) })),
-    }
-}
-
-/// [`lock_unshown`], of a device that nobody has for himself either, for a step that writes to it.
-pub(super) fn lock_unused(device: &BlockDevice, step: Step) -> Result<File> {
-    let locked = lock_unshown(device, step)?;
-    if in_use(device)? { Err(KernelError::failed(step, text(&device.path), Errno::BUSY)) } else { Ok(locked) }
 }
 
 /// A device by its node, wherever that is.

@@ -27,8 +27,9 @@ use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capabi
 use super::landlock::restrict;
 use super::mountinfo::parse;
 use super::syscall::mount_setattr;
-use crate::block_devices::{BlockDevice, DeviceNumber};
+use crate::block_devices::BlockDevice;
 use crate::call_filter::forbid_all_but_device_work;
+use crate::types::DeviceNumber;
 
 /// Where libraries and the loader are. A name that is a symbolic link on the host is one for the
 /// program, too.

@@ -14,12 +14,13 @@ use super::ioctl::{LOOP_READ_ONLY, LoopStatus};
 use super::loop_table::{Loop, attached, connect, loop_over_device, note, open_backing, release};
 use super::stat::{Seen, look, look_closer};
 use super::walk::{PLACE, open_beneath};
-use crate::block_devices::{BlockDevice, BlockDevices, DeviceNumber};
-use crate::error::{DeviceError, KernelError};
+use crate::block_devices::{BlockDevice, BlockDevices};
+use crate::error::{DeviceError, KernelError, Result};
 use crate::handle::{Directory, MountSource, SourceKind};
-use crate::kernel::{Kernel, Result};
+use crate::kernel::Kernel;
 use crate::names::{check_name, label, temporary, text};
 use crate::step::Step;
+use crate::types::DeviceNumber;
 
 /// A pin is never read, so the kernel may choose its sectors.
 const BY_THE_KERNEL: u32 = 0;

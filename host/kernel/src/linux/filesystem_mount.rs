@@ -6,18 +6,18 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
-use super::block_device::{check_path, lock_unshown, open_device};
+use super::block_device::{check_path, open_device};
+use super::device_lock::lock_unshown;
 use super::fs_context::{configure, log, refused};
 use super::sector::too_large;
 use super::stat::look;
-use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{DeviceError, FilesystemError, KernelError};
+use crate::block_devices::BlockDevice;
+use crate::error::{DeviceError, FilesystemError, KernelError, Result};
 use crate::filesystems::{Family, check_device_options};
 use crate::handle::DetachedMount;
-use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
-use crate::types::FsOption;
+use crate::types::{DeviceNumber, FsOption};
 
 /// Why there is no mount.
 pub(super) enum NotMounted {

@@ -16,12 +16,12 @@ use super::block_device::{asking, open_device};
 use super::ioctl::{btrfs_device, btrfs_max_id, device_bytes, grow_btrfs, grow_ext, grow_xfs, xfs_geometry};
 use super::stat::{IdKind, look};
 use super::walk::{FOLDER, open_on_same_mount};
-use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{DeviceError, FilesystemError, KernelError};
+use crate::block_devices::BlockDevice;
+use crate::error::{DeviceError, FilesystemError, KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::names::text;
 use crate::step::Step;
+use crate::types::DeviceNumber;
 
 // <linux/magic.h>
 const EXT: u64 = 0xEF53;

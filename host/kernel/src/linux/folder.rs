@@ -9,9 +9,8 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::walk::{FOLDER, make_exact, open_on_same_mount};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::names::{check_mode, check_name, label, text};
 use crate::step::Step;
 

@@ -7,9 +7,8 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use super::LinuxKernel;
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::DetachedMount;
-use crate::kernel::Result;
 use crate::options::{check_huge_pages, check_tmpfs};
 use crate::step::Step;
 use crate::types::FsOption;

@@ -11,10 +11,9 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::stat::{look, look_closer, source_kind, type_word};
 use super::walk::{FOLDER_PLACE, PLACE, make_exact, open_beneath, path_of};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::granted::{self, Found, Places, Refusal};
 use crate::handle::{MountSource, SourceKind};
-use crate::kernel::Result;
 use crate::names::{check_absolute, text};
 use crate::step::Step;
 

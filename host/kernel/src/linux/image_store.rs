@@ -14,10 +14,9 @@ use super::loop_table::open_backing;
 use super::sector::copy_sector_size;
 use super::stat::{look, look_closer};
 use super::walk::{FOLDER, open_beneath, proc_path, read_names};
-use crate::error::{ErrorKind, KernelError};
+use crate::error::{ErrorKind, KernelError, Result};
 use crate::handle::{MountSource, SourceKind};
 use crate::image_stores::{ImageFacts, ImageStores};
-use crate::kernel::Result;
 use crate::names::{check_absolute, check_name, text};
 use crate::step::Step;
 

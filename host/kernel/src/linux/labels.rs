@@ -6,8 +6,7 @@ use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 use crate::labels::Labels;
 use crate::step::Step;
 

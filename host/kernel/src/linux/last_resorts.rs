@@ -7,10 +7,10 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::LinuxKernel;
 use super::stat::look;
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::fuse::{FuseConnection, FuseMounts};
 use crate::handle::Directory;
-use crate::kernel::{Kernel, Result};
+use crate::kernel::Kernel;
 use crate::last_resorts::LastResorts;
 use crate::names::{check_name, label, text};
 use crate::step::Step;

@@ -9,9 +9,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::LinuxKernel;
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::{Directory, RootLock};
-use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
 

@@ -18,11 +18,11 @@ use super::ioctl::{
 use super::stat::{IdKind, Seen, look_closer};
 use super::syscall::wait_readable;
 use super::walk::{PLACE, proc_path};
-use crate::block_devices::{BlockDevice, DeviceNumber};
-use crate::error::{DeviceError, KernelError};
-use crate::kernel::Result;
+use crate::block_devices::BlockDevice;
+use crate::error::{DeviceError, KernelError, Result};
 use crate::names::text;
 use crate::step::Step;
+use crate::types::DeviceNumber;
 
 /// Where the kernel makes loop devices, and where it lists block devices.
 const CONTROL: &str = "/dev/loop-control";

@@ -28,6 +28,7 @@
 //! | `host_path` | granted paths of the host |
 //! | `lock` | one volhost a root folder |
 //! | `block_device` | opening block devices, asking about them |
+//! | `device_lock` | locks for steps that take a device as a file system |
 //! | `device_map` | block devices shown to pods: mapped, linked, pinned |
 //! | `loop_device` | files as block devices |
 //! | `loop_table` | which loop devices there are; giving them files |
@@ -50,6 +51,7 @@ mod block_device;
 mod confinement;
 mod detach;
 mod detach_tree;
+mod device_lock;
 mod device_map;
 mod driver_mounts;
 mod files;
@@ -102,9 +104,9 @@ use std::path::{Path, PathBuf};
 use self::confinement::Confinement;
 use self::inspect::Inspection;
 use self::stat::IdKind;
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
-use crate::kernel::{Kernel, Result};
+use crate::kernel::Kernel;
 use crate::step::Step;
 use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 

@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::stat::{look, look_closer};
 use super::walk::{FOLDER, is_empty, open_on_same_mount};
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 use crate::names::text;
 use crate::step::Step;
 

@@ -14,9 +14,8 @@ use super::LinuxKernel;
 use super::syscall::fchmodat2;
 use super::tree::{Visitor, walk_tree};
 use super::walk::{FOLDER, open_beneath, proc_path};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory};
-use crate::kernel::Result;
 use crate::names::{check_group, check_name, label, text};
 use crate::ownership::{
     IdMap, OnProgress, Ownership, OwnershipPolicy, OwnershipProgress, OwnershipReport, OwnershipRequest, wanted_mode,

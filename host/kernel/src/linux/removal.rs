@@ -24,9 +24,8 @@ use rustix::io::Errno;
 use super::LinuxKernel;
 use super::stat::{Identity, look, look_closer};
 use super::walk::{FOLDER, FOLDER_PLACE, open_on_same_mount};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
 

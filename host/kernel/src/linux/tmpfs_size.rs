@@ -9,9 +9,8 @@ use rustix::mount::FsPickFlags;
 use super::LinuxKernel;
 use super::fs_context::log;
 use super::walk::{PLACE, open_beneath};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::names::{check_name, label, text};
 use crate::step::Step;
 

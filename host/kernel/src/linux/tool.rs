@@ -12,8 +12,7 @@ use rustix::io::Errno;
 
 use super::confinement::{Confinement, NotConfined};
 use crate::block_devices::BlockDevice;
-use crate::error::{KernelError, ToolError};
-use crate::kernel::Result;
+use crate::error::{KernelError, Result, ToolError};
 use crate::program::{self, Overflow, Program, RunBounds};
 use crate::step::Step;
 

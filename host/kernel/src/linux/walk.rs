@@ -11,9 +11,8 @@ use rustix::io::Errno;
 
 use super::LinuxKernel;
 use super::stat::{look, type_word};
-use crate::error::KernelError;
+use crate::error::{KernelError, Result};
 use crate::handle::Directory;
-use crate::kernel::Result;
 use crate::names::{check_absolute, check_mode, check_name, check_relative, label, text};
 use crate::step::Step;
 use crate::types::{Entry, MountId};

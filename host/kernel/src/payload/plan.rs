@@ -6,8 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Component;
 
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 use crate::names::{check_mode, check_name, shown};
 use crate::payload::{Payload, PayloadFile};
 

@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use super::Published;
 use super::plan::Plan;
 use super::stamp::is_stamp;
-use crate::error::KernelError;
-use crate::kernel::Result;
+use crate::error::{KernelError, Result};
 
 /// The link to the set that readers see.
 const DATA: &str = "..data";
