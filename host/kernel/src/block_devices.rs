@@ -9,8 +9,9 @@ use crate::error::Result;
 use crate::handle::{Directory, MountSource};
 use crate::types::DeviceNumber;
 
-/// A block device by its node, held as a place (`O_PATH`): the handle keeps neither the device nor its storage, only the mount that
-/// the node lies on. A device must be kept by other means while it is used: [`BlockDevices::pin_device`], or a mount.
+/// A block device by its node, held as a place (`O_PATH`): the handle keeps neither the device nor
+/// its storage, only the mount that the node lies on. A device must be kept by other means while it
+/// is used: [`BlockDevices::pin_device`], or a mount.
 pub struct BlockDevice {
     pub(crate) fd: OwnedFd,
     pub(crate) path: PathBuf,
@@ -18,7 +19,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// The handle of an implementation of [`crate::Kernel`]. `path` is where the node is, links resolved.
+    /// The handle of an implementation of [`crate::Kernel`]. `path` is where the node is, links
+    /// resolved.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd, path: PathBuf, number: DeviceNumber) -> Self {
         Self { fd, path, number }
@@ -52,8 +54,8 @@ impl fmt::Debug for BlockDevice {
 /// Primitives over block devices.
 ///
 /// # Guarantees
-/// As [`crate::Kernel`]. Nothing here writes to a device. A call that hands a device's path to somebody else made sure
-/// that the path names this very device.
+/// As [`crate::Kernel`]. Nothing here writes to a device. A call that hands a device's path to
+/// somebody else made sure that the path names this very device.
 pub trait BlockDevices {
     /// Opens the node at an absolute path, following symbolic links (`/dev/disk/by-id/...`).
     ///
@@ -84,19 +86,21 @@ pub trait BlockDevices {
     /// As [`BlockDevices::device_size`].
     fn device_read_only(&self, device: &BlockDevice) -> Result<bool>;
 
-    /// Whether something has the device for itself: a mounted file system (in any namespace), swap, device mapper, a tool that formats
-    /// or checks it. A program that merely reads or writes it is not seen.
+    /// Whether something has the device for itself: a mounted file system (in any namespace), swap,
+    /// device mapper, a tool that formats or checks it. A program that merely reads or writes it is
+    /// not seen.
     ///
     /// # Errors
     /// As [`BlockDevices::device_size`].
     fn device_in_use(&self, device: &BlockDevice) -> Result<bool>;
 
-    /// Shows the device at a name: its node, bound onto a file that is made for it (0640). The same device there
-    /// already: done. [`crate::Kernel::detach`] undoes it; [`crate::Kernel::entry`] calls it a mount.
+    /// Shows the device at a name: its node, bound onto a file that is made for it (0640). The same
+    /// device there already: done. [`crate::Kernel::detach`] undoes it; [`crate::Kernel::entry`]
+    /// calls it a mount.
     ///
     /// # Errors
-    /// `DeviceError::Other` if another one is mapped there; `DeviceError::Mounted` if it is mounted as a file
-    /// system; else as [`crate::Kernel::attach`].
+    /// `DeviceError::Other` if another one is mapped there; `DeviceError::Mounted` if it is mounted
+    /// as a file system; else as [`crate::Kernel::attach`].
     fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
     /// Which device is mapped at a name; none if none is, whatever else stands there.
@@ -105,8 +109,8 @@ pub trait BlockDevices {
     /// `Failed`.
     fn mapped_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<DeviceNumber>>;
 
-    /// Makes the name a symbolic link to the device's path, in place of an older link at once: a reader sees the old one
-    /// or the new. [`crate::Kernel::remove_file`] undoes it.
+    /// Makes the name a symbolic link to the device's path, in place of an older link at once: a
+    /// reader sees the old one or the new. [`crate::Kernel::remove_file`] undoes it.
     ///
     /// # Errors
     /// `WrongType` if something else than a link stands there; `DeviceError::Gone`; `Failed`.
@@ -118,14 +122,14 @@ pub trait BlockDevices {
     /// `WrongType` if something else than a link stands there; `Failed`.
     fn linked_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<PathBuf>>;
 
-    /// Keeps the device that is mapped at a name from going away and its number from being used again: a read-only loop device over
-    /// the mapped node, which outlives the host. Pinned already: that pin. Returns the pin.
-    /// The mapping can't be detached before [`BlockDevices::unpin_device`], and what is on the
-    /// device can't be mounted or formatted.
+    /// Keeps the device that is mapped at a name from going away and its number from being used
+    /// again: a read-only loop device over the mapped node, which outlives the host. Pinned
+    /// already: that pin. Returns the pin. The mapping can't be detached before
+    /// [`BlockDevices::unpin_device`], and what is on the device can't be mounted or formatted.
     ///
     /// # Errors
-    /// `DeviceError::NotMapped` if no device is mapped there; `DeviceError::Mounted` if it is mounted as a file system;
-    /// `Failed`.
+    /// `DeviceError::NotMapped` if no device is mapped there; `DeviceError::Mounted` if it is
+    /// mounted as a file system; `Failed`.
     fn pin_device(&self, directory: &Directory, name: &OsStr) -> Result<BlockDevice>;
 
     /// Takes the pin away. None there, or nothing mapped: done.

@@ -47,7 +47,8 @@ pub enum CheckOutcome {
     Clean,
     /// It was damaged, and repaired.
     Repaired,
-    /// This type has no check before mounting: XFS replays its log and btrfs checks itself when mounted.
+    /// This type has no check before mounting: XFS replays its log and btrfs checks itself when
+    /// mounted.
     AtMount,
 }
 
@@ -55,8 +56,8 @@ pub enum CheckOutcome {
 ///
 /// # Guarantees
 /// - Nothing is formatted but a blank device.
-/// - Two callers at once on one device do no harm: formatting and checking hold the device's lock (`flock`), and the second
-///   sees what the first left.
+/// - Two callers at once on one device do no harm: formatting and checking hold the device's lock
+///   (`flock`), and the second sees what the first left.
 ///
 /// # Assumptions
 /// Calls take as long as the device does; formatting and checking are ended after ten minutes.
@@ -64,40 +65,43 @@ pub trait Filesystems {
     /// What is on the device.
     ///
     /// # Errors
-    /// `Failed` if it can't be read (that is never blank); `ToolError::Missing`, `ToolError::Failed`, `DeviceError::Gone`.
+    /// `Failed` if it can't be read (that is never blank); `ToolError::Missing`,
+    /// `ToolError::Failed`, `DeviceError::Gone`.
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
     /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as
     /// the device can still be written and tells where it was written.
     ///
     /// # Errors
-    /// `FilesystemError::Unsupported`; `FilesystemError::NotBlank`, and nothing was written; `DeviceError::ReadOnly`; `Failed`
-    /// (`Busy`) if something has the device for itself; `DeviceError::Shown` if a pod has it as a device;
-    /// `InvalidOption`; `ToolError::Missing`, `ToolError::NotConfined`, `ToolError::Failed`, `ToolError::TimedOut`; as
+    /// `FilesystemError::Unsupported`; `FilesystemError::NotBlank`, and nothing was written;
+    /// `DeviceError::ReadOnly`; `Failed` (`Busy`) if something has the device for itself;
+    /// `DeviceError::Shown` if a pod has it as a device; `InvalidOption`; `ToolError::Missing`,
+    /// `ToolError::NotConfined`, `ToolError::Failed`, `ToolError::TimedOut`; as
     /// [`Filesystems::probe`].
     fn format(&self, device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()>;
 
-    /// Checks the file system and repairs what can be repaired without losing anything. Only for what is not mounted and will be
-    /// mounted for writing: a check writes.
+    /// Checks the file system and repairs what can be repaired without losing anything. Only for
+    /// what is not mounted and will be mounted for writing: a check writes.
     ///
     /// # Errors
-    /// `FilesystemError::Damaged` with what is left to do by hand; `FilesystemError::Missing`; `DeviceError::ReadOnly`;
-    /// `Failed` (`Busy`) if the device is in use;
-    /// else as [`Filesystems::format`].
+    /// `FilesystemError::Damaged` with what is left to do by hand; `FilesystemError::Missing`;
+    /// `DeviceError::ReadOnly`; `Failed` (`Busy`) if the device is in use; else as
+    /// [`Filesystems::format`].
     fn check(&self, device: &BlockDevice, fs_type: &str) -> Result<CheckOutcome>;
 
-    /// A mount of the file system on the device, unseen until attached. `options` are those of the file system, per-mount ones
-    /// are for [`crate::Kernel::set_options`]. An ext file system that finds itself damaged becomes read-only, unless
-    /// `options` say otherwise (`errors`).
+    /// A mount of the file system on the device, unseen until attached. `options` are those of the
+    /// file system, per-mount ones are for [`crate::Kernel::set_options`]. An ext file system that
+    /// finds itself damaged becomes read-only, unless `options` say otherwise (`errors`).
     ///
-    /// With `read_only` nothing can be written to it. As with mount(8) a journal left by a crash is replayed first; on a
-    /// device that refuses writes it can't be, and mounting fails unless `options` renounce it (`noload`, `norecovery`).
+    /// With `read_only` nothing can be written to it. As with mount(8) a journal left by a crash is
+    /// replayed first; on a device that refuses writes it can't be, and mounting fails unless
+    /// `options` renounce it (`noload`, `norecovery`).
     ///
     /// # Errors
-    /// `FilesystemError::Unsupported`; `FilesystemError::Mismatch` if it is of another type; `FilesystemError::Missing`;
-    /// `FilesystemError::Damaged`; `DeviceError::Shown` if a pod has it as a device; `DeviceError::SectorsTooLarge`;
-    /// `InvalidOption` for one that the file system refuses or that names another device;
-    /// `UnsupportedOption`; `Failed` with the kernel's log.
+    /// `FilesystemError::Unsupported`; `FilesystemError::Mismatch` if it is of another type;
+    /// `FilesystemError::Missing`; `FilesystemError::Damaged`; `DeviceError::Shown` if a pod has it
+    /// as a device; `DeviceError::SectorsTooLarge`; `InvalidOption` for one that the file system
+    /// refuses or that names another device; `UnsupportedOption`; `Failed` with the kernel's log.
     fn mount_filesystem(
         &self,
         device: &BlockDevice,
@@ -106,22 +110,25 @@ pub trait Filesystems {
         read_only: bool,
     ) -> Result<DetachedMount>;
 
-    /// Whether the file system that is mounted at the folder is smaller than the device, by a block at least. It stays so where the
-    /// rest of the device is too small for what the file system would grow by; growing then changes nothing.
+    /// Whether the file system that is mounted at the folder is smaller than the device, by a block
+    /// at least. It stays so where the rest of the device is too small for what the file system
+    /// would grow by; growing then changes nothing.
     ///
     /// # Errors
-    /// `DeviceError::Other` if the folder is not on a file system of this device; `FilesystemError::Unsupported`; `Failed`.
+    /// `DeviceError::Other` if the folder is not on a file system of this device;
+    /// `FilesystemError::Unsupported`; `Failed`.
     fn needs_grow(&self, device: &BlockDevice, mounted: &Directory) -> Result<bool>;
 
-    /// Grows the mounted file system to the device's size, while it is used. Returns the size in bytes that it then has, its own
-    /// bookkeeping included. As large already: done.
+    /// Grows the mounted file system to the device's size, while it is used. Returns the size in
+    /// bytes that it then has, its own bookkeeping included. As large already: done.
     ///
     /// # Errors
     /// As [`Filesystems::needs_grow`]; `Failed` with `ROFS` if it is mounted read-only.
     fn grow_filesystem(&self, device: &BlockDevice, mounted: &Directory) -> Result<u64>;
 
-    /// Grows an ext file system that is not mounted to the device's size, after a full check. Returns the size in bytes that it then has.
-    /// For hosts without the right to grow a mounted one. The other types can only grow mounted: none.
+    /// Grows an ext file system that is not mounted to the device's size, after a full check.
+    /// Returns the size in bytes that it then has. For hosts without the right to grow a mounted
+    /// one. The other types can only grow mounted: none.
     ///
     /// # Errors
     /// As [`Filesystems::check`].

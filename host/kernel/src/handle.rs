@@ -1,22 +1,26 @@
-//! Handles: open file descriptors that the host uses instead of paths, each with a label for messages.
+//! Handles: open file descriptors that the host uses instead of paths, each with a label for
+//! messages.
 //!
-//! A handle is a descriptor and nothing else, so [`crate::LinuxKernel`] uses it without a check, and this crate knows of no
-//! other implementation of [`crate::Kernel`]. Another implementation, such as the in-memory kernel of the tests, makes
-//! descriptors of its own that name nothing on Linux (unconnected sockets), and finds its objects by their identity. A handle
-//! that reaches the wrong kernel therefore fails: Linux answers `ENOTDIR` or `EINVAL` for a socket, and the in-memory kernel
-//! does not know a descriptor that it did not make.
+//! A handle is a descriptor and nothing else, so [`crate::LinuxKernel`] uses it without a check,
+//! and this crate knows of no other implementation of [`crate::Kernel`]. Another implementation,
+//! such as the in-memory kernel of the tests, makes descriptors of its own that name nothing on
+//! Linux (unconnected sockets), and finds its objects by their identity. A handle that reaches the
+//! wrong kernel therefore fails: Linux answers `ENOTDIR` or `EINVAL` for a socket, and the
+//! in-memory kernel does not know a descriptor that it did not make.
 //!
-//! Weighed and left: an enum of implementations, and an opaque `Box<dyn Any>`. Both put a check that only a defect can fail
-//! into every call, and the second an allocation. Associated types would make the runtime and everything above it generic.
+//! Weighed and left: an enum of implementations, and an opaque `Box<dyn Any>`. Both put a check
+//! that only a defect can fail into every call, and the second an allocation. Associated types
+//! would make the runtime and everything above it generic.
 //!
-//! Only implementations of [`crate::Kernel`] call the `from_fd` constructors and use the descriptors.
+//! Only implementations of [`crate::Kernel`] call the `from_fd` constructors and use the
+//! descriptors.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A folder, held open (`O_PATH`): whatever happens to its name, the handle stays on this very folder.
-/// It keeps the mount it lies on busy, so do not keep one of a mounted volume.
+/// A folder, held open (`O_PATH`): whatever happens to its name, the handle stays on this very
+/// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume.
 pub struct Directory {
     pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,
@@ -29,7 +33,8 @@ impl Directory {
         Self { fd, label }
     }
 
-    /// How messages name it: relative to the root folder, or the operator's own path. Not for opening anything.
+    /// How messages name it: relative to the root folder, or the operator's own path. Not for
+    /// opening anything.
     #[must_use]
     pub fn label(&self) -> &Path {
         &self.label
@@ -132,7 +137,8 @@ pub struct DetachedMount {
 }
 
 impl DetachedMount {
-    /// The handle of an implementation of [`crate::Kernel`], which discards the mount when the descriptor is closed.
+    /// The handle of an implementation of [`crate::Kernel`], which discards the mount when the
+    /// descriptor is closed.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd, label: PathBuf) -> Self {
         Self { fd, label }
@@ -164,7 +170,8 @@ pub struct RootLock {
 }
 
 impl RootLock {
-    /// The handle of an implementation of [`crate::Kernel`], which gives the lock back when the descriptor is closed.
+    /// The handle of an implementation of [`crate::Kernel`], which gives the lock back when the
+    /// descriptor is closed.
     #[must_use]
     pub const fn from_fd(fd: OwnedFd) -> Self {
         Self { _fd: fd }

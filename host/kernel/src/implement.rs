@@ -1,5 +1,6 @@
-//! What every implementation of [`crate::Kernel`] shares, so that all refuse the same arguments in the same words: checks,
-//! labels for messages, and the parts of operations that are one piece of code over every kernel.
+//! What every implementation of [`crate::Kernel`] shares, so that all refuse the same arguments in
+//! the same words: checks, labels for messages, and the parts of operations that are one piece of
+//! code over every kernel.
 //!
 //! Callers of a kernel need nothing of it.
 

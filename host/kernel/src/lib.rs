@@ -1,6 +1,7 @@
-//! The one room of system calls: mounts, safe paths, mount inspection, atomic files. Everything the host does to the machine goes
-//! through the [`Kernel`] trait, which [`LinuxKernel`] implements. The dev-only crate `volhost-testing-kernel` implements it in
-//! memory, for tests without privilege, and holds the test suite that runs against both.
+//! The one room of system calls: mounts, safe paths, mount inspection, atomic files. Everything the
+//! host does to the machine goes through the [`Kernel`] trait, which [`LinuxKernel`] implements.
+//! The dev-only crate `volhost-testing-kernel` implements it in memory, for tests without
+//! privilege, and holds the test suite that runs against both.
 //!
 //! | module | holds |
 //! |---|---|
@@ -35,10 +36,12 @@
 //!  tmpfs ---------^                       (dropped: the kernel discards it)
 //! ```
 //!
-//! Paths below a root are handles (rule R6): `openat2` resolves them beneath a folder, without symbolic links, and every
-//! later call works on the descriptor. Recursive removal lives in `linux/removal.rs` alone (rule R5).
+//! Paths below a root are handles (rule R6): `openat2` resolves them beneath a folder, without
+//! symbolic links, and every later call works on the descriptor. Recursive removal lives in
+//! `linux/removal.rs` alone (rule R5).
 //!
-//! Descriptors are named through `/proc/thread-self`, so every call also works on a thread in a mount namespace of its own.
+//! Descriptors are named through `/proc/thread-self`, so every call also works on a thread in a
+//! mount namespace of its own.
 #![deny(unsafe_code)]
 
 pub mod block_devices;

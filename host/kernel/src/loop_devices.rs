@@ -9,15 +9,18 @@ use crate::handle::MountSource;
 /// Primitives over loop devices and the files below them.
 ///
 /// # Guarantees
-/// A file has one device, whoever asks and however often: devices are found by what the kernel says of the file (its file
-/// system and inode), so one that an earlier process left is found too. Making and taking away hold the file's lock (`flock`), so of
-/// two at once one sees what the other did. A device stays until it is detached.
+/// A file has one device, whoever asks and however often: devices are found by what the kernel says
+/// of the file (its file system and inode), so one that an earlier process left is found too.
+/// Making and taking away hold the file's lock (`flock`), so of two at once one sees what the other
+/// did. A device stays until it is detached.
 pub trait LoopDevices {
-    /// Makes a file of at least this many bytes, all holes, readable by its owner alone (0600), and opens it. An existing file is
-    /// opened and grown if it is smaller. Its parent must exist and lie in one of `roots`.
+    /// Makes a file of at least this many bytes, all holes, readable by its owner alone (0600), and
+    /// opens it. An existing file is opened and grown if it is smaller. Its parent must exist and
+    /// lie in one of `roots`.
     ///
     /// # Errors
-    /// As [`crate::Kernel::create_host_file`]; `Failed` (`NoSpace` where the file system can't have so large a file).
+    /// As [`crate::Kernel::create_host_file`]; `Failed` (`NoSpace` where the file system can't have
+    /// so large a file).
     fn create_image(&self, path: &Path, roots: &[PathBuf], bytes: u64) -> Result<MountSource>;
 
     /// Makes a file at least this large; a larger one is left as it is. Returns its size in bytes.
@@ -26,16 +29,16 @@ pub trait LoopDevices {
     /// `WrongType` if it is no regular file; `Failed`.
     fn set_file_size(&self, file: &MountSource, bytes: u64) -> Result<u64>;
 
-    /// The file's device, made if there is none. Data goes past the page cache (direct I/O) where the file system can. With `read_only`
-    /// a new device refuses writes; one that exists stays as it is but for its size, so mount it
-    /// read-only too.
+    /// The file's device, made if there is none. Data goes past the page cache (direct I/O) where
+    /// the file system can. With `read_only` a new device refuses writes; one that exists stays as
+    /// it is but for its size, so mount it read-only too.
     ///
     /// A file's devices all have sectors of the same size, also after a snapshot: it is noted at
     /// the file (in an extended attribute) when it is first attached for writing.
     ///
     /// # Errors
-    /// `WrongType` if it is no regular file; `DeviceError::ReadOnly` if its device refuses writes and they are wanted;
-    /// `Failed`.
+    /// `WrongType` if it is no regular file; `DeviceError::ReadOnly` if its device refuses writes
+    /// and they are wanted; `Failed`.
     fn attach_loop(&self, file: &MountSource, read_only: bool) -> Result<BlockDevice>;
 
     /// The file's device, none if it has none.
@@ -47,7 +50,8 @@ pub trait LoopDevices {
     /// Takes the file's device away. None: done.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) while it is mounted, pinned or opened for longer than a look at it; then it stays whole.
+    /// `Failed` (`Busy`) while it is mounted, pinned or opened for longer than a look at it; then
+    /// it stays whole.
     fn detach_loop(&self, file: &MountSource) -> Result<()>;
 
     /// Gives the device its file's present size.

@@ -1,4 +1,5 @@
-//! What a name and a relative path may look like, and how messages show them. The same for every kernel.
+//! What a name and a relative path may look like, and how messages show them. The same for every
+//! kernel.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -76,7 +77,8 @@ pub fn check_group(group: u32) -> Result<()> {
     Ok(())
 }
 
-/// The name a file has while it is written. Always the same one, so what a crash leaves is cleared by the next write.
+/// The name a file has while it is written. Always the same one, so what a crash leaves is cleared
+/// by the next write.
 pub fn temporary(name: &OsStr) -> OsString {
     let mut temporary = OsString::from(".");
     temporary.push(name);
@@ -84,8 +86,9 @@ pub fn temporary(name: &OsStr) -> OsString {
     temporary
 }
 
-/// Whether a file of this name was never written to its end, or a link never put in place: what a crash in the middle of
-/// [`crate::Kernel::write_atomic`] or [`crate::BlockDevices::link_device`] leaves. Nothing that was completed has such a name.
+/// Whether a file of this name was never written to its end, or a link never put in place: what a
+/// crash in the middle of [`crate::Kernel::write_atomic`] or [`crate::BlockDevices::link_device`]
+/// leaves. Nothing that was completed has such a name.
 #[must_use]
 pub fn is_temporary(name: &OsStr) -> bool {
     name.as_bytes().strip_prefix(b".").is_some_and(|rest| rest.ends_with(b".new"))

@@ -1,4 +1,5 @@
-//! Per-mount options by mount(8)'s names, and the options a plugin may give a tmpfs. The same for every kernel.
+//! Per-mount options by mount(8)'s names, and the options a plugin may give a tmpfs. The same for
+//! every kernel.
 
 use crate::error::{KernelError, Result};
 use crate::types::FsOption;
@@ -25,10 +26,12 @@ const OPTIONS: [(&str, Attributes); 9] = [
     ("strictatime", access_time(libc::MOUNT_ATTR_STRICTATIME)),
 ];
 
-/// The options of tmpfs(5) that the host passes on. Others reach into memory policy of the whole machine.
+/// The options of tmpfs(5) that the host passes on. Others reach into memory policy of the whole
+/// machine.
 const TMPFS_VALUES: [&str; 5] = ["size", "nr_inodes", "mode", "uid", "gid"];
 const TMPFS_FLAGS: [&str; 1] = ["noswap"];
-/// The options of hugetlbfs that the host passes on. `min_size` is not among them: it takes pages from the node before anybody uses them.
+/// The options of hugetlbfs that the host passes on. `min_size` is not among them: it takes pages
+/// from the node before anybody uses them.
 const HUGE_PAGES_VALUES: [&str; 6] = ["pagesize", "size", "nr_inodes", "mode", "uid", "gid"];
 
 const fn flag(bit: u64) -> Attributes {
@@ -57,7 +60,8 @@ pub fn attributes(subject: &str, options: &[&str]) -> Result<Attributes> {
     Ok(all)
 }
 
-/// The names of the options that these bits mean, in the order the kernel writes them, `rw` or `ro` first.
+/// The names of the options that these bits mean, in the order the kernel writes them, `rw` or `ro`
+/// first.
 pub fn option_names(bits: u64) -> Vec<String> {
     let mut names = vec![if bits & libc::MOUNT_ATTR_RDONLY != 0 { "ro" } else { "rw" }];
     let flags =

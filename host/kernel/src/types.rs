@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Identifies a mount. Where the kernel has unique ids (Linux 6.8) it is never used again for another one.
+/// Identifies a mount. Where the kernel has unique ids (Linux 6.8) it is never used again for
+/// another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MountId(pub u64);
 
@@ -38,11 +39,13 @@ pub struct MountInfo {
     pub device: (u32, u32),
     /// The file-system type: `tmpfs`, `ext4`, `fuse.sshfs`.
     pub fs_type: String,
-    /// The source as the file system tells it: a device, `tmpfs`, `server:/export`. Not always a path.
+    /// The source as the file system tells it: a device, `tmpfs`, `server:/export`. Not always a
+    /// path.
     pub source: OsString,
     /// Which folder or file of the file system is mounted; `/` for the whole.
     pub root: PathBuf,
-    /// Per-mount options (`ro`, `nosuid`, `relatime` ...) first, then those of the file system (`size=1024k`).
+    /// Per-mount options (`ro`, `nosuid`, `relatime` ...) first, then those of the file system
+    /// (`size=1024k`).
     pub options: Vec<String>,
     /// Writing through this mount is refused: the mount is read-only, or its file system is.
     pub read_only: bool,
@@ -53,7 +56,8 @@ pub struct MountInfo {
 pub enum Propagation {
     /// They stay here.
     Private,
-    /// They appear in every namespace that follows this one; containers that were started earlier see new mounts.
+    /// They appear in every namespace that follows this one; containers that were started earlier
+    /// see new mounts.
     Shared,
 }
 
@@ -62,7 +66,8 @@ pub enum Propagation {
 pub enum Detach {
     /// Only if nothing uses it; otherwise the error is `Busy`, and nothing is lost.
     Normal,
-    /// At once out of sight; the kernel lets go of it when its last user does. For storage that does not answer.
+    /// At once out of sight; the kernel lets go of it when its last user does. For storage that
+    /// does not answer.
     Lazy,
 }
 
@@ -96,7 +101,8 @@ impl FsOption {
     }
 }
 
-/// Which device it is: the kernel's own name for it. A number is used again after its device is gone.
+/// Which device it is: the kernel's own name for it. A number is used again after its device is
+/// gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceNumber {
     /// The driver.

@@ -14,7 +14,8 @@ pub fn lower_hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
     hex
 }
 
-/// The first `chars` characters of a text, and `…` if it has more: a long value must not fill a terminal.
+/// The first `chars` characters of a text, and `…` if it has more: a long value must not fill a
+/// terminal.
 #[must_use]
 pub fn shorten(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {

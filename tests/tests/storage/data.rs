@@ -1,5 +1,6 @@
-//! Not one byte is removed outside what the host made (rule R5): whatever pods, people and plugins do inside a volume that is being taken
-//! away. The kernel's own suite (`host/testing/kernel/tests`) looks at each primitive; here the whole daemon is at work.
+//! Not one byte is removed outside what the host made (rule R5): whatever pods, people and plugins
+//! do inside a volume that is being taken away. The kernel's own suite
+//! (`host/testing/kernel/tests`) looks at each primitive; here the whole daemon is at work.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +14,8 @@ use crate::squatter::Squatter;
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 
-/// A node whose pod `a` has an emptyDir on disk, `disk`, and one in memory, `memory`; and pod `b`, whose data nobody touches.
+/// A node whose pod `a` has an emptyDir on disk, `disk`, and one in memory, `memory`; and pod `b`,
+/// whose data nobody touches.
 struct DataNode(Node);
 
 impl DataNode {

@@ -8,7 +8,8 @@ use super::text::words;
 use crate::step::Step;
 use crate::types::DeviceNumber;
 
-/// Why a block device was not used. Paths are those of devices, or of the names at which they are mapped.
+/// Why a block device was not used. Paths are those of devices, or of the names at which they are
+/// mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {

@@ -30,8 +30,8 @@ use crate::step::Step;
 /// What a call of a [`crate::Kernel`] returns.
 pub type Result<T> = std::result::Result<T, KernelError>;
 
-/// Why a kernel operation did not do what it was asked. Paths are as the caller knows them: relative to the root
-/// folder where they lie in it.
+/// Why a kernel operation did not do what it was asked. Paths are as the caller knows them:
+/// relative to the root folder where they lie in it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -142,7 +142,8 @@ pub enum KernelError {
         /// The folder.
         path: String,
     },
-    /// The path is not within what the operator granted, or leads out of it. Whether anything exists there is not said.
+    /// The path is not within what the operator granted, or leads out of it. Whether anything
+    /// exists there is not said.
     #[error("{path}: not within a folder that is granted")]
     OutsideGrant {
         /// The path asked for.

@@ -21,7 +21,8 @@ pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
     }
 }
 
-/// [`lock_unshown`], of a device that nothing uses exclusively either, for a step that writes to it.
+/// [`lock_unshown`], of a device that nothing uses exclusively either, for a step that writes to
+/// it.
 pub(super) fn lock_unused(device: &BlockDevice, step: Step) -> Result<File> {
     let locked = lock_unshown(device, step)?;
     if in_use(device)? { Err(KernelError::failed(step, text(&device.path), Errno::BUSY)) } else { Ok(locked) }

@@ -1,7 +1,9 @@
-//! The in-memory kernel's handles: sockets that are bound to nothing and name nothing on Linux. What a handle is of, this
-//! kernel knows by the socket's cookie, a number that no other socket of the machine has or will have.
+//! The in-memory kernel's handles: sockets that are bound to nothing and name nothing on Linux.
+//! What a handle is of, this kernel knows by the socket's cookie, a number that no other socket of
+//! the machine has or will have.
 //!
-//! Handles have no destructor of this kernel's own, so [`Held::is_open`] asks whether the process still has the descriptor.
+//! Handles have no destructor of this kernel's own, so [`Held::is_open`] asks whether the process
+//! still has the descriptor.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -15,7 +17,8 @@ use volhost_kernel::{Errno, KernelError, Result, Step};
 
 use super::state::{At, MountKey};
 
-/// What the handles of one machine are of, by their cookies. Handles that were closed stay listed: their cookies never come again.
+/// What the handles of one machine are of, by their cookies. Handles that were closed stay listed:
+/// their cookies never come again.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     places: Mutex<HashMap<u64, At>>,
@@ -65,7 +68,8 @@ impl Held {
         Ok(Self { fd: handle.as_raw_fd(), inode: about.st_ino })
     }
 
-    /// Whether this process still has the handle open. Copies in children that were not yet executed do not count.
+    /// Whether this process still has the handle open. Copies in children that were not yet
+    /// executed do not count.
     pub(super) fn is_open(self) -> bool {
         std::fs::metadata(format!("/proc/self/fd/{}", self.fd)).is_ok_and(|about| about.ino() == self.inode)
     }

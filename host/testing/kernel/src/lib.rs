@@ -1,5 +1,6 @@
-//! A kernel in memory for tests of everything above `volhost-kernel`: the same trait and the same answers as Linux, no
-//! privilege, and steps that fail when a test says so. One suite (`tests/suite`) runs against Linux and this kernel.
+//! A kernel in memory for tests of everything above `volhost-kernel`: the same trait and the same
+//! answers as Linux, no privilege, and steps that fail when a test says so. One suite
+//! (`tests/suite`) runs against Linux and this kernel.
 //!
 //! Dev-only: no program that users run links this crate.
 //!
@@ -28,8 +29,9 @@
 //! | `faults` | steps that a test lets fail |
 //! | `machine` | what a test does and sees on the machine |
 //!
-//! What it leaves out: permission checks, hard links, writes to an overlay that appear in its top folder, and propagation
-//! between namespaces (there is one). A [`Directory`] inside a mount does not keep it busy; [`machine::Hold`] does.
+//! What it leaves out: permission checks, hard links, writes to an overlay that appear in its top
+//! folder, and propagation between namespaces (there is one). A [`Directory`] inside a mount does
+//! not keep it busy; [`machine::Hold`] does.
 
 mod block_devices;
 mod devices;
@@ -69,8 +71,8 @@ pub use self::devices::Damage;
 use self::handles::{Handles, Held};
 use self::state::{At, Content, MountKey, State};
 
-/// A machine in memory. A clone is the same machine: keep one to look at what a host did with the other, or to start a second
-/// host on what the first one left.
+/// A machine in memory. A clone is the same machine: keep one to look at what a host did with the
+/// other, or to start a second host on what the first one left.
 #[derive(Debug, Clone)]
 pub struct InMemoryKernel {
     state: Arc<Mutex<State>>,

@@ -1,5 +1,5 @@
-//! What a test does to the machine, and what it sees there. Paths are absolute and links are followed, as a process in a pod
-//! would use them.
+//! What a test does to the machine, and what it sees there. Paths are absolute and links are
+//! followed, as a process in a pod would use them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -193,7 +193,8 @@ impl InMemoryKernel {
         Ok(Hold { kernel: self.clone(), token })
     }
 
-    /// Every visible mount but the machine's root, in the order of their ids; points are relative to `/`.
+    /// Every visible mount but the machine's root, in the order of their ids; points are relative
+    /// to `/`.
     #[must_use]
     pub fn mounts(&self) -> Vec<MountInfo> {
         let state = lock(&self.state);
@@ -217,13 +218,14 @@ impl InMemoryKernel {
         lock(&self.state).faults.named.push((step, errno));
     }
 
-    /// Fails the step after `steps` others, whatever it is, once; 0 is the next. A later order replaces it.
+    /// Fails the step after `steps` others, whatever it is, once; 0 is the next. A later order
+    /// replaces it.
     pub fn fail_at(&self, steps: usize, errno: Errno) {
         lock(&self.state).faults.counted = Some((steps, errno));
     }
 
-    /// Fails every step after `steps` others until [`InMemoryKernel::clear_faults`]: what stands then is what a host leaves that was killed
-    /// there, for it can't clean up either.
+    /// Fails every step after `steps` others until [`InMemoryKernel::clear_faults`]: what stands
+    /// then is what a host leaves that was killed there, for it can't clean up either.
     pub fn crash_at(&self, steps: usize) {
         lock(&self.state).faults.crash = Some((steps, Errno::INTR));
     }
@@ -247,7 +249,8 @@ impl InMemoryKernel {
         lock(&self.state).memory = bytes;
     }
 
-    /// Lets the machine have huge pages of these sizes, in bytes, the usual one first; else it has 2 MiB and 1 GiB.
+    /// Lets the machine have huge pages of these sizes, in bytes, the usual one first; else it has
+    /// 2 MiB and 1 GiB.
     pub fn set_huge_pages(&self, sizes: &[u64]) {
         lock(&self.state).huge_pages = sizes.to_vec();
     }

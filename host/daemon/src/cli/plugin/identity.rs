@@ -1,5 +1,6 @@
-//! Who a plugin says it is. For that it must run: in the sandbox that the daemon would use when it loads the plugin, without
-//! a grant. All that it can make there are detached mounts, which the kernel discards with the sandbox.
+//! Who a plugin says it is. For that it must run: in the sandbox that the daemon would use when it
+//! loads the plugin, without a grant. All that it can make there are detached mounts, which the
+//! kernel discards with the sandbox.
 
 use std::path::Path;
 use std::sync::Arc;
