@@ -18,8 +18,7 @@ use tempfile::TempDir;
 use volhost_kernel::{BlockDevice, Directory, Entry, Kernel, Propagation};
 use volhost_model::{FailureClass, Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    Attachment, CallContext, CallError, Capability, Compiler, ErrorCase, Limits, Place, Plugin, Runtime, RuntimeConfig,
-    Target,
+    Attachment, Call, CallError, Capability, Compiler, ErrorCase, Limits, Place, Plugin, Runtime, RuntimeConfig, Target,
 };
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
@@ -55,8 +54,8 @@ impl Host {
         Self { kernel, root, plugin, _folder: folder }
     }
 
-    fn call(&self) -> CallContext {
-        CallContext::quiet(Duration::from_secs(5))
+    fn call(&self) -> Call {
+        Call::bare(Duration::from_secs(5))
     }
 
     fn target(&self, name: &str) -> Target {

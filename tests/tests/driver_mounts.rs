@@ -18,8 +18,8 @@ use volhost_kernel::{BlockDevices, Directory, Entry, FsOption, Kernel, Propagati
 use volhost_model::view::EventKind;
 use volhost_model::{FailureClass, Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallError, CallSink, Compiler, DevicePlaces, ErrorCase, Limits, LogLevel, Plugin, PrivateFolder,
-    Runtime, RuntimeConfig, Target,
+    Call, CallError, CallSink, Compiler, DevicePlaces, ErrorCase, Limits, LogLevel, Plugin, PrivateFolder, Runtime,
+    RuntimeConfig, Target,
 };
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
@@ -114,13 +114,13 @@ impl Host {
         Self { kernel, root: Arc::new(root), plugin, driver: Arc::new(driver), _folder: folder }
     }
 
-    fn call(&self) -> CallContext {
+    fn call(&self) -> Call {
         let places = DevicePlaces { root: self.root.clone(), folder: "plugins/driven".into() };
-        CallContext {
-            sink: self.driver.clone(),
-            device_places: Some(places),
-            ..CallContext::quiet(Duration::from_secs(60))
-        }
+        self.call_without_places().with_device_places(places)
+    }
+
+    fn call_without_places(&self) -> Call {
+        Call::bare(Duration::from_secs(60)).with_sink(self.driver.clone())
     }
 
     fn target(&self) -> Target {
@@ -254,7 +254,7 @@ fn a_device_that_a_driver_shows_is_the_volumes_device() {
     assert_eq!(device.number(), disk.number());
     host.plugin.tear_down_device(&host.call(), "the-volume").unwrap();
     assert_eq!(host.kernel.list(format!("{ROOT}/plugins/driven")).unwrap(), Vec::<std::ffi::OsString>::new());
-    let elsewhere = CallContext { device_places: None, ..host.call() };
+    let elsewhere = host.call_without_places();
     let (case, text) = told(host.plugin.set_up_device(&elsewhere, &spec("folder"), None).map(drop).unwrap_err());
     assert_eq!(case, ErrorCase::Unsupported, "{text}");
 }

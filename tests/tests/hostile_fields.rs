@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use volhost::manifest::{Content, parse};
 use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_runtime::{CallContext, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
+use volhost_runtime::{Call, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
@@ -402,7 +402,7 @@ impl Machine {
 
     /// Checks the volume, then sets it up; the first refusal.
     fn try_it(&self, spec: &Arc<VolumeSpec>, pod: &Arc<Pod>) -> Result<(), String> {
-        let call = CallContext::quiet(Duration::from_secs(60));
+        let call = Call::bare(Duration::from_secs(60));
         let Some(plugin) = &self.plugin else { return Ok(()) };
         let identified = plugin.identify(&call, spec).map_err(|error| error.message())?;
         let models = || Place { parent: self.kernel.try_clone(&self.root).unwrap(), name: "models".into() };

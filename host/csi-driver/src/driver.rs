@@ -12,7 +12,9 @@ use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
 use volhost_model::names::check_dns_subdomain;
 use volhost_model::spec::is_pod_source;
-use volhost_runtime::{CallContext, CallError, Capability, DevicePlaces, FuseHelpers, NodeFacts, Plugin, PluginInfo};
+use volhost_runtime::{
+    Call, CallError, Capability, DevicePlaces, Environment, FuseHelpers, NodeFacts, Plugin, PluginInfo,
+};
 
 use crate::in_flight::{InFlight, Running};
 use crate::ledger::Entry;
@@ -113,7 +115,7 @@ pub struct Driver {
     pub(crate) publications: Publications,
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
-    facts: Arc<NodeFacts>,
+    environment: Arc<Environment>,
     pub(crate) helpers: Arc<dyn FuseHelpers>,
     plugin_time: Duration,
     _lock: RootLock,
@@ -167,6 +169,8 @@ impl Driver {
             labels: options.topology.clone(),
             ..NodeFacts::default()
         };
+        let helpers: Arc<dyn FuseHelpers> = Arc::new(helpers);
+        let environment = Environment::default().with_node(Arc::new(facts)).with_fuse_servers(Arc::clone(&helpers));
         Ok(Self {
             plugin,
             name,
@@ -184,9 +188,9 @@ impl Driver {
             publications: Publications::new(publications),
             state: Arc::new(state),
             state_path: folder.clone(),
-            facts: Arc::new(facts),
+            environment: Arc::new(environment),
             plugin_time: options.plugin_time,
-            helpers: Arc::new(helpers),
+            helpers,
             _lock: lock,
             kernel,
         })
@@ -222,22 +226,17 @@ impl Driver {
         vec![Topology { segments: self.topology.clone().into_iter().collect() }]
     }
 
-    /// The surroundings of a call about a volume.
-    pub(crate) fn call(&self, volume_id: &str) -> CallContext {
-        CallContext {
-            node: Arc::clone(&self.facts),
-            helpers: Arc::clone(&self.helpers),
-            device_places: Some(DevicePlaces {
-                root: Arc::clone(&self.state),
-                folder: Path::new(DEVICES).join(name_of(volume_id)),
-            }),
-            ..CallContext::quiet(self.plugin_time)
-        }
+    /// Creates a call about a volume.
+    pub(crate) fn call(&self, volume_id: &str) -> Call {
+        Call::new(Arc::clone(&self.environment), self.plugin_time).with_device_places(DevicePlaces {
+            root: Arc::clone(&self.state),
+            folder: Path::new(DEVICES).join(name_of(volume_id)),
+        })
     }
 
-    /// The same for a call that secrets came with.
-    pub(crate) fn call_with(&self, volume_id: &str, secrets: &Secrets) -> CallContext {
-        CallContext { objects: Arc::new(secrets.clone()), secrets: secrets.of_call(), ..self.call(volume_id) }
+    /// Creates a call about a volume whose request brought secrets.
+    pub(crate) fn call_with(&self, volume_id: &str, secrets: &Secrets) -> Call {
+        self.call(volume_id).with_objects(Arc::new(secrets.clone())).with_secrets(secrets.of_call())
     }
 
     /// What the plugin answered, or why it did not do it.

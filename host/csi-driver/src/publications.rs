@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use volhost_model::VolumeSpec;
-use volhost_runtime::{CallContext, Capability, NodeFacts};
+use volhost_runtime::{Call, Capability, NodeFacts};
 
 use crate::check::{self, shown};
 use crate::driver::Driver;
@@ -197,9 +197,9 @@ impl Driver {
         })
     }
 
-    /// The surroundings of a call about a volume on another node, or on this one.
-    fn call_for(&self, id: &str, node_id: &str, secrets: &Secrets) -> CallContext {
-        let call = self.call_with(id, secrets);
-        CallContext { node: Arc::new(NodeFacts { name: node_id.to_owned(), ..NodeFacts::default() }), ..call }
+    /// Creates a call about a volume on another node, or on this one.
+    fn call_for(&self, id: &str, node_id: &str, secrets: &Secrets) -> Call {
+        let node = NodeFacts { name: node_id.to_owned(), ..NodeFacts::default() };
+        self.call_with(id, secrets).with_node(Arc::new(node))
     }
 }

@@ -23,7 +23,7 @@ use volhost_core::{Attaching, Config, Core};
 use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
 use volhost_model::PluginName;
-use volhost_runtime::{GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
+use volhost_runtime::{Environment, GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
 
 use crate::csi::{self, CsiDrivers};
 use crate::drivers::DriverTable;
@@ -299,13 +299,17 @@ impl Node {
                 let _ = told.send(ending);
             }
         });
-        let mut executor =
-            Executor::new(workshop.clone(), Arc::new(facts), objects.clone(), drivers, clock, options.bounds, outcomes);
+        let mut environment = Environment::default()
+            .with_node(Arc::new(facts))
+            .with_objects(objects.clone())
+            .with_drivers(drivers)
+            .with_fuse_servers(Arc::new(helpers.clone()));
+        if let Some(flex) = flex.clone() {
+            environment = environment.with_driver_programs(flex);
+        }
+        let executor = Executor::new(workshop.clone(), environment, clock, options.bounds, outcomes);
         let attaching =
             Attaching::all_by_host(!options.controller_attaches).except(options.controller_attaches_for.clone());
-        if let Some(flex) = flex.clone() {
-            executor = executor.driving(flex);
-        }
         let provisioning = match options.provision {
             false => None,
             true => {
@@ -320,7 +324,6 @@ impl Node {
                 Some(restored.map_err(StartError::Provisioned)?)
             }
         };
-        executor = executor.serving(Arc::new(helpers.clone()));
         let world = World::new(
             Core::new(Config::default().with_host_attaches(!options.controller_attaches))
                 .with_controllers_for(options.controller_attaches_for),
@@ -449,14 +452,14 @@ fn begin(
     )?
     .trusting(options.signatures.clone());
     let approvals = Arc::new(Approvals::open(kernel.clone(), &root));
-    let mut registry =
-        PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone()).knowing(objects, drivers);
+    let mut environment = Environment::default().with_objects(objects).with_drivers(drivers);
     let flex =
         options.flex_driver_dir.clone().map(|folder| Arc::new(FlexDrivers::new(folder, options.flex_drivers.clone())));
     if let Some(flex) = flex.clone() {
-        registry = registry.driving(flex);
+        environment = environment.with_driver_programs(flex);
     }
-    let registry = Arc::new(registry);
+    let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
+    let registry = Arc::new(registry.with_environment(environment));
     let inside = kernel.try_clone(&root).map_err(root_error)?;
     let records = Path::new(layout::STATE).join(layout::HELPERS);
     let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::Helpers)?;

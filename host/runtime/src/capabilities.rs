@@ -8,11 +8,12 @@ use volhost_kernel::{BlockDevice, Entry};
 use volhost_model::{Pod, PodUid, VolumeSpec};
 use wasmtime::component::Resource;
 
+use crate::call::Call;
 use crate::call_error::{CallError, Function, PluginError};
-use crate::context::{Attachment, CallContext, Target};
 use crate::host::{AttachmentHandle, MountTarget, PodHandle, State, VolumeHandle};
 use crate::plugin::{Plugin, put};
 use crate::sandbox::Sandbox;
+use crate::target::{Attachment, Target};
 
 /// The longest answer of `attach`, in bytes.
 const ATTACHED_AS_BYTES: usize = 4096;
@@ -33,7 +34,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn attach(&self, call: &CallContext, spec: &Arc<VolumeSpec>) -> Result<String, CallError> {
+    pub fn attach(&self, call: &Call, spec: &Arc<VolumeSpec>) -> Result<String, CallError> {
         const FUNCTION: Function = Function::Attach;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, attacher, "attacher");
@@ -55,7 +56,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn detach(&self, call: &CallContext, volume_name: &str) -> Result<(), CallError> {
+    pub fn detach(&self, call: &Call, volume_name: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::Detach;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, attacher, "attacher");
@@ -69,7 +70,7 @@ impl Plugin {
     /// [`CallError`].
     pub fn wait_for_attach(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: &Attachment,
     ) -> Result<Option<Arc<BlockDevice>>, CallError> {
@@ -93,7 +94,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn are_attached(&self, call: &CallContext, names: &[String]) -> Result<Vec<bool>, CallError> {
+    pub fn are_attached(&self, call: &Call, names: &[String]) -> Result<Vec<bool>, CallError> {
         const FUNCTION: Function = Function::AreAttached;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, attacher, "attacher");
@@ -110,7 +111,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn attached_to(&self, call: &CallContext, volume_name: &str) -> Result<Option<String>, CallError> {
+    pub fn attached_to(&self, call: &Call, volume_name: &str) -> Result<Option<String>, CallError> {
         const FUNCTION: Function = Function::AttachedTo;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, other_nodes, "other-nodes");
@@ -129,7 +130,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn detach_from(&self, call: &CallContext, volume_name: &str, node: &str) -> Result<(), CallError> {
+    pub fn detach_from(&self, call: &Call, volume_name: &str, node: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::DetachFrom;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, other_nodes, "other-nodes");
@@ -149,7 +150,7 @@ impl Plugin {
     /// [`CallError`].
     pub fn mount_device(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         target: Target,
@@ -182,7 +183,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn unmount_device(&self, call: &CallContext, volume_name: &str, target: Target) -> Result<(), CallError> {
+    pub fn unmount_device(&self, call: &Call, volume_name: &str, target: Target) -> Result<(), CallError> {
         const FUNCTION: Function = Function::UnmountDevice;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
@@ -200,7 +201,7 @@ impl Plugin {
     /// [`CallError`].
     pub fn set_up_device(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
     ) -> Result<Option<Arc<BlockDevice>>, CallError> {
@@ -221,7 +222,7 @@ impl Plugin {
     /// [`CallError`].
     pub fn map_pod_device(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
         device: Option<&Arc<BlockDevice>>,
@@ -257,7 +258,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn unmap_pod_device(&self, call: &CallContext, volume_name: &str, pod: &PodUid) -> Result<(), CallError> {
+    pub fn unmap_pod_device(&self, call: &Call, volume_name: &str, pod: &PodUid) -> Result<(), CallError> {
         const FUNCTION: Function = Function::UnmapPodDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
@@ -269,7 +270,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn tear_down_device(&self, call: &CallContext, volume_name: &str) -> Result<(), CallError> {
+    pub fn tear_down_device(&self, call: &Call, volume_name: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::TearDownDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
@@ -283,7 +284,7 @@ impl Plugin {
     /// [`CallError`].
     pub fn expand(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         target: Option<Target>,

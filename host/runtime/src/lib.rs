@@ -22,7 +22,7 @@
 //! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
-//! | `wasi` | WASI, for plugins whose language needs it: served empty |
+//! | `wasi` | WASI on an empty machine, for plugins whose language imports it |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
 //! | `grant_bindings` | which content may use a grant that names none |
@@ -32,7 +32,9 @@
 //! | `compile` | the compiler child, both sides of it |
 //! | `engine`, `ticker`, `limits` | the engine, its clock, and every bound |
 //! | `budget`, `cancellation` | what host calls may use up, and the early end of a call |
-//! | `context`, `progress`, `trace` | what surrounds a call, where it stands, and its spans |
+//! | `environment` | what the host provides to plugins |
+//! | `call`, `target`, `sink` | what is asked of a plugin now, where the volume goes, and where its log lines go |
+//! | `progress`, `trace` | the current step of a call, and its spans |
 //! | `host_calls` | watching the host calls of a call, and making them fail |
 //! | `driver_programs` | drivers outside that a call may run |
 //! | `fuse_helpers` | programs that serve file systems for a call |
@@ -47,16 +49,17 @@ mod abort;
 mod bindings;
 mod budget;
 mod cache;
+mod call;
 mod call_error;
 mod cancellation;
 mod capabilities;
 mod check;
 mod compile;
-mod context;
 mod digest;
 mod driver_programs;
 mod drivers;
 mod engine;
+mod environment;
 mod error;
 mod exports;
 mod file;
@@ -78,6 +81,8 @@ mod runtime;
 mod sandbox;
 mod sections;
 mod signatures;
+mod sink;
+mod target;
 mod text;
 mod ticker;
 mod token_expiry;
@@ -86,15 +91,13 @@ mod wasi;
 
 pub use abi::{PACKAGE, VERSION, Version};
 pub use budget::VolumeAccount;
+pub use call::{Call, DevicePlaces, ProvisioningCall};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use cancellation::Cancellation;
 pub use compile::{Compiler, compile_stdin_to_stdout, compilers};
-pub use context::{
-    Attachment, CallContext, CallSink, DevicePlaces, LogLevel, NeededPlace, NodeFacts, Place, ProvisioningCall,
-    Sharers, Target,
-};
 pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
 pub use drivers::{DriverFailure, Drivers, NoDrivers};
+pub use environment::{Environment, NodeFacts};
 pub use error::{
     CacheError, CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError,
 };
@@ -114,3 +117,5 @@ pub use progress::{Progress, Step};
 pub use provision::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};
+pub use sink::{CallSink, LogLevel};
+pub use target::{Attachment, NeededPlace, Place, Sharers, Target};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use wasmtime::component::Resource;
 
+use crate::call::Call;
 use crate::call_error::{CallError, Function, PluginError};
-use crate::context::{CallContext, Target};
 use crate::host::{Measurement, MountTarget};
 use crate::plugin::{Plugin, put};
+use crate::target::Target;
 
 /// What a plugin knows of how full and how well a volume is. Bytes and counts; none for what it leaves to the file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,12 +34,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; [`CallError::Lacks`] when the plugin does not export `stats`.
-    pub fn measure(
-        &self,
-        call: &CallContext,
-        volume_name: &str,
-        target: Option<Target>,
-    ) -> Result<Measured, CallError> {
+    pub fn measure(&self, call: &Call, volume_name: &str, target: Option<Target>) -> Result<Measured, CallError> {
         const FUNCTION: Function = Function::Measure;
         let indices = self.exports.stats.as_ref().ok_or(CallError::Lacks { function: FUNCTION, interface: "stats" })?;
         let mut sandbox = self.sandbox(FUNCTION, call)?;

@@ -9,12 +9,13 @@ use volhost_model::{PluginName, Pod, VolumeSpec};
 use wasmtime::component::Resource;
 
 use crate::abort::Abort;
+use crate::call::Call;
 use crate::call_error::{CallError, ErrorCase, Function, PluginError};
-use crate::context::{CallContext, Target};
 use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::host::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
 use crate::sandbox::{Sandbox, Shared};
+use crate::target::Target;
 
 /// Why a read-only volume that is a folder, and no mount, is not given to a pod.
 const WRITABLE_FOLDER: &str = "the volume is read-only, and what was set up is files in a folder of the pod that any \
@@ -164,7 +165,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; [`CallError::BrokeContract`] when its name is none.
-    pub fn describe(&self, call: &CallContext) -> Result<PluginInfo, CallError> {
+    pub fn describe(&self, call: &Call) -> Result<PluginInfo, CallError> {
         let said = describe(&self.shared, &self.exports, call, &self.reach)?;
         let name = PluginName::new(said.name).map_err(|error| CallError::BrokeContract {
             function: Function::Describe,
@@ -192,7 +193,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; a volume that the plugin refuses is [`CallError::Plugin`].
-    pub fn identify(&self, call: &CallContext, spec: &Arc<VolumeSpec>) -> Result<Identified, CallError> {
+    pub fn identify(&self, call: &Call, spec: &Arc<VolumeSpec>) -> Result<Identified, CallError> {
         let mut sandbox = self.sandbox(Function::Identify, call)?;
         let plugin = sandbox.load(|store, instance| self.exports.plugin.load(store, instance))?;
         let volume = put(&mut sandbox, Function::Identify, VolumeHandle(Arc::clone(spec)))?;
@@ -236,7 +237,7 @@ impl Plugin {
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
     pub fn set_up(
         &self,
-        call: &CallContext,
+        call: &Call,
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
         target: Target,
@@ -245,7 +246,7 @@ impl Plugin {
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
-        sandbox.state().context.mount_group = pod.fs_group;
+        sandbox.state().call.set_mount_group(pod.fs_group);
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
@@ -290,7 +291,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
-    pub fn tear_down(&self, call: &CallContext, target: Target) -> Result<(), CallError> {
+    pub fn tear_down(&self, call: &Call, target: Target) -> Result<(), CallError> {
         const FUNCTION: Function = Function::TearDown;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
@@ -302,12 +303,12 @@ impl Plugin {
         self.check_gone(call, FUNCTION, &target)
     }
 
-    pub(crate) fn sandbox(&self, function: Function, call: &CallContext) -> Result<Sandbox<'_>, CallError> {
+    pub(crate) fn sandbox(&self, function: Function, call: &Call) -> Result<Sandbox<'_>, CallError> {
         self.shared.sandbox(&self.exports, function, call, &self.reach)
     }
 
     /// Nothing may stand at the target after what the plugin says is a tear-down.
-    pub(crate) fn check_gone(&self, call: &CallContext, function: Function, target: &Target) -> Result<(), CallError> {
+    pub(crate) fn check_gone(&self, call: &Call, function: Function, target: &Target) -> Result<(), CallError> {
         let found = match self.look(call, function, target)? {
             Entry::Absent => return Ok(()),
             Entry::Mount(_) => "a mount still stands at the target",
@@ -318,8 +319,8 @@ impl Plugin {
     }
 
     /// What stands at the target after the call: the kernel's word against the plugin's.
-    pub(crate) fn look(&self, call: &CallContext, function: Function, target: &Target) -> Result<Entry, CallError> {
-        call.progress.enter("checking the target");
+    pub(crate) fn look(&self, call: &Call, function: Function, target: &Target) -> Result<Entry, CallError> {
+        call.progress().enter("checking the target");
         let found = self.shared.kernel.entry(&target.parent, &target.name);
         found.map_err(|source| CallError::Check { function, source })
     }
@@ -329,7 +330,7 @@ impl Plugin {
 pub(crate) fn describe(
     shared: &Shared,
     exports: &Exports,
-    call: &CallContext,
+    call: &Call,
     reach: &Arc<Reach>,
 ) -> Result<Description, CallError> {
     let mut sandbox = shared.sandbox(exports, Function::Describe, call, reach)?;

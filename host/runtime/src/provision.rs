@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wasmtime::component::Resource;
 
+use crate::call::Call;
 use crate::call_error::{CallError, Function, PluginError};
-use crate::context::CallContext;
 use crate::host::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
 use crate::plugin::{Plugin, put};
 
@@ -125,7 +125,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn create_volume(&self, call: &CallContext, wanted: &WantedVolume) -> Result<MadeVolume, CallError> {
+    pub fn create_volume(&self, call: &Call, wanted: &WantedVolume) -> Result<MadeVolume, CallError> {
         const FUNCTION: Function = Function::CreateVolume;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -144,7 +144,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn delete_volume(&self, call: &CallContext, volume_id: &str) -> Result<(), CallError> {
+    pub fn delete_volume(&self, call: &Call, volume_id: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::DeleteVolume;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -156,7 +156,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; `not-found` when there is none.
-    pub fn find_volume(&self, call: &CallContext, volume_id: &str) -> Result<MadeVolume, CallError> {
+    pub fn find_volume(&self, call: &Call, volume_id: &str) -> Result<MadeVolume, CallError> {
         const FUNCTION: Function = Function::FindVolume;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -175,13 +175,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn expand_volume(
-        &self,
-        call: &CallContext,
-        volume_id: &str,
-        to: u64,
-        limit: Option<u64>,
-    ) -> Result<u64, CallError> {
+    pub fn expand_volume(&self, call: &Call, volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64, CallError> {
         const FUNCTION: Function = Function::ExpandVolume;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -198,7 +192,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; `invalid-argument` for a token that was never given.
-    pub fn list_volumes(&self, call: &CallContext, start: &str, most: u32) -> Result<Page<MadeVolume>, CallError> {
+    pub fn list_volumes(&self, call: &Call, start: &str, most: u32) -> Result<Page<MadeVolume>, CallError> {
         const FUNCTION: Function = Function::ListVolumes;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -216,7 +210,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn free_space(&self, call: &CallContext, wanted: &WantedVolume) -> Result<Option<u64>, CallError> {
+    pub fn free_space(&self, call: &Call, wanted: &WantedVolume) -> Result<Option<u64>, CallError> {
         const FUNCTION: Function = Function::FreeSpace;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, controller, "controller");
@@ -229,7 +223,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn create_snapshot(&self, call: &CallContext, wanted: &WantedSnapshot) -> Result<MadeSnapshot, CallError> {
+    pub fn create_snapshot(&self, call: &Call, wanted: &WantedSnapshot) -> Result<MadeSnapshot, CallError> {
         const FUNCTION: Function = Function::CreateSnapshot;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
@@ -247,7 +241,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn delete_snapshot(&self, call: &CallContext, snapshot_id: &str) -> Result<(), CallError> {
+    pub fn delete_snapshot(&self, call: &Call, snapshot_id: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::DeleteSnapshot;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
@@ -259,7 +253,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; `not-found` when there is none.
-    pub fn find_snapshot(&self, call: &CallContext, snapshot_id: &str) -> Result<MadeSnapshot, CallError> {
+    pub fn find_snapshot(&self, call: &Call, snapshot_id: &str) -> Result<MadeSnapshot, CallError> {
         const FUNCTION: Function = Function::FindSnapshot;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, snapshotter, "snapshotter");
@@ -277,7 +271,7 @@ impl Plugin {
     /// As [`Plugin::list_volumes`].
     pub fn list_snapshots(
         &self,
-        call: &CallContext,
+        call: &Call,
         volume_id: Option<&str>,
         start: &str,
         most: u32,
@@ -302,7 +296,7 @@ impl Plugin {
     /// [`CallError`]; `invalid-argument` for one that it cannot have.
     pub fn modify_volume(
         &self,
-        call: &CallContext,
+        call: &Call,
         volume_id: &str,
         mutable_parameters: &BTreeMap<String, String>,
     ) -> Result<(), CallError> {
@@ -320,7 +314,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; it broke the contract if the answer is not one snapshot for each of the volumes.
-    pub fn create_group(&self, call: &CallContext, wanted: &WantedGroup) -> Result<MadeGroup, CallError> {
+    pub fn create_group(&self, call: &Call, wanted: &WantedGroup) -> Result<MadeGroup, CallError> {
         const FUNCTION: Function = Function::CreateGroup;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");
@@ -344,7 +338,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn delete_group(&self, call: &CallContext, group_id: &str) -> Result<(), CallError> {
+    pub fn delete_group(&self, call: &Call, group_id: &str) -> Result<(), CallError> {
         const FUNCTION: Function = Function::DeleteGroup;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");
@@ -356,7 +350,7 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`]; `not-found` when there is none that is whole.
-    pub fn find_group(&self, call: &CallContext, group_id: &str) -> Result<MadeGroup, CallError> {
+    pub fn find_group(&self, call: &Call, group_id: &str) -> Result<MadeGroup, CallError> {
         const FUNCTION: Function = Function::FindGroup;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, group_snapshotter, "group-snapshotter");

@@ -11,10 +11,10 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::abi::{self, GRANTABLE_INTERFACES};
 use crate::bindings::EveryCapability;
 use crate::cache::{Cache, Note, Refusal};
+use crate::call::Call;
 use crate::call_error::CallError;
 use crate::check::{Surface, built_by, check};
 use crate::compile::{Children, Compiler};
-use crate::context::CallContext;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
 use crate::error::{CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError};
@@ -370,8 +370,8 @@ impl Runtime {
         };
         let pre = pre.map_err(misfit)?;
         let exports = Exports::find(pre, |name| surface.exports.iter().any(|export| export == name)).map_err(misfit)?;
-        let quiet = CallContext::quiet(self.shared.limits.describe_time);
-        let description = describe(&self.shared, &exports, &quiet, &Arc::default()).map_err(|error| match error {
+        let call = Call::bare(self.shared.limits.describe_time);
+        let description = describe(&self.shared, &exports, &call, &Arc::default()).map_err(|error| match error {
             // Types of exports are compared when the plugin is first instantiated.
             CallError::Sandbox { reason } => LoadProblem::WrongShape { sdk: built_by(sdk), reason },
             other => LoadProblem::Describe(other),

@@ -10,8 +10,8 @@ use wasmtime::component::Instance;
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
 use crate::abort::Abort;
+use crate::call::Call;
 use crate::call_error::{CallError, Function};
-use crate::context::CallContext;
 use crate::exports::Exports;
 use crate::grants::Reach;
 use crate::host::State;
@@ -45,28 +45,28 @@ impl Shared {
         &self,
         plugin: &Exports,
         function: Function,
-        context: &CallContext,
+        call: &Call,
         reach: &Arc<Reach>,
     ) -> Result<Sandbox<'_>, CallError> {
-        let mut context = context.clone();
+        let mut call = call.clone();
         let asked = matches!(function, Function::Describe | Function::Identify).then_some(function);
         // What is asked while others wait for the answer keeps its own, short time.
         if let Some(time) = reach.call_time.filter(|_| asked.is_none()) {
-            context.deadline = time;
+            call = call.with_plugin_time(time);
         }
-        let deadline = context.deadline;
-        let mut state = State::new(Arc::clone(&self.kernel), &self.limits, context, Arc::clone(reach));
+        let plugin_time = call.plugin_time();
+        let mut state = State::new(Arc::clone(&self.kernel), &self.limits, call, Arc::clone(reach));
         state.asked = asked;
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(self.limits.transfer_bytes);
-        store.set_epoch_deadline(ticks(deadline));
+        store.set_epoch_deadline(ticks(plugin_time));
         store.epoch_deadline_callback(|store| {
             let state = store.data();
-            if state.context.cancellation.is_cancelled() {
+            if state.call.cancellation().is_cancelled() {
                 return Err(Abort::Cancelled.into());
             }
-            match state.context.deadline.checked_sub(state.plugin_time()) {
+            match state.call.plugin_time().checked_sub(state.plugin_time()) {
                 // The rest of the time was spent in host calls, or the clock ticked early.
                 Some(left) if !left.is_zero() => Ok(UpdateDeadline::Continue(ticks(left))),
                 _ => Err(Abort::Deadline.into()),
@@ -92,7 +92,7 @@ impl Shared {
         if let Some(abort) = error.downcast_ref::<Abort>() {
             return match abort.clone() {
                 Abort::Deadline => {
-                    CallError::Deadline { function, seconds: state.context.deadline.as_secs_f64(), changed }
+                    CallError::Deadline { function, seconds: state.call.plugin_time().as_secs_f64(), changed }
                 }
                 Abort::Cancelled => CallError::Cancelled { function, changed },
                 ended @ Abort::Ended => CallError::Trap {
@@ -143,7 +143,7 @@ impl Sandbox<'_> {
         call: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<(T, State), CallError> {
         let running = self.shared.ticker.run();
-        self.store.set_epoch_deadline(ticks(self.store.data().context.deadline));
+        self.store.set_epoch_deadline(ticks(self.store.data().call.plugin_time()));
         self.store.data_mut().begin();
         let result = self.span.in_scope(|| call(&mut self.store));
         drop(running);

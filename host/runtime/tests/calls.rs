@@ -128,8 +128,7 @@ fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     let host = Host::new();
     let looping = host.load(&Guest::setting_up(LOOP, &[]));
     let honest = host.load(&Guest { name: "test.io/honest".into(), ..Guest::default() });
-    let mut call = host.call();
-    call.deadline = Duration::from_millis(200);
+    let call = host.call().with_plugin_time(Duration::from_millis(200));
     let begun = Instant::now();
     let error = std::thread::scope(|scope| {
         let stuck = scope.spawn(|| looping.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("stuck")));
@@ -342,12 +341,11 @@ fn host_paths_are_bounded_by_the_grant() {
 fn the_progress_says_where_a_call_stands() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up(LOOP, &[]));
-    let mut call = host.call();
-    call.deadline = Duration::from_millis(300);
-    assert_eq!(call.progress.current().what, "not started");
+    let call = host.call().with_plugin_time(Duration::from_millis(300));
+    assert_eq!(call.progress().current().what, "not started");
     std::thread::scope(|scope| {
         let stuck = scope.spawn(|| plugin.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
-        while call.progress.current().what != "plugin code" {
+        while call.progress().current().what != "plugin code" {
             assert!(!stuck.is_finished(), "it ended without saying where it stands");
             std::thread::yield_now();
         }

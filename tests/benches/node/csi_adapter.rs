@@ -14,7 +14,9 @@ use volhost::objects::SharedObjects;
 use volhost_kernel::{Directory, Kernel, LinuxKernel};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
-use volhost_runtime::{CallContext, Compiler, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target};
+use volhost_runtime::{
+    Call, Compiler, Environment, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
+};
 use volhost_tests::artifacts;
 
 /// How long a call may take.
@@ -133,7 +135,7 @@ impl Adapter {
 
     /// Publishes, asks for the figures, and unpublishes.
     pub(crate) fn once(&self) -> Took {
-        let call = CallContext { drivers: self.drivers.clone(), ..CallContext::quiet(DEADLINE) };
+        let call = Call::new(Arc::new(Environment::default().with_drivers(self.drivers.clone())), DEADLINE);
         let target = self.target();
         let begun = Instant::now();
         self.plugin.set_up(&call, &self.spec, &self.pod, target).expect("it is published");

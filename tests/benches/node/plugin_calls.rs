@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 
 use volhost_model::view::EventKind;
 use volhost_model::{SpecName, VolumeSpec};
-use volhost_runtime::{
-    CallContext, CallSink, Compiler, KeyedObject, Limits, LogLevel, NoDrivers, NoHelpers, NoObjects, NoPrograms,
-    NodeFacts, Plugin, Progress, Runtime, RuntimeConfig,
-};
+use volhost_runtime::{Call, CallSink, Compiler, Limits, LogLevel, Plugin, Runtime, RuntimeConfig};
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
 
@@ -50,25 +47,7 @@ fn spec(calls: usize) -> Arc<VolumeSpec> {
 }
 
 fn times(rounds: usize, plugin: &Plugin, spec: &Arc<VolumeSpec>) -> Times {
-    let call = CallContext {
-        node: Arc::new(NodeFacts::default()),
-        objects: Arc::new(NoObjects),
-        drivers: Arc::new(NoDrivers),
-        programs: Arc::new(NoPrograms),
-        helpers: Arc::new(NoHelpers),
-        sink: Arc::new(Silent),
-        deadline: Duration::from_secs(10),
-        progress: Arc::new(Progress::default()),
-        device_places: None,
-        attached_as: None,
-        attachment_metadata: Default::default(),
-        mount_group: None,
-        host_calls: None,
-        secrets: KeyedObject::default(),
-        cancellation: Arc::default(),
-        account: Arc::default(),
-        provisioning: None,
-    };
+    let call = Call::bare(Duration::from_secs(10)).with_sink(Arc::new(Silent));
     let one = |_| {
         let begun = Instant::now();
         plugin.identify(&call, spec).expect("the plugin answers");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use volhost_kernel::Entry;
 use volhost_model::FailureClass;
-use volhost_runtime::{CallContext, CallError, Cancellation, HostCallVerdict, HostCalls};
+use volhost_runtime::{Call, CallError, Cancellation, HostCallVerdict, HostCalls};
 
 use super::host::{Host, pod, spec};
 
@@ -38,7 +38,7 @@ fn a_plugin_gets_the_time_it_is_granted_and_no_more_where_others_wait() {
     let host = granting("call-time = \"300ms\"");
     let error = refusal(&host, json!({ "at": "set-up", "how": "loop" })).message();
     assert!(error.contains("more than 0.3 s in set-up"), "{error}");
-    let call = CallContext::quiet(Duration::from_millis(50));
+    let call = Call::bare(Duration::from_millis(50));
     let plugin = host.fixture(MISBEHAVING);
     let error = plugin.identify(&call, &spec(json!({ "at": "identify", "how": "loop" }))).unwrap_err().message();
     assert!(error.contains("more than 0.1 s in identify"), "{error}");
@@ -113,7 +113,7 @@ fn a_call_whose_pod_is_deleted_makes_no_further_host_call() {
     let plugin = host.fixture(MISBEHAVING);
     let cancellation = Arc::new(Cancellation::default());
     let watch = Arc::new(CancelsSoon { seen: AtomicU32::new(0), cancellation: cancellation.clone() });
-    let call = CallContext { cancellation, host_calls: Some(watch.clone()), ..host.call() };
+    let call = host.call().with_cancellation(cancellation).with_host_calls(watch.clone());
     let fields = json!({ "at": "set-up", "how": "attach-then-folder-flood" });
     let error = plugin.set_up(&call, &spec(fields), &pod(), host.target("a")).unwrap_err();
     assert!(matches!(error, CallError::Cancelled { .. }), "{error:?}");

@@ -10,7 +10,7 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    CallContext, CallError, CallSink, Compiler, Limits, LoadError, LogLevel, Plugin, Runtime, RuntimeConfig, Target,
+    Call, CallError, CallSink, Compiler, Limits, LoadError, LogLevel, Plugin, Runtime, RuntimeConfig, Target,
 };
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;
@@ -80,8 +80,8 @@ impl Host {
         self.runtime.load(file)
     }
 
-    pub(crate) fn call(&self) -> CallContext {
-        CallContext { sink: Arc::clone(&self.said) as Arc<dyn CallSink>, ..CallContext::quiet(Duration::from_secs(2)) }
+    pub(crate) fn call(&self) -> Call {
+        Call::bare(Duration::from_secs(2)).with_sink(Arc::clone(&self.said) as Arc<dyn CallSink>)
     }
 
     pub(crate) fn target(&self, name: &str) -> Target {

@@ -1,13 +1,13 @@
 //! Calls of the plugin's functions, each watched.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use volhost_kernel::BlockDevice;
 use volhost_model::{Pod, VolumeSpec};
 use volhost_runtime::{
-    Attachment, CallContext, CallError, DevicePlaces, Identified, KeyedObject, Measured, NodeFacts, PluginInfo,
-    Progress,
+    Attachment, Call, CallError, DevicePlaces, Environment, Identified, Measured, NodeFacts, PluginInfo,
 };
 
 use super::Bench;
@@ -20,29 +20,25 @@ use crate::watch::{Plan, Watch};
 const PLUGIN_TIME: Duration = Duration::from_secs(10);
 
 impl Bench {
-    /// What surrounds a call that is watched so.
-    fn context(&self, watch: &Arc<Watch>, ladder: Option<&Ladder>) -> CallContext {
-        CallContext {
-            node: Arc::new(self.case.node()),
-            objects: self.objects.clone(),
-            drivers: self.surroundings.drivers.clone(),
-            programs: self.surroundings.programs.clone(),
-            helpers: Arc::new(self.helpers.clone()),
-            sink: watch.clone(),
-            deadline: PLUGIN_TIME,
-            progress: Arc::new(Progress::default()),
-            cancellation: Arc::default(),
-            account: Arc::default(),
-            device_places: ladder.filter(|ladder| ladder.spec.is_block()).map(|ladder| DevicePlaces {
+    /// Creates a call that is watched so.
+    fn call(&self, watch: &Arc<Watch>, ladder: Option<&Ladder>) -> Call {
+        let environment = Environment::default()
+            .with_node(Arc::new(self.case.node()))
+            .with_objects(self.objects.clone())
+            .with_drivers(self.surroundings.drivers.clone())
+            .with_driver_programs(self.surroundings.programs.clone())
+            .with_fuse_servers(Arc::new(self.helpers.clone()));
+        let attached_as = |attached_as| Attachment { attached_as, metadata: BTreeMap::new(), device: None };
+        let call = Call::new(Arc::new(environment), PLUGIN_TIME)
+            .with_sink(watch.clone())
+            .with_host_calls(watch.clone())
+            .with_attachment(self.attached_as().map(attached_as).as_ref());
+        match ladder.filter(|ladder| ladder.spec.is_block()) {
+            None => call,
+            Some(ladder) => call.with_device_places(DevicePlaces {
                 root: Arc::clone(&self.root),
                 folder: self.plugin_folder("driverDevices").join(folder_name(&ladder.name)),
             }),
-            attached_as: self.attached_as(),
-            attachment_metadata: Default::default(),
-            mount_group: None,
-            host_calls: Some(watch.clone()),
-            secrets: KeyedObject::default(),
-            provisioning: None,
         }
     }
 
@@ -50,18 +46,16 @@ impl Bench {
         &self,
         plan: Plan,
         ladder: Option<&Ladder>,
-        call: impl FnOnce(&CallContext) -> Result<T, CallError>,
+        call: impl FnOnce(&Call) -> Result<T, CallError>,
     ) -> Called<T> {
         let watch = Arc::new(Watch::new(plan));
-        let result = call(&self.context(&watch, ladder));
+        let result = call(&self.call(&watch, ladder));
         Called { result, calls: watch.calls(), lines: watch.lines() }
     }
 
     /// `describe`, on a node with these facts.
     pub(crate) fn describe(&self, node: NodeFacts) -> Called<PluginInfo> {
-        self.watched(Plan::Watch, None, |call| {
-            self.plugin.describe(&CallContext { node: Arc::new(node), ..call.clone() })
-        })
+        self.watched(Plan::Watch, None, |call| self.plugin.describe(&call.clone().with_node(Arc::new(node))))
     }
 
     /// `identify`.

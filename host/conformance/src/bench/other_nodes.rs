@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use volhost_runtime::{CallContext, CallError, NodeFacts};
+use volhost_runtime::{Call, CallError, NodeFacts};
 
 use super::Bench;
 use crate::ladder::Ladder;
@@ -11,9 +11,9 @@ use crate::watch::Plan;
 
 impl Bench {
     /// A call for the node of this name, of which nothing else is known.
-    fn for_node<T>(&self, node: &str, ask: impl FnOnce(&CallContext) -> Result<T, CallError>) -> Called<T> {
+    fn for_node<T>(&self, node: &str, ask: impl FnOnce(&Call) -> Result<T, CallError>) -> Called<T> {
         let node = Arc::new(NodeFacts { name: node.to_owned(), ..NodeFacts::default() });
-        self.watched(Plan::Watch, None, |call| ask(&CallContext { node, ..call.clone() }))
+        self.watched(Plan::Watch, None, |call| ask(&call.clone().with_node(node)))
     }
 
     /// `attach`, for this node. What it is attached as is that node's affair.

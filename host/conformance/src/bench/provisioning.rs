@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use volhost_runtime::{
-    CallContext, CallError, MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume,
+    Call, CallError, MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume,
 };
 
 use super::Bench;
@@ -14,9 +14,9 @@ use crate::watch::Plan;
 
 impl Bench {
     /// A call about made volumes, with the secrets that the case file has for them.
-    fn about_made<T>(&self, plan: Plan, ask: impl FnOnce(&CallContext) -> Result<T, CallError>) -> Called<T> {
+    fn about_made<T>(&self, plan: Plan, ask: impl FnOnce(&Call) -> Result<T, CallError>) -> Called<T> {
         let secrets = self.case.controller.as_ref().map(ControllerSection::secrets).unwrap_or_default();
-        self.watched(plan, None, |call| ask(&CallContext { secrets, ..call.clone() }))
+        self.watched(plan, None, |call| ask(&call.clone().with_secrets(secrets)))
     }
 
     /// `controller.create`.

@@ -7,7 +7,7 @@ use tracing::{instrument, warn};
 use volhost_core::Operation;
 use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass, VolumeSpec};
-use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Function, Plugin, ProvisioningCall};
+use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Function, Plugin, ProvisioningCall};
 
 use super::device_records::DeviceRecord;
 use super::elsewhere::multi_attach;
@@ -24,12 +24,7 @@ const VERIFY_TIME: Duration = Duration::from_secs(5);
 impl Workshop {
     /// Attaches the volume. Its record comes first: an attachment that nobody remembers would never be undone. An attempt that has failed
     /// for certain leaves no record of its own, else the next start would detach what was never attached.
-    pub(super) fn attach(
-        &self,
-        operation: &Operation,
-        call: &CallContext,
-        found: &mut Findings,
-    ) -> Result<(), Failure> {
+    pub(super) fn attach(&self, operation: &Operation, call: &Call, found: &mut Findings) -> Result<(), Failure> {
         const STEP: &str = "AttachVolume.Attach";
         let Some(spec) = &operation.spec else {
             return Err(Failure::new(FailureClass::Transient, STEP, "what the volume is, is not known"));
@@ -47,7 +42,7 @@ impl Workshop {
     fn attach_recorded(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         found: &mut Findings,
         (spec, plugin): (&Arc<VolumeSpec>, &Arc<Plugin>),
     ) -> Result<(), Failure> {
@@ -97,7 +92,7 @@ impl Workshop {
     }
 
     /// Asks the plugin whether the volume that a controller reports as attached is.
-    pub(super) fn verify_attached(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn verify_attached(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         const STEP: &str = "VerifyControllerAttachedVolume";
         let plugin = self.plugin_for_set_up(operation, STEP)?;
         if !plugin.exports(Capability::Attacher) {
@@ -121,7 +116,7 @@ impl Workshop {
     }
 
     /// Detaches the volume, unless its device is still used: what writes to it would be cut off.
-    pub(super) fn detach(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn detach(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         const STEP: &str = "DetachVolume.Detach";
         let record = self.device_record(operation);
         if let Some(path) = record.as_ref().and_then(|record| record.device.as_deref()) {
@@ -179,7 +174,7 @@ impl Workshop {
             return Vec::new();
         };
         let names: Vec<String> = volumes.iter().map(|name| layout::volume_name(plugin, name).to_owned()).collect();
-        match loaded.are_attached(&self.plugins.quiet(VERIFY_TIME), &names) {
+        match loaded.are_attached(&self.plugins.call(VERIFY_TIME), &names) {
             Ok(attached) => {
                 let missing = volumes.iter().zip(attached).filter(|(_, attached)| !attached);
                 missing.map(|(name, _)| name.clone()).collect()
@@ -197,7 +192,7 @@ impl Workshop {
     pub(super) fn attachment(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         plugin: &Arc<Plugin>,
         step: &str,
     ) -> Result<Option<Attachment>, Failure> {
@@ -297,13 +292,13 @@ impl Workshop {
     }
 }
 
-/// The surroundings of a call that detaches a volume: the secret that it was attached with goes with it.
-fn with_publish_secret(call: &CallContext, record: Option<&DeviceRecord>) -> CallContext {
+/// Creates a call that detaches a volume, with the secret that the volume was attached with.
+fn with_publish_secret(call: &Call, record: Option<&DeviceRecord>) -> Call {
     let spec = record.map(|record| &record.spec).filter(|spec| spec.persistent_volume.is_some());
     let part = |part: &str| spec?.parameter(&format!("{PUBLISH_SECRET}.{part}")).filter(|text| !text.is_empty());
     let Some(secret) = part("namespace").zip(part("name")) else { return call.clone() };
     let provisioning = ProvisioningCall { secret: Some(secret), ..ProvisioningCall::default() };
-    CallContext { provisioning: Some(Arc::new(provisioning)), ..call.clone() }
+    call.clone().with_provisioning(provisioning)
 }
 
 /// The plugin says that the volume is somebody else's.
@@ -312,7 +307,7 @@ fn is_conflict<T>(outcome: &Result<T, CallError>) -> bool {
 }
 
 /// The plugin's word against its own: what it calls attached it must find attached. That it cannot say is no proof of a lie.
-fn attached(plugin: &Plugin, call: &CallContext, name: &str) -> Result<(), CallError> {
+fn attached(plugin: &Plugin, call: &Call, name: &str) -> Result<(), CallError> {
     match plugin.are_attached(call, &[name.to_owned()]).as_deref() {
         Ok([false]) => Err(CallError::Lied {
             function: Function::Attach,
@@ -323,7 +318,7 @@ fn attached(plugin: &Plugin, call: &CallContext, name: &str) -> Result<(), CallE
 }
 
 /// The plugin's word against its own: what it calls detached it must not find attached. That it cannot say is no proof of a lie.
-fn detached(plugin: &Plugin, call: &CallContext, name: &str) -> Result<(), CallError> {
+fn detached(plugin: &Plugin, call: &Call, name: &str) -> Result<(), CallError> {
     match plugin.are_attached(call, &[name.to_owned()]).as_deref() {
         Ok([true]) => Err(CallError::Lied {
             function: Function::Detach,

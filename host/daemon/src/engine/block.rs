@@ -9,7 +9,7 @@ use volhost_core::{DeviceReport, Operation};
 use volhost_kernel::{BlockDevice, Detach, KernelError};
 use volhost_model::names::PodUid;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, Capability, DevicePlaces};
+use volhost_runtime::{Call, Capability, DevicePlaces};
 
 use super::devices::after_restage;
 use super::layout;
@@ -18,7 +18,7 @@ use super::records::{Record, Stands};
 
 impl Workshop {
     /// Makes the device ready for the node, then maps it for the pod.
-    pub(super) fn map(&self, operation: &Operation, call: &CallContext, found: &mut Findings) -> Result<(), Failure> {
+    pub(super) fn map(&self, operation: &Operation, call: &Call, found: &mut Findings) -> Result<(), Failure> {
         const STEP: &str = "MapVolume.SetUpDevice";
         let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
             return Err(Failure::new(FailureClass::Transient, "MapVolume", "the pod's object is not known"));
@@ -30,11 +30,7 @@ impl Workshop {
             record.device_mountable = true;
             record.attachable |= operation.attachable;
         });
-        let call = &CallContext {
-            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
-            attachment_metadata: attached.as_ref().map(|attached| attached.metadata.clone()).unwrap_or_default(),
-            ..self.about_device(operation, call)
-        };
+        let call = &self.about_device(operation, call).with_attachment(attached.as_ref());
         let outcome = plugin.set_up_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
@@ -98,7 +94,7 @@ impl Workshop {
     }
 
     /// Takes the device away from the pod.
-    pub(super) fn unmap(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn unmap(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         const STEP: &str = "UnmapVolume.UnmapBlockVolume";
         let Some(pod) = &operation.pod_uid else {
             return Err(Failure::new(FailureClass::Transient, "UnmapVolume", "no pod is named"));
@@ -130,7 +126,7 @@ impl Workshop {
     }
 
     /// Takes back what made the device ready for the node, once no pod has it.
-    pub(super) fn unmap_device(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn unmap_device(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         const STEP: &str = "UnmapDevice.TearDownDevice";
         let failed = |error: KernelError| kernel_failure("UnmapDevice", FailureClass::Uncertain, &error);
         let folder = layout::map_folder(&operation.plugin, &operation.volume);
@@ -170,10 +166,10 @@ impl Workshop {
         Ok(())
     }
 
-    /// The surroundings of a call about the operation's device: a driver outside may have a part in it.
-    pub(super) fn about_device(&self, operation: &Operation, call: &CallContext) -> CallContext {
+    /// Creates a call about the operation's device, in which an external driver may have a part.
+    pub(super) fn about_device(&self, operation: &Operation, call: &Call) -> Call {
         let folder = layout::driver_folder(&operation.plugin, &operation.volume);
-        CallContext { device_places: Some(DevicePlaces { root: Arc::clone(&self.root), folder }), ..call.clone() }
+        call.clone().with_device_places(DevicePlaces { root: Arc::clone(&self.root), folder })
     }
 
     /// Whether anything but an empty folder is at the places that a driver outside was given for

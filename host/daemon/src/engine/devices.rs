@@ -8,7 +8,7 @@ use tracing::{instrument, warn};
 use volhost_core::{DeviceReport, Operation};
 use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, MountInfo};
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Attachment, CallContext, Capability, Place, Plugin, PrivateFolder, Target};
+use volhost_runtime::{Attachment, Call, Capability, Place, Plugin, PrivateFolder, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, tear_down_class};
@@ -25,7 +25,7 @@ impl Workshop {
     pub(super) fn stage(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         plugin: &Arc<Plugin>,
         attached: Option<&Attachment>,
         found: &mut Findings,
@@ -43,7 +43,7 @@ impl Workshop {
     fn stage_recorded(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         (plugin, attached): (&Arc<Plugin>, Option<&Attachment>),
         was_staged: bool,
         found: &mut Findings,
@@ -130,7 +130,7 @@ impl Workshop {
     }
 
     /// Takes the node's own mount away, once nothing refers to it.
-    pub(super) fn unmount_device(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn unmount_device(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         self.standing.leaves_node(&node_place(operation));
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
         let failed = |error: KernelError| kernel_failure("UnmountDevice.OpenFolder", FailureClass::Uncertain, &error);
@@ -171,12 +171,7 @@ impl Workshop {
         self.tear_down_plugin(operation, None).is_none_or(|plugin| plugin.exports(Capability::Attacher))
     }
 
-    fn take_device_mount_away(
-        &self,
-        operation: &Operation,
-        call: &CallContext,
-        parent: &Directory,
-    ) -> Result<(), Failure> {
+    fn take_device_mount_away(&self, operation: &Operation, call: &Call, parent: &Directory) -> Result<(), Failure> {
         const STEP: &str = "UnmountDevice";
         let plugin = self.tear_down_plugin(operation, None).filter(|plugin| plugin.exports(Capability::DeviceMounter));
         let Some(plugin) = plugin else {

@@ -8,14 +8,14 @@ use volhost_core::Operation;
 use volhost_model::names::SpecName;
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, Capability, Plugin};
+use volhost_runtime::{Call, Capability, Plugin};
 
 use super::layout;
 use super::operation::Workshop;
 
 impl Workshop {
     /// The node that has the volume, as far as the plugin can tell.
-    pub(super) fn node_that_has(&self, operation: &Operation, call: &CallContext, plugin: &Plugin) -> Option<String> {
+    pub(super) fn node_that_has(&self, operation: &Operation, call: &Call, plugin: &Plugin) -> Option<String> {
         if !plugin.exports(Capability::OtherNodes) {
             return None;
         }
@@ -32,7 +32,7 @@ impl Workshop {
     pub(super) fn take_from(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         plugin: &Plugin,
         node: &str,
     ) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ impl Workshop {
             "volume \"{}\" was taken away from node {node}, which is out of service (nodes-out-of-service)",
             operation.spec_name
         );
-        call.sink.event(EventKind::Warning, "DetachedFromNode", &message);
+        call.sink().event(EventKind::Warning, "DetachedFromNode", &message);
         Ok(())
     }
 }

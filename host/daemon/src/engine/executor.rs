@@ -3,7 +3,7 @@
 //! A plugin's operations share a [`Lane`] of bounded width: storage that hangs holds its own plugin's threads, never all of them.
 #![deny(clippy::disallowed_methods)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,7 @@ use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 use volhost_provisioner::Outcome;
-use volhost_runtime::{
-    CallContext, DriverPrograms, Drivers, FuseHelpers, KeyedObject, NoHelpers, NoPrograms, NodeFacts, Objects, Progress,
-};
+use volhost_runtime::{Call, Environment, Progress};
 
 use super::accounts::Accounts;
 use super::clock::{Clock, micros};
@@ -80,11 +78,7 @@ pub struct Bounds {
 #[derive(Debug)]
 pub struct Executor {
     workshop: Arc<Workshop>,
-    node: Arc<NodeFacts>,
-    objects: Arc<dyn Objects>,
-    drivers: Arc<dyn Drivers>,
-    programs: Arc<dyn DriverPrograms>,
-    helpers: Arc<dyn FuseHelpers>,
+    environment: Arc<Environment>,
     clock: Clock,
     /// When a running operation is called overdue.
     patience: Duration,
@@ -161,23 +155,17 @@ impl Drop for Asked {
 }
 
 impl Executor {
-    /// An executor whose operations report to `outcomes`.
+    /// Creates an executor for plugins in this environment, whose operations report to `outcomes`.
     pub fn new(
         workshop: Arc<Workshop>,
-        node: Arc<NodeFacts>,
-        objects: Arc<dyn Objects>,
-        drivers: Arc<dyn Drivers>,
+        environment: Environment,
         clock: Clock,
         bounds: Bounds,
         outcomes: mpsc::UnboundedSender<FromOperation>,
     ) -> Self {
         Self {
             workshop,
-            node,
-            objects,
-            drivers,
-            programs: Arc::new(NoPrograms),
-            helpers: Arc::new(NoHelpers),
+            environment: Arc::new(environment),
             clock,
             patience: bounds.patience,
             plugin_time: bounds.plugin_time,
@@ -190,20 +178,6 @@ impl Executor {
             verifying: BTreeSet::new(),
             overdue: BTreeSet::new(),
         }
-    }
-
-    /// The same, whose plugins may run these drivers.
-    #[must_use]
-    pub fn driving(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
-        self.programs = programs;
-        self
-    }
-
-    /// The same, for whose plugins these serve file systems.
-    #[must_use]
-    pub fn serving(mut self, helpers: Arc<dyn FuseHelpers>) -> Self {
-        self.helpers = helpers;
-        self
     }
 
     /// How many operations of the plugin may run at once.
@@ -225,25 +199,11 @@ impl Executor {
 
         let workshop = self.workshop.clone();
         let (accounts, account) = (Arc::clone(&self.accounts), self.accounts.of(&operation.volume));
-        let call = CallContext {
-            node: self.node.clone(),
-            objects: self.objects.clone(),
-            drivers: self.drivers.clone(),
-            programs: self.programs.clone(),
-            helpers: self.helpers.clone(),
-            sink: Arc::new(OperationSink::new(&operation, self.outcomes.clone())),
-            deadline: self.plugin_time,
-            progress,
-            cancellation,
-            account: account.clone(),
-            device_places: None,
-            attached_as: None,
-            attachment_metadata: BTreeMap::new(),
-            mount_group: None,
-            host_calls: None,
-            secrets: KeyedObject::default(),
-            provisioning: None,
-        };
+        let call = Call::new(Arc::clone(&self.environment), self.plugin_time)
+            .with_sink(Arc::new(OperationSink::new(&operation, self.outcomes.clone())))
+            .with_progress(progress)
+            .with_cancellation(cancellation)
+            .with_account(account.clone());
         let (id, width) = (operation.id, self.width_for(&operation.plugin));
         let lane = self.lanes.entry(operation.plugin.clone()).or_insert_with(|| Lane::new(width));
         let promise = Promise { id, outcomes: self.outcomes.clone(), report: None };

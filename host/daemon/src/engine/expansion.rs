@@ -8,7 +8,7 @@ use volhost_core::{Operation, OperationKind};
 use volhost_kernel::Entry;
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Attachment, CallContext, CallError, Capability, ErrorCase, Plugin, Target};
+use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Plugin, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure};
@@ -33,7 +33,7 @@ impl Workshop {
     pub(super) fn expand(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         to: u64,
         found: &mut Findings,
     ) -> Result<(), Failure> {
@@ -68,7 +68,7 @@ impl Workshop {
     pub(super) fn expand_while_mounting(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         plugin: &Arc<Plugin>,
         attached: Option<&Attachment>,
         found: &mut Findings,
@@ -92,7 +92,7 @@ impl Workshop {
         }
         if let Some(refused) = known.refused.as_ref().filter(|refused| refused.bytes == to) {
             found.refused_size = Some(to);
-            call.sink.event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&for_good(&refused.why)));
+            call.sink().event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&for_good(&refused.why)));
             return;
         }
         match self.grow(operation, call, plugin, attached, to) {
@@ -101,7 +101,7 @@ impl Workshop {
                 self.note_size(operation, size.max(to), None);
             }
             Ok(Err(error)) => match self.refused(operation, &error, Some(known.bytes), to, found) {
-                Some(why) => call.sink.event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&why)),
+                Some(why) => call.sink().event(EventKind::Warning, RESIZE_FAILED, &keeps_its_size(&why)),
                 None => warn!(volume = %operation.volume, %error, "the volume is mounted before it has grown"),
             },
             Err(failure) => warn!(volume = %operation.volume, %failure, "the volume is mounted before it has grown"),
@@ -145,7 +145,7 @@ impl Workshop {
     fn grow(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         plugin: &Arc<Plugin>,
         attached: Option<&Attachment>,
         to: u64,

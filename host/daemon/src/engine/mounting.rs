@@ -8,7 +8,7 @@ use tracing::{instrument, warn};
 use volhost_core::{Operation, OperationKind};
 use volhost_kernel::{Detach, Directory, Entry, KernelError};
 use volhost_model::{Failure, FailureClass, NeededVolume, PodUid};
-use volhost_runtime::{CallContext, NeededPlace, Place, PrivateFolder, Target};
+use volhost_runtime::{Call, NeededPlace, Place, PrivateFolder, Target};
 
 use super::layout;
 use super::operation::{Findings, Workshop, kernel_failure, not_loaded, tear_down_class};
@@ -18,18 +18,13 @@ use super::standing::VolumePlace;
 impl Workshop {
     /// Finds the volume's device if it is attached, mounts it for the node if it has to be, then for the pod, and brings it to the size
     /// its PersistentVolume asks for.
-    pub(super) fn mount(&self, operation: &Operation, call: &CallContext, found: &mut Findings) -> Result<(), Failure> {
+    pub(super) fn mount(&self, operation: &Operation, call: &Call, found: &mut Findings) -> Result<(), Failure> {
         let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
             return Err(Failure::new(FailureClass::Transient, "MountVolume", "the pod's object is not known"));
         };
         let plugin = self.plugin_for_set_up(operation, "MountVolume")?;
         let attached = self.attachment(operation, call, &plugin, "MountVolume.WaitForAttach")?;
-        let call = &CallContext {
-            attached_as: attached.as_ref().map(|attached| attached.attached_as.clone()),
-            attachment_metadata: attached.as_ref().map(|attached| attached.metadata.clone()).unwrap_or_default(),
-            mount_group: pod.fs_group,
-            ..call.clone()
-        };
+        let call = &call.clone().with_attachment(attached.as_ref()).with_mount_group(pod.fs_group);
         if operation.device_mountable {
             self.stage(operation, call, &plugin, attached.as_ref(), found)?;
         }
@@ -99,7 +94,7 @@ impl Workshop {
     }
 
     /// Takes the pod's mount away.
-    pub(super) fn unmount(&self, operation: &Operation, call: &CallContext) -> Result<(), Failure> {
+    pub(super) fn unmount(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
         let Some(pod) = &operation.pod_uid else {
             return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
         };

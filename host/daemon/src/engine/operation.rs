@@ -17,7 +17,7 @@ use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{CallContext, CallError, Place, Plugin};
+use volhost_runtime::{Call, CallError, Place, Plugin};
 
 use super::controller_reports::AttachmentMetadata;
 use super::layout;
@@ -72,7 +72,7 @@ impl Workshop {
     ///
     /// # Guarantees
     /// The report says what is so: done only after the plugin said so and the target was looked at.
-    pub fn carry_out(&self, operation: &Operation, call: &CallContext) -> OperationReport {
+    pub fn carry_out(&self, operation: &Operation, call: &Call) -> OperationReport {
         let mut found = Findings::default();
         let outcome = match operation.kind {
             OperationKind::Attach => self.attach(operation, call, &mut found),
@@ -99,7 +99,7 @@ impl Workshop {
             size: found.size,
             refused_size: found.refused_size,
             other_node: found.elsewhere,
-            cancelled: call.cancellation.is_cancelled(),
+            cancelled: call.cancellation().is_cancelled(),
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }
     }
@@ -126,13 +126,13 @@ impl Workshop {
     }
 
     /// Takes note of how the plugin behaved.
-    pub(super) fn note_conduct(&self, operation: &Operation, call: &CallContext, error: Option<&CallError>) {
+    pub(super) fn note_conduct(&self, operation: &Operation, call: &Call, error: Option<&CallError>) {
         if self.plugins.note(&operation.plugin, &operation.volume, error) {
             let message = format!(
                 "plugin {} misbehaves with one volume after another and sets nothing up any more; replace its file, or send SIGHUP to try it again",
                 operation.plugin
             );
-            call.sink.event(EventKind::Warning, "PluginQuarantined", &message);
+            call.sink().event(EventKind::Warning, "PluginQuarantined", &message);
         }
     }
 

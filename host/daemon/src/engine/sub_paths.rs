@@ -12,7 +12,7 @@ use volhost_core::Operation;
 use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, Missing, SubPathBind};
 use volhost_model::view::EventKind;
 use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
-use volhost_runtime::CallContext;
+use volhost_runtime::Call;
 
 use super::layout;
 use super::operation::{Workshop, kernel_failure};
@@ -33,7 +33,7 @@ impl Workshop {
     pub(super) fn prepare_sub_paths(
         &self,
         operation: &Operation,
-        call: &CallContext,
+        call: &Call,
         pod: &PodUid,
         parent: &Directory,
     ) -> Result<(), Failure> {
@@ -44,7 +44,7 @@ impl Workshop {
         let Some(spec) = &operation.spec else { return Ok(()) };
         let mut failed = Vec::new();
         for part in parts {
-            call.progress.enter(format!("sub-path of {}", part.shown()));
+            call.progress().enter(format!("sub-path of {}", part.shown()));
             let shown = match self.show(operation, pod, parent, spec, part) {
                 // The folders of a pod whose last volume has just gone are removed: they can vanish under a new volume's parts.
                 Err(error) if error.kind() == ErrorKind::NotFound => self.show(operation, pod, parent, spec, part),
@@ -119,17 +119,12 @@ impl Workshop {
     /// # Errors
     /// What the kernel said of a part that could not be taken away; the volume is to stay until it can.
     #[instrument(name = "CleanSubPaths", level = "debug", skip_all)]
-    pub(super) fn clean_sub_paths(
-        &self,
-        operation: &Operation,
-        call: &CallContext,
-        pod: &PodUid,
-    ) -> Result<bool, Failure> {
+    pub(super) fn clean_sub_paths(&self, operation: &Operation, call: &Call, pod: &PodUid) -> Result<bool, Failure> {
         let failed = |error: &KernelError| kernel_failure(CLEAN, FailureClass::Uncertain, error);
         let Some(folder) = self.open_if_there(&layout::sub_paths_folder(pod)).map_err(|error| failed(&error))? else {
             return Ok(false);
         };
-        call.progress.enter("sub-paths");
+        call.progress().enter("sub-paths");
         let name = OsStr::new(operation.spec_name.as_str());
         let had_parts = self.kernel.entry(&folder, name).map_err(|error| failed(&error))? != Entry::Absent;
         match self.kernel.detach_tree(&folder, name, Detach::Normal) {
@@ -140,7 +135,7 @@ impl Workshop {
                     "volume {:?}: its sub-paths are gone, but something that volhost did not put there is left and stays: {error}",
                     operation.spec_name.as_str()
                 );
-                call.sink.event(EventKind::Warning, "SubPathLeftover", &message);
+                call.sink().event(EventKind::Warning, "SubPathLeftover", &message);
                 Ok(true)
             }
             Err(error) => Err(failed(&error)),

@@ -189,7 +189,7 @@ impl PluginRegistry {
     /// while the question waited for a thread is not called.
     pub fn ask(&self, question: Question) -> Answer {
         let is_quarantined = self.quarantined(question.plugin()).is_some();
-        let outcome = (!is_quarantined).then(|| question.plugin.identify(&self.quiet(TIME), &question.spec));
+        let outcome = (!is_quarantined).then(|| question.plugin.identify(&self.call(TIME), &question.spec));
         Answer { question, outcome }
     }
 

@@ -6,10 +6,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use volhost_model::names::{PluginName, UniqueVolumeName};
-use volhost_runtime::{
-    CallContext, CallError, DriverPrograms, Drivers, LoadError, NoDrivers, NoObjects, NoPrograms, Objects, Plugin,
-    Runtime,
-};
+use volhost_runtime::{Call, CallError, Environment, LoadError, Plugin, Runtime};
 
 use super::approvals::Approvals;
 use super::claims::Right;
@@ -51,14 +48,10 @@ pub struct PluginRegistry {
     pub(super) approvals: Arc<Approvals>,
     state: RwLock<State>,
     pub(super) identified: IdentifiedVolumes,
-    /// What plugins may ask when they name volumes.
-    objects: Arc<dyn Objects>,
-    /// The drivers outside that plugins may ask then and when they measure.
-    drivers: Arc<dyn Drivers>,
+    /// What plugins may ask when they name volumes and when they measure.
+    environment: Arc<Environment>,
     /// How many volumes of a plugin may be attached to the node at once.
     pub(super) attach_limits: BTreeMap<PluginName, u32>,
-    /// The drivers outside that plugins ask about when they name volumes.
-    pub(super) programs: Arc<dyn DriverPrograms>,
 }
 
 #[derive(Debug, Default)]
@@ -99,10 +92,8 @@ impl PluginRegistry {
             approvals,
             state: RwLock::default(),
             identified: IdentifiedVolumes::default(),
-            objects: Arc::new(NoObjects),
-            drivers: Arc::new(NoDrivers),
+            environment: Arc::default(),
             attach_limits: BTreeMap::new(),
-            programs: Arc::new(NoPrograms),
         }
     }
 
@@ -113,30 +104,21 @@ impl PluginRegistry {
         self
     }
 
-    /// The same, with objects and drivers that plugins may ask in calls about no operation too.
+    /// Sets what the host provides to calls about no operation.
     #[must_use]
-    pub fn knowing(mut self, objects: Arc<dyn Objects>, drivers: Arc<dyn Drivers>) -> Self {
-        (self.objects, self.drivers) = (objects, drivers);
+    pub fn with_environment(mut self, environment: Environment) -> Self {
+        self.environment = Arc::new(environment);
         self
     }
 
-    /// The surroundings of a call about no operation.
-    pub fn quiet(&self, deadline: Duration) -> CallContext {
-        let (objects, drivers) = (Arc::clone(&self.objects), Arc::clone(&self.drivers));
-        let programs = Arc::clone(&self.programs);
-        CallContext { objects, drivers, programs, ..CallContext::quiet(deadline) }
+    /// Creates a call about no operation.
+    pub fn call(&self, plugin_time: Duration) -> Call {
+        Call::new(Arc::clone(&self.environment), plugin_time)
     }
 
     /// Changes whenever what plugins say of volumes may have changed by what they were told of objects.
     pub(super) fn revision(&self) -> u64 {
-        self.objects.revision()
-    }
-
-    /// The same, whose plugins may ask about these drivers.
-    #[must_use]
-    pub fn driving(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
-        self.programs = programs;
-        self
+        self.environment.objects().revision()
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use volhost_model::FailureClass;
 use volhost_model::names::UniqueVolumeName;
 use volhost_provisioner::{Job, Made, Outcome, Record, Secrets, Source, Step};
-use volhost_runtime::{CallContext, CallError, Capability, Plugin, ProvisioningCall, WantedVolume};
+use volhost_runtime::{Call, CallError, Capability, Plugin, ProvisioningCall, WantedVolume};
 
 use super::records::ProvisionRecords;
 use crate::plugins::PluginRegistry;
@@ -85,7 +85,7 @@ impl Runner {
         &self,
         record: &Record,
         secret: impl Fn(&Secrets) -> Option<volhost_provisioner::SecretName>,
-        make: impl FnOnce(&Plugin, &CallContext) -> Result<Outcome, CallError>,
+        make: impl FnOnce(&Plugin, &Call) -> Result<Outcome, CallError>,
     ) -> Outcome {
         let plugin = match self.plugin(&record.terms.provisioner) {
             Ok(plugin) => plugin,
@@ -104,11 +104,11 @@ impl Runner {
             allowed_places: terms.places.clone(),
             mount_options: terms.mount_options.clone(),
         };
-        let quiet = self.plugins.quiet(self.plugin_time);
+        let call = self.plugins.call(self.plugin_time);
         // Whether it can do without one that is missing, the plugin knows: a volume is often deleted after its secret.
-        let read = |(namespace, name): &(String, String)| quiet.objects.secret(namespace, name).ok();
+        let read = |(namespace, name): &(String, String)| call.environment().objects().secret(namespace, name).ok();
         let secrets = provisioning.secret.as_ref().and_then(read).unwrap_or_default();
-        let call = CallContext { secrets, provisioning: Some(Arc::new(provisioning)), ..quiet };
+        let call = call.with_secrets(secrets).with_provisioning(provisioning);
         let answer = make(&plugin, &call);
         if let Ok(volume) = UniqueVolumeName::shared(name, &record.name) {
             self.plugins.note(name, &volume, answer.as_ref().err());

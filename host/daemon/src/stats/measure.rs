@@ -57,7 +57,7 @@ pub(super) fn measure(workshop: &Workshop, volume: &StandingVolume, plugin_time:
     if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::Stats)) {
         let name = layout::volume_name(&volume.plugin, &volume.volume);
         let asked = target(workshop, volume, &standing).map_err(|error| error.to_string()).and_then(|target| {
-            let answer = plugin.measure(&workshop.plugins.quiet(plugin_time), name, target);
+            let answer = plugin.measure(&workshop.plugins.call(plugin_time), name, target);
             answer.map_err(|error: CallError| error.message())
         });
         if let Some(said) = found.keep(asked) {

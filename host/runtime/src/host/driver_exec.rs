@@ -121,7 +121,7 @@ impl Host for State {
             );
             return Err(HostError::Plugin(types::Error::PermissionDenied(text)));
         }
-        let init = self.context.programs.init_answer(&name)?;
+        let init = self.call.environment().programs().init_answer(&name)?;
         Ok(self.push(Driver { name, init })?)
     }
 }
@@ -149,7 +149,7 @@ impl HostDriver for State {
             let mut all = vec![call.clone()];
             all.extend(texts.iter().cloned());
             let secrets = secrets.clone();
-            let outcome = state.context.programs.run(&name, &all, Duration::from_millis(deadline));
+            let outcome = state.call.environment().programs().run(&name, &all, Duration::from_millis(deadline));
             let outcome = outcome.map_err(|error| match error {
                 DriverError::Uncertain(text) => DriverError::Uncertain(redact(&text, &secrets)),
                 other => other,
@@ -243,7 +243,7 @@ impl HostOptions for State {
         let Some((namespace, name)) = secret_of(&spec, &pod.namespace) else {
             return Ok(0);
         };
-        let (found_type, secret) = self.context.objects.typed_secret(&namespace, &name)?;
+        let (found_type, secret) = self.call.environment().objects().typed_secret(&namespace, &name)?;
         if spec.persistent_volume.is_some() && found_type != secret_type {
             let text = format!(
                 "secret {namespace}/{name} is of type {found_type:?}, and a driver gets a PersistentVolume's secret only if its type is the driver's name, {secret_type:?}"

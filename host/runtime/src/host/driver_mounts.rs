@@ -11,8 +11,8 @@ use super::mounts::dropped;
 use super::{BlockDevice, DevicePlace, DriverPlace, HostError, MountTarget, State};
 use crate::bindings::volhost::plugin::driver_mounts::{Found, Host, HostDevicePlace, HostDriverPlace, Leaf};
 use crate::bindings::volhost::plugin::types;
-use crate::context::{Place, Target};
 use crate::private::PrivateFolder;
+use crate::target::{Place, Target};
 
 /// The mode of the folders that a driver finds, as the kubelet's.
 const FOLDER_MODE: u32 = 0o750;
@@ -109,12 +109,12 @@ impl Host for State {
 
     fn attached_as(&mut self) -> wasmtime::Result<Option<String>> {
         self.count()?;
-        Ok(self.context.attached_as.clone())
+        Ok(self.call.attached_as().map(str::to_owned))
     }
 
     fn attachment_metadata(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
         self.count()?;
-        Ok(self.context.attachment_metadata.clone().into_iter().collect())
+        Ok(self.call.attachment_metadata().clone().into_iter().collect())
     }
 
     fn keep_note(&mut self, target: Resource<MountTarget>, note: String) -> Result<(), HostError> {
@@ -143,7 +143,7 @@ impl Host for State {
     }
 
     fn device_places(&mut self) -> Result<Vec<String>, HostError> {
-        let Some(places) = self.context.device_places.clone() else { return Err(no_places()) };
+        let Some(places) = self.call.device_places().cloned() else { return Err(no_places()) };
         self.step("driver-mounts.device-places", |state| {
             let folder = match state.kernel.walk(&places.root, &places.folder) {
                 Ok(folder) => folder,
@@ -159,7 +159,7 @@ impl Host for State {
     }
 
     fn prepare_device(&mut self, name: String, leaf: Leaf) -> Result<Resource<DevicePlace>, HostError> {
-        let Some(places) = self.context.device_places.clone() else { return Err(no_places()) };
+        let Some(places) = self.call.device_places().cloned() else { return Err(no_places()) };
         self.change("driver-mounts.prepare-device", |state| {
             let parent = state.kernel.make_dirs(&places.root, &places.folder, FOLDER_MODE)?;
             let place = Place { parent, name: name.into() };

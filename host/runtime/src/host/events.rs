@@ -13,7 +13,7 @@ impl State {
     fn tell(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
         self.count()?;
         if self.may_tell() {
-            self.context.sink.event(kind, &reason(word), &self.shown(message, MESSAGE_BYTES));
+            self.call.sink().event(kind, &reason(word), &self.shown(message, MESSAGE_BYTES));
         }
         Ok(())
     }

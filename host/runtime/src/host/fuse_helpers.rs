@@ -233,7 +233,7 @@ impl HostHelper for State {
                 label: state.selinux_label.clone(),
                 name,
             };
-            let served = state.context.helpers.serve(start)?;
+            let served = state.call.environment().fuse_servers().serve(start)?;
             state.helpers.push(served.id);
             Ok(state.push(DetachedMount(served.mount))?)
         })

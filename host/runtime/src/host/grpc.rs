@@ -33,19 +33,19 @@ const LAST_FIELD: u32 = (1 << 29) - 1;
 impl Host for State {
     fn node_id(&mut self, driver: String) -> wasmtime::Result<Option<String>> {
         self.count()?;
-        Ok(self.context.drivers.node_id(&driver).filter(|_| self.reach.calls(&driver)))
+        Ok(self.call.environment().drivers().node_id(&driver).filter(|_| self.reach.calls(&driver)))
     }
 
     fn volume_limit(&mut self, driver: String) -> wasmtime::Result<Option<u32>> {
         self.count()?;
-        Ok(self.context.drivers.volume_limit(&driver).filter(|_| self.reach.calls(&driver)))
+        Ok(self.call.environment().drivers().volume_limit(&driver).filter(|_| self.reach.calls(&driver)))
     }
 
     fn node_may_have_changed(&mut self, driver: String) -> wasmtime::Result<()> {
         self.count()?;
         self.refuse_if_asked("grpc.node-may-have-changed")?;
         if self.reach.calls(&driver) {
-            self.context.drivers.ask_again(&driver);
+            self.call.environment().drivers().ask_again(&driver);
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl HostRequest for State {
         let deadline = Duration::from_millis(u64::from(deadline.max(1))).min(LONGEST);
         let sent = self.change(format!("grpc {shown} {method}"), |state| {
             let message = state.table.get(&request)?.message.clone();
-            let answer = state.context.drivers.call(&driver, &method, message, deadline);
+            let answer = state.call.environment().drivers().call(&driver, &method, message, deadline);
             Ok(answer.map_err(|failure| state.failure(failure)))
         });
         sent.or_else(|error: wasmtime::Error| match error.downcast_ref::<KernelError>() {

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::bindings::volhost::plugin::log::{Host, Level};
-use crate::context::LogLevel;
+use crate::sink::LogLevel;
 
 /// The longest line, in bytes; the rest of it is cut off.
 const LINE_BYTES: usize = 4096;
@@ -25,7 +25,7 @@ impl Host for State {
                 Level::Info => LogLevel::Info,
                 Level::Debug => LogLevel::Debug,
             };
-            self.context.sink.log(level, &line);
+            self.call.sink().log(level, &line);
         }
         Ok(())
     }

@@ -46,10 +46,10 @@ use std::sync::Arc;
 use volhost_kernel::MountId;
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::context::{Attachment, Place, Target};
 use crate::measure::Measured;
 use crate::objects::KeyedObject;
 use crate::provision::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
+use crate::target::{Attachment, Place, Target};
 
 /// What a plugin says of itself, as `describe` fills it in.
 #[derive(Debug, Default)]

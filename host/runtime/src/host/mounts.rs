@@ -168,7 +168,7 @@ impl HostMountTarget for State {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
             }
-            state.budget.charge_volume_folders(&state.context.account, path.components().count())?;
+            state.budget.charge_volume_folders(state.call.account(), path.components().count())?;
             state.kernel.make_dirs(&volume, path, mode)?;
             Ok(())
         })
@@ -188,8 +188,8 @@ impl HostMountTarget for State {
                 FsGroupChangePolicy::OnRootMismatch => OwnershipPolicy::OnRootMismatch,
             };
             let request = OwnershipRequest { group, policy, read_only, threads: WALKERS };
-            let teller = SlowWalk::new(Arc::clone(&state.context.sink), &target);
-            let cancellation = Arc::clone(&state.context.cancellation);
+            let teller = SlowWalk::new(Arc::clone(state.call.sink()), &target);
+            let cancellation = Arc::clone(state.call.cancellation());
             let progress = |progress: OwnershipProgress| {
                 teller.hear(progress.visited);
                 if cancellation.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -221,7 +221,7 @@ impl HostMountTarget for State {
             let mounted = state.kernel.mount_at(&target.parent, &target.name)?;
             state.kernel.detach(&target.parent, &target.name, Detach::Normal)?;
             if let Some(mount) = mounted.filter(|mount| mount.fs_type.starts_with(FUSE)) {
-                state.context.helpers.settle(&mount.source.to_string_lossy());
+                state.call.environment().fuse_servers().settle(&mount.source.to_string_lossy());
             }
             Ok(())
         })

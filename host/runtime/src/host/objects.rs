@@ -71,7 +71,7 @@ impl config_maps::Host for State {
         name: String,
     ) -> Result<Resource<ConfigMap>, HostError> {
         let namespace = self.object(&volume, &pod, "config map", &name)?;
-        let object = self.context.objects.config_map(&namespace, &name)?;
+        let object = self.call.environment().objects().config_map(&namespace, &name)?;
         Ok(self.push(ConfigMap { name: format!("{namespace}/{name}"), object })?)
     }
 }
@@ -102,7 +102,7 @@ impl secrets::Host for State {
         name: String,
     ) -> Result<Resource<Secret>, HostError> {
         let namespace = self.object(&volume, &pod, "secret", &name)?;
-        let object = self.context.objects.secret(&namespace, &name)?;
+        let object = self.call.environment().objects().secret(&namespace, &name)?;
         Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
     }
 
@@ -119,7 +119,7 @@ impl secrets::Host for State {
             let text = format!("{shown}: it must name a secret by `name` and `namespace`");
             return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
         };
-        let object = self.context.objects.secret(&namespace, &name)?;
+        let object = self.call.environment().objects().secret(&namespace, &name)?;
         Ok(self.push(Secret { name: format!("{namespace}/{name}"), object })?)
     }
 }
@@ -157,7 +157,8 @@ impl service_account_tokens::Host for State {
         self.step("service-account-tokens.request", |state| {
             let pod = Arc::clone(&state.table.get(&pod)?.0);
             let identity = format!("token {expiration_seconds} {audience:?}");
-            let token = state.context.objects.token(&pod, &TokenRequest { audience, expiration_seconds })?;
+            let token =
+                state.call.environment().objects().token(&pod, &TokenRequest { audience, expiration_seconds })?;
             state.secrets.use_value(&token);
             Ok(state.push(Content::of_token(identity, token))?)
         })
@@ -172,7 +173,7 @@ impl service_account_tokens::Host for State {
 impl csi_driver_objects::Host for State {
     fn spec(&mut self, name: String) -> Result<Option<String>, HostError> {
         self.count()?;
-        Ok(self.context.objects.csi_driver(&name)?)
+        Ok(self.call.environment().objects().csi_driver(&name)?)
     }
 }
 
@@ -180,7 +181,7 @@ impl cluster_trust_bundles::Host for State {
     fn named(&mut self, volume: Resource<VolumeHandle>, name: String) -> Result<Resource<Content>, HostError> {
         self.count()?;
         check_named(&self.table.get(&volume)?.0, "ClusterTrustBundle", &name)?;
-        let bundle = self.context.objects.trust_bundle(&name)?;
+        let bundle = self.call.environment().objects().trust_bundle(&name)?;
         Ok(self.push(Content::of_object(format!("bundle {name}"), bundle))?)
     }
 
@@ -192,7 +193,7 @@ impl cluster_trust_bundles::Host for State {
     ) -> Result<Resource<Content>, HostError> {
         self.count()?;
         check_named(&self.table.get(&volume)?.0, "signer", &signer)?;
-        let bundle = self.context.objects.trust_bundles(&signer, label_selector.as_deref())?;
+        let bundle = self.call.environment().objects().trust_bundles(&signer, label_selector.as_deref())?;
         Ok(self.push(Content::of_object(format!("bundles {signer} {label_selector:?}"), bundle))?)
     }
 }

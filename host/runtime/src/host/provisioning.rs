@@ -45,7 +45,7 @@ impl State {
     /// A secret that came with the call. That it was used goes to the log, never what it holds (rule R10).
     fn handed(&mut self, key: &str) -> wasmtime::Result<Option<String>> {
         self.count()?;
-        let Some(bytes) = self.context.secrets.get(key).cloned() else { return Ok(None) };
+        let Some(bytes) = self.call.secrets().get(key).cloned() else { return Ok(None) };
         self.secrets.use_value(&bytes);
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|_| Abort::contract("a secret of the call that is no text was asked for as one".to_owned()))?;
@@ -55,7 +55,7 @@ impl State {
 
     fn handed_keys(&mut self) -> wasmtime::Result<Vec<String>> {
         self.count()?;
-        Ok(self.context.secrets.keys().cloned().collect())
+        Ok(self.call.secrets().keys().cloned().collect())
     }
 
     fn made(&mut self, form: &Resource<VolumeAnswer>) -> wasmtime::Result<&mut MadeVolume> {

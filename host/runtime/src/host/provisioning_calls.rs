@@ -14,26 +14,26 @@ const MOST: usize = 16;
 impl Host for State {
     fn provisioner(&mut self) -> wasmtime::Result<Option<String>> {
         self.count()?;
-        Ok(self.context.provisioning.as_ref().map(|call| call.provisioner.clone()))
+        Ok(self.call.provisioning().map(|call| call.provisioner.clone()))
     }
 
     fn class_secret(&mut self) -> Result<Option<Resource<Secret>>, HostError> {
         self.count()?;
-        let named = self.context.provisioning.as_ref().and_then(|call| call.secret.clone());
+        let named = self.call.provisioning().and_then(|call| call.secret.clone());
         let Some((namespace, name)) = named else { return Ok(None) };
-        let object = self.context.objects.secret(&namespace, &name)?;
+        let object = self.call.environment().objects().secret(&namespace, &name)?;
         Ok(Some(self.push(Secret { name: format!("{namespace}/{name}"), object })?))
     }
 
     fn allowed_places(&mut self) -> wasmtime::Result<Vec<Vec<(String, Vec<String>)>>> {
         self.count()?;
-        let places = self.context.provisioning.iter().flat_map(|call| &call.allowed_places);
+        let places = self.call.provisioning().into_iter().flat_map(|call| &call.allowed_places);
         Ok(places.map(|place| place.clone().into_iter().collect()).collect())
     }
 
     fn mount_options(&mut self) -> wasmtime::Result<Vec<String>> {
         self.count()?;
-        Ok(self.context.provisioning.iter().flat_map(|call| &call.mount_options).cloned().collect())
+        Ok(self.call.provisioning().into_iter().flat_map(|call| &call.mount_options).cloned().collect())
     }
 
     fn reachable_from(&mut self, labels: Vec<(String, String)>) -> wasmtime::Result<()> {

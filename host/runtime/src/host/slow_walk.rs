@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use volhost_model::view::EventKind;
 
-use crate::context::{CallSink, Target};
+use crate::sink::CallSink;
+use crate::target::Target;
 
 /// When a walk is first told of, as the kubelet does.
 const FIRST: Duration = Duration::from_secs(30);
@@ -52,7 +53,7 @@ impl SlowWalk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::LogLevel;
+    use crate::sink::LogLevel;
 
     /// What was told.
     #[derive(Debug, Default)]

@@ -12,13 +12,14 @@ use wasmtime::component::ResourceTable;
 use super::error::handle_error;
 use crate::abort::Abort;
 use crate::budget::Budget;
+use crate::call::Call;
 use crate::call_error::Function;
-use crate::context::{CallContext, LogLevel};
 use crate::fuse_helpers::Started;
 use crate::grants::Reach;
 use crate::host_calls::HostCallVerdict;
 use crate::limits::{Limits, MemoryMeter};
 use crate::redaction::Secrets;
+use crate::sink::LogLevel;
 use crate::text::tame;
 use crate::trace;
 use crate::wasi::{Source, Wasi};
@@ -36,7 +37,7 @@ const LAST_WORDS_BYTES: usize = 512;
 pub(crate) struct State {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) table: ResourceTable,
-    pub(crate) context: CallContext,
+    pub(crate) call: Call,
     /// The places of the host that the plugin may reach.
     pub(crate) reach: Arc<Reach>,
     pub(crate) meter: MemoryMeter,
@@ -81,14 +82,14 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(kernel: Arc<dyn Kernel>, limits: &Limits, context: CallContext, reach: Arc<Reach>) -> Self {
+    pub(crate) fn new(kernel: Arc<dyn Kernel>, limits: &Limits, call: Call, reach: Arc<Reach>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
-        let helpers = Started::new(Arc::clone(&context.helpers));
+        let helpers = Started::new(Arc::clone(call.environment().fuse_servers()));
         Self {
             kernel,
             table,
-            context,
+            call,
             meter: MemoryMeter::new(limits, reach.memory),
             reach,
             payload_bytes: limits.payload_bytes,
@@ -125,12 +126,12 @@ impl State {
     pub(crate) fn begin(&mut self) {
         self.started = Instant::now();
         self.in_host = Duration::ZERO;
-        self.context.progress.enter(PLUGIN_CODE);
+        self.call.progress().enter(PLUGIN_CODE);
     }
 
     /// Counts a host call.
     pub(crate) fn count(&mut self) -> Result<(), Abort> {
-        if self.context.cancellation.is_cancelled() {
+        if self.call.cancellation().is_cancelled() {
             return Err(Abort::Cancelled);
         }
         self.budget.charge_call()
@@ -169,7 +170,7 @@ impl State {
         if changes {
             self.budget.charge_change()?;
         }
-        match self.context.host_calls.as_ref().map_or(HostCallVerdict::Proceed, |calls| calls.begins(&what, changes)) {
+        match self.call.host_calls().map_or(HostCallVerdict::Proceed, |calls| calls.begins(&what, changes)) {
             HostCallVerdict::Proceed => {}
             HostCallVerdict::Fail(errno) => {
                 let (step, path) = (Step::Primitive, what.into_owned());
@@ -179,13 +180,13 @@ impl State {
         }
         self.refuse_if_asked(&what)?;
         let span = trace::primitive(&what);
-        self.context.progress.enter(what);
+        self.call.progress().enter(what);
         let begun = Instant::now();
         let result = span.in_scope(|| run(self));
         let elapsed = begun.elapsed();
         self.in_host += elapsed;
         self.budget.charge_time(elapsed);
-        self.context.progress.enter(PLUGIN_CODE);
+        self.call.progress().enter(PLUGIN_CODE);
         result
     }
 
@@ -262,7 +263,7 @@ impl State {
             }
         }
         if self.may_log(line.len()) {
-            self.context.sink.log(level, &line);
+            self.call.sink().log(level, &line);
         }
     }
 
@@ -286,17 +287,17 @@ impl State {
         self.end_output();
         for (name, keys) in &self.secrets_used {
             let line = format!("audit: secret {name} was used, {keys} of its keys");
-            self.context.sink.log(LogLevel::Info, &line);
+            self.call.sink().log(LogLevel::Info, &line);
         }
         if self.lines_dropped > 0 {
             let line =
                 format!("{} more log lines of the plugin were dropped: over the call's allowance", self.lines_dropped);
-            self.context.sink.log(LogLevel::Warn, &line);
+            self.call.sink().log(LogLevel::Warn, &line);
         }
         if self.events_dropped > 0 {
             let line =
                 format!("{} more events of the plugin were dropped: over the call's allowance", self.events_dropped);
-            self.context.sink.log(LogLevel::Warn, &line);
+            self.call.sink().log(LogLevel::Warn, &line);
         }
     }
 }

@@ -224,7 +224,7 @@ impl HostVolume for State {
 
     fn mount_group(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Option<u32>> {
         self.volume(&volume)?;
-        Ok(self.context.mount_group)
+        Ok(self.call.mount_group())
     }
 
     fn mount_options(&mut self, volume: Resource<VolumeHandle>) -> wasmtime::Result<Vec<String>> {
@@ -289,7 +289,7 @@ impl HostPod for State {
         name: String,
         divisor: Option<String>,
     ) -> Result<String, HostError> {
-        let node = self.context.node.allocatable();
+        let node = self.call.environment().node().allocatable();
         self.pod(&pod)?
             .resource_value(&container, &name, divisor.as_deref(), &node)
             .map_err(|error| HostError::Plugin(Error::InvalidArgument(error.to_string())))

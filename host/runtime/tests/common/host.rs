@@ -11,9 +11,8 @@ use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    Bytes, CallContext, CallSink, Compiler, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoDrivers,
-    NoHelpers, NoObjects, NoPrograms, NodeFacts, ObjectError, Objects, Plugin, Progress, Runtime, RuntimeConfig,
-    ShippedPlugins, Target, TokenRequest,
+    Bytes, Call, CallSink, Compiler, Environment, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoObjects,
+    NodeFacts, ObjectError, Objects, Plugin, Runtime, RuntimeConfig, ShippedPlugins, Target, TokenRequest,
 };
 use volhost_testing_kernel::InMemoryKernel;
 
@@ -142,27 +141,12 @@ impl Host {
         message
     }
 
-    pub fn call(&self) -> CallContext {
+    pub fn call(&self) -> Call {
         let node = NodeFacts { name: "node-1".into(), allocatable_memory: 1 << 30, ..NodeFacts::default() };
-        CallContext {
-            node: Arc::new(node),
-            objects: Arc::clone(&self.objects) as Arc<dyn Objects>,
-            drivers: Arc::new(NoDrivers),
-            programs: Arc::new(NoPrograms),
-            helpers: Arc::new(NoHelpers),
-            sink: Arc::clone(&self.said) as Arc<dyn CallSink>,
-            deadline: Duration::from_secs(2),
-            progress: Arc::new(Progress::default()),
-            cancellation: Arc::default(),
-            account: Arc::default(),
-            device_places: None,
-            attached_as: None,
-            attachment_metadata: Default::default(),
-            mount_group: None,
-            host_calls: None,
-            secrets: KeyedObject::default(),
-            provisioning: None,
-        }
+        let environment = Environment::default()
+            .with_node(Arc::new(node))
+            .with_objects(Arc::clone(&self.objects) as Arc<dyn Objects>);
+        Call::new(Arc::new(environment), Duration::from_secs(2)).with_sink(Arc::clone(&self.said) as Arc<dyn CallSink>)
     }
 
     pub fn target(&self, name: &str) -> Target {

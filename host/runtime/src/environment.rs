@@ -1,0 +1,120 @@
+//! What the host provides to plugins, whatever they are asked to do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use volhost_model::pod_resources::Allocatable;
+
+use crate::driver_programs::{DriverPrograms, NoPrograms};
+use crate::drivers::{Drivers, NoDrivers};
+use crate::fuse_helpers::{FuseHelpers, NoHelpers};
+use crate::objects::{NoObjects, Objects};
+
+/// Facts of this node that plugins may ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The node's name.
+    pub name: String,
+    /// Memory that pods may use, in bytes.
+    pub allocatable_memory: u64,
+    /// Processors that pods may use, in thousandths.
+    pub allocatable_cpu_thousandths: u64,
+    /// Disk that pods may use for data of their own, in bytes.
+    pub allocatable_ephemeral_storage: u64,
+    /// The node's labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl NodeFacts {
+    /// What the node gives to pods.
+    pub(crate) fn allocatable(&self) -> Allocatable {
+        Allocatable {
+            cpu_thousandths: self.allocatable_cpu_thousandths,
+            memory: self.allocatable_memory,
+            ephemeral_storage: self.allocatable_ephemeral_storage,
+        }
+    }
+}
+
+/// What the host provides to plugins: facts of the node, objects, drivers and programs.
+///
+/// A new environment has none of them.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    node: Arc<NodeFacts>,
+    objects: Arc<dyn Objects>,
+    drivers: Arc<dyn Drivers>,
+    programs: Arc<dyn DriverPrograms>,
+    fuse_servers: Arc<dyn FuseHelpers>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            node: Arc::default(),
+            objects: Arc::new(NoObjects),
+            drivers: Arc::new(NoDrivers),
+            programs: Arc::new(NoPrograms),
+            fuse_servers: Arc::new(NoHelpers),
+        }
+    }
+}
+
+impl Environment {
+    /// Sets the facts of the node.
+    #[must_use]
+    pub fn with_node(mut self, node: Arc<NodeFacts>) -> Self {
+        self.node = node;
+        self
+    }
+
+    /// Sets the objects that volumes name.
+    #[must_use]
+    pub fn with_objects(mut self, objects: Arc<dyn Objects>) -> Self {
+        self.objects = objects;
+        self
+    }
+
+    /// Sets the external drivers that have registered.
+    #[must_use]
+    pub fn with_drivers(mut self, drivers: Arc<dyn Drivers>) -> Self {
+        self.drivers = drivers;
+        self
+    }
+
+    /// Sets the external drivers that are programs.
+    #[must_use]
+    pub fn with_driver_programs(mut self, programs: Arc<dyn DriverPrograms>) -> Self {
+        self.programs = programs;
+        self
+    }
+
+    /// Sets the programs that serve file systems.
+    #[must_use]
+    pub fn with_fuse_servers(mut self, fuse_servers: Arc<dyn FuseHelpers>) -> Self {
+        self.fuse_servers = fuse_servers;
+        self
+    }
+
+    /// Returns the objects that volumes name.
+    #[must_use]
+    pub fn objects(&self) -> &Arc<dyn Objects> {
+        &self.objects
+    }
+
+    pub(crate) fn node(&self) -> &NodeFacts {
+        &self.node
+    }
+
+    pub(crate) fn drivers(&self) -> &dyn Drivers {
+        &*self.drivers
+    }
+
+    pub(crate) fn programs(&self) -> &dyn DriverPrograms {
+        &*self.programs
+    }
+
+    pub(crate) fn fuse_servers(&self) -> &Arc<dyn FuseHelpers> {
+        &self.fuse_servers
+    }
+}
