@@ -7,6 +7,7 @@ use volhost_model::{NameError, PluginName};
 
 use crate::abi::{PACKAGE, VERSION, Version};
 use crate::call_error::CallError;
+use crate::grants::NotShipped;
 use crate::signatures::SignatureError;
 
 /// Why the runtime could not start.
@@ -254,7 +255,7 @@ pub struct NameReserved {
     /// SHA-256 of the file, in hex.
     pub digest: String,
     /// Why the file is none of volhost's.
-    pub why: String,
+    pub why: NotShipped,
 }
 
 /// A plugin whose name has a grant that another content uses.

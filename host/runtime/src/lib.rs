@@ -106,7 +106,7 @@ pub use fuse_helpers::{
     NoHelpers, Served,
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
-pub use grants::{Grant, GrantPolicy, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};
+pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measure::Measured;

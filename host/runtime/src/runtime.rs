@@ -301,7 +301,7 @@ impl Runtime {
         let (info, exports) = self.examine(&component, &digest, note)?;
         let grants = self.grants();
         let granted = grants.of(&info.name, &info.digest);
-        check_name(&info, &granted)?;
+        let granted = check_name(&info, granted)?;
         if let Some(signer) = signer.filter(|_| !grants.vouches_for(&info.digest)) {
             signer.check_vendor(&info.name)?;
         }
@@ -399,13 +399,15 @@ enum Opened {
 }
 
 /// A name of the vendors that volhost reserves is for the plugins that come with it.
-fn check_name(info: &PluginInfo, granted: &Granted<'_>) -> Result<(), LoadProblem> {
-    let Granted::NotItsName(why) = granted else { return Ok(()) };
-    Err(LoadProblem::NameReserved(Box::new(NameReserved {
-        plugin: info.name.clone(),
-        digest: info.digest.clone(),
-        why: why.clone(),
-    })))
+fn check_name<'a>(info: &PluginInfo, granted: Granted<'a>) -> Result<Granted<'a>, LoadProblem> {
+    match granted {
+        Granted::NotItsName(why) => Err(LoadProblem::NameReserved(Box::new(NameReserved {
+            plugin: info.name.clone(),
+            digest: info.digest.clone(),
+            why,
+        }))),
+        granted => Ok(granted),
+    }
 }
 
 /// A linker with every interface of the contract.

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use thiserror::Error;
 
 /// The calls.
 const ALLOWED: &[i64] = &[
@@ -36,12 +37,29 @@ const ALLOWED: &[i64] = &[
     libc::SYS_exit_group,
 ];
 
-/// Refuses all other calls from here on. The words say what failed.
-pub(super) fn allow_only_compiling() -> Result<(), String> {
+/// The step that failed. All system calls are then allowed still.
+#[derive(Debug, Error)]
+pub(super) enum FilterError {
+    /// This processor is not known.
+    #[error("{0}")]
+    Processor(#[source] BackendError),
+    /// The filter cannot be made.
+    #[error("{0}")]
+    Make(#[source] BackendError),
+    /// The kernel does not take the filter.
+    #[error("{0}")]
+    Apply(#[source] seccompiler::Error),
+}
+
+/// Refuses all other calls from here on.
+///
+/// # Errors
+/// [`FilterError`].
+pub(super) fn allow_only_compiling() -> Result<(), FilterError> {
     let rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect::<BTreeMap<_, _>>();
-    let arch = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
+    let arch = std::env::consts::ARCH.try_into().map_err(FilterError::Processor)?;
     let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch).map_err(|error| error.to_string())?;
-    let program: BpfProgram = filter.try_into().map_err(|error| format!("{error}"))?;
-    apply_filter(&program).map_err(|error| error.to_string())
+    let filter = SeccompFilter::new(rules, refused, SeccompAction::Allow, arch).map_err(FilterError::Make)?;
+    let program: BpfProgram = filter.try_into().map_err(FilterError::Make)?;
+    apply_filter(&program).map_err(FilterError::Apply)
 }

@@ -7,13 +7,41 @@ use std::time::Duration;
 
 use rustix::thread::CapabilitySet;
 use serde::Deserialize;
-use volhost_model::quantity::parse_bytes;
+use thiserror::Error;
+use volhost_model::quantity::{QuantityError, parse_bytes};
 
 use super::words::{CallTime, MountWord, Root};
 use crate::fuse_helpers::{HelperBounds, HelperRights};
 
 /// Stands for the connection in a command line.
 pub(crate) const MOUNT_SLOT: &str = "mount";
+/// Why a part of the grant of FUSE servers is refused.
+#[derive(Debug, Error)]
+pub(crate) enum FuseGrantError {
+    #[error("fuse-helpers.{server}: {source}")]
+    Within { server: String, source: Box<FuseGrantError> },
+    #[error("arguments: {{{MOUNT_SLOT}}} must stand in them once, and does {0} times")]
+    MountSlots(usize),
+    #[error("values: the arguments have no slot {{{0}}}")]
+    NoSlot(String),
+    #[error("capabilities: only a helper that is root (`user = 0`) keeps rights of root's")]
+    Capabilities,
+    #[error("{0:?} has a brace without its other one")]
+    OpenBrace(String),
+    #[error("{0:?} has a brace without its other one, or a zero byte")]
+    ClosingBrace(String),
+    #[error("{word:?}: {{{slot}}} is no slot; write a name of letters, digits, `-` and `_`")]
+    SlotName { slot: String, word: String },
+    #[error("{0:?} is no variable for a helper")]
+    Variable(String),
+    #[error("holds a zero byte")]
+    ZeroByte,
+    #[error("{0:?} is no memory")]
+    NoMemory(String),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+}
+
 /// The user `nobody`.
 const NOBODY: u32 = 65534;
 /// Time enough for a server far away to answer.
@@ -181,18 +209,18 @@ impl FuseHelper {
         self.values.get(slot).is_some_and(|patterns| patterns.iter().any(|pattern| matches(&pattern.0, text)))
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), FuseGrantError> {
         let parts = || self.command_line().flat_map(|(words, _)| words).flat_map(|word| &word.0);
         let mounts = parts().filter(|part| **part == WordPart::Slot(MOUNT_SLOT.to_owned())).count();
         if mounts != 1 {
-            return Err(format!("arguments: {{{MOUNT_SLOT}}} must stand in them once, and does {mounts} times"));
+            return Err(FuseGrantError::MountSlots(mounts));
         }
         let slots = self.slots();
         if let Some(other) = self.values.keys().find(|slot| !slots.contains(slot.as_str())) {
-            return Err(format!("values: the arguments have no slot {{{other}}}"));
+            return Err(FuseGrantError::NoSlot(other.clone()));
         }
         if !self.capabilities.is_empty() && self.user != Some(0) {
-            return Err("capabilities: only a helper that is root (`user = 0`) keeps rights of root's".into());
+            return Err(FuseGrantError::Capabilities);
         }
         Ok(())
     }
@@ -233,33 +261,34 @@ impl Right {
 }
 
 impl TryFrom<BTreeMap<MountWord, FuseHelper>> for FuseHelpersTable {
-    type Error = String;
-    fn try_from(table: BTreeMap<MountWord, FuseHelper>) -> Result<Self, String> {
+    type Error = FuseGrantError;
+    fn try_from(table: BTreeMap<MountWord, FuseHelper>) -> Result<Self, FuseGrantError> {
         for (name, helper) in &table {
-            helper.check().map_err(|error| format!("fuse-helpers.{}: {error}", name.0))?;
+            let within = |source| FuseGrantError::Within { server: name.0.clone(), source: Box::new(source) };
+            helper.check().map_err(within)?;
         }
         Ok(Self(table.into_iter().map(|(name, helper)| (name.0, helper)).collect()))
     }
 }
 
 impl TryFrom<String> for Word {
-    type Error = String;
-    fn try_from(word: String) -> Result<Self, String> {
+    type Error = FuseGrantError;
+    fn try_from(word: String) -> Result<Self, FuseGrantError> {
         let mut parts = Vec::new();
         let mut rest = word.as_str();
         while let Some((before, after)) = rest.split_once('{') {
             let Some((slot, after)) = after.split_once('}') else {
-                return Err(format!("{word:?} has a brace without its other one"));
+                return Err(FuseGrantError::OpenBrace(word));
             };
             if slot.is_empty() || !slot.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
-                return Err(format!("{word:?}: {{{slot}}} is no slot; write a name of letters, digits, `-` and `_`"));
+                return Err(FuseGrantError::SlotName { slot: slot.to_owned(), word: word.clone() });
             }
             parts.push(WordPart::Text(before.to_owned()));
             parts.push(WordPart::Slot(slot.to_owned()));
             rest = after;
         }
         if rest.contains(['}', '\0']) {
-            return Err(format!("{word:?} has a brace without its other one, or a zero byte"));
+            return Err(FuseGrantError::ClosingBrace(word));
         }
         parts.push(WordPart::Text(rest.to_owned()));
         parts.retain(|part| *part != WordPart::Text(String::new()));
@@ -268,32 +297,32 @@ impl TryFrom<String> for Word {
 }
 
 impl TryFrom<String> for Variable {
-    type Error = String;
-    fn try_from(name: String) -> Result<Self, String> {
+    type Error = FuseGrantError;
+    fn try_from(name: String) -> Result<Self, FuseGrantError> {
         // What begins so makes the loader run something else than the program.
         let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if plain && !name.is_empty() && !name.starts_with("LD_") {
             Ok(Self(name))
         } else {
-            Err(format!("{name:?} is no variable for a helper"))
+            Err(FuseGrantError::Variable(name))
         }
     }
 }
 
 impl TryFrom<String> for Plain {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        if text.contains('\0') { Err("holds a zero byte".into()) } else { Ok(Self(text)) }
+    type Error = FuseGrantError;
+    fn try_from(text: String) -> Result<Self, FuseGrantError> {
+        if text.contains('\0') { Err(FuseGrantError::ZeroByte) } else { Ok(Self(text)) }
     }
 }
 
 impl TryFrom<String> for Bytes {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = FuseGrantError;
+    fn try_from(text: String) -> Result<Self, FuseGrantError> {
         match parse_bytes(&text) {
             Ok(bytes) if bytes > 0 => Ok(Self(bytes)),
-            Ok(_) => Err(format!("{text:?} is no memory")),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => Err(FuseGrantError::NoMemory(text)),
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -5,7 +5,51 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use thiserror::Error;
+
 use super::{EVERY_DRIVER, FuseHelper};
+
+/// A word that the plugin may not mount with.
+#[derive(Debug, Error)]
+pub(crate) enum MountNotGranted {
+    /// The type of a file system.
+    #[error(
+        "the file system {fs_type:?} is not granted to this plugin ({}); see `filesystems` under [grants] in the configuration",
+        listed(.granted)
+    )]
+    FileSystem {
+        /// The type.
+        fs_type: String,
+        /// Those that are granted.
+        granted: BTreeSet<String>,
+    },
+    /// An option of a mount.
+    #[error(
+        "the mount option {option:?} is not granted to this plugin ({}); see `mount-options` under [grants] in the configuration",
+        listed(.granted)
+    )]
+    MountOption {
+        /// The option.
+        option: String,
+        /// Those that are granted.
+        granted: BTreeSet<String>,
+    },
+}
+
+fn listed(granted: &BTreeSet<String>) -> String {
+    let granted: Vec<&str> = granted.iter().map(String::as_str).collect();
+    if granted.is_empty() { "none is".to_owned() } else { format!("granted: {}", granted.join(", ")) }
+}
+
+/// The plugin has as many loop devices as it may.
+#[derive(Debug, Error)]
+#[error(
+    "this plugin has {has} loop devices, and {granted} are granted; see `loop-devices` under [grants] in the configuration"
+)]
+pub(crate) struct TooManyLoopDevices {
+    has: usize,
+    granted: usize,
+}
 
 /// The bounds of one plugin.
 #[derive(Debug, Default)]
@@ -52,28 +96,21 @@ impl Reach {
     /// Holds a file system's type and the names of options against what the plugin may mount.
     ///
     /// # Errors
-    /// What the plugin is told: which word is not granted, and where it can be.
+    /// The word that is not granted, and where it can be.
     pub(crate) fn may_mount<'a>(
         &self,
         fs_type: Option<&str>,
         options: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(), String> {
-        let refused = |what: &str, word: &str, key: &str, granted: &BTreeSet<String>| {
-            let granted: Vec<&str> = granted.iter().map(String::as_str).collect();
-            format!(
-                "{what} {word:?} is not granted to this plugin ({}); see `{key}` under [grants] in the configuration",
-                if granted.is_empty() { "none is".to_owned() } else { format!("granted: {}", granted.join(", ")) }
-            )
-        };
+    ) -> Result<(), MountNotGranted> {
         if let (Some(fs_type), Some(granted)) = (fs_type, &self.filesystems)
             && !granted.contains(fs_type)
         {
-            return Err(refused("the file system", fs_type, "filesystems", granted));
+            return Err(MountNotGranted::FileSystem { fs_type: fs_type.to_owned(), granted: granted.clone() });
         }
         if let Some(granted) = &self.mount_options
             && let Some(other) = options.into_iter().find(|option| *option != READ_ONLY && !granted.contains(*option))
         {
-            return Err(refused("the mount option", other, "mount-options", granted));
+            return Err(MountNotGranted::MountOption { option: other.to_owned(), granted: granted.clone() });
         }
         Ok(())
     }
@@ -81,14 +118,13 @@ impl Reach {
     /// Takes note of a loop device over this image that the plugin is to have.
     ///
     /// # Errors
-    /// What the plugin is told when it has as many as it may.
-    pub(crate) fn take_loop(&self, image: &str) -> Result<(), String> {
+    /// The plugin has as many as it may.
+    pub(crate) fn take_loop(&self, image: &str) -> Result<(), TooManyLoopDevices> {
         let mut looped = self.looped.lock().unwrap_or_else(PoisonError::into_inner);
         match self.loop_devices {
-            Some(most) if looped.len() >= most && !looped.contains(image) => Err(format!(
-                "this plugin has {} loop devices, and {most} are granted; see `loop-devices` under [grants] in the configuration",
-                looped.len()
-            )),
+            Some(most) if looped.len() >= most && !looped.contains(image) => {
+                Err(TooManyLoopDevices { has: looped.len(), granted: most })
+            }
             _ => {
                 looped.insert(image.to_owned());
                 Ok(())
@@ -122,9 +158,9 @@ mod tests {
         let reach = Reach { filesystems: words(&["ext4"]), mount_options: words(&["noatime"]), ..Reach::default() };
         reach.may_mount(Some("ext4"), ["noatime", "ro"]).unwrap();
         reach.may_mount(None, []).unwrap();
-        let refused = reach.may_mount(Some("xfs"), []).unwrap_err();
+        let refused = reach.may_mount(Some("xfs"), []).unwrap_err().to_string();
         assert!(refused.contains("\"xfs\"") && refused.contains("granted: ext4"), "{refused}");
-        let refused = reach.may_mount(Some("ext4"), ["ro", "suid"]).unwrap_err();
+        let refused = reach.may_mount(Some("ext4"), ["ro", "suid"]).unwrap_err().to_string();
         assert!(refused.contains("\"suid\"") && refused.contains("mount-options"), "{refused}");
     }
 
@@ -134,7 +170,7 @@ mod tests {
         for image in ["a", "b", "a"] {
             reach.take_loop(image).unwrap();
         }
-        assert!(reach.take_loop("c").unwrap_err().contains("2 are granted"));
+        assert!(reach.take_loop("c").unwrap_err().to_string().contains("2 are granted"));
         reach.give_loop_back("a");
         reach.take_loop("c").unwrap();
     }

@@ -75,6 +75,23 @@ pub enum ShippedListError {
     },
 }
 
+/// Why a file does not count as a plugin that comes with volhost: a part of a sentence.
+#[derive(Debug, Error)]
+pub enum NotShipped {
+    /// It is none of those that are known.
+    #[error("its content is none of theirs")]
+    None,
+    /// The list does not name it.
+    #[error("its content is none of those that {} names", .0.display())]
+    NotListed(PathBuf),
+    /// There is no list at any of these places.
+    #[error("no list of them was found; volhost looked for {}", looked_for(.0))]
+    NoList(Vec<PathBuf>),
+    /// The list is of no use.
+    #[error(transparent)]
+    List(#[from] ShippedListError),
+}
+
 /// Where to learn which files are the plugins that come with volhost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShippedPlugins {
@@ -134,22 +151,20 @@ impl ShippedPlugins {
     /// Whether the file of this digest is one of them.
     ///
     /// # Errors
-    /// Why not, or why nobody can say: a part of a sentence.
-    pub(crate) fn check_digest(&self, digest: &str) -> Result<(), String> {
+    /// [`NotShipped`].
+    pub(crate) fn check_digest(&self, digest: &str) -> Result<(), NotShipped> {
         let (digests, list) = match self {
             Self::Known(digests) if digests.contains(digest) => return Ok(()),
-            Self::Known(_) => return Err("its content is none of theirs".to_owned()),
+            Self::Known(_) => return Err(NotShipped::None),
             Self::Listed(lists) => match existing(lists) {
-                Some(list) => (read(list).map_err(|error| error.to_string())?, list),
-                None => {
-                    return Err(format!("no list of them was found; volhost looked for {}", looked_for(lists)));
-                }
+                Some(list) => (read(list)?, list),
+                None => return Err(NotShipped::NoList(lists.clone())),
             },
         };
         if digests.contains(digest) {
             return Ok(());
         }
-        Err(format!("its content is none of those that {} names", list.display()))
+        Err(NotShipped::NotListed(list.to_owned()))
     }
 }
 
@@ -213,7 +228,7 @@ mod tests {
         let (_folder, shipped, path) = list(&format!("# the build wrote this\n{digest}  loop.wasm\n\n"));
         shipped.check().unwrap();
         shipped.check_digest(&digest).unwrap();
-        assert!(shipped.check_digest(&other).unwrap_err().contains(&path.display().to_string()));
+        assert!(shipped.check_digest(&other).unwrap_err().to_string().contains(&path.display().to_string()));
         fs::write(&path, format!("{other}  loop.wasm\n")).unwrap();
         shipped.check_digest(&other).unwrap();
         assert!(shipped.check_digest(&digest).is_err(), "the list is read anew");
@@ -228,7 +243,7 @@ mod tests {
             fs::set_permissions(place, fs::Permissions::from_mode(0o775)).unwrap();
             let error = shipped.check().unwrap_err();
             assert!(matches!(&error, ShippedListError::Unsafe { mode: 0o775, .. }), "{error}");
-            assert!(shipped.check_digest(&"a".repeat(64)).unwrap_err().contains("chmod go-w"));
+            assert!(shipped.check_digest(&"a".repeat(64)).unwrap_err().to_string().contains("chmod go-w"));
             fs::set_permissions(place, before).unwrap();
         }
         fs::remove_file(&path).unwrap();
@@ -242,6 +257,6 @@ mod tests {
                 .starts_with("no list of shipped plugins: looked for /no/such/list and /no/such/other.")
         );
         assert_eq!((ShippedPlugins::default().warning(), shipped.warning().is_some()), (None, true));
-        assert!(nowhere.check_digest("").unwrap_err().contains("/no/such/list and /no/such/other"));
+        assert!(nowhere.check_digest("").unwrap_err().to_string().contains("/no/such/list and /no/such/other"));
     }
 }

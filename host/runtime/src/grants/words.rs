@@ -4,7 +4,8 @@ use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use volhost_model::quantity::parse_bytes;
+use thiserror::Error;
+use volhost_model::quantity::{QuantityError, parse_bytes};
 
 use super::sources::is_source;
 use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER};
@@ -16,6 +17,35 @@ use crate::limits::MOST_MEMORY_BYTES;
 const LEAST_MEMORY_BYTES: usize = 64 << 10;
 /// Longer than any honest plugin computes, by far.
 const MOST_CALL_TIME: Duration = Duration::from_secs(600);
+
+/// Why a word of a grant is refused.
+#[derive(Debug, Error)]
+pub(super) enum WordError {
+    #[error("there is no interface {name:?} to grant; there is: {}", GRANTABLE_INTERFACES.join(", "))]
+    Interface { name: String },
+    #[error("{} is not an absolute path without `.` and `..`", .0.display())]
+    Path(PathBuf),
+    #[error("{0:?} is no CSI driver's name such as `csi.example.com`, nor `{EVERY_DRIVER}` for all")]
+    CsiDriver(String),
+    #[error("{0:?} is no driver's name; write vendor/driver, or {EVERY_FLEX_DRIVER} for all")]
+    FlexDriver(String),
+    #[error("{0:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it")]
+    Digest(String),
+    #[error("{0:?} is no volume source such as `nfs` or `csi:archive.example.com`")]
+    Source(String),
+    #[error("{0:?} is no name of a file system's type such as `ext4`, nor of an option such as `noatime`")]
+    Mount(String),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    #[error(
+        "{text:?} is not between {} KiB and {} MiB, which a sandbox can have",
+        LEAST_MEMORY_BYTES >> 10,
+        MOST_MEMORY_BYTES >> 20
+    )]
+    Memory { text: String },
+    #[error("{0:?} is no time that a call may take: write a number with ms, s or m, up to 10m")]
+    CallTime(String),
+}
 
 /// An interface that needs a grant; any other word is refused when the configuration is read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -42,57 +72,57 @@ pub(super) struct FlexDriverName(pub(super) String);
 pub(super) struct Digest(pub(super) String);
 
 impl TryFrom<String> for Interface {
-    type Error = String;
-    fn try_from(name: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(name: String) -> Result<Self, WordError> {
         if GRANTABLE_INTERFACES.contains(&name.as_str()) {
             return Ok(Self(name));
         }
-        Err(format!("there is no interface {name:?} to grant; there is: {}", GRANTABLE_INTERFACES.join(", ")))
+        Err(WordError::Interface { name })
     }
 }
 
 impl TryFrom<PathBuf> for Root {
-    type Error = String;
-    fn try_from(path: PathBuf) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(path: PathBuf) -> Result<Self, WordError> {
         if path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))) && path.is_absolute()
         {
             return Ok(Self(path));
         }
-        Err(format!("{} is not an absolute path without `.` and `..`", path.display()))
+        Err(WordError::Path(path))
     }
 }
 
 impl TryFrom<String> for DriverName {
-    type Error = String;
-    fn try_from(name: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(name: String) -> Result<Self, WordError> {
         let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
         if plain || name == EVERY_DRIVER {
             return Ok(Self(name));
         }
-        Err(format!("{name:?} is no CSI driver's name such as `csi.example.com`, nor `*` for all"))
+        Err(WordError::CsiDriver(name))
     }
 }
 
 impl TryFrom<String> for FlexDriverName {
-    type Error = String;
-    fn try_from(name: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(name: String) -> Result<Self, WordError> {
         let parts: Vec<&str> = name.split('/').collect();
         if name == EVERY_FLEX_DRIVER
             || (parts.len() <= 2 && parts.iter().all(|part| !part.is_empty() && *part != EVERY_FLEX_DRIVER))
         {
             return Ok(Self(name));
         }
-        Err(format!("{name:?} is no driver's name; write vendor/driver, or {EVERY_FLEX_DRIVER} for all"))
+        Err(WordError::FlexDriver(name))
     }
 }
 
 impl TryFrom<String> for Digest {
-    type Error = String;
-    fn try_from(digest: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(digest: String) -> Result<Self, WordError> {
         if is_digest(&digest) {
             return Ok(Self(digest));
         }
-        Err(format!("{digest:?} is not a SHA-256: 64 digits of lower-case hex, as sha256sum prints it"))
+        Err(WordError::Digest(digest))
     }
 }
 
@@ -102,12 +132,12 @@ impl TryFrom<String> for Digest {
 pub(super) struct SourceName(pub(super) String);
 
 impl TryFrom<String> for SourceName {
-    type Error = String;
-    fn try_from(source: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(source: String) -> Result<Self, WordError> {
         if is_source(&source) {
             return Ok(Self(source));
         }
-        Err(format!("{source:?} is no volume source such as `nfs` or `csi:archive.example.com`"))
+        Err(WordError::Source(source))
     }
 }
 
@@ -127,33 +157,28 @@ pub(super) struct Memory(pub(super) usize);
 pub(super) struct CallTime(pub(super) Duration);
 
 impl TryFrom<String> for MountWord {
-    type Error = String;
-    fn try_from(word: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(word: String) -> Result<Self, WordError> {
         if !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) {
             return Ok(Self(word));
         }
-        Err(format!("{word:?} is no name of a file system's type such as `ext4`, nor of an option such as `noatime`"))
+        Err(WordError::Mount(word))
     }
 }
 
 impl TryFrom<String> for Memory {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        let bytes = parse_bytes(&text).map_err(|error| error.to_string())?;
-        match usize::try_from(bytes) {
+    type Error = WordError;
+    fn try_from(text: String) -> Result<Self, WordError> {
+        match usize::try_from(parse_bytes(&text)?) {
             Ok(bytes) if (LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES).contains(&bytes) => Ok(Self(bytes)),
-            _ => Err(format!(
-                "{text:?} is not between {} KiB and {} MiB, which a sandbox can have",
-                LEAST_MEMORY_BYTES >> 10,
-                MOST_MEMORY_BYTES >> 20
-            )),
+            _ => Err(WordError::Memory { text }),
         }
     }
 }
 
 impl TryFrom<String> for CallTime {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
+    type Error = WordError;
+    fn try_from(text: String) -> Result<Self, WordError> {
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let time = number.parse::<u64>().ok().and_then(|number| match unit {
@@ -164,7 +189,7 @@ impl TryFrom<String> for CallTime {
         });
         match time {
             Some(time) if !time.is_zero() && time <= MOST_CALL_TIME => Ok(Self(time)),
-            _ => Err(format!("{text:?} is no time that a call may take: write a number with ms, s or m, up to 10m")),
+            _ => Err(WordError::CallTime(text)),
         }
     }
 }

@@ -7,6 +7,7 @@ use volhost_model::mount_options::is_label;
 use super::{HostError, State};
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 use crate::bindings::volhost::plugin::types;
+use crate::grants::MountNotGranted;
 
 impl State {
     /// A plugin's options of a file system, with the label of the volume that the call is about.
@@ -34,7 +35,7 @@ impl State {
         fs_type: Option<&str>,
         options: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), HostError> {
-        let refused = |text| HostError::Plugin(types::Error::PermissionDenied(text));
+        let refused = |error: MountNotGranted| HostError::Plugin(types::Error::PermissionDenied(error.to_string()));
         self.reach.may_mount(fs_type, options).map_err(refused)
     }
 }

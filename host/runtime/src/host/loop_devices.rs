@@ -52,7 +52,7 @@ impl Host for State {
     fn create(&mut self, path: String, read_only: bool) -> Result<Resource<BlockDevice>, HostError> {
         self.change(at("loop-devices.create", &path), |state| {
             let file = state.image(&path)?;
-            state.reach.take_loop(&path).map_err(|text| HostError::Plugin(types::Error::Retryable(text)))?;
+            state.reach.take_loop(&path).map_err(|error| HostError::Plugin(types::Error::Retryable(error.to_string())))?;
             let device = match state.kernel.attach_loop(&file, read_only) {
                 Ok(device) => device,
                 Err(error) => {
