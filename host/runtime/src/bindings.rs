@@ -3,40 +3,54 @@
 //!
 //! Every host function may end the call (`trappable`); a WIT `error` is returned as [`HostError`], which says which of both it is.
 
+use thiserror::Error;
+
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "every-capability",
     imports: { default: trappable },
-    trappable_error_type: { "volhost:plugin/types.error" => crate::host::HostError },
+    trappable_error_type: { "volhost:plugin/types.error" => crate::bindings::HostError },
     with: {
-        "volhost:plugin/volumes.description": crate::host::Description,
-        "volhost:plugin/volumes.identity": crate::host::Identity,
-        "volhost:plugin/volumes.measurement": crate::host::Measurement,
-        "volhost:plugin/provisioning.volume-request": crate::host::VolumeRequest,
-        "volhost:plugin/provisioning.volume-answer": crate::host::VolumeAnswer,
-        "volhost:plugin/provisioning.volume-page": crate::host::VolumePage,
-        "volhost:plugin/provisioning.snapshot-request": crate::host::SnapshotRequest,
-        "volhost:plugin/provisioning.group-request": crate::host::GroupRequest,
-        "volhost:plugin/provisioning.snapshot-page": crate::host::SnapshotPage,
-        "volhost:plugin/volumes.volume": crate::host::VolumeHandle,
-        "volhost:plugin/volumes.pod": crate::host::PodHandle,
-        "volhost:plugin/mounts.mount-source": crate::host::MountSource,
-        "volhost:plugin/mounts.detached-mount": crate::host::DetachedMount,
-        "volhost:plugin/mounts.mount-target": crate::host::MountTarget,
-        "volhost:plugin/files.content": crate::host::Content,
-        "volhost:plugin/files.payload": crate::host::Payload,
-        "volhost:plugin/config-maps.config-map": crate::host::ConfigMap,
-        "volhost:plugin/grpc.request": crate::host::GrpcRequest,
-        "volhost:plugin/secrets.secret": crate::host::Secret,
-        "volhost:plugin/devices.block-device": crate::host::BlockDevice,
-        "volhost:plugin/filesystems.format-options": crate::host::FormatOptions,
-        "volhost:plugin/driver-exec.driver": crate::host::Driver,
-        "volhost:plugin/driver-exec.arguments": crate::host::Arguments,
-        "volhost:plugin/driver-exec.options": crate::host::Options,
-        "volhost:plugin/driver-exec.outcome": crate::host::Outcome,
-        "volhost:plugin/fuse-helpers.helper": crate::host::Helper,
-        "volhost:plugin/driver-mounts.driver-place": crate::host::DriverPlace,
-        "volhost:plugin/driver-mounts.device-place": crate::host::DevicePlace,
-        "volhost:plugin/devices.attachment": crate::host::AttachmentHandle,
+        "volhost:plugin/volumes.description": crate::handles::Description,
+        "volhost:plugin/volumes.identity": crate::handles::Identity,
+        "volhost:plugin/volumes.measurement": crate::handles::Measurement,
+        "volhost:plugin/provisioning.volume-request": crate::handles::VolumeRequest,
+        "volhost:plugin/provisioning.volume-answer": crate::handles::VolumeAnswer,
+        "volhost:plugin/provisioning.volume-page": crate::handles::VolumePage,
+        "volhost:plugin/provisioning.snapshot-request": crate::handles::SnapshotRequest,
+        "volhost:plugin/provisioning.group-request": crate::handles::GroupRequest,
+        "volhost:plugin/provisioning.snapshot-page": crate::handles::SnapshotPage,
+        "volhost:plugin/volumes.volume": crate::handles::VolumeHandle,
+        "volhost:plugin/volumes.pod": crate::handles::PodHandle,
+        "volhost:plugin/mounts.mount-source": crate::handles::MountSource,
+        "volhost:plugin/mounts.detached-mount": crate::handles::DetachedMount,
+        "volhost:plugin/mounts.mount-target": crate::handles::MountTarget,
+        "volhost:plugin/files.content": crate::handles::Content,
+        "volhost:plugin/files.payload": crate::handles::Payload,
+        "volhost:plugin/config-maps.config-map": crate::handles::ConfigMap,
+        "volhost:plugin/grpc.request": crate::handles::GrpcRequest,
+        "volhost:plugin/secrets.secret": crate::handles::Secret,
+        "volhost:plugin/devices.block-device": crate::handles::BlockDevice,
+        "volhost:plugin/filesystems.format-options": crate::handles::FormatOptions,
+        "volhost:plugin/driver-exec.driver": crate::handles::Driver,
+        "volhost:plugin/driver-exec.arguments": crate::handles::Arguments,
+        "volhost:plugin/driver-exec.options": crate::handles::Options,
+        "volhost:plugin/driver-exec.outcome": crate::handles::Outcome,
+        "volhost:plugin/fuse-helpers.helper": crate::handles::Helper,
+        "volhost:plugin/driver-mounts.driver-place": crate::handles::DriverPlace,
+        "volhost:plugin/driver-mounts.device-place": crate::handles::DevicePlace,
+        "volhost:plugin/devices.attachment": crate::handles::AttachmentHandle,
     },
 });
+
+/// What a host function answers when it does not succeed.
+#[derive(Debug, Error)]
+#[expect(unreachable_pub, reason = "the generated traits are `pub` and return it")]
+pub enum HostError {
+    /// An error that the plugin gets.
+    #[error("told to the plugin: {0}")]
+    Plugin(volhost::plugin::types::Error),
+    /// Ends the call.
+    #[error(transparent)]
+    Abort(#[from] wasmtime::Error),
+}

@@ -10,7 +10,8 @@ use wasmtime::component::Resource;
 
 use crate::call::Call;
 use crate::call_error::{CallError, Function, PluginError};
-use crate::host::{AttachmentHandle, MountTarget, PodHandle, State, VolumeHandle};
+use crate::handles::{AttachmentHandle, MountTarget, PodHandle, VolumeHandle};
+use crate::host::State;
 use crate::plugin::{Plugin, put};
 use crate::sandbox::Sandbox;
 use crate::target::{Attachment, Target};
@@ -233,7 +234,7 @@ impl Plugin {
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let lent = device
-            .map(|device| put(&mut sandbox, FUNCTION, crate::host::BlockDevice(Arc::clone(device))))
+            .map(|device| put(&mut sandbox, FUNCTION, crate::handles::BlockDevice(Arc::clone(device))))
             .transpose()?;
         let (answer, mut state) = sandbox.call(|store| {
             guest.call_map_pod_device(
@@ -329,7 +330,7 @@ fn put_attachment(
 fn take_device(
     state: &mut State,
     function: Function,
-    device: Resource<crate::host::BlockDevice>,
+    device: Resource<crate::handles::BlockDevice>,
 ) -> Result<Arc<BlockDevice>, CallError> {
     let changed = state.changed;
     state.table.delete(device).map(|device| device.0).map_err(|error| CallError::BrokeContract {

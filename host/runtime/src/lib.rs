@@ -18,10 +18,12 @@
 //! |---|---|
 //! | `runtime` | [`Runtime`]: the load path |
 //! | `plugin`, `capabilities` | [`Plugin`], its calls, and the checks after them |
-//! | `provision` | the calls that make volumes and snapshots |
+//! | `provision`, `provisioned` | the calls that make volumes and snapshots, and what these are |
+//! | `measure`, `measured` | the call that asks how full a volume is, and its answer |
 //! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
+//! | `handles` | what plugins hold handles of |
 //! | `wasi` | WASI on an empty machine, for plugins whose language imports it |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
@@ -67,15 +69,18 @@ mod fuse_helpers;
 mod grant_bindings;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
+mod handles;
 mod host;
 mod host_calls;
 mod limits;
 mod measure;
+mod measured;
 mod objects;
 mod plugin;
 mod private;
 mod progress;
 mod provision;
+mod provisioned;
 mod redaction;
 mod runtime;
 mod sandbox;
@@ -109,12 +114,12 @@ pub use grant_bindings::{GrantBindings, NoBindings};
 pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
-pub use measure::Measured;
+pub use measured::Measured;
 pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};
-pub use provision::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
+pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};
 pub use sink::{CallSink, LogLevel};

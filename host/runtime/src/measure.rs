@@ -6,28 +6,10 @@ use wasmtime::component::Resource;
 
 use crate::call::Call;
 use crate::call_error::{CallError, Function, PluginError};
-use crate::host::{Measurement, MountTarget};
+use crate::handles::{Measurement, MountTarget};
+use crate::measured::Measured;
 use crate::plugin::{Plugin, put};
 use crate::target::Target;
-
-/// What a plugin knows of how full and how well a volume is. Bytes and counts; none for what it leaves to the file system.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// Bytes in all.
-    pub capacity: Option<u64>,
-    /// Bytes that the pod may still write.
-    pub available: Option<u64>,
-    /// Bytes in use.
-    pub used: Option<u64>,
-    /// Files and folders in all.
-    pub inodes: Option<u64>,
-    /// Files and folders that may still be made.
-    pub inodes_free: Option<u64>,
-    /// Files and folders that there are.
-    pub inodes_used: Option<u64>,
-    /// Why the volume is not well; none when it is. One line, bounded.
-    pub abnormal: Option<String>,
-}
 
 impl Plugin {
     /// What the plugin knows of how full a volume is. `target` is the pod's mount of it, none for a device.

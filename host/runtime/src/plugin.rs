@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::call_error::{CallError, ErrorCase, Function, PluginError};
 use crate::exports::Exports;
 use crate::grants::Reach;
-use crate::host::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
+use crate::handles::{Description, Identity, MountTarget, PodHandle, VolumeHandle};
 use crate::sandbox::{Sandbox, Shared};
 use crate::target::Target;
 

@@ -20,9 +20,10 @@ pub(crate) use fuse::{FuseHelper, MOUNT_SLOT, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};
 pub(crate) use shipped::{is_reserved, vendor};
+use sources::SourceName;
 pub use sources::SourceRight;
 pub(crate) use sources::is_source;
-use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root, SourceName};
+use words::{CallTime, Digest, DriverName, FlexDriverName, Interface, Memory, MountWord, Root};
 
 /// The grant for every driver outside.
 pub(crate) const EVERY_FLEX_DRIVER: &str = "*";

@@ -1,9 +1,10 @@
 //! Which plugin may serve which volume source.
 
+use serde::Deserialize;
 use volhost_model::PluginName;
 
 use super::shipped::{is_reserved, vendor};
-use super::words::SourceName;
+use super::words::WordError;
 use super::{Grant, GrantPolicy};
 
 /// The fields by which Kubernetes' `Volume` and `PersistentVolumeSpec` (core/v1) name a source.
@@ -54,6 +55,21 @@ pub enum SourceRight {
     Reserved,
     /// The operator granted it to several plugins, so none may serve it.
     GrantedToSeveral(Vec<PluginName>),
+}
+
+/// A volume source: a field's name, with a driver where the field names one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct SourceName(pub(super) String);
+
+impl TryFrom<String> for SourceName {
+    type Error = WordError;
+    fn try_from(source: String) -> Result<Self, WordError> {
+        if is_source(&source) {
+            return Ok(Self(source));
+        }
+        Err(WordError::Source(source))
+    }
 }
 
 /// Whether the text can be a source: a field's name, or a field's name and a driver.

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use thiserror::Error;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
-use super::sources::is_source;
 use super::{EVERY_DRIVER, EVERY_FLEX_DRIVER};
 use crate::abi::GRANTABLE_INTERFACES;
 use crate::digest::is_digest;
@@ -123,21 +122,6 @@ impl TryFrom<String> for Digest {
             return Ok(Self(digest));
         }
         Err(WordError::Digest(digest))
-    }
-}
-
-/// A volume source: a field's name, with a driver where the field names one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub(super) struct SourceName(pub(super) String);
-
-impl TryFrom<String> for SourceName {
-    type Error = WordError;
-    fn try_from(source: String) -> Result<Self, WordError> {
-        if is_source(&source) {
-            return Ok(Self(source));
-        }
-        Err(WordError::Source(source))
     }
 }
 

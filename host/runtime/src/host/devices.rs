@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use wasmtime::component::Resource;
 
+use super::State;
 use super::mounts::dropped;
-use super::{AttachmentHandle, BlockDevice, HostError, State};
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::devices::{Host, HostAttachment, HostBlockDevice};
 use crate::bindings::volhost::plugin::types;
+use crate::handles::{AttachmentHandle, BlockDevice};
 
 impl Host for State {}
 

@@ -11,12 +11,14 @@ use serde_json::Value;
 use volhost_model::VolumeSpec;
 use wasmtime::component::Resource;
 
+use super::State;
 use super::mounts::dropped;
-use super::{HostError, PodHandle, State, VolumeHandle};
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::driver_exec::{Host, HostArguments, HostDriver, HostOptions, HostOutcome};
 use crate::bindings::volhost::plugin::types;
 use crate::driver_programs::{DriverAnswer, DriverError, DriverOutcome};
 use crate::grants::EVERY_FLEX_DRIVER;
+use crate::handles::{Arguments, Driver, Options, Outcome, PodHandle, VolumeHandle};
 use crate::redaction::{as_go_writes, forms, longest_first, redact};
 use crate::text::tame;
 
@@ -24,45 +26,6 @@ use crate::text::tame;
 const SHOWN_BYTES: usize = 256;
 /// The longest words of a driver that a plugin gets, in bytes.
 const WORDS_BYTES: usize = 1024;
-/// A driver that was opened.
-#[derive(Debug)]
-pub struct Driver {
-    name: String,
-    init: DriverAnswer,
-}
-
-/// The arguments of a run; may hold secrets.
-#[derive(Default)]
-pub struct Arguments {
-    call: String,
-    texts: Vec<String>,
-    secrets: Vec<String>,
-}
-
-/// The options of a run; may hold secrets.
-#[derive(Default)]
-pub struct Options {
-    values: BTreeMap<String, String>,
-    secrets: Vec<String>,
-}
-
-impl std::fmt::Debug for Arguments {
-    /// Without what they say (rule R10).
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Arguments({} and {} more)", self.call, self.texts.len())
-    }
-}
-
-impl std::fmt::Debug for Options {
-    /// Without their values (rule R10).
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.values.keys()).finish()
-    }
-}
-
-/// What came of a run.
-#[derive(Debug)]
-pub struct Outcome(DriverOutcome);
 
 impl From<DriverError> for HostError {
     fn from(error: DriverError) -> Self {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use volhost_kernel::{Directory, Entry, Kernel, MountInfo};
 use wasmtime::component::Resource;
 
+use super::State;
 use super::mounts::dropped;
-use super::{BlockDevice, DevicePlace, DriverPlace, HostError, MountTarget, State};
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::driver_mounts::{Found, Host, HostDevicePlace, HostDriverPlace, Leaf};
 use crate::bindings::volhost::plugin::types;
+use crate::handles::{BlockDevice, DevicePlace, DriverPlace, MountTarget};
 use crate::private::PrivateFolder;
 use crate::target::{Place, Target};
 

@@ -1,22 +1,11 @@
 //! Errors of host functions: the plugin's to handle, or the call's end.
 
-use thiserror::Error;
 use volhost_kernel::{ErrorKind, FilesystemError, ImageError, KernelError};
 use wasmtime::component::ResourceTableError;
 
 use crate::abort::Abort;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::types;
-
-/// What a host function answers when it does not succeed.
-#[derive(Debug, Error)]
-pub enum HostError {
-    /// Told to the plugin.
-    #[error("told to the plugin: {0}")]
-    Plugin(types::Error),
-    /// Ends the call.
-    #[error(transparent)]
-    Abort(#[from] wasmtime::Error),
-}
 
 impl From<Abort> for HostError {
     fn from(abort: Abort) -> Self {

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use volhost_kernel::{Entry as KernelEntry, Payload as KernelPayload, PayloadFile};
 use wasmtime::component::Resource;
 
-use super::{Content, HostError, KeptContent, MountTarget, Payload, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::files::{Host, HostContent, HostPayload};
 use crate::bindings::volhost::plugin::types;
+use crate::handles::{Content, KeptContent, MountTarget, Payload};
 use crate::text::tame;
 
 /// Permission bits: what a file of a payload can have.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use volhost_kernel::Contents;
 use wasmtime::component::Resource;
 
+use super::State;
 use super::mounts::dropped;
-use super::{BlockDevice, DetachedMount, HostError, MountTarget, State};
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::filesystems::{Host, HostFormatOptions};
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::handles::{BlockDevice, DetachedMount, FormatOptions, MountTarget};
 
 /// The contract's word for a partition table.
 const PARTITIONS: &str = "partitions";
@@ -20,10 +22,6 @@ const MAX_FEATURES: usize = 64;
 /// How much of a label, a UUID or a feature's name is kept, in bytes: more than any type takes, so
 /// that what is longer is refused.
 const TEXT_BYTES: usize = 300;
-
-/// How a file system is to be made, as the plugin has said so far.
-#[derive(Debug, Default)]
-pub struct FormatOptions(volhost_kernel::FormatOptions);
 
 /// The beginning of a text.
 fn cut(text: String) -> String {

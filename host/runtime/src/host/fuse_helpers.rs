@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use volhost_kernel::SourceKind;
 use wasmtime::component::Resource;
 
+use super::State;
 use super::mounts::dropped;
-use super::{Content, DetachedMount, HostError, MountSource, State};
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::fuse_helpers::{Host, HostHelper};
 use crate::bindings::volhost::plugin::types;
 use crate::fuse_helpers::{HelperArgument, HelperDescriptor, HelperError, HelperPart, HelperStart};
 use crate::grants::{FuseHelper, MOUNT_SLOT, WordPart};
+use crate::handles::{Content, DetachedMount, Filling, Helper, MountSource};
 use crate::text::tame;
 
 /// How much of a name or a value a message shows, in bytes.
@@ -22,20 +24,6 @@ const VALUE_BYTES: usize = 4096;
 const SECRET_BYTES: usize = 1 << 20;
 /// Beside letters and digits, what a text may hold.
 const PLAIN: &str = "._-/:@+%~[]";
-
-/// A helper that is about to be started; none once it was.
-#[derive(Debug)]
-pub struct Helper {
-    name: String,
-    slots: Option<BTreeMap<String, Filling>>,
-}
-
-/// What a slot holds.
-#[derive(Debug)]
-enum Filling {
-    Text(String),
-    Descriptor(HelperDescriptor),
-}
 
 impl From<HelperError> for HostError {
     fn from(error: HelperError) -> Self {

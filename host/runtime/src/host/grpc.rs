@@ -5,11 +5,13 @@ use std::time::Duration;
 use volhost_kernel::KernelError;
 use wasmtime::component::Resource;
 
-use super::{GrpcRequest, HostError, State};
+use super::State;
 use crate::abort::Abort;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::grpc::{Failure, Host, HostRequest, Part, Status};
 use crate::bindings::volhost::plugin::types;
 use crate::drivers::DriverFailure;
+use crate::handles::GrpcRequest;
 use crate::text::tame;
 
 /// The most of a request that the plugin writes, in bytes.

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use volhost_kernel::{Kernel, KernelError};
 use wasmtime::component::Resource;
 
-use super::{HostError, MountSource, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::host_paths::Host;
 use crate::bindings::volhost::plugin::types;
+use crate::handles::MountSource;
 use crate::text::tame;
 
 /// How much of a path a message shows, in bytes.

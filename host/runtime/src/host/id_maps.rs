@@ -3,9 +3,11 @@
 use volhost_kernel::IdMap;
 use wasmtime::component::Resource;
 
-use super::{DetachedMount, HostError, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::id_maps::Host;
 use crate::bindings::volhost::plugin::types;
+use crate::handles::DetachedMount;
 
 impl Host for State {
     fn map_group(&mut self, mount: Resource<DetachedMount>, group: u32) -> Result<(), HostError> {

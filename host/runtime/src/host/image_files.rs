@@ -4,9 +4,11 @@ use std::path::Path;
 
 use wasmtime::component::Resource;
 
-use super::{DetachedMount, HostError, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::image_files::Host;
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::handles::DetachedMount;
 use crate::text::tame;
 
 /// How much of a path a message shows, in bytes.

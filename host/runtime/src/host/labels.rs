@@ -4,7 +4,8 @@ use volhost_kernel::FsOption;
 use volhost_kernel::filesystems::LABEL_OPTION;
 use volhost_model::mount_options::is_label;
 
-use super::{HostError, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 use crate::bindings::volhost::plugin::types;
 use crate::grants::MountNotGranted;

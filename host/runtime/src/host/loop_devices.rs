@@ -6,9 +6,11 @@ use std::sync::Arc;
 use volhost_kernel::{ErrorKind, MountSource};
 use wasmtime::component::Resource;
 
-use super::{BlockDevice, HostError, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::loop_devices::Host;
 use crate::bindings::volhost::plugin::types;
+use crate::handles::BlockDevice;
 use crate::text::tame;
 
 /// How much of a path a message shows, in bytes.

@@ -2,9 +2,10 @@
 
 use wasmtime::component::Resource;
 
-use super::{Measurement, State};
+use super::State;
 use crate::bindings::volhost::plugin::volumes::HostMeasurement;
-use crate::measure::Measured;
+use crate::handles::Measurement;
+use crate::measured::Measured;
 
 /// The longest reason taken from a plugin, in bytes.
 const REASON_BYTES: usize = 1024;

@@ -9,13 +9,15 @@ use volhost_kernel::{Detach, Entry, ErrorKind, KernelError, OwnershipPolicy, Own
 use volhost_model::FsGroupChangePolicy;
 use wasmtime::component::Resource;
 
+use super::State;
 use super::slow_walk::SlowWalk;
-use super::{DetachedMount, HostError, MountSource, MountTarget, PodHandle, State};
 use crate::abort::Abort;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::mounts::{
     Host, HostDetachedMount, HostMountSource, HostMountTarget, TargetState,
 };
 use crate::bindings::volhost::plugin::types;
+use crate::handles::{DetachedMount, MountSource, MountTarget, PodHandle};
 
 /// Threads of one walk over a volume's files; more wait for one another on one disk.
 const WALKERS: usize = 4;

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use volhost_model::VolumeSpec;
 use wasmtime::component::Resource;
 
-use super::{ConfigMap, Content, HostError, PodHandle, Secret, State, VolumeHandle};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::{
     cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens, types,
 };
+use crate::handles::{ConfigMap, Content, PodHandle, Secret, VolumeHandle};
 use crate::objects::{Bytes, KeyedObject, ObjectError, TokenRequest};
 use crate::text::tame;
 use crate::token_expiry::expiry;

@@ -3,10 +3,12 @@
 use volhost_kernel::FsOption;
 use wasmtime::component::Resource;
 
-use super::{DetachedMount, HostError, MountSource, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::overlays::Host;
 use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 use crate::bindings::volhost::plugin::types::Error;
+use crate::handles::{DetachedMount, MountSource};
 
 impl Host for State {
     fn mount(

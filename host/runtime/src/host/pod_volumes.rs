@@ -6,9 +6,11 @@ use std::sync::Arc;
 use volhost_kernel::Entry;
 use wasmtime::component::Resource;
 
-use super::{HostError, MountSource, MountTarget, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::pod_volumes::Host;
 use crate::bindings::volhost::plugin::types::Error;
+use crate::handles::{MountSource, MountTarget};
 
 impl Host for State {
     fn open(&mut self, target: Resource<MountTarget>, name: String) -> Result<Resource<MountSource>, HostError> {

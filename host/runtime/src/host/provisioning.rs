@@ -2,12 +2,13 @@
 
 use wasmtime::component::Resource;
 
-use super::{GroupRequest, SnapshotPage, SnapshotRequest, State, VolumeAnswer, VolumePage, VolumeRequest};
+use super::State;
 use crate::abort::Abort;
 use crate::bindings::volhost::plugin::provisioning::{
     Host, HostGroupRequest, HostSnapshotPage, HostSnapshotRequest, HostVolumeAnswer, HostVolumePage, HostVolumeRequest,
 };
-use crate::provision::{MadeSnapshot, MadeVolume, WantedGroup, WantedSnapshot, WantedVolume};
+use crate::handles::{GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest};
+use crate::provisioned::{MadeSnapshot, MadeVolume, WantedGroup, WantedSnapshot, WantedVolume};
 
 /// The most entries of a page.
 const MAX_ENTRIES: usize = 10_000;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use wasmtime::component::Resource;
 
-use super::{HostError, Secret, State};
+use super::State;
 use crate::abort::Abort;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::provisioning_calls::Host;
+use crate::handles::Secret;
 
 /// The most places of one volume, and labels of one place.
 const MOST: usize = 16;

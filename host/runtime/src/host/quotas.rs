@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use wasmtime::component::Resource;
 
-use super::{HostError, MountTarget, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::quotas::Host;
+use crate::handles::MountTarget;
 
 impl Host for State {
     fn make_limited_folder(

@@ -3,8 +3,10 @@
 use volhost_kernel::FsOption;
 use wasmtime::component::Resource;
 
-use super::{DetachedMount, HostError, State};
+use super::State;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::tmpfs::{FsOption as WitOption, Host};
+use crate::handles::DetachedMount;
 
 impl Host for State {
     fn create(&mut self, options: Vec<WitOption>) -> Result<Resource<DetachedMount>, HostError> {

@@ -2,10 +2,12 @@
 
 use wasmtime::component::Resource;
 
-use super::{Description, HostError, Identity, PodHandle, State, VolumeHandle};
+use super::State;
 use crate::abort::Abort;
+use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::types::{Error, Host as TypesHost};
 use crate::bindings::volhost::plugin::volumes::{Host, HostDescription, HostIdentity, HostPod, HostVolume};
+use crate::handles::{Description, Identity, PodHandle, VolumeHandle};
 
 /// Sources that one plugin may serve.
 const MAX_SOURCES: usize = 64;
