@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prost::encoding::{MAX_TAG, MIN_TAG, bytes, string};
 use volhost_kernel::KernelError;
 use wasmtime::component::Resource;
 
@@ -25,12 +26,12 @@ const LARGEST: usize = 64 << 20;
 const LONGEST: Duration = Duration::from_secs(600);
 /// How much of a driver's name or method a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;
+/// The number of the key in an entry of a map.
+const KEY: u32 = 1;
+/// The number of the value.
+const VALUE: u32 = 2;
 /// How much of a driver's message is told, in bytes.
 const MESSAGE_BYTES: usize = 4096;
-/// The wire type of a field with a length, as protocol buffers number it.
-const WITH_LENGTH: u64 = 2;
-/// The largest number of a field.
-const LAST_FIELD: u32 = (1 << 29) - 1;
 
 impl Host for State {
     fn node_id(&mut self, driver: String) -> wasmtime::Result<Option<String>> {
@@ -75,7 +76,7 @@ impl HostRequest for State {
             let text = format!("the entry {} of a request: {why}", tame(&key, SHOWN_BYTES));
             HostError::Plugin(types::Error::InvalidArgument(text))
         };
-        if field == 0 || field > LAST_FIELD {
+        if !(MIN_TAG..=MAX_TAG).contains(&field) {
             return Err(refuse("no field has this number"));
         }
         let mut text = Vec::new();
@@ -92,9 +93,10 @@ impl HostRequest for State {
                 }
             }
         }
-        let mut entry = Vec::with_capacity(key.len().saturating_add(text.len()).saturating_add(16));
-        put_field(&mut entry, 1, key.as_bytes());
-        put_field(&mut entry, 2, &text);
+        let mut entry =
+            Vec::with_capacity(string::encoded_len(KEY, &key).saturating_add(bytes::encoded_len(VALUE, &text)));
+        string::encode(KEY, &key, &mut entry);
+        bytes::encode(VALUE, &text, &mut entry);
         let request = self.table.get_mut(&request)?;
         (written, contents) = (written.saturating_add(request.written), contents.saturating_add(request.contents));
         if written > REQUEST_BYTES {
@@ -111,7 +113,7 @@ impl HostRequest for State {
         }
         (request.written, request.contents) = (written, contents);
         // Messages are merged field by field, and the entries of a map are fields that repeat: at the end is as good as anywhere.
-        put_field(&mut request.message, field, &entry);
+        bytes::encode(field, &entry, &mut request.message);
         Ok(())
     }
 
@@ -175,37 +177,9 @@ fn is_method(method: &str) -> bool {
     parts.next() == Some("") && name(parts.next()) && name(parts.next()) && parts.next().is_none()
 }
 
-fn put_field(into: &mut Vec<u8>, field: u32, bytes: &[u8]) {
-    put_number(into, (u64::from(field) << 3) | WITH_LENGTH);
-    put_number(into, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-    into.extend_from_slice(bytes);
-}
-
-/// Seven bits a byte, the lowest first, as protocol buffers write numbers.
-fn put_number(into: &mut Vec<u8>, mut number: u64) {
-    loop {
-        let low = u8::try_from(number & 0x7f).unwrap_or_default();
-        number >>= 7;
-        if number == 0 {
-            into.push(low);
-            return;
-        }
-        into.push(low | 0x80);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_entry_is_written_as_protocol_buffers_do() {
-        let mut message = Vec::new();
-        put_field(&mut message, 20, &[7; 300]);
-        // Field 20, wire type 2; 300 bytes.
-        assert_eq!(&message[..4], [0xa2, 0x01, 0xac, 0x02]);
-        assert_eq!(message.len(), 304);
-    }
 
     #[test]
     fn only_a_full_path_is_a_method() {
