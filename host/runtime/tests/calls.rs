@@ -1,20 +1,10 @@
 //! Calls of plugins: honest ones, and every way to misbehave.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::guest::{self, Guest, LOOP, MOUNT_TMPFS};
-use common::host::{Host, pod, spec};
+use crate::common::guest::{self, Guest, LOOP, MOUNT_TMPFS};
+use crate::common::host::{Host, pod, spec};
 use volhost_kernel::{Entry, Errno, Step};
 use volhost_model::FailureClass;
 use volhost_runtime::{CallError, ErrorCase, Function, Identified, LogLevel};

@@ -1,14 +1,4 @@
 //! The compiler child: powerless, bounded, and nothing it does reaches the host.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
-
-mod common;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::guest::Guest;
-use common::host::{Host, config, no_compiler};
+use crate::common::guest::Guest;
+use crate::common::host::{Host, config, no_compiler};
 use volhost_kernel::Kernel;
 use volhost_runtime::{Compiler, Runtime};
 use volhost_testing_kernel::InMemoryKernel;

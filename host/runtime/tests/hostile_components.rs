@@ -1,18 +1,8 @@
 //! Components that no compiler would write: forged and stale handles, addresses outside of memory, allocators that lie, start functions, values
 //! that their types do not have. Each ends its own call, leaves nothing, and the plugin can be called again.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
-mod common;
-
-use common::guest::{EVENT, Guest, LOG, LOOP, OPEN, TMPFS};
-use common::host::Host;
+use crate::common::guest::{EVENT, Guest, LOG, LOOP, OPEN, TMPFS};
+use crate::common::host::Host;
 use volhost_kernel::Entry;
 use volhost_runtime::CallError;
 

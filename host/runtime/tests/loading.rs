@@ -1,21 +1,11 @@
 //! Loading plugins: what is refused and in which words, the cache, and the grants.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
-
-mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::guest::{self, Guest, LOOP};
-use common::host::{Host, config, no_compiler};
+use crate::common::guest::{self, Guest, LOOP};
+use crate::common::host::{Host, config, no_compiler};
 use volhost_kernel::Kernel;
 use volhost_model::PluginName;
 use volhost_runtime::{

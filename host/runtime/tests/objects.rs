@@ -1,20 +1,10 @@
 //! Objects and files: what a plugin may open, what it may show, and what is said of it.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::guest::Guest;
-use common::host::{Host, pod, spec};
+use crate::common::guest::Guest;
+use crate::common::host::{Host, pod, spec};
 use volhost_model::FailureClass;
 use volhost_runtime::{CallError, ErrorCase, GrantPolicy, KeyedObject};
 

@@ -1,24 +1,14 @@
 //! Whose plugins are taken. The keys and signatures are made here, in the format of minisign.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
-
-mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::blake2b::blake2b_512;
+use crate::common::guest::Guest;
+use crate::common::host::{config, no_compiler};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::blake2b::blake2b_512;
-use common::guest::Guest;
-use common::host::{config, no_compiler};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use tempfile::TempDir;
 use volhost_runtime::{LoadProblem, Plugin, Runtime, SignatureError, Signatures, TrustedKeysError};
