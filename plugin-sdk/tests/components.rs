@@ -1,14 +1,6 @@
 //! What the built components ask for and carry: the SDK's promise to an operator who reads the imports.
 //!
 //! Needs `make plugins fixtures`, as `make test` does.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,4 @@
 //! The double behaves as the contract says, so that a plugin that passes against it has been tested against something.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::testing::{CALLS, TestHost, TestMount};

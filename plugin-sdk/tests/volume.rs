@@ -1,12 +1,4 @@
 //! What an author, and then a user, sees of a volume's fields.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::testing::TestVolume;

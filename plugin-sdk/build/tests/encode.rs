@@ -1,12 +1,4 @@
 //! What becomes a component, and what a person reads when it can't.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use volhost_plugin_build::encode::{EncodeError, component};
 use volhost_plugin_build::foreign::{self, ForeignError};

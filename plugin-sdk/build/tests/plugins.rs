@@ -1,12 +1,4 @@
 //! A crate on disk becomes a component in the plugin folder, with the compiler of this machine.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use std::fs;
 

@@ -1,12 +1,4 @@
 //! The order of the ways, and what is said when one leads nowhere. The tools are stand-ins written by the tests.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

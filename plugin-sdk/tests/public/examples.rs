@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::surface::Public;
+use super::surface::Public;
 
 /// The items whose names stand in no example.
 pub(crate) fn missing(items: &[Public]) -> Vec<String> {
