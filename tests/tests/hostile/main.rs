@@ -7,6 +7,9 @@
 //! | [`trespass`] | to get at what is not the plugin's own, by every primitive |
 //! | [`wasi`] | to find the host through WASI |
 //! | [`bounds`] | to go beyond what its grant bounds |
+//! | [`capabilities`] | to lie and fail in every other call |
+//! | [`driver_mounts`] | to pass off mounts of others as its own |
+//! | [`fields`] | every field of every source, with every value it must not have |
 //!
 //! What cannot be written in Rust (forged handles, start functions, allocators that lie) is in `host/runtime/tests/hostile_components.rs`.
 #![allow(
@@ -19,6 +22,9 @@
 )]
 
 mod bounds;
+mod capabilities;
+mod driver_mounts;
+mod fields;
 mod host;
 mod misbehaviour;
 mod trespass;

@@ -1,0 +1,14 @@
+//! What the author of a plugin uses: the templates and commands, the registries, and
+//! languages other than Rust.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod other_languages;
+mod plugin_author;
+mod registry;

@@ -1,0 +1,239 @@
+//! What the author of a plugin types: `plugin new`, `cargo test`, `plugin build`, `plugin run`. The crates are written, compiled and mounted
+//! for real.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use volhost_tests::artifacts;
+use volhost_tests::node::Node;
+
+/// A folder where a crate is written, and what its build needs: the lock file of this workspace, so that nothing is looked up.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs a command in this folder. What it compiles goes where this test was compiled: most of it is there.
+    fn run(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Output {
+        let mut command = Command::new(program);
+        // What cargo says of the test that runs is nothing for the crate that is written here.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
+            if name != "CARGO_HOME" && name != "CARGO_NET_OFFLINE" {
+                command.env_remove(name);
+            }
+        }
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        command.args(words).current_dir(folder).env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS");
+        command.output().unwrap()
+    }
+
+    fn volhost(&self, folder: &Path, words: &[&str]) -> String {
+        said(self.run(folder, artifacts::volhost(), words))
+    }
+
+    /// Writes a crate, and returns its folder.
+    fn new_plugin(&self, words: &[&str]) -> PathBuf {
+        let sdk = artifacts::workspace().join("plugin-sdk");
+        let folder = self.path().join("crate");
+        let mut all = vec!["plugin", "new", "--sdk", sdk.to_str().unwrap(), "--path", folder.to_str().unwrap()];
+        all.extend(words);
+        let told = self.volhost(self.path(), &all);
+        assert!(told.contains("Cargo.toml") && told.contains("Next:"), "{told}");
+        std::fs::copy(artifacts::workspace().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+        folder
+    }
+
+    /// Holds the component to the contract, with the crate's own case file.
+    fn conform(&self, folder: &Path, component: &Path) {
+        let words = ["conformance", component.to_str().unwrap(), "--config", "conformance.yaml"];
+        let told = self.volhost(folder, &words);
+        assert!(told.contains(" 0 failed"), "{told}");
+    }
+
+    /// Its own tests, its component.
+    fn test_and_build(&self, folder: &Path) -> PathBuf {
+        let tested = said(self.run(folder, "cargo", &["test", "--lib"]));
+        assert!(tested.contains("test result: ok") && !tested.contains("running 0 tests"), "{tested}");
+        let out = self.path().join("out");
+        let built = self.volhost(folder, &["plugin", "build", "--out", out.to_str().unwrap()]);
+        assert!(built.contains("can do:       "), "{built}");
+        let component = std::fs::read_dir(&out).unwrap().next().unwrap().unwrap().path();
+        assert!(built.contains(component.to_str().unwrap()), "{built}");
+        component
+    }
+}
+
+fn said(output: Output) -> String {
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
+    out.into_owned()
+}
+
+#[test]
+fn a_plugin_from_the_smallest_template_is_whole_as_it_is() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/scratch-pad"]);
+    let component = desk.test_and_build(&folder);
+    assert_eq!(component.file_name().unwrap(), "scratch-pad.wasm");
+    desk.conform(&folder, &component);
+    let words = [
+        "plugin",
+        "run",
+        component.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "findmnt -n -o FSTYPE,SIZE -T \"$VOLUME\" && pwd",
+    ];
+    let told = desk.volhost(&folder, &words);
+    assert!(told.contains("tmpfs") && told.contains("64M"), "{told}");
+    assert!(told.contains("/volumes/acme.org~scratch-pad/work\n"), "the command runs in the volume: {told}");
+    assert!(told.contains("no volume is left on this node"), "{told}");
+}
+
+#[test]
+fn a_plugin_from_the_block_template_attaches_formats_mounts_and_takes_it_away() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/disks", "--template", "block"]);
+    let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
+    let words = ["plugin", "run", component.to_str().unwrap(), "--", "findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "."];
+    let told = desk.volhost(&folder, &words);
+    assert!(told.contains("ext4") && told.contains("/dev/loop"), "{told}");
+    assert!(told.contains("no volume is left on this node"), "{told}");
+}
+
+#[test]
+fn a_plugin_from_the_fuse_template_serves_what_can_be_written() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/copies", "--template", "fuse"]);
+    let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
+    let script = "findmnt -n -o FSTYPE -T . && echo written > new && cat new";
+    let told = desk.volhost(&folder, &["plugin", "run", component.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert!(told.contains("fuse.cow\nwritten\n"), "{told}");
+    assert!(told.contains("no volume is left on this node"), "{told}");
+}
+
+#[test]
+fn a_plugin_from_the_network_template_holds_the_contract_over_a_real_ssh() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/files", "--template", "network"]);
+    let component = desk.test_and_build(&folder);
+    desk.conform(&folder, &component);
+    let inspected =
+        desk.volhost(&folder, &["plugin", "inspect", component.to_str().unwrap(), "--config", "volhost.toml"]);
+    for word in ["fuse-helpers", "secrets", "device-mounter"] {
+        assert!(inspected.contains(word), "{word}: {inspected}");
+    }
+    assert!(!inspected.contains("Not granted: f"), "{inspected}");
+}
+
+#[test]
+fn the_whole_of_an_authors_test_is_one_command() {
+    let desk = Desk::new();
+    let folder = desk.new_plugin(&["acme.org/tested"]);
+    let told = desk.volhost(&folder, &["plugin", "test"]);
+    assert!(told.contains("test result: ok") && told.contains("0 failed"), "{told}");
+
+    // A plugin that is broken in one place: its own tests do not see it, the contract does.
+    let source = folder.join("src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    std::fs::write(&source, text.replace("if volume.read_only() {", "if true {")).unwrap();
+    let failed = desk.run(&folder, artifacts::volhost(), &["plugin", "test"]);
+    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(failed.status.code() == Some(1) && told.contains("set-up/stands"), "{told}");
+}
+
+#[test]
+fn a_command_that_fails_in_the_volume_is_told_and_the_volume_goes_all_the_same() {
+    let desk = Desk::new();
+    let component = artifacts::plugin("empty-dir");
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: try}\nspec:\n  containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a}]}]\n  volumes: [{name: a, emptyDir: {}}]\n";
+    std::fs::write(desk.path().join("volume.yaml"), pod).unwrap();
+    let run = |words: &[&str]| {
+        let all: Vec<&str> = ["plugin", "run", component.to_str().unwrap()].iter().chain(words).copied().collect();
+        desk.run(desk.path(), artifacts::volhost(), &all)
+    };
+    let failed = run(&["--", "sh", "-c", "exit 7"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("exit status: 7"), "{failed:?}");
+    assert!(String::from_utf8_lossy(&failed.stdout).contains("no volume is left"), "{failed:?}");
+
+    let interrupted = said(run(&["--", "sh", "-c", "kill -INT $PPID"]));
+    assert!(interrupted.contains("no volume is left"), "{interrupted}");
+
+    std::fs::write(desk.path().join("volume.yaml"), pod.replace("emptyDir: {}", "emptyDir: {medium: Moon}")).unwrap();
+    let refused = run(&["--timeout", "1s", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("Moon"), "{refused:?}");
+
+    std::fs::write(desk.path().join("volhost.toml"), "grants = 3\n").unwrap();
+    let bad = run(&["--", "true"]);
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("the daemon did not start"), "{bad:?}");
+}
+
+#[test]
+fn what_is_no_name_or_is_there_already_is_refused() {
+    let desk = Desk::new();
+    for (words, code, why) in [
+        (&["plugin", "new", "Scratch"][..], 2, "can't be a plugin's name"),
+        (&["plugin", "new", "acme/x/y"], 2, "can't be a plugin's name"),
+        (&["plugin", "new"], 2, "required"),
+        (&["plugin", "new", "x", "--path", "."], 1, "is there already"),
+        (&["plugin", "new", "x", "--sdk", "."], 1, "is not the crate volhost-plugin-sdk"),
+        (&["plugin", "new", "--from-flex", "acme/none"], 1, "acme~none/none does not exist"),
+    ] {
+        let refused = desk.run(desk.path(), artifacts::volhost(), words);
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(code), "{words:?}: {errors}");
+        assert!(errors.contains(why), "{words:?}: {errors}");
+    }
+    assert_eq!(std::fs::read_dir(desk.path()).unwrap().count(), 0, "something was written");
+}
+
+/// The drivers that come with volhost: one that only mounts, one that attaches.
+const DRIVERS: &str = "examples/flex-volume/drivers";
+
+#[test]
+fn a_skeleton_takes_the_place_of_a_flexvolume_driver_that_only_mounts() {
+    let desk = Desk::new();
+    let drivers = artifacts::workspace().join(DRIVERS);
+    let drivers = drivers.to_str().unwrap();
+    let folder = desk.new_plugin(&["--from-flex", "example.com/tmpfs", "--flex-driver-dir", drivers]);
+    let source = std::fs::read_to_string(folder.join("src/lib.rs")).unwrap();
+    assert!(source.contains("serves(\"flexVolume:example.com/tmpfs\")") && !source.contains("Attacher"), "{source}");
+    assert!(std::fs::read_to_string(folder.join("README.md")).unwrap().contains("Tmpfs::new()"));
+    let component = desk.test_and_build(&folder);
+
+    // Beside the plugin of all drivers: the driver's volumes are the new plugin's, and no manifest has changed.
+    let node = Node::builder()
+        .plugin(artifacts::plugin("flex-volume"))
+        .plugin(component)
+        .config("[grants.\"example.com/tmpfs\"]\nsources = [\"flexVolume:example.com/tmpfs\"]\n")
+        .arguments(&["--flex-driver-dir", drivers])
+        .start();
+    node.manifest(
+        "pod.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec:\n  containers: [{name: c, image: i, volumeMounts: [{name: data, mountPath: /d}]}]\n  volumes:\n    - name: data\n      flexVolume: {driver: example.com/tmpfs}\n",
+    );
+    node.wait_event(&["mount of FlexVolume driver example.com/tmpfs is not moved to the plugin example.com/tmpfs yet"]);
+}
+
+#[test]
+fn a_skeleton_of_a_driver_that_attaches_has_its_capabilities() {
+    let desk = Desk::new();
+    let program = artifacts::workspace().join(DRIVERS).join("example.com~loopfile/loopfile");
+    let folder = desk.new_plugin(&["acme.org/loops", "--from-flex", program.to_str().unwrap()]);
+    let component = desk.test_and_build(&folder);
+    let inspected = desk.volhost(desk.path(), &["plugin", "inspect", component.to_str().unwrap()]);
+    for word in ["acme.org/loops", "flexVolume:example.com/loopfile", "attacher", "device-mounter", "expander"] {
+        assert!(inspected.contains(word), "{word}: {inspected}");
+    }
+}

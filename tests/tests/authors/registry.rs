@@ -1,0 +1,223 @@
+//! Plugins by way of a real registry: what a maker publishes, an operator pulls into a running daemon.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use serde_json::Value;
+use tempfile::TempDir;
+use volhost_tests::manifests::pod;
+use volhost_tests::registry::{PASSWORD, Registry, USER};
+use volhost_tests::{Node, artifacts};
+
+/// A maker's desk: a home, and a plugin file under a name of its own.
+struct Desk {
+    folder: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn plugin(&self, fixture: &str) -> PathBuf {
+        let file = self.path().join("well-behaved.wasm");
+        fs::copy(artifacts::fixture(fixture), &file).unwrap();
+        file
+    }
+
+    fn log_in(&self, registry: &Registry, password: &str) {
+        let auth = BASE64.encode(format!("{USER}:{password}"));
+        let host = registry.reference("");
+        let config = serde_json::json!({ "auths": { host.trim_end_matches('/'): { "auth": auth } } });
+        fs::create_dir_all(self.path().join(".docker")).unwrap();
+        fs::write(self.path().join(".docker/config.json"), config.to_string()).unwrap();
+    }
+
+    fn publish(&self, registry: &Registry, reference: &str, file: &Path, more: &[&str]) -> Output {
+        let words = [&["publish", reference, file.to_str().unwrap()], more].concat();
+        registry.volhost(self.path(), &words)
+    }
+
+    fn pull(&self, registry: &Registry, reference: &str, out: &Path) -> Output {
+        registry.volhost(self.path(), &["pull", reference, "--out", out.to_str().unwrap()])
+    }
+}
+
+fn said(output: &Output) -> String {
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
+    out.trim().to_owned()
+}
+
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A key of minisign's, and what it signs.
+struct Key(Ed25519KeyPair);
+
+impl Key {
+    const ID: &[u8] = b"of tests";
+
+    fn new(seed: u8) -> Self {
+        Self(Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap())
+    }
+
+    fn public(&self) -> String {
+        let key = [b"Ed", Self::ID, self.0.public_key().as_ref()].concat();
+        format!("untrusted comment: a maker\n{}\n", BASE64.encode(key))
+    }
+
+    fn sign(&self, file: &Path) {
+        let signature = self.0.sign(&fs::read(file).unwrap());
+        let whole = self.0.sign(&[signature.as_ref(), b"a test"].concat());
+        let encoded = BASE64.encode([b"Ed", Self::ID, signature.as_ref()].concat());
+        let whole = BASE64.encode(whole.as_ref());
+        let text = format!("untrusted comment: a plugin\n{encoded}\ntrusted comment: a test\n{whole}\n");
+        fs::write(format!("{}.minisig", file.display()), text).unwrap();
+    }
+}
+
+#[test]
+fn a_running_daemon_takes_up_what_was_published_with_its_signature() {
+    let (registry, desk, key) = (Registry::protected(), Desk::new(), Key::new(7));
+    let plugin = desk.plugin("fixture-well-behaved");
+    key.sign(&plugin);
+    desk.log_in(&registry, PASSWORD);
+    let reference = registry.reference("acme/well-behaved:1.0.0");
+    let pinned = said(&desk.publish(&registry, &reference, &plugin, &[]));
+    assert!(pinned.starts_with(&format!("{reference}@sha256:")), "{pinned}");
+    assert_eq!(said(&desk.publish(&registry, &reference, &plugin, &[])), pinned, "publishing again changes nothing");
+
+    let keys = desk.path().join("keys");
+    fs::create_dir(&keys).unwrap();
+    fs::write(keys.join("acme.pub"), key.public()).unwrap();
+    for path in [keys.clone(), keys.join("acme.pub")] {
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode & 0o755)).unwrap();
+    }
+    let config = format!("trusted-keys = \"{}\"\n", keys.display());
+    let node = Node::builder().config(&config).start();
+    let told = said(&desk.pull(&registry, &pinned, &node.folder().join("plugins")));
+    assert!(told.contains(&pinned) && told.contains("signature:  beside it"), "{told}");
+    node.wait_event(&["PluginLoaded", "fixture.volhost/well-behaved"]);
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, wellBehaved: { size: 1Mi }"]));
+    node.wait_mounted("default/a");
+
+    let other = Desk::new();
+    let stranger = other.plugin("fixture-well-behaved-greedy");
+    Key::new(8).sign(&stranger);
+    other.log_in(&registry, PASSWORD);
+    let reference = registry.reference("evil/well-behaved:1.0.0");
+    said(&other.publish(&registry, &reference, &stranger, &[]));
+    said(&desk.pull(&registry, &reference, &node.folder().join("plugins")));
+    node.wait_event(&["PluginNotLoaded", "well-behaved.wasm"]);
+    assert!(node.ok(&["get", "plugins"]).contains("1.0.0"), "the old one serves on");
+    node.remove_manifest("a.yaml");
+    node.wait_unmounted("default/a");
+}
+
+#[test]
+fn what_is_published_is_laid_out_as_the_wasm_world_lays_it_out() {
+    let (registry, desk) = (Registry::plain(), Desk::new());
+    let plugin = desk.plugin("fixture-well-behaved");
+    Key::new(7).sign(&plugin);
+    let pinned = said(&desk.publish(&registry, &registry.reference("a:1"), &plugin, &[]));
+    let blobs = registry.blobs();
+    let parsed: Vec<Value> = blobs.iter().filter_map(|blob| serde_json::from_slice(blob).ok()).collect();
+    let of_config = |kind: &str| parsed.iter().find(|one| one["config"]["mediaType"] == kind).unwrap();
+    let manifest = of_config("application/vnd.wasm.config.v0+json");
+    assert_eq!(manifest["layers"].as_array().unwrap().len(), 1);
+    assert_eq!(manifest["layers"][0]["mediaType"], "application/wasm");
+    let config = parsed.iter().find(|one| one["architecture"] == "wasm").unwrap();
+    assert_eq!(config["os"], "wasip2");
+    assert_eq!(config["layerDigests"][0], manifest["layers"][0]["digest"]);
+    let exports = config["component"]["exports"].as_array().unwrap();
+    assert!(exports.iter().any(|one| one.as_str().unwrap().starts_with("volhost:plugin/")), "{exports:?}");
+    assert!(blobs.contains(&fs::read(&plugin).unwrap()));
+    let signature = of_config("application/vnd.oci.empty.v1+json");
+    assert!(pinned.ends_with(signature["subject"]["digest"].as_str().unwrap()));
+}
+
+#[test]
+fn a_tag_keeps_what_it_has_and_a_digest_means_one_plugin_for_ever() {
+    let (registry, desk) = (Registry::plain(), Desk::new());
+    let reference = registry.reference("acme/well-behaved:1");
+    let first = said(&desk.publish(&registry, &reference, &desk.plugin("fixture-well-behaved"), &[]));
+    let content = fs::read(desk.path().join("well-behaved.wasm")).unwrap();
+    let other = desk.plugin("fixture-well-behaved-greedy");
+    Key::new(7).sign(&other);
+    let told = refused(&desk.publish(&registry, &reference, &other, &[]));
+    assert!(told.contains("--force") && told.contains(first.split_once('@').unwrap().1), "{told}");
+    let second = said(&desk.publish(&registry, &reference, &other, &["--force"]));
+    assert_ne!(first, second);
+
+    let out = desk.path().join("out");
+    said(&desk.pull(&registry, &reference, &out));
+    assert!(out.join("well-behaved.wasm.minisig").exists());
+    assert_ne!(fs::read(out.join("well-behaved.wasm")).unwrap(), content);
+    let told = said(&desk.pull(&registry, &first, &out));
+    assert!(told.contains("signature:  none"), "{told}");
+    assert_eq!(fs::read(out.join("well-behaved.wasm")).unwrap(), content);
+    assert!(!out.join("well-behaved.wasm.minisig").exists(), "the signature of the other one");
+    let told = refused(&desk.pull(&registry, &registry.reference("acme/well-behaved:2"), &out));
+    assert!(told.contains("well-behaved:2 is not there"), "{told}");
+}
+
+#[test]
+fn a_login_that_is_missing_or_wrong_is_told_and_no_secret_is() {
+    let (registry, desk) = (Registry::protected(), Desk::new());
+    let plugin = desk.plugin("fixture-well-behaved");
+    let reference = registry.reference("acme/well-behaved:1");
+    let told = refused(&desk.publish(&registry, &reference, &plugin, &[]));
+    assert!(told.contains("docker login"), "{told}");
+    desk.log_in(&registry, "a wrong secret");
+    let told = refused(&desk.publish(&registry, &reference, &plugin, &[]));
+    assert!(told.contains("does not let this login") && !told.contains("wrong secret"), "{told}");
+    assert!(registry_is_empty(&registry));
+}
+
+fn registry_is_empty(registry: &Registry) -> bool {
+    !registry.authority().with_file_name("data/docker/registry/v2/blobs").exists()
+}
+
+#[test]
+fn without_tls_only_this_machine_is_spoken_to_and_only_when_asked_for() {
+    let (registry, desk) = (Registry::plain(), Desk::new());
+    let plugin = desk.plugin("fixture-well-behaved");
+    let told = refused(&desk.publish(&registry, "registry.example/acme/a:1", &plugin, &[]));
+    assert!(told.contains("registry.example would be spoken to without TLS"), "{told}");
+    let protected = Registry::protected();
+    let told = refused(&desk.publish(&protected, &registry.reference("a:1"), &plugin, &[]));
+    assert!(told.contains("--plain-http"), "{told}");
+    let home = desk.path();
+    let stranger = protected.reference("a:1");
+    let told = refused(&registry.untrusting(home, &["pull", &stranger]));
+    assert!(told.contains("SSL_CERT_FILE"), "{told}");
+}
+
+#[test]
+fn what_is_no_plugin_is_not_published() {
+    let (registry, desk) = (Registry::plain(), Desk::new());
+    let file = desk.path().join("a.wasm");
+    fs::write(&file, b"\0asm\x01\0\0\0").unwrap();
+    let told = refused(&desk.publish(&registry, &registry.reference("a:1"), &file, &[]));
+    assert!(told.contains("core module"), "{told}");
+    let plugin = desk.plugin("fixture-well-behaved");
+    fs::write(desk.path().join("well-behaved.wasm.minisig"), "my word on it").unwrap();
+    let told = refused(&desk.publish(&registry, &registry.reference("a:1"), &plugin, &[]));
+    assert!(told.contains("signature"), "{told}");
+    let usage = desk.publish(&registry, "acme/a:1", &plugin, &[]);
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&usage.stderr).contains("names no registry"));
+}

@@ -1,0 +1,17 @@
+//! A plugin as a CSI driver: `volhost csi-serve` over a real socket, with real mounts and devices.
+
+mod adapter;
+mod attach;
+mod bad_input;
+mod content;
+mod crash;
+mod groups;
+mod helpers;
+mod inline;
+mod kit;
+mod life;
+mod manifests;
+mod modify;
+mod node_only;
+mod sanity;
+mod secrets;

@@ -1,0 +1,11 @@
+//! What an operator sees of a node from outside: figures, traces, log lines, the live view.
+
+mod collector;
+mod dashboard;
+mod figures;
+mod http;
+mod logs;
+mod metrics;
+mod prometheus;
+mod top;
+mod traces;

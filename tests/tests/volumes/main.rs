@@ -1,0 +1,26 @@
+//! Volumes of every kind on a real kernel, from the manifest to the mount and back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests may panic"
+)]
+
+mod attaching;
+mod devices;
+mod empty_dir;
+mod fuse_helpers;
+mod host_paths;
+mod kept_volumes;
+mod layers;
+mod layers_of_volumes;
+mod local_volumes;
+mod mount_options;
+mod payload;
+mod provisioning;
+mod selinux;
+mod storage;
+mod sub_paths;
+mod tokens;
