@@ -8,8 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::artifacts;
 use crate::namespace::{MountLine, MountNamespace};
+use crate::{artifacts, compiled};
+
+/// The node's folder for compiled plugins.
+const CACHE: &str = "cache";
 
 /// How a node is set up.
 #[derive(Debug)]
@@ -18,6 +21,7 @@ pub struct NodeBuilder {
     arguments: Vec<String>,
     config: Option<String>,
     prepare: Option<String>,
+    cold: bool,
 }
 
 /// A running node. Dropping it ends the daemon and discards its mounts with their namespace.
@@ -26,6 +30,7 @@ pub struct Node {
     folder: TempDir,
     namespace: MountNamespace,
     arguments: Vec<String>,
+    cold: bool,
     daemon: Option<Child>,
 }
 
@@ -44,7 +49,7 @@ impl Readiness {
 impl Default for NodeBuilder {
     fn default() -> Self {
         let plugins = ["empty-dir", "host-path", "local"].map(artifacts::plugin).to_vec();
-        Self { plugins, arguments: Vec::new(), config: None, prepare: None }
+        Self { plugins, arguments: Vec::new(), config: None, prepare: None, cold: false }
     }
 }
 
@@ -77,6 +82,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Compiles every plugin anew, with an empty cache, as the first start on a machine does.
+    #[must_use]
+    pub fn cold(mut self) -> Self {
+        self.cold = true;
+        self
+    }
+
     /// Makes the folders without starting the daemon.
     ///
     /// # Panics
@@ -90,6 +102,9 @@ impl NodeBuilder {
             let name = plugin.file_name().expect("a plugin file has a name");
             std::fs::copy(plugin, folder.path().join("plugins").join(name)).expect("the plugin is copied");
         }
+        if !self.cold {
+            compiled::seed(&folder.path().join(CACHE), &self.plugins);
+        }
         let mut arguments = self.arguments;
         if let Some(text) = self.config {
             let path = folder.path().join("volhost.toml");
@@ -97,7 +112,7 @@ impl NodeBuilder {
             std::fs::write(&path, text).expect("the configuration is written");
             arguments.extend(["--config".to_owned(), path.display().to_string()]);
         }
-        let node = Node { folder, namespace: MountNamespace::new(), arguments, daemon: None };
+        let node = Node { folder, namespace: MountNamespace::new(), arguments, cold: self.cold, daemon: None };
         if let Some(script) = self.prepare {
             let done =
                 node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
@@ -202,20 +217,23 @@ impl Node {
             .arg("--socket")
             .arg(self.socket())
             .arg("--cache-dir")
-            .arg(folder.join("cache"))
+            .arg(folder.join(CACHE))
             .args(["--node-name", "test-node"])
             .args(&self.arguments);
         command
     }
 
-    /// Starts the daemon and waits until it serves and has loaded its plugins: a test's cache is
-    /// empty at first, so they are compiled while the daemon serves.
+    /// Starts the daemon and waits until it serves and has loaded its plugins: it compiles those
+    /// that are in no cache while it serves.
     ///
     /// # Panics
     /// When it ends before; its log is in the message.
     pub fn start(&mut self) {
         assert!(self.try_start(), "volhost did not get ready; its log:\n{}", self.log());
         self.wait_event(&["PluginsLoaded"]);
+        if !self.cold {
+            compiled::keep(&self.folder.path().join(CACHE));
+        }
     }
 
     /// Starts the daemon; whether it serves, or else has ended.

@@ -3,7 +3,7 @@
 use volhost_conformance::Outcome;
 use volhost_tests::artifacts::fixture;
 
-use crate::run::{case_file, passes, passes_only, run};
+use crate::run::{case_file, passes, passes_only, run, with_cache};
 
 /// A broken rule, and the case that finds it.
 type Mutant = (&'static str, &'static str);
@@ -200,14 +200,16 @@ const OF_NODES: &[Mutant] = &[
 
 /// Each mutant fails the case that is named for its rule.
 fn are_found(mutants: &[Mutant], case: &str) {
-    let (plugin, cache) = (fixture("fixture-mutants"), tempfile::tempdir().unwrap());
+    let plugin = fixture("fixture-mutants");
     let mut missed = Vec::new();
-    for (rule, name) in mutants {
-        let report = run(&plugin, &case_file(case), Some(rule), &[name], cache.path());
-        if !matches!(report.cases[0].outcome, Outcome::Failed { .. }) {
-            missed.push(format!("{rule} by {name}: {:?}", report.cases[0].outcome));
+    with_cache(&plugin, |cache| {
+        for (rule, name) in mutants {
+            let report = run(&plugin, &case_file(case), Some(rule), &[name], cache);
+            if !matches!(report.cases[0].outcome, Outcome::Failed { .. }) {
+                missed.push(format!("{rule} by {name}: {:?}", report.cases[0].outcome));
+            }
         }
-    }
+    });
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 

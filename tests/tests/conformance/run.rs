@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use volhost_conformance::{CaseReport, Report, Subject, Suite, Surroundings};
 use volhost_runtime::Compiler;
 use volhost_tests::artifacts::{volhost, workspace};
+use volhost_tests::compiled;
 
 /// The case file of this name.
 pub(crate) fn case_file(name: &str) -> PathBuf {
@@ -16,6 +17,16 @@ pub(crate) fn case_file(name: &str) -> PathBuf {
 pub(crate) fn surroundings(cache: &Path) -> Surroundings {
     let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
     Surroundings { cache: Some(cache.to_owned()), ..Surroundings::new(compiler) }
+}
+
+/// Does something with a cache for this plugin, which other tests may have compiled already.
+pub(crate) fn with_cache<T>(plugin: &Path, act: impl FnOnce(&Path) -> T) -> T {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    compiled::seed(&cache, &[plugin.to_owned()]);
+    let result = act(&cache);
+    compiled::keep(&cache);
+    result
 }
 
 /// Runs these cases, all when none are named, with a case file on a node of this name.
@@ -51,7 +62,6 @@ pub(crate) fn passes_only(plugin: &Path, case: &str, only: &[&str]) {
 
 /// The same, in surroundings that are made of the usual ones.
 pub(crate) fn passes_among(plugin: &Path, case: &str, only: &[&str], make: impl FnOnce(Surroundings) -> Surroundings) {
-    let cache = tempfile::tempdir().unwrap();
-    let report = run_among(make(surroundings(cache.path())), plugin, &case_file(case), None, only);
+    let report = with_cache(plugin, |cache| run_among(make(surroundings(cache)), plugin, &case_file(case), None, only));
     assert!(report.is_good(), "{case}: {}\n{}", report.summary(), failures(&report));
 }

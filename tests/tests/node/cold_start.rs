@@ -67,7 +67,7 @@ fn add_slow_plugin(node: &Node, name: &str, filling: usize) {
 }
 
 fn with_slow_plugins(count: usize) -> Node {
-    let node = Node::builder().build();
+    let node = Node::builder().cold().build();
     for index in 0..count {
         add_slow_plugin(&node, &format!("slow-{index}"), FILLING);
     }
@@ -134,7 +134,7 @@ fn a_stop_is_heard_while_plugins_are_compiled_and_ends_the_compilers() {
 
 #[test]
 fn a_live_pod_keeps_its_volumes_while_their_plugin_is_compiled_again() {
-    let mut node = Node::start_default();
+    let mut node = Node::builder().cold().start();
     let memory = "name: scratch, emptyDir: {medium: Memory}";
     node.manifest("a.yaml", &pod("a", "uid-a", &[memory]));
     node.wait_mounted("default/a");
@@ -152,7 +152,7 @@ fn a_live_pod_keeps_its_volumes_while_their_plugin_is_compiled_again() {
 
 #[test]
 fn files_of_strangers_that_take_long_do_not_delay_the_plugins_that_come_with_volhost() {
-    let mut node = Node::builder().build();
+    let mut node = Node::builder().cold().build();
     // They sort first, and there is one for each processor and one more.
     let count = std::thread::available_parallelism().unwrap().get() + 1;
     for index in 0..count {
@@ -169,6 +169,7 @@ fn files_of_strangers_that_take_long_do_not_delay_the_plugins_that_come_with_vol
 fn a_grant_that_is_taken_back_while_other_files_compile_is_gone() {
     const NAME: &str = "fixture.volhost/ungranted";
     let mut node = Node::builder()
+        .cold()
         .config(&format!("[grants.{NAME:?}]\nhost-paths = [\"/srv\"]\n"))
         .plugin(artifacts::fixture("fixture-ungranted"))
         .build();
