@@ -9,6 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::namespace::{MountLine, MountNamespace};
+use crate::wait::{TIMEOUT, eventually};
 use crate::{artifacts, compiled};
 
 /// The node's folder for compiled plugins.
@@ -395,10 +396,10 @@ impl Node {
     /// Waits until an event has all these words in its line.
     ///
     /// # Panics
-    /// When there is none within three minutes.
+    /// When there is none within [`TIMEOUT`].
     pub fn wait_event(&self, words: &[&str]) {
         let mut watching = Command::new("timeout")
-            .arg("180")
+            .arg(TIMEOUT.as_secs().to_string())
             .arg(artifacts::volhost())
             .arg("--socket")
             .arg(self.socket())
@@ -416,18 +417,55 @@ impl Node {
     /// Waits until the pod's volumes are mounted.
     ///
     /// # Panics
-    /// When they are not within a minute.
+    /// When they are not within [`TIMEOUT`].
     pub fn wait_mounted(&self, pod: &str) {
-        self.ok(&["wait", "pod", pod, "--timeout", "60s"]);
+        self.ok(&["wait", "pod", pod, "--timeout", &timeout()]);
     }
 
     /// Waits until nothing of the pod is mounted.
     ///
     /// # Panics
-    /// When it still is after a minute.
+    /// When it still is after [`TIMEOUT`].
     pub fn wait_unmounted(&self, pod: &str) {
-        self.ok(&["wait", "pod", pod, "--for", "unmounted", "--timeout", "60s"]);
+        self.ok(&["wait", "pod", pod, "--for", "unmounted", "--timeout", &timeout()]);
     }
+
+    /// Waits until `volhost wait` gives a reason with all these words why the pod is not mounted, and
+    /// returns all it said.
+    ///
+    /// # Panics
+    /// When the pod is mounted, or after [`TIMEOUT`].
+    pub fn wait_blocked(&self, pod: &str, words: &[&str]) -> String {
+        let mut said = String::new();
+        let is_blocked = eventually(|| {
+            said = self.fails(&["wait", "pod", pod, "--timeout", "10ms"]);
+            words.iter().all(|word| said.contains(word))
+        });
+        assert!(is_blocked, "{words:?} is not the reason:\n{said}\nthe daemon's log:\n{}", self.log());
+        said
+    }
+
+    /// Waits until the volume's storage has answered how full it is, and returns the answer as
+    /// `get volume NAME -o json` has it. A command by itself waits a quarter of a second.
+    ///
+    /// # Panics
+    /// When it has not answered within [`TIMEOUT`].
+    pub fn wait_usage(&self, volume: &str) -> serde_json::Value {
+        let mut usage = serde_json::Value::Null;
+        let has_answered = eventually(|| {
+            let shown = self.ok(&["get", "volume", volume, "-o", "json"]);
+            let shown: serde_json::Value = serde_json::from_str(&shown).expect("the view is JSON");
+            usage = shown["usage"].clone();
+            usage["measured_at"].as_u64() > Some(0) && usage["asked_at"].is_null()
+        });
+        assert!(has_answered, "{volume} has not answered: {usage}\nthe daemon's log:\n{}", self.log());
+        usage
+    }
+}
+
+/// [`TIMEOUT`] as the command line takes it.
+fn timeout() -> String {
+    format!("{}s", TIMEOUT.as_secs())
 }
 
 impl Drop for Node {

@@ -1,20 +1,23 @@
-//! Waiting for what is told by nobody: how a folder or the mount table looks.
+//! Waiting for a state that emits no event: the contents of a folder, the mount table.
 
 use std::time::{Duration, Instant};
 
-/// What a loaded machine is given. A test that is as it should be never waits so long.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// How long a test waits for anything. Only a failing test waits this long: the tests run side by
+/// side, and an idle machine needs milliseconds for what a busy one needs tens of seconds for.
+pub const TIMEOUT: Duration = Duration::from_secs(180);
+/// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Looks again and again until it is so; false when it is not after a minute.
-pub fn eventually(mut so: impl FnMut() -> bool) -> bool {
+/// Checks the condition until it holds. Returns false if it does not hold after [`TIMEOUT`].
+///
+/// Await only what stays once it has come: a state that passes by can be missed between two checks.
+pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
-        if so() {
+        if condition() {
             return true;
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return false;
         }
         std::thread::park_timeout(PAUSE);

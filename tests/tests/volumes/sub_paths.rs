@@ -190,7 +190,7 @@ fn a_changed_pod_gets_other_parts_and_keeps_the_same_ones() {
     let apply = |mounts: &[&str]| {
         let file = node.folder().join("a.yaml");
         fs::write(&file, pod("emptyDir: {}", mounts)).unwrap();
-        node.ok(&["apply", "-f", &file.display().to_string(), "--wait", "--timeout", "60s"]);
+        node.ok(&["apply", "-f", &file.display().to_string(), "--wait", "--timeout", "180s"]);
     };
     apply(&["subPath: one", "subPath: two", "subPath: three"]);
     let kept = fs::metadata(part(&node, "main", 0)).unwrap().ino();

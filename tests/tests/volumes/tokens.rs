@@ -4,10 +4,10 @@ use std::fs;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::fs::inotify;
 use volhost_tests::manifests::pod;
+use volhost_tests::wait::TIMEOUT;
 use volhost_tests::{Node, NodeBuilder, artifacts};
 
 const PROJECTED: &str = "kubernetes.io~projected";
@@ -32,7 +32,7 @@ fn changed_by(folder: &Path, act: impl FnOnce() -> bool) {
     if !act() {
         return;
     }
-    assert_eq!(changed.recv_timeout(Duration::from_secs(60)), Ok(true), "nothing changed in {}", folder.display());
+    assert_eq!(changed.recv_timeout(TIMEOUT), Ok(true), "nothing changed in {}", folder.display());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
+use volhost_tests::wait::TIMEOUT;
 
 /// What arrives: the resource's attributes and a span.
 pub(crate) type Arrival = (BTreeMap<String, String>, Span);
@@ -78,8 +79,7 @@ impl Collector {
             if let Some(found) = self.seen.iter().find(|(_, span)| is(span)) {
                 return found.clone();
             }
-            let wait = tokio::time::Duration::from_secs(30);
-            let next = self.runtime.block_on(async { tokio::time::timeout(wait, self.arrivals.recv()).await });
+            let next = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, self.arrivals.recv()).await });
             let Ok(Some(next)) = next else {
                 let names: Vec<&str> = self.seen.iter().map(|(_, span)| span.name.as_str()).collect();
                 panic!("no span for {what} came, but {names:?}")

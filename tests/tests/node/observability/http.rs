@@ -2,10 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
-/// How long a test waits for an answer.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
+use volhost_tests::wait::TIMEOUT;
 
 /// An answer.
 pub(crate) struct Answer {
@@ -17,7 +15,7 @@ pub(crate) struct Answer {
 /// Asks for a path; HTTP/1.0, so that the answer ends with the connection.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(ANSWER_TIME)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "{method} {path} HTTP/1.0\r\nHost: test\r\n\r\n").unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
