@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use volhost_tests::artifacts;
 use volhost_tests::node::Node;
+use volhost_tests::wait::eventually;
 
 /// A folder where a crate is written, and what its build needs: the lock file of this workspace, so that nothing is looked up.
 struct Desk(tempfile::TempDir);
@@ -170,9 +171,12 @@ fn a_command_that_fails_in_the_volume_is_told_and_the_volume_goes_all_the_same()
     assert!(interrupted.contains("no volume is left"), "{interrupted}");
 
     std::fs::write(desk.path().join("volume.yaml"), pod.replace("emptyDir: {}", "emptyDir: {medium: Moon}")).unwrap();
-    let refused = run(&["--timeout", "1s", "--", "true"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("Moon"), "{refused:?}");
+    let says_why = eventually(|| {
+        let refused = run(&["--timeout", "1s", "--", "true"]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        String::from_utf8_lossy(&refused.stderr).contains("Moon")
+    });
+    assert!(says_why, "the refused medium is not named");
 
     std::fs::write(desk.path().join("volhost.toml"), "grants = 3\n").unwrap();
     let bad = run(&["--", "true"]);

@@ -158,7 +158,7 @@ fn what_was_written_over_a_base_stays_while_the_overlay_plugin_is_missing() {
     fs::write(&file, "precious").unwrap();
     kept.remove_plugin("overlay");
     node.wait_event(&["UnresolvedVolume", "default/a", "volhost.io/overlay"]);
-    node.ok(&["wait", "pod", "a", "--timeout", "10s"]);
+    node.wait_mounted("a");
     kept.return_plugin("overlay");
     assert!(eventually(|| node.ok(&["top", "--once"]).contains("0 in trouble")), "the plugin serves its volumes again");
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
@@ -238,9 +238,7 @@ fn a_volume_by_a_claim_shows_its_events_and_a_pod_that_waits_the_step_and_the_dr
     node.manifest("data.yaml", &volume);
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("data")]));
     assert!(eventually(|| driver.count("NodeStageVolume") > 0), "the driver is asked");
-    let why = node.fails(&["wait", "pod", "a", "--timeout", "1s"]);
-    assert!(why.contains("volume_mount is running for ") && why.contains("grpc csi.test"), "{why}");
-    assert!(why.contains("NodeStageVolume"), "{why}");
+    node.wait_blocked("a", &["volume_mount is running for ", "grpc csi.test", "NodeStageVolume"]);
     for described in [node.ok(&["describe", "pod", "a"]), node.ok(&["describe", "volume", "vol"])] {
         assert!(described.contains("Running:") && described.contains("volume_mount for "), "{described}");
         assert!(described.contains("grpc csi.test") && described.contains("NodeStageVolume"), "{described}");

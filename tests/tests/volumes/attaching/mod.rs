@@ -78,16 +78,14 @@ fn a_controller_attaches_and_the_host_waits_for_its_word() {
     let devices = LoopDevices(node.folder().to_owned());
     node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "32Mi", ""));
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
-    let waiting = node.fails(&["wait", "pod", "a", "--timeout", "1s"]);
-    assert!(waiting.contains("reports the volume as in use"), "{waiting}");
+    node.wait_blocked("a", &["reports the volume as in use"]);
     let in_use = node.ok(&["attachments", "list"]);
     let name = in_use.split_whitespace().next().unwrap().to_owned();
     assert!(name.starts_with("volhost.io/loop/") && in_use.contains("not attached"), "{in_use}");
 
     // Seen, and not attached yet.
     node.ok(&["attachments", "set"]);
-    let waiting = node.fails(&["wait", "pod", "a", "--timeout", "1s"]);
-    assert!(waiting.contains("waits for the controller to attach"), "{waiting}");
+    node.wait_blocked("a", &["waits for the controller to attach"]);
 
     let image = node.folder().join("disk/data.img");
     fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
@@ -117,7 +115,7 @@ fn a_wrong_report_is_found_out_by_the_plugin() {
     fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
     node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "32Mi", ""));
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
-    node.fails(&["wait", "pod", "a", "--timeout", "1s"]);
+    node.wait_blocked("a", &["reports the volume as in use"]);
     let name = node.ok(&["attachments", "list"]).split_whitespace().next().unwrap().to_owned();
     node.ok(&["attachments", "set", &format!("{name}=/dev/loop9999")]);
     node.wait_event(&["default/a", "VerifyControllerAttachedVolume", "the plugin does not find it here"]);
@@ -256,8 +254,7 @@ fn one_plugin_may_have_a_controller_while_the_host_attaches_the_others_volumes()
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("ours")]));
     node.wait_mounted("default/a");
     node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("theirs")]));
-    let waiting = node.fails(&["wait", "pod", "b", "--timeout", "1s"]);
-    assert!(waiting.contains("reports the volume as in use"), "{waiting}");
+    node.wait_blocked("b", &["reports the volume as in use"]);
     let image = node.folder().join("disk/image");
     fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
     losetup(&["-f", "--show", &image.display().to_string()]);

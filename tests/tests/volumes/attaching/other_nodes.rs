@@ -98,8 +98,7 @@ fn where_a_controller_attaches_the_node_that_still_has_the_volume_is_told() {
     node.manifest("va-b.yaml", &theirs);
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
     let name = "fixture.volhost/lying-devices/held";
-    let waiting = node.fails(&["wait", "pod", "a", "--timeout", "1s"]);
-    assert!(waiting.contains("reports the volume as in use"), "{waiting}");
+    node.wait_blocked("a", &["reports the volume as in use"]);
     // The controller has seen that it is in use.
     node.ok(&["attachments", "set"]);
     node.wait_event(&["FailedAttachVolume", "default/a", "node node-b has it still (VolumeAttachment va-b)"]);
