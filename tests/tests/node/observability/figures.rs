@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use volhost_tests::Node;
 use volhost_tests::manifests::{local_volume, pod};
+use volhost_tests::wait::eventually;
 
 /// Figures by name and labels.
 pub(crate) struct Figures(pub(crate) String);
@@ -12,6 +13,17 @@ impl Figures {
     /// As the command line prints them.
     pub(crate) fn of(node: &Node) -> Self {
         Self(node.ok(&["metrics"]))
+    }
+
+    /// The first that are like this: a volume's figures are missing until its storage has answered.
+    pub(crate) fn once(node: &Node, are: impl Fn(&Self) -> bool) -> Self {
+        let mut figures = Self(String::new());
+        let is_so = eventually(|| {
+            figures = Self::of(node);
+            are(&figures)
+        });
+        assert!(is_so, "{}", figures.0);
+        figures
     }
 
     /// The value of the only line with this name and all these labels.

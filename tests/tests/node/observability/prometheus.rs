@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use volhost_tests::wait::eventually;
+
 use crate::observability::figures::{address, node_with_a_claim};
 use crate::observability::http::{receive, request};
 
@@ -20,7 +22,7 @@ impl Prometheus {
         let rule = "groups:\n- name: volhost\n  rules:\n  - alert: VolumeMounted\n    expr: volume_manager_operations_total{operation_name=\"volume_mount\", status=\"success\"} > 0\n";
         std::fs::write(folder.join("rules.yml"), rule).unwrap();
         let config = format!(
-            "global: {{ scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms }}\n\
+            "global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}\n\
              rule_files: [rules.yml]\n\
              scrape_configs: [{{ job_name: volhost, static_configs: [{{ targets: ['{target}'] }}] }}]\n\
              alerting: {{ alertmanagers: [{{ static_configs: [{{ targets: ['{alerts}'] }}] }}] }}\n"
@@ -49,13 +51,25 @@ impl Prometheus {
         Self { child, address }
     }
 
-    /// The instant value of a query's only series, with its labels.
-    fn query(&self, query: &str) -> (serde_json::Value, f64) {
+    /// The instant value of a query's only series, with its labels; none before a scrape has had it.
+    fn query(&self, query: &str) -> Option<(serde_json::Value, f64)> {
         let answer = request(self.address, "GET", &format!("/api/v1/query?query={}", escaped(query)));
         let answer: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
         let series = answer["data"]["result"].as_array().unwrap_or_else(|| panic!("{answer}"));
-        let [one] = series.as_slice() else { panic!("{query}: {answer}") };
-        (one["metric"].clone(), one["value"][1].as_str().unwrap().parse().unwrap())
+        assert!(series.len() < 2, "{query}: {answer}");
+        let one = series.first()?;
+        Some((one["metric"].clone(), one["value"][1].as_str().unwrap().parse().unwrap()))
+    }
+
+    /// Waits until a query's value is like this, and returns its labels. A scrape of a busy machine may fail.
+    fn wait_for(&self, query: &str, is: impl Fn(f64) -> bool) -> serde_json::Value {
+        let mut last = None;
+        let is_so = eventually(|| {
+            last = self.query(query);
+            last.as_ref().is_some_and(|(_, value)| is(*value))
+        });
+        assert!(is_so, "{query}: {last:?}");
+        last.unwrap().0
     }
 }
 
@@ -80,13 +94,10 @@ fn a_real_prometheus_reads_the_figures_and_alerts_by_them() {
     let alert = receive(&alerts);
     assert!(alert.contains("VolumeMounted") && alert.contains("volume_mount"), "{alert}");
 
-    let (labels, value) =
-        prometheus.query("volume_manager_operations_total{volume_plugin=\"kubernetes.io/local-volume\"}");
+    let mounts = "volume_manager_operations_total{volume_plugin=\"kubernetes.io/local-volume\"}";
+    let labels = prometheus.wait_for(mounts, |count| count == 1.0);
     assert_eq!((labels["operation_name"].as_str(), labels["status"].as_str()), (Some("volume_mount"), Some("success")));
-    assert_eq!(value, 1.0);
-    let (labels, bytes) = prometheus.query("kubelet_volume_stats_capacity_bytes");
+    let labels = prometheus.wait_for("kubelet_volume_stats_capacity_bytes", |bytes| bytes > 0.0);
     assert_eq!(labels["persistentvolumeclaim"], "data-claim");
-    assert!(bytes > 0.0);
-    let (_, up) = prometheus.query("up{job=\"volhost\"}");
-    assert_eq!(up, 1.0);
+    prometheus.wait_for("up{job=\"volhost\"}", |up| up == 1.0);
 }

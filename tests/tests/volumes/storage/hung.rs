@@ -95,8 +95,10 @@ fn storage_whose_server_died_is_told_and_works_again_once_it_is_served() {
     node.manifest("a-pod.yaml", &pod("a", "uid-a", &[&claimed("bad"), &claimed("good")]));
     node.wait_mounted("default/a");
     server.die(&node);
+    node.wait_usage("bad");
     let described = node.ok(&["describe", "volume", "bad"]);
     assert!(described.to_lowercase().contains("not connected"), "{described}");
+    node.wait_usage("good");
     assert!(node.ok(&["get", "volume", "good", "-o", "wide"]).contains("Gi"), "the other volume answers");
     node.remove_manifest("a-pod.yaml");
     node.wait_unmounted("default/a");
@@ -105,6 +107,7 @@ fn storage_whose_server_died_is_told_and_works_again_once_it_is_served() {
     let _server = FuseServer::mount(&node, &disk(&node, "bad"));
     node.manifest("b-pod.yaml", &pod("b", "uid-b", &[&claimed("bad")]));
     node.wait_mounted("default/b");
+    node.wait_usage("bad");
     assert!(node.ok(&["get", "volume", "bad", "-o", "wide"]).contains("3.9Mi"));
 }
 

@@ -7,16 +7,9 @@ use serde_json::Value;
 use volhost_tests::Node;
 use volhost_tests::fuse::FuseServer;
 use volhost_tests::manifests::{local_volume, pod};
+use volhost_tests::wait::eventually;
 
 const MIB: u64 = 1 << 20;
-/// A look at storage that hangs takes a quarter of a second, so this is several minutes.
-const LOOKS: usize = 1000;
-
-/// What `get volume NAME -o json` says of how full it is.
-fn usage(node: &Node, name: &str) -> Value {
-    let text = node.ok(&["get", "volume", name, "-o", "json"]);
-    serde_json::from_str::<Value>(&text).unwrap()["usage"].clone()
-}
 
 fn bytes(usage: &Value, figure: &str) -> u64 {
     usage[figure].as_u64().unwrap_or_else(|| panic!("no {figure} in {usage}"))
@@ -33,12 +26,11 @@ fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
         fs::write(volume.join("file"), vec![7; usize::try_from(MIB).unwrap()]).unwrap();
     }
 
-    let memory = usage(&node, "memory");
+    let memory = node.wait_usage("memory");
     let (capacity, used) = (bytes(&memory, "capacity"), bytes(&memory, "used"));
     assert_eq!((capacity, used, bytes(&memory, "available")), (8 * MIB, MIB, 7 * MIB));
-    assert!(memory["asked_at"].is_null() && bytes(&memory, "measured_at") > 0, "{memory}");
 
-    let disk = usage(&node, "disk");
+    let disk = node.wait_usage("disk");
     // A file system may take some more for itself, but nothing of what others keep on the same disk counts.
     let used = bytes(&disk, "used");
     assert!((MIB..2 * MIB).contains(&used), "{disk}");
@@ -76,25 +68,25 @@ fn node_with_a_hung_volume() -> (Node, FuseServer) {
 #[test]
 fn a_volume_whose_storage_hangs_says_so_and_delays_no_others_figures() {
     let (node, server) = node_with_a_hung_volume();
-    let shown: Value = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
-    let of = |name: &str| {
+    let usage_of = |name: &str| {
+        let shown: Value = serde_json::from_str(&node.ok(&["get", "volumes", "-o", "json"])).unwrap();
         let all = shown.as_array().unwrap();
         all.iter().find(|volume| volume["name"] == name).unwrap_or_else(|| panic!("{shown}"))["usage"].clone()
     };
-    assert!(server.is_asked());
-    assert!(bytes(&of("good"), "capacity") > 0);
-    assert!(bytes(&of("hung"), "asked_at") > 0 && of("hung")["capacity"].is_null(), "{shown}");
+    assert!(eventually(|| usage_of("good")["capacity"].as_u64() > Some(0)), "{}", usage_of("good"));
+    assert!(eventually(|| server.is_asked()));
+    let hung = usage_of("hung");
+    assert!(bytes(&hung, "asked_at") > 0 && hung["capacity"].is_null(), "{hung}");
 
-    let told = (0..LOOKS).map(|_| node.ok(&["describe", "volume", "hung"]));
-    let told = told.into_iter().find(|text| text.contains("has not answered for")).expect("it says that it hangs");
-    assert!(told.contains("Mounted"), "{told}");
+    let described = || node.ok(&["describe", "volume", "hung"]);
+    assert!(eventually(|| described().contains("has not answered for")), "{}", described());
+    assert!(described().contains("Mounted"), "{}", described());
     let top = node.ok(&["top", "--once"]);
     let rows = top.split("Fullest volumes:").nth(1).unwrap();
     assert!(rows.lines().nth(2).unwrap().starts_with("hung"), "what hangs comes first:\n{top}");
 
     server.go_on();
-    let back = (0..LOOKS).map(|_| usage(&node, "hung")).find(|usage| usage["asked_at"].is_null());
-    let back = back.expect("it has answered");
+    let back = node.wait_usage("hung");
     assert_eq!((bytes(&back, "capacity"), bytes(&back, "used")), (4_096_000, 2_048_000));
     assert_eq!(bytes(&back, "inodes_used"), 50);
 }
