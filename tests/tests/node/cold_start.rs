@@ -120,8 +120,13 @@ fn a_stop_is_heard_while_plugins_are_compiled_and_ends_the_compilers() {
     let mut node = with_slow_plugins(3);
     assert!(node.try_start(), "{}", node.log());
     node.wait_event(&["PluginCompiling", "slow-0.wasm"]);
-    let running = compilers(&node);
-    assert!(!running.is_empty(), "no compiler runs");
+    // The event comes before the child that compiles.
+    let mut running = Vec::new();
+    let is_compiled = eventually(|| {
+        running = compilers(&node);
+        !running.is_empty()
+    });
+    assert!(is_compiled, "no compiler runs");
     assert!(node.terminate().success(), "{}", node.log());
     for process in running {
         let status = fs::read_to_string(process.join("status")).unwrap_or_default();

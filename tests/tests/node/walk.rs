@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use volhost_tests::Node;
 use volhost_tests::manifests::{local_volume, pod};
+use volhost_tests::wait::eventually;
 
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 const HOST_PATH: &str = "kubernetes.io~host-path";
@@ -90,8 +91,7 @@ fn a_local_volume_of_another_node_is_refused_with_the_reason() {
     node.manifest("pv.yaml", &local_volume("disk1", "/nowhere", "other-node"));
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, persistentVolumeClaim: { claimName: disk1-claim }"]));
     node.wait_event(&["UnresolvedVolume", "default/a"]);
-    let said = node.fails(&["wait", "pod", "default/a", "--timeout", "10ms"]);
-    assert!(said.contains("other-node") && said.contains("test-node"), "{said}");
+    node.wait_blocked("default/a", &["other-node", "test-node"]);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn nothing_of_a_pod_is_left_when_it_is_gone() {
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     node.ok(&["drain"]);
-    let pods: Vec<_> =
-        fs::read_dir(node.path(&node.root().join("pods"))).map(|d| d.flatten().collect()).unwrap_or_default();
-    assert!(pods.is_empty(), "{pods:?}");
+    let folders =
+        || fs::read_dir(node.path(&node.root().join("pods"))).into_iter().flatten().flatten().collect::<Vec<_>>();
+    assert!(eventually(|| folders().is_empty()), "{:?}", folders());
     assert!(node.pod_mounts().is_empty());
 }
 
@@ -201,6 +201,9 @@ fn applying_with_wait_returns_once_the_pod_is_mounted_or_says_why_it_is_not() {
     let missing = pod("b", "uid-b", &["name: data, hostPath: { path: /no/such/folder, type: Directory }"]);
     let bad = write("bad.yaml", &missing);
     let said = node.fails(&["apply", "-f", &bad, "--wait", "--timeout", "100ms"]);
-    assert!(said.contains("pod default/b is not mounted") && said.contains("/no/such/folder"), "{said}");
+    assert!(said.contains("pod default/b is not mounted"), "{said}");
+    node.wait_event(&["FailedMount", "default/b", "/no/such/folder"]);
+    let said = node.fails(&["apply", "-f", &bad, "--wait", "--timeout", "10ms"]);
+    assert!(said.contains("/no/such/folder"), "{said}");
     node.ok(&["describe", "pod", "default/b"]);
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use volhost_tests::loop_devices::LoopDevices;
 use volhost_tests::manifests::{device_pod, loop_volume, pod};
+use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
 
 const LOOP: &str = "volhost.io~loop";
@@ -49,15 +50,16 @@ impl LoopNode {
         all.filter(|point| point.starts_with(&pods) || point.starts_with(&plugins)).collect()
     }
 
-    /// Waits until the volume has left the node, then looks that nothing of it stands.
+    /// Waits until the volume is detached, then checks that nothing of it is left. The folder of a
+    /// pod is removed a moment after its last volume.
     fn assert_nothing_is_left(&self) {
         self.node.wait_event(&["SuccessfulDetachVolume"]);
         assert_eq!(self.mounts(), Vec::<PathBuf>::new());
         assert_eq!(self.devices.all(), Vec::<String>::new());
         let root = self.node.path(&self.node.root());
         for folder in ["pods", "plugins", "state/devices", "state/volumes"] {
-            let left = left_in(&root.join(folder));
-            assert!(left.is_empty(), "{folder}: {left:?}");
+            let left = || left_in(&root.join(folder));
+            assert!(eventually(|| left().is_empty()), "{folder}: {:?}", left());
         }
     }
 }
@@ -194,9 +196,9 @@ fn a_block_volume_is_a_device_in_the_pods_folder() {
     node.wait_mounted("default/a");
     let device = fs::read_link(host.link("uid-a", "pv")).unwrap();
     assert!(fs::metadata(&device).unwrap().file_type().is_block_device(), "{}", device.display());
-    let shown: serde_json::Value = serde_json::from_str(&node.ok(&["get", "volume", "raw", "-o", "json"])).unwrap();
-    assert_eq!(shown["usage"]["capacity"], 16 * MIB, "{shown}");
-    assert!(shown["usage"]["used"].is_null() && shown["usage"]["abnormal"] == "", "{shown}");
+    let usage = node.wait_usage("raw");
+    assert_eq!(usage["capacity"], 16 * MIB, "{usage}");
+    assert!(usage["used"].is_null() && usage["abnormal"] == "", "{usage}");
     fs::write(&device, b"by the pod").unwrap();
     assert_eq!(host.devices.all().len(), 2, "the device, and the pin that keeps it: {:?}", host.devices.all());
 

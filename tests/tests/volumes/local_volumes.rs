@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use volhost_tests::Node;
 use volhost_tests::disks::Disk;
 use volhost_tests::manifests::{device_pod, local_volume, pod};
+use volhost_tests::wait::eventually;
 
 const LOCAL: &str = "kubernetes.io~local-volume";
 const MIB: u64 = 1 << 20;
@@ -50,8 +51,9 @@ fn assert_all_goes(node: &Node, pods: &[&str]) {
     node.ok(&["drain"]);
     assert_eq!(mounts(node), Vec::<PathBuf>::new());
     for folder in ["pods", "plugins"] {
-        let left = fs::read_dir(node.path(&node.root().join(folder)));
-        assert_eq!(left.map_or(0, Iterator::count), 0, "{folder}");
+        let folder = node.path(&node.root().join(folder));
+        let is_empty = || fs::read_dir(&folder).map_or(0, Iterator::count) == 0;
+        assert!(eventually(is_empty), "{}\n{}", folder.display(), node.log());
     }
 }
 
@@ -75,7 +77,7 @@ fn a_blank_device_is_formatted_and_shared_by_the_pods_of_the_node() {
         assert_eq!(fs::read_to_string(volume(&node, "uid-b").join("file")).unwrap(), fs_type);
         assert!(fs::write(volume(&node, "uid-b").join("file"), "x").is_err(), "one pod has it read-only");
         assert_all_goes(&node, &["a", "b"]);
-        assert!(!disk.is_in_use());
+        assert!(eventually(|| !disk.is_in_use()));
 
         let mut node = node;
         assert!(node.terminate().success());
@@ -139,7 +141,7 @@ fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
     assert_eq!(device, disk.device);
     assert!(fs::metadata(&device).unwrap().file_type().is_block_device());
     assert_all_goes(&node, &["a"]);
-    assert!(!disk.is_in_use(), "nothing keeps it any more");
+    assert!(eventually(|| !disk.is_in_use()), "nothing keeps it any more");
     drop(node);
 
     let node = Node::start_default();
@@ -267,7 +269,7 @@ fn what_stands_is_taken_over_after_a_crash_with_and_without_records_and_all_goes
     assert_eq!(fs::read_to_string(folders[1].join("file")).unwrap(), "two");
     assert!(fs::read_dir(&folders[0]).unwrap().next().is_none());
     assert_all_goes(&node, &["one", "two", "a"]);
-    assert!(!disk.is_in_use());
+    assert!(eventually(|| !disk.is_in_use()));
 }
 
 #[test]
@@ -296,7 +298,7 @@ fn a_device_outside_the_grant_is_refused_though_its_path_is_granted() {
     node.manifest("pv.yaml", &local(&link, "", ""));
     node.manifest("a.yaml", &claimed("a", "uid-a", None));
     node.wait_event(&["FailedMount", "default/a", "not within a folder that is granted"]);
-    assert!(!disk.is_in_use());
+    assert!(eventually(|| !disk.is_in_use()));
 }
 
 #[test]

@@ -45,8 +45,8 @@ fn assert_clean(node: &Node) {
     assert_eq!(node.pod_mounts(), []);
     for folder in ["pods", "plugins/kubernetes.io"] {
         let path = node.path(&node.root().join(folder));
-        let left: Vec<_> = fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        assert!(left.is_empty(), "{left:?}");
+        let left = || fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+        assert!(eventually(|| left().is_empty()), "{:?}", left());
     }
 }
 
@@ -70,6 +70,7 @@ fn a_volume_lives_from_attach_to_detach() {
     assert!(staged.contains("\"lun\": \"4\"") && staged.contains("\"pool.name/x\": \"fast\""), "{staged}");
     let published = driver.last("NodePublishVolume");
     assert!(published.contains("\"lun\": \"4\"") && published.contains("globalmount"), "{published}");
+    assert_eq!(node.wait_usage("pv")["abnormal"], "a disk is slow");
     let described = node.ok(&["describe", "volume", "pv"]);
     assert!(described.contains("a disk is slow"), "{described}");
     node.wait_event(&["VolumeConditionAbnormal", "csi.test^pv-id", "a disk is slow"]);
@@ -93,8 +94,7 @@ fn a_csi_driver_object_decides_on_attaching_and_on_volumes_of_pods() {
     let node = node();
     let driver = CsiDriver::start(&node, NAME, &["attach"]);
     node.manifest("inline.yaml", &pod("i", "uid-i", &[&format!("name: data, csi: {{ driver: {NAME} }}")]));
-    let refused = node.fails(&["wait", "pod", "i", "--timeout", "1s"]);
-    assert!(refused.contains("volumeLifecycleModes") && refused.contains("Ephemeral"), "{refused}");
+    node.wait_blocked("i", &["volumeLifecycleModes", "Ephemeral"]);
     let spec = "{ attachRequired: false, podInfoOnMount: true, volumeLifecycleModes: [Persistent, Ephemeral] }";
     node.manifest("driver.yaml", &object(spec));
     node.wait_mounted("default/i");

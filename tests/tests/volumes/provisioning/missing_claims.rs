@@ -51,8 +51,9 @@ fn a_claim_that_is_missing_at_a_restart_keeps_its_volume_and_the_grace_goes_on()
     host.node.start();
     host.node.wait_event(&["ClaimMissing", "default/data", &volume]);
     assert_kept(&host, &volume, "first");
+    // The event comes before the record.
+    assert!(eventually(|| since(&host).is_some()), "{}", host.node.log());
     let first = since(&host);
-    assert!(first.is_some());
     host.node.kill();
     host.node.start();
     host.node.wait_event(&["ClaimMissing", "default/data", &volume]);

@@ -10,6 +10,9 @@ use volhost_tests::manifests::pod;
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 /// The daemon looks through the pods' folder every minute.
 const LONG_BEFORE_THE_NEXT_LOOK: Duration = Duration::from_secs(30);
+/// Tries of what is seldom as late as that look on a busy machine, and would always be without a
+/// removal at once.
+const TRIES: usize = 5;
 /// Each look is a run of the command line: minutes in all.
 const LOOKS: usize = 2000;
 
@@ -46,14 +49,24 @@ fn start_swept() -> Node {
 #[test]
 fn the_folders_of_a_pod_whose_volume_was_never_mounted_are_removed_at_once() {
     let node = start_swept();
-    node.manifest("a.yaml", &pod("a", "uid-a", &["name: gone, hostPath: { path: /nowhere/at/all, type: Directory }"]));
-    node.wait_event(&["FailedMount", "default/a", "nowhere"]);
-    let folder = node.path(&pod_folder(&node, "uid-a"));
-    assert!(folder.exists(), "the attempt has made the folders above the volume");
-    let begun = Instant::now();
-    node.remove_manifest("a.yaml");
-    wait_gone(&node, &folder);
-    assert!(begun.elapsed() < LONG_BEFORE_THE_NEXT_LOOK, "{:?}", begun.elapsed());
+    let volume = ["name: gone, hostPath: { path: /nowhere/at/all, type: Directory }"];
+    let is_removed_at_once = (0..TRIES).any(|number| {
+        let (name, uid) = (format!("a{number}"), format!("uid-{number}"));
+        node.manifest("a.yaml", &pod(&name, &uid, &volume));
+        node.wait_event(&["FailedMount", &format!("default/{name}"), "nowhere"]);
+        let folder = node.path(&pod_folder(&node, &uid));
+        assert!(folder.exists(), "the attempt has made the folders above the volume");
+        // Another look just now, so that the next is a minute away.
+        let other = pod_folder(&node, "uid-other");
+        fs::create_dir_all(node.path(&other)).unwrap();
+        node.poke("-HUP");
+        wait_gone(&node, &node.path(&other));
+        let begun = Instant::now();
+        node.remove_manifest("a.yaml");
+        wait_gone(&node, &folder);
+        begun.elapsed() < LONG_BEFORE_THE_NEXT_LOOK
+    });
+    assert!(is_removed_at_once, "{}", node.log());
 }
 
 #[test]
@@ -147,5 +160,7 @@ fn nothing_is_looked_for_before_every_source_has_spoken() {
 
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: scratch, emptyDir: {}"]));
     node.wait_event(&["OrphanedPod", "pod uid-gone", "containers/log"]);
-    assert!(!file.exists() && foreign.exists());
+    // The plugin removes its volume meanwhile.
+    wait_gone(&node, &file);
+    assert!(foreign.exists());
 }
