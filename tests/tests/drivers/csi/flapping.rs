@@ -45,11 +45,13 @@ fn a_driver_that_dies_and_comes_back_leaves_the_waits_of_another_drivers_volumes
     node.manifest("b.yaml", &pod("b", "uid-b", &[&claimed("pv")]));
     node.wait_event(&["FailedMount", "default/a"]);
     node.wait_event(&["FailedMount", "default/b"]);
-    for time in 1..=TIMES {
+    for _ in 0..TIMES {
+        // More of them on a busy machine, where it may miss the time for an answer.
+        let before = (events(&node, "DriverFailed"), events(&node, "DriverReady"));
         driver.kill();
-        assert!(eventually(|| events(&node, "DriverFailed") == time), "{}", node.ok(&["events"]));
+        assert!(eventually(|| events(&node, "DriverFailed") > before.0), "{}", node.ok(&["events"]));
         driver.run(&node);
-        assert!(eventually(|| events(&node, "DriverReady") == time), "{}", node.ok(&["events"]));
+        assert!(eventually(|| events(&node, "DriverReady") > before.1), "{}", node.ok(&["events"]));
         let asked = || u64::try_from(other.count("NodeStageVolume")).unwrap();
         let all_counted = || failures(&node, "other-id") == asked();
         assert!(eventually(all_counted), "{} of {} tries are counted", failures(&node, "other-id"), asked());
