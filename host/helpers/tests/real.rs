@@ -25,7 +25,7 @@ use volhost_runtime::{
 };
 
 /// Longer than anything takes on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 const COW: &str = "/usr/bin/fuse-overlayfs";
 
 /// A folder to work in, and the helpers of a node.
@@ -221,10 +221,15 @@ fn wait_for_the_end_of_the_last_one_told(told: &str) {
 #[test]
 fn one_that_never_serves_is_killed_at_its_deadline_with_its_children() {
     in_private(|site| {
-        let bounds = HelperBounds { start: Duration::from_millis(300), stop: Duration::from_millis(100) };
-        let told = site.refused(HelperStart { bounds, ..shell("trap '' TERM; sleep 1000 & echo $! >&2; wait") });
-        assert!(told.contains("did not serve within 0.3 s"), "{told}");
-        wait_for_the_end_of_the_last_one_told(&told);
+        let stop = Duration::from_millis(100);
+        // A busy machine may not have come far at a short deadline.
+        let told = [(300, "0.3 s"), (2_000, "2 s"), (30_000, "30 s")].into_iter().find_map(|(start, within)| {
+            let bounds = HelperBounds { start: Duration::from_millis(start), stop };
+            let told = site.refused(HelperStart { bounds, ..shell("trap '' TERM; sleep 1000 & echo $! >&2; wait") });
+            assert!(told.contains(&format!("did not serve within {within}")), "{told}");
+            told.contains("it said: ").then_some(told)
+        });
+        wait_for_the_end_of_the_last_one_told(&told.unwrap());
     });
 }
 

@@ -129,7 +129,7 @@ fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     assert_eq!(error.class(), FailureClass::Final);
     assert!(begun.elapsed() >= Duration::from_millis(200));
     // Generous, for a busy machine: it would loop for ever.
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(120), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn host_paths_are_bounded_by_the_grant() {
 fn the_progress_says_where_a_call_stands() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up(LOOP, &[]));
-    let call = host.call().with_plugin_time(Duration::from_millis(300));
+    let call = host.call().with_plugin_time(Duration::from_secs(180));
     assert_eq!(call.progress().current().what, "not started");
     std::thread::scope(|scope| {
         let stuck = scope.spawn(|| plugin.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
@@ -339,6 +339,7 @@ fn the_progress_says_where_a_call_stands() {
             assert!(!stuck.is_finished(), "it ended without saying where it stands");
             std::thread::yield_now();
         }
+        call.cancellation().cancel();
         stuck.join().unwrap().unwrap_err();
     });
 }

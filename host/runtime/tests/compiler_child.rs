@@ -83,7 +83,7 @@ fn a_compiler_that_does_not_end_is_killed() {
     let message =
         host_within(Duration::from_millis(300), "/bin/sleep", &["1000"]).refusal(&Guest::default().component());
     assert!(message.contains("was killed"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(begun.elapsed() < Duration::from_secs(180));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_small_plugin_that_takes_the_compiler_long_is_refused_within_its_processor_t
     let host = Host::with(|config| config.limits.compile_cpu_base = Duration::from_secs(1));
     let message = host.refusal(&nested_loops(1500).component());
     assert!(message.contains("more than 1 s of processor time"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(180), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn bytes_that_are_no_code_buy_no_processor_time() {
     let begun = Instant::now();
     let message = host.refusal(&bomb);
     assert!(message.contains("more than 1 s of processor time"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(180), "{:?}", begun.elapsed());
 }
 
 #[test]

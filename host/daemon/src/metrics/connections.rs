@@ -164,7 +164,9 @@ mod tests {
     #[tokio::test]
     async fn exchanges_make_room_sooner_in_a_crowd() {
         const UNDISTURBED: Duration = Duration::from_secs(1);
-        let connections = Connections::new(2, undisturbed(UNDISTURBED));
+        // Every connection but the first is cut at once, or after a second; the bound is far from both.
+        let undisturbed = Undisturbed { usually: UNDISTURBED, in_a_crowd: Duration::from_millis(1) };
+        let connections = Connections::new(2, undisturbed);
         let begun = Instant::now();
         let mut places = Vec::new();
         for _ in 0..20 {
@@ -173,7 +175,7 @@ mod tests {
             places.push(place);
         }
         assert!(begun.elapsed() >= UNDISTURBED, "the first was undisturbed");
-        assert!(begun.elapsed() < 5 * UNDISTURBED, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < 7 * UNDISTURBED, "{:?}", begun.elapsed());
         assert!(!connections.lock().connections.is_empty());
     }
 

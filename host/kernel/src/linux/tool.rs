@@ -160,7 +160,9 @@ mod tests {
 
     const SHELL: Tool = Tool { name: "sh", package: "dash" };
     const PURPOSE: Purpose<'_> = Purpose { step: Step::FormatDevice, path: "/dev/x" };
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_secs(180);
+    /// In milliseconds. Each is tried if the program has not come far at the one before.
+    const DEADLINES: [u64; 4] = [300, 1_000, 5_000, 30_000];
 
     fn shell(script: &str, deadline: Duration) -> Result<Ended> {
         let program = SHELL.find(PURPOSE)?;
@@ -190,10 +192,17 @@ mod tests {
     #[test]
     fn at_the_deadline_a_program_and_its_children_end() {
         let started = Instant::now();
-        let error = shell("echo $$; sleep 1000 & sleep 1000", Duration::from_millis(300)).unwrap_err();
-        let KernelError::Tool(ToolError::TimedOut { said, .. }) = error else { panic!("{error:?}") };
+        // A busy machine may not even have begun the program at a short deadline.
+        let group: i32 = DEADLINES
+            .into_iter()
+            .find_map(|deadline| {
+                let deadline = Duration::from_millis(deadline);
+                let error = shell("echo $$; sleep 1000 & sleep 1000", deadline).unwrap_err();
+                let KernelError::Tool(ToolError::TimedOut { said, .. }) = error else { panic!("{error:?}") };
+                said.trim().parse().ok()
+            })
+            .unwrap();
         assert!(started.elapsed() < LONG, "it was not waited for");
-        let group: i32 = said.trim().parse().unwrap();
         // A grandchild is killed with it, and dies when it gets to run. A zombie, until its new parent collects it, is dead.
         while has_living_member(group) {
             assert!(started.elapsed() < LONG, "a child lives on");
@@ -213,9 +222,7 @@ mod tests {
 
     #[test]
     fn a_child_that_keeps_the_output_open_is_not_waited_for() {
-        let started = Instant::now();
-        let ended = shell("echo done; sleep 20 >&1 & echo $!", LONG).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(15));
+        let ended = shell("echo done; sleep 1000 >&1 & echo $!", LONG).unwrap();
         let child = String::from_utf8(ended.out).unwrap().lines().last().unwrap().parse().unwrap();
         rustix::process::kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
     }

@@ -25,7 +25,7 @@ use volhost_kernel::{
 };
 
 use confined::{disk_with_text, instead_of_e2fsck};
-use real::{RealWorld, in_namespace, loops_over, run_program};
+use real::{RealWorld, assert_no_loop_over, in_namespace, loops_over, run_program};
 use suite::{House, MIB, World, name};
 
 fn run(case: impl FnOnce(&dyn World) + Send + 'static) {
@@ -288,7 +288,7 @@ fn many_devices_come_and_go_at_once_and_none_is_in_anothers_way() {
                 scope.spawn(move || churn(worker));
             }
         });
-        assert!(loops_over(&base).is_empty());
+        assert_no_loop_over(&base);
     });
 }
 
@@ -312,7 +312,7 @@ fn what_a_dead_host_left_is_found_by_the_next() {
         next.unpin_device(&root, name("block")).unwrap();
         next.detach(&root, name("block"), Detach::Normal).unwrap();
         next.detach_loop(&image).unwrap();
-        assert!(loops_over(&world.base()).is_empty());
+        assert_no_loop_over(&world.base());
     });
 }
 

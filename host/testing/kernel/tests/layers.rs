@@ -16,9 +16,9 @@ mod suite;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use real::{RealWorld, in_namespace, loops_over, run_program};
+use real::{RealWorld, assert_no_loop_over, in_namespace, loops_over, run_program};
 use suite::House;
 use volhost_kernel::{Detach, ErrorKind, FsOption, ImageError, KernelError, LinuxKernel, MountSource};
 
@@ -184,15 +184,6 @@ fn packed(house: &House<'_>, fs_type: &str) -> PathBuf {
         _ => tool("mkfs.ext4", &["-q", "-d", from, to, "16M"]),
     }
     image
-}
-
-/// The kernel lets go of a device once the last look at it is over, which may be another process's.
-fn assert_no_loop_over(folder: &Path) {
-    let begun = std::time::Instant::now();
-    while !loops_over(folder).is_empty() {
-        assert!(begun.elapsed().as_secs() < 60, "left: {:?}", loops_over(folder));
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -75,14 +75,17 @@ fn script(program: &Path) -> Option<String> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
 
     use super::*;
 
     fn install(folder: &Path, name: &str, script: &str) -> PathBuf {
-        let program = folder::place_of(folder, name);
-        fs::create_dir_all(program.parent().unwrap()).unwrap();
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let (program, text) = (folder::place_of(folder, name), folder.join("text"));
+        fs::write(&text, script).unwrap();
+        // Another program writes the file: a child that another test starts has what this process has
+        // open for a moment, and a file that is open for writing cannot be run.
+        let installed = Command::new("install").args(["-D", "-m", "755"]).args([&text, &program]).status().unwrap();
+        assert!(installed.success(), "{}", program.display());
         program
     }
 
@@ -100,7 +103,8 @@ mod tests {
             assert_eq!(asked.script.as_deref(), Some(ANSWERS));
         }
         let plain = drivers.path().join("lun.sh");
-        fs::copy(&program, &plain).unwrap();
+        let copied = Command::new("cp").args([&program, &plain]).status().unwrap();
+        assert!(copied.success(), "{}", plain.display());
         assert_eq!(ask(&plain, drivers.path()).unwrap().name, "lun.sh");
     }
 

@@ -11,7 +11,7 @@ use super::{pod, pod_with, problems, removed, upserted, write};
 use crate::manifest::{Changes, ManifestFolder, watch};
 
 /// Far more than any reading takes; a test that reaches it has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Watching {
     changes: mpsc::Receiver<Changes>,

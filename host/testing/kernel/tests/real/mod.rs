@@ -14,6 +14,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -25,6 +26,9 @@ use crate::suite::World;
 
 /// Cases that work with devices look at the machine's loop devices, which are not theirs alone. So one case at a time does.
 static DEVICES: Mutex<()> = Mutex::new(());
+
+/// How long a busy machine may take to close a device.
+const FREED_WITHIN: Duration = Duration::from_secs(180);
 
 /// `CAP_SYS_RESOURCE`, by its number in <linux/capability.h>.
 const SYS_RESOURCE: u32 = 24;
@@ -92,6 +96,16 @@ pub fn loops_over(folder: &Path) -> Vec<PathBuf> {
             .is_ok_and(|file| Path::new(file.trim_end_matches('\n')).starts_with(folder))
     };
     listed.filter(over).map(|path| Path::new("/dev").join(path.file_name().unwrap())).collect()
+}
+
+/// Waits until no loop device is over a file below a folder. The kernel frees a detached device when
+/// the last process closes it: that may be one that lists the devices of the machine.
+pub fn assert_no_loop_over(folder: &Path) {
+    let begun = Instant::now();
+    while !loops_over(folder).is_empty() {
+        assert!(begun.elapsed() < FREED_WITHIN, "left: {:?}", loops_over(folder));
+        std::thread::yield_now();
+    }
 }
 
 pub fn mount_lines() -> usize {
