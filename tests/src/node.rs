@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -398,8 +399,16 @@ impl Node {
     /// # Panics
     /// When there is none within [`TIMEOUT`].
     pub fn wait_event(&self, words: &[&str]) {
+        self.wait_event_within(TIMEOUT, words);
+    }
+
+    /// Waits until an event has all these words in its line.
+    ///
+    /// # Panics
+    /// When there is none within this time.
+    pub fn wait_event_within(&self, time: Duration, words: &[&str]) {
         let mut watching = Command::new("timeout")
-            .arg(TIMEOUT.as_secs().to_string())
+            .arg(time.as_secs().to_string())
             .arg(artifacts::volhost())
             .arg("--socket")
             .arg(self.socket())
