@@ -34,6 +34,8 @@ pub struct Node {
     arguments: Vec<String>,
     cold: bool,
     daemon: Option<Child>,
+    /// The process id of the daemon that was killed last.
+    killed: Option<u32>,
 }
 
 /// A daemon that was started, and will say that it serves.
@@ -114,7 +116,8 @@ impl NodeBuilder {
             std::fs::write(&path, text).expect("the configuration is written");
             arguments.extend(["--config".to_owned(), path.display().to_string()]);
         }
-        let node = Node { folder, namespace: MountNamespace::new(), arguments, cold: self.cold, daemon: None };
+        let namespace = MountNamespace::new();
+        let node = Node { folder, namespace, arguments, cold: self.cold, daemon: None, killed: None };
         if let Some(script) = self.prepare {
             let done =
                 node.inside("sh").args(["-euc", &script]).env("NODE", node.folder.path()).status().expect("sh runs");
@@ -228,14 +231,30 @@ impl Node {
     /// Starts the daemon and waits until it serves and has loaded its plugins: it compiles those
     /// that are in no cache while it serves.
     ///
+    /// Starts it again where it is refused for the sake of a daemon that was killed, as a service
+    /// manager does: a program that the killed one was just starting has copies of its locks until
+    /// it runs.
+    ///
     /// # Panics
     /// When it ends before; its log is in the message.
     pub fn start(&mut self) {
-        assert!(self.try_start(), "volhost did not get ready; its log:\n{}", self.log());
+        let mut is_ready = false;
+        eventually(|| {
+            is_ready = self.try_start();
+            is_ready || !self.is_refused_for_the_killed()
+        });
+        assert!(is_ready, "volhost did not get ready; its log:\n{}", self.log());
         self.wait_event(&["PluginsLoaded"]);
         if !self.cold {
             compiled::keep(&self.folder.path().join(CACHE));
         }
+    }
+
+    /// Whether the last daemon has ended because of a lock of the one that was killed.
+    fn is_refused_for_the_killed(&self) -> bool {
+        let log = self.log();
+        let error = log.lines().rfind(|line| line.starts_with("Error: ")).unwrap_or_default();
+        self.killed.is_some_and(|pid| error.contains(&format!("(process {pid})")))
     }
 
     /// Starts the daemon; whether it serves, or else has ended.
@@ -311,6 +330,7 @@ impl Node {
     /// # Panics
     /// When it does not run.
     pub fn kill(&mut self) {
+        self.killed = Some(self.pid());
         let _ = self.signal("-KILL");
     }
 
