@@ -4,6 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use crate::node::is_refused_for;
 use crate::wait::eventually;
 use crate::{Node, artifacts};
 
@@ -13,6 +14,8 @@ pub struct CsiServe {
     folder: PathBuf,
     arguments: Vec<String>,
     process: Option<Child>,
+    /// The process id of the one that was killed last.
+    killed: Option<u32>,
 }
 
 impl CsiServe {
@@ -60,7 +63,7 @@ impl CsiServe {
             own.extend(["--node-id".to_owned(), "test-node".to_owned()]);
         }
         own.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        let mut served = Self { folder, arguments: own, process: None };
+        let mut served = Self { folder, arguments: own, process: None, killed: None };
         served.run(node);
         served
     }
@@ -71,17 +74,32 @@ impl CsiServe {
         command
     }
 
-    /// Starts it again.
+    /// Starts it again, and once more where it is refused for the sake of a driver that was killed: see
+    /// [`Node::start`].
     ///
     /// # Panics
     /// When it does not serve.
     pub fn run(&mut self, node: &Node) {
         assert!(self.process.is_none(), "it runs already");
+        self.spawn(node);
+        let (socket, mut serves) = (self.socket(), false);
+        eventually(|| {
+            let has_ended =
+                self.process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|end| end.is_some()));
+            let is_refused = has_ended && is_refused_for(self.killed, &self.log());
+            if is_refused {
+                self.spawn(node);
+            }
+            serves = UnixStream::connect(&socket).is_ok();
+            serves || (has_ended && !is_refused)
+        });
+        assert!(serves, "it does not serve; its log:\n{}", self.log());
+    }
+
+    fn spawn(&mut self, node: &Node) {
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("the log opens");
         let output = log.try_clone().expect("a handle");
         self.process = Some(self.command(node).stdout(output).stderr(log).spawn().expect("nsenter (util-linux) runs"));
-        let socket = self.socket();
-        assert!(eventually(|| UnixStream::connect(&socket).is_ok()), "it does not serve; its log:\n{}", self.log());
     }
 
     /// Runs another one where it must fail, and returns what it said: with its own options, but for those that `arguments` give.
@@ -134,6 +152,7 @@ impl CsiServe {
     /// When it does not run.
     pub fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
+        self.killed = Some(process.id());
         let _ = process.kill();
         process.wait().expect("it can be waited for");
     }

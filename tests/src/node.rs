@@ -241,20 +241,13 @@ impl Node {
         let mut is_ready = false;
         eventually(|| {
             is_ready = self.try_start();
-            is_ready || !self.is_refused_for_the_killed()
+            is_ready || !is_refused_for(self.killed, &self.log())
         });
         assert!(is_ready, "volhost did not get ready; its log:\n{}", self.log());
         self.wait_event(&["PluginsLoaded"]);
         if !self.cold {
             compiled::keep(&self.folder.path().join(CACHE));
         }
-    }
-
-    /// Whether the last daemon has ended because of a lock of the one that was killed.
-    fn is_refused_for_the_killed(&self) -> bool {
-        let log = self.log();
-        let error = log.lines().rfind(|line| line.starts_with("Error: ")).unwrap_or_default();
-        self.killed.is_some_and(|pid| error.contains(&format!("(process {pid})")))
     }
 
     /// Starts the daemon; whether it serves, or else has ended.
@@ -490,6 +483,12 @@ impl Node {
         assert!(has_answered, "{volume} has not answered: {usage}\nthe daemon's log:\n{}", self.log());
         usage
     }
+}
+
+/// Whether the log ends with the error that the process of this id has a lock.
+pub(crate) fn is_refused_for(process: Option<u32>, log: &str) -> bool {
+    let error = log.lines().rfind(|line| line.starts_with("Error: ")).unwrap_or_default();
+    process.is_some_and(|pid| error.contains(&format!("(process {pid})")))
 }
 
 /// [`TIMEOUT`] as the command line takes it.
