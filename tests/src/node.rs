@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::namespace::{MountLine, MountNamespace};
@@ -311,10 +312,10 @@ impl Node {
         self.daemon.as_ref().expect("the daemon runs").id()
     }
 
-    fn signal(&mut self, signal: &str) -> std::process::ExitStatus {
+    fn signal(&mut self, signal: Signal) -> std::process::ExitStatus {
         let mut daemon = self.daemon.take().expect("the daemon runs");
-        let sent = Command::new("kill").args([signal, &daemon.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success(), "the daemon was gone already; its log:\n{}", self.log());
+        let sent = kill_process(Pid::from_child(&daemon), signal);
+        assert!(sent.is_ok(), "the daemon was gone already; its log:\n{}", self.log());
         daemon.wait().expect("the daemon can be waited for")
     }
 
@@ -324,7 +325,7 @@ impl Node {
     /// When it does not run.
     pub fn kill(&mut self) {
         self.killed = Some(self.pid());
-        let _ = self.signal("-KILL");
+        let _ = self.signal(Signal::KILL);
     }
 
     /// SIGTERM, and its exit status.
@@ -332,7 +333,7 @@ impl Node {
     /// # Panics
     /// When it does not run.
     pub fn terminate(&mut self) -> std::process::ExitStatus {
-        self.signal("-TERM")
+        self.signal(Signal::TERM)
     }
 
     /// Sends the daemon a signal that does not end it.

@@ -1,9 +1,11 @@
 //! `local` volumes: folders and block devices, for one pod and for several, from the manifest to the file system and back.
 
 use std::fs;
+use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::inotify;
 use volhost_tests::Node;
 use volhost_tests::disks::Disk;
 use volhost_tests::manifests::{device_pod, local_volume, pod};
@@ -322,11 +324,11 @@ fn a_walk_that_a_crash_cut_short_is_finished_by_the_next_start() {
         let uid = format!("uid-{group}");
         let name = format!("p{group}");
         let manifest = claimed(&name, &uid, Some(group)).replace(&format!("fsGroup: {group}"), &policy);
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+        inotify::add_watch(&watch, &folder, inotify::WatchFlags::ATTRIB).unwrap();
         node.manifest("pod.yaml", &manifest);
-        // Until the walk has begun; its first files are given within milliseconds.
-        while not_of(group) == FILES {
-            std::thread::yield_now();
-        }
+        // The first file that is given: to look through all of them takes longer than the walk.
+        inotify::Reader::new(watch, &mut [MaybeUninit::uninit(); 4096]).next().unwrap();
         node.kill();
         let left = not_of(group);
         cut_short += usize::from(left > 0);
