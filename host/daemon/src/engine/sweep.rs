@@ -112,7 +112,10 @@ impl Engine {
             return;
         }
         self.sweep.due = None;
-        let workshop = self.workshop.clone();
+        let (workshop, helpers) = (self.workshop.clone(), self.workshop.helpers.clone());
+        // The mount table does not change when the last user of a lazily unmounted file system closes
+        // its files, and a server that is stopped does not end by itself.
+        tokio::task::spawn_blocking(move || helpers.settle_all());
         tokio::task::spawn_blocking(move || {
             let names = workshop
                 .open_if_there(Path::new(layout::PODS))
