@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test miri bench lint fmt deny docs reference semver semver-baseline clean
+.PHONY: help setup binaries build plugins fixtures demo test miri bench lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -80,8 +80,11 @@ semver: ## hold the SDK's API to what was recorded last (needs cargo-semver-chec
 semver-baseline:
 	@echo $(SEMVER_BASELINE)
 
-reference: ## write docs/wit.md anew from wit/
-	cargo run --quiet --package volhost-wit -- reference
+book: BUILD += -p volhost-book
+book: binaries ## build the documentation as a book: target/book (needs mdbook)
+	$(TARGET)/debug/volhost-book $(TARGET)/debug/volhost $(TARGET)/book-src/src
+	cp docs/book.toml $(TARGET)/book-src/
+	mdbook build $(TARGET)/book-src
 
 docs: ## build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -1,4 +1,4 @@
-//! `volhost-wit reference`: writes docs/wit.md. `volhost-wit check`: whether the contract still fits the plugins of its last release.
+//! `volhost-wit reference`: prints the reference page of the book. `volhost-wit check`: whether the contract still fits the plugins of its last release.
 //! `volhost-wit record`: records the contract as released, under its version.
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ fn run(command: &str) -> Result<bool, Box<dyn Error>> {
     let version = name.split('@').nth(1).ok_or("the contract has no version")?;
     let released = checkout.join("wit/released").join(format!("{version}.wit"));
     match command {
-        "reference" => fs::write(checkout.join("docs/wit.md"), page::render(&contract))?,
+        "reference" => print!("{}", page::render(&contract)),
         "record" => fs::write(&released, contract.text()?)?,
         "check" => return check(&contract, &released),
         _ => return Err(USAGE.into()),

@@ -14,8 +14,7 @@ const REQUIRED: [&str; 2] = ["plugin", "mounter"];
 /// The page, in Markdown.
 pub fn render(contract: &Contract) -> String {
     let mut page = format!(
-        "<!-- Made of wit/ by `make reference`; a test compares them. -->\n\
-         # The contract's reference\n\n\
+        "# The contract's reference\n\n\
          `{}`, interface by interface: what a plugin exports, and what it may import. The files are in [wit/](../wit); [what a plugin must keep to](contract.md) \
          and [what of it may change](compatibility.md) have pages of their own.\n\n",
         contract.name()
