@@ -236,7 +236,13 @@ impl PluginName {
     /// # Errors
     /// [`NameError`] when the folder is not named for a plugin.
     pub fn from_escaped(folder: &str) -> Result<Self, NameError> {
-        Self::new(folder.replacen('~', "/", 1))
+        // Both ways: a folder's name has no slash, so a slash must not become part of the plugin's.
+        let swap = |character| match character {
+            '~' => '/',
+            '/' => '~',
+            other => other,
+        };
+        Self::new(folder.chars().map(swap).collect::<String>())
     }
 }
 
@@ -290,6 +296,9 @@ mod tests {
         let name = PluginName::new("kubernetes.io/empty-dir").unwrap();
         assert_eq!(name.escaped(), "kubernetes.io~empty-dir");
         assert_eq!(PluginName::from_escaped("kubernetes.io~empty-dir").unwrap(), name);
+        for folder in ["kubernetes.io/empty-dir", "a~b/c", "a~b~c"] {
+            assert!(PluginName::from_escaped(folder).is_err(), "{folder}");
+        }
         for bad in ["empty-dir", "a/b/c", "../x", "A/b", "a/", "/b"] {
             assert!(PluginName::new(bad).is_err(), "{bad:?}");
         }
