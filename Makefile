@@ -14,7 +14,7 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test miri bench lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build plugins fixtures demo test miri bench fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
@@ -61,12 +61,19 @@ bench: plugins fixtures ## run the benchmarks on a release build
 	cargo bench -p volhost-tests
 	FILES=$${FILES:-1000000} cargo bench -p volhost-kernel --bench ownership
 
+# Seconds for each target; ONLY=NAME for one target.
+TIME ?= 20
+fuzz: ## run the fuzz targets: TIME=600 for ten minutes each, ONLY=NAME for one
+	TIME=$(TIME) fuzz/run.sh $(ONLY)
+
 lint: ## check the format and clippy, warnings denied
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
 fmt: ## format the code
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
 
 deny: ## check dependencies: licences, sources, duplicates (needs cargo-deny)
 	cargo deny check bans licenses sources

@@ -45,6 +45,8 @@ if [ $TESTS = yes ]; then
     needs_command bindfs bindfs
     needs_command docker-registry docker-registry
     needs_command openssl openssl
+    # libFuzzer.
+    needs_command g++ g++
     needs_command fuse-overlayfs fuse-overlayfs
     needs_command sshfs sshfs
     needs_file /usr/sbin/sshd openssh-server

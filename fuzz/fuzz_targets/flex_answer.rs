@@ -1,0 +1,26 @@
+//! What a FlexVolume driver writes: warnings, and somewhere in it a JSON object with a `status`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+// The name by which the parser's file knows the crate that has this type.
+extern crate self as volhost_runtime;
+/// As in the runtime's `driver_programs`.
+pub type DriverAnswer = serde_json::Map<String, serde_json::Value>;
+
+#[path = "../../host/daemon/src/drivers/flex/answer.rs"]
+mod answer;
+
+fuzz_target!(|output: &[u8]| {
+    // The two streams, parted by a zero byte.
+    let at = output.iter().position(|byte| *byte == 0).unwrap_or(output.len());
+    let (stdout, stderr) = output.split_at(at);
+    let (answer, words) = answer::of(stdout, stderr);
+    assert!(!words.contains('\n'), "{words:?} is one line");
+    let Some(answer) = answer else { return };
+    assert!(answer.contains_key("status"));
+    let _ = (answer::said(&answer), answer::is_success(&answer));
+    // A driver that writes only its answer is understood, too.
+    let alone = serde_json::to_vec(&answer).expect("an answer is JSON");
+    assert!(answer::of(&alone, b"").0.is_some_and(|again| again.get("status") == answer.get("status")));
+});

@@ -1,0 +1,24 @@
+//! The record of a program that serves a FUSE file system, as it is found on disk.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+// The name by which the record's file knows the crate that has this type.
+extern crate self as volhost_runtime;
+pub use fuse_helpers::HelperBounds;
+
+#[allow(dead_code, reason = "only the record's form is read here")]
+#[path = "../../host/runtime/src/fuse_helpers.rs"]
+mod fuse_helpers;
+mod objects {
+    pub(crate) type Bytes = std::sync::Arc<[u8]>;
+}
+#[allow(dead_code, reason = "only the record's form is read here")]
+#[path = "../../host/helpers/src/record.rs"]
+mod record;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(record) = serde_json::from_slice::<record::Record>(bytes) else { return };
+    let written = serde_json::to_vec(&record).expect("a record is JSON");
+    assert_eq!(serde_json::from_slice::<record::Record>(&written).ok(), Some(record), "it reads what it writes");
+});

@@ -1,0 +1,33 @@
+//! The table `[grants]` of the configuration file: what plugins may do.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use volhost_model::PluginName;
+
+#[allow(dead_code, reason = "only the grants are read here")]
+#[path = "../../host/runtime/src/abi.rs"]
+mod abi;
+#[allow(dead_code, reason = "only the grants are read here")]
+#[path = "../../host/runtime/src/digest.rs"]
+mod digest;
+#[allow(dead_code, reason = "only the grants are read here")]
+#[path = "../../host/runtime/src/fuse_helpers.rs"]
+mod fuse_helpers;
+#[allow(dead_code, unused_imports, reason = "only the grants are read here")]
+#[path = "../../host/runtime/src/grants/mod.rs"]
+mod grants;
+mod limits {
+    /// As in the runtime, whose file needs wasmtime.
+    pub(crate) const MOST_MEMORY_BYTES: usize = 256 << 20;
+}
+mod objects {
+    pub(crate) type Bytes = std::sync::Arc<[u8]>;
+}
+
+fuzz_target!(|text: &str| {
+    let Ok(policy) = toml::from_str::<grants::GrantPolicy>(text) else { return };
+    let name = PluginName::new("example.com/archive").expect("a plugin's name");
+    for interface in policy.granted_to(&name) {
+        assert!(abi::GRANTABLE_INTERFACES.contains(&interface), "{interface}");
+    }
+});

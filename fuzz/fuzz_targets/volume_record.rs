@@ -1,0 +1,26 @@
+//! The records of mounted and attached volumes, as they are found on disk.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{from_slice, to_vec};
+
+#[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
+#[path = "../../host/daemon/src/engine/device_records.rs"]
+mod device_records;
+#[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
+#[path = "../../host/daemon/src/engine/records.rs"]
+mod records;
+
+fn check<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(record) = from_slice::<T>(bytes) else { return };
+    let written = to_vec(&record).expect("a record is JSON");
+    // Not compared: the last digit of a fraction in a volume's source may differ.
+    assert!(from_slice::<T>(&written).is_ok(), "it reads what it writes");
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    check::<records::Record>(bytes);
+    check::<device_records::DeviceRecord>(bytes);
+});
