@@ -28,15 +28,14 @@ fn each_option_of_run_names_its_variable() {
 
 /// The names of commands that `page` lacks.
 fn unnamed(command: &clap::Command, page: &str) -> Vec<String> {
-    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let unnamed = |inner: &clap::Command| {
-        let mut missing = unnamed(inner, page);
+    let mut missing = Vec::new();
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         if !page.contains(inner.get_name()) {
             missing.push(inner.get_name().to_owned());
         }
-        missing
-    };
-    shown.flat_map(unnamed).collect()
+        missing.extend(unnamed(inner, page));
+    }
+    missing
 }
 
 #[test]
