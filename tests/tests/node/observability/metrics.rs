@@ -168,3 +168,15 @@ fn a_hung_volume_holds_up_no_scrape_and_no_other_volume_and_comes_back() {
     let capacity = back.value(capacity, &[("persistentvolumeclaim", "hung-claim")]);
     assert_eq!(capacity, 4_096_000.0);
 }
+
+#[test]
+fn every_metric_that_is_served_is_documented() {
+    let node = node_with_a_claim(&[]);
+    let page = std::fs::read_to_string(volhost_tests::artifacts::workspace().join("docs/observability.md")).unwrap();
+    let served = node.ok(&["metrics"]);
+    let names = served.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    // The process's own are the usual ones of every Prometheus client.
+    let missing: Vec<&str> =
+        names.filter(|name| !name.starts_with("process_") && !page.contains(&format!("`{name}"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
