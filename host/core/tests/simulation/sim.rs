@@ -18,8 +18,8 @@ use crate::world::World;
 
 pub const SECOND: Time = 1_000_000;
 const TRACE_LINES: usize = 400;
-/// In one run of so many the original is stepped beside its copy: thousands of runs in all.
-const SEEDS_A_COMPARISON: u64 = 4;
+/// In one run of so many the original is stepped beside its copy: over a thousand runs in all.
+const SEEDS_A_COMPARISON: u64 = 16;
 /// All volumes are looked at again after this many steps, the others only when an event concerns them.
 const STEPS_TO_LOOK: u64 = 64;
 
