@@ -10,6 +10,7 @@
 
 mod contract;
 mod documentation;
+mod features;
 mod kind_examples;
 mod kind_scenarios;
 mod payload_scenarios;

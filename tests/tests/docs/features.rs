@@ -1,0 +1,50 @@
+//! The end-to-end tests run the program that users build. Cargo compiles a library once for all that
+//! it builds together, with the features that any of them asks for: for the tests, these have to be
+//! those that volhost asks for itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use volhost_tests::artifacts::workspace;
+
+/// Libraries with more features in the tests' build, and why the program is the same.
+const RICHER: [(&str, &str); 2] = [
+    ("getrandom", "proptest asks the system for random numbers, by a function that volhost does not call"),
+    ("regex-syntax", "proptest knows Unicode's classes, which only a filter of log fields could name"),
+];
+
+/// The features of each library that is linked into what these arguments select.
+fn features(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = Command::new(cargo)
+        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"])
+        .args(arguments)
+        // As cargo builds unless a configuration above the checkout says otherwise.
+        .env("CARGO_RESOLVER_FEATURE_UNIFICATION", "selected")
+        .current_dir(workspace())
+        .output()
+        .expect("cargo runs");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let text = String::from_utf8(tree.stdout).expect("cargo writes text");
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let line = line.trim_end_matches(" (*)");
+        let (package, features) = line.rsplit_once(" [").unwrap_or_else(|| panic!("no features: {line}"));
+        all.entry(package.to_owned()).or_default().insert(features.trim_end_matches(']').to_owned());
+    }
+    all
+}
+
+#[test]
+fn the_tests_run_the_program_that_users_build() {
+    let built = features(&["--package", "volhost", "--edges", "normal,no-proc-macro"]);
+    let tested = features(&["--workspace", "--edges", "normal,dev,no-proc-macro"]);
+    assert!(built.keys().any(|package| package.starts_with("wasmtime ")), "the program's libraries are listed");
+    let is_known = |package: &str| RICHER.iter().any(|(name, _)| package.split(' ').next() == Some(*name));
+    let differ: Vec<_> = built
+        .iter()
+        .filter(|(package, features)| tested.get(*package) != Some(*features) && !is_known(package))
+        .map(|(package, features)| (package, features, tested.get(package)))
+        .collect();
+    assert!(differ.is_empty(), "built by users, and by the tests: {differ:#?}");
+}
