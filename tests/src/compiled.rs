@@ -46,7 +46,6 @@ fn shared() -> PathBuf {
     let program = fs::metadata(artifacts::volhost()).expect("volhost is built");
     let build = format!("{}-{}-{}", program.len(), program.mtime(), program.mtime_nsec());
     let test = std::env::current_exe().expect("the test has a path");
-    // target/PROFILE/deps/TEST, or target/PROFILE/BIN
     // target/PROFILE/deps/TEST
     let target = test.ancestors().nth(3).expect("the test lies in cargo's target folder");
     target.join("tmp/compiled").join(build)
