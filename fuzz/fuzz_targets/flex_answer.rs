@@ -2,13 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use volhost_model::driver_programs::DriverAnswer;
 
-// The name by which the parser's file knows the crate that has this type.
-extern crate self as volhost_runtime;
-/// As in the runtime's `driver_programs`.
-pub type DriverAnswer = serde_json::Map<String, serde_json::Value>;
-
-#[path = "../../host/daemon/src/drivers/flex/answer.rs"]
+#[path = "../../host/drivers/src/flex/answer.rs"]
 mod answer;
 
 fuzz_target!(|output: &[u8]| {

@@ -10,9 +10,6 @@ pub use fuse_helpers::HelperBounds;
 #[allow(dead_code, reason = "only the record's form is read here")]
 #[path = "../../host/runtime/src/fuse_helpers.rs"]
 mod fuse_helpers;
-mod objects {
-    pub(crate) type Bytes = std::sync::Arc<[u8]>;
-}
 #[allow(dead_code, reason = "only the record's form is read here")]
 #[path = "../../host/helpers/src/record.rs"]
 mod record;

@@ -20,9 +20,6 @@ mod limits {
     /// As in the runtime, whose file needs wasmtime.
     pub(crate) const MOST_MEMORY_BYTES: usize = 256 << 20;
 }
-mod objects {
-    pub(crate) type Bytes = std::sync::Arc<[u8]>;
-}
 
 fuzz_target!(|text: &str| {
     let Ok(policy) = toml::from_str::<grants::GrantPolicy>(text) else { return };

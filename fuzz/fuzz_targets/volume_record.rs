@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{from_slice, to_vec};
 
 #[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
-#[path = "../../host/daemon/src/engine/device_records.rs"]
+#[path = "../../host/volume-ops/src/device_records.rs"]
 mod device_records;
 #[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
-#[path = "../../host/daemon/src/engine/records.rs"]
+#[path = "../../host/volume-ops/src/records.rs"]
 mod records;
 
 fn check<T: Serialize + DeserializeOwned>(bytes: &[u8]) {

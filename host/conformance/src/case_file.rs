@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use volhost_model::objects::{Bytes, KeyedObject};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{
     ContainerResources, FsGroupChangePolicy, NameError, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
     quantity,
 };
-use volhost_runtime::{Bytes, GrantPolicy, KeyedObject, NodeFacts, PluginInfo, ShippedPlugins};
+use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo, ShippedPlugins};
 
 /// The size of a volume that a case file does not describe, in bytes: any file system fits, and making one takes no time.
 const DEFAULT_CAPACITY: &str = "64Mi";

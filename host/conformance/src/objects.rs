@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use volhost_model::Pod;
-use volhost_runtime::{Bytes, KeyedObject, ObjectError, Objects, TokenRequest};
+use volhost_model::objects::{Bytes, KeyedObject, ObjectError, Objects, TokenRequest};
 
 use crate::case_file::ObjectsSection;
 

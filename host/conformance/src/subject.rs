@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use volhost_helpers::Launcher;
-use volhost_runtime::{Compiler, DriverPrograms, Drivers, NoDrivers, NoPrograms};
+use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
+use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_runtime::Compiler;
 
 use crate::case_file::CaseFile;
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use volhost_model::text::shorten;
 
-use crate::pb::csi::CapacityRange;
 use crate::refusal::{Refusal, Result};
+use volhost_proto::csi::CapacityRange;
 
 /// The longest name, in bytes: the specification's limit for a text.
 const NAME_BYTES: usize = 128;

@@ -8,11 +8,15 @@ use volhost_runtime::{Capability, MadeVolume};
 use crate::check::{self, shown, wire};
 use crate::driver::Driver;
 use crate::node::{on_thread, volume};
-use crate::pb::csi::controller_server::Controller;
-use crate::pb::csi::controller_service_capability::rpc::Type;
-use crate::pb::csi::controller_service_capability::{self, Rpc};
-use crate::pb::csi::validate_volume_capabilities_response::Confirmed;
-use crate::pb::csi::{
+use crate::refusal::{Refusal, Result};
+use crate::secrets::Secrets;
+use crate::snapshots::snapshot_message;
+use crate::usage::Usage;
+use volhost_proto::csi::controller_server::Controller;
+use volhost_proto::csi::controller_service_capability::rpc::Type;
+use volhost_proto::csi::controller_service_capability::{self, Rpc};
+use volhost_proto::csi::validate_volume_capabilities_response::Confirmed;
+use volhost_proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
     ControllerGetCapabilitiesResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
     ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerServiceCapability,
@@ -23,9 +27,6 @@ use crate::pb::csi::{
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse, Volume, VolumeContentSource,
     list_snapshots_response, list_volumes_response,
 };
-use crate::refusal::{Refusal, Result};
-use crate::secrets::Secrets;
-use crate::usage::Usage;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
@@ -220,7 +221,7 @@ impl Controller for ControllerService {
         let request = request.into_inner();
         on_thread(&self.0, "CreateSnapshot", shown(&request.name), move |driver| {
             let snapshot = driver.create_snapshot(request)?;
-            Ok(CreateSnapshotResponse { snapshot: Some(snapshot.into()) })
+            Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(snapshot)) })
         })
         .await
     }
@@ -237,8 +238,9 @@ impl Controller for ControllerService {
         let request = request.into_inner();
         on_thread(&self.0, "ListSnapshots", String::new(), move |driver| {
             let page = driver.page_of_snapshots(&request)?;
-            let entry =
-                |made: volhost_runtime::MadeSnapshot| list_snapshots_response::Entry { snapshot: Some(made.into()) };
+            let entry = |made: volhost_runtime::MadeSnapshot| list_snapshots_response::Entry {
+                snapshot: Some(snapshot_message(made)),
+            };
             Ok(ListSnapshotsResponse {
                 entries: page.entries.into_iter().map(entry).collect(),
                 next_token: page.next.unwrap_or_default(),
@@ -251,7 +253,7 @@ impl Controller for ControllerService {
         let GetSnapshotRequest { snapshot_id: id, secrets } = request.into_inner();
         on_thread(&self.0, "GetSnapshot", shown(&id), move |driver| {
             let found = driver.find_snapshot(&id, &Secrets::read(&secrets)?)?;
-            Ok(GetSnapshotResponse { snapshot: Some(found.into()) })
+            Ok(GetSnapshotResponse { snapshot: Some(snapshot_message(found)) })
         })
         .await
     }

@@ -18,13 +18,13 @@ use volhost_runtime::{
 
 use crate::in_flight::{InFlight, Running};
 use crate::ledger::Entry;
-use crate::pb::csi::Topology;
 use crate::places::CoFolder;
 use crate::publications::Publications;
 use crate::records::{OnNode, Records};
 use crate::refusal::Refusal;
 use crate::secrets::Secrets;
 use crate::source::{Source, name_of};
+use volhost_proto::csi::Topology;
 
 /// The lock file in the folder of records.
 const LOCK: &str = "lock";

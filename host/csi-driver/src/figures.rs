@@ -8,12 +8,12 @@ use volhost_runtime::{Capability, Measured, Place};
 use crate::check::{shown, wire};
 use crate::driver::Driver;
 use crate::node::volume;
-use crate::pb::csi::volume_usage::Unit;
-use crate::pb::csi::{NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
 use crate::publishing::TARGET_PATH;
 use crate::records::OnNode;
 use crate::refusal::{Refusal, Result};
 use crate::staging::{MOUNT, STAGING_PATH};
+use volhost_proto::csi::volume_usage::Unit;
+use volhost_proto::csi::{NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
 
 const VOLUME_PATH: &str = "volume_path";
 

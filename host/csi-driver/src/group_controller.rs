@@ -7,16 +7,17 @@ use volhost_runtime::Capability;
 
 use crate::check::shown;
 use crate::driver::Driver;
+use crate::groups::group_message;
 use crate::node::on_thread;
-use crate::pb::csi::group_controller_server::GroupController;
-use crate::pb::csi::group_controller_service_capability::rpc::Type;
-use crate::pb::csi::group_controller_service_capability::{self, Rpc};
-use crate::pb::csi::{
+use crate::secrets::Secrets;
+use volhost_proto::csi::group_controller_server::GroupController;
+use volhost_proto::csi::group_controller_service_capability::rpc::Type;
+use volhost_proto::csi::group_controller_service_capability::{self, Rpc};
+use volhost_proto::csi::{
     CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse, DeleteVolumeGroupSnapshotRequest,
     DeleteVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotResponse,
     GroupControllerGetCapabilitiesRequest, GroupControllerGetCapabilitiesResponse, GroupControllerServiceCapability,
 };
-use crate::secrets::Secrets;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
@@ -44,7 +45,7 @@ impl GroupController for GroupControllerService {
     ) -> Answer<CreateVolumeGroupSnapshotResponse> {
         let request = request.into_inner();
         on_thread(&self.0, "CreateVolumeGroupSnapshot", shown(&request.name), move |driver| {
-            let group_snapshot = Some(driver.create_group(request)?.into());
+            let group_snapshot = Some(group_message(driver.create_group(request)?));
             Ok(CreateVolumeGroupSnapshotResponse { group_snapshot })
         })
         .await
@@ -72,7 +73,7 @@ impl GroupController for GroupControllerService {
         on_thread(&self.0, "GetVolumeGroupSnapshot", shown(&request.group_snapshot_id), move |driver| {
             let secrets = Secrets::read(&request.secrets)?;
             let found = driver.find_group(&request.group_snapshot_id, &request.snapshot_ids, &secrets)?;
-            Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(found.into()) })
+            Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(found)) })
         })
         .await
     }

@@ -8,9 +8,10 @@ use volhost_runtime::{Capability, MadeGroup, WantedGroup};
 use crate::check::{self, shown, wire};
 use crate::driver::Driver;
 use crate::node::volume;
-use crate::pb::csi::{CreateVolumeGroupSnapshotRequest, VolumeGroupSnapshot};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
+use crate::snapshots::snapshot_message;
+use volhost_proto::csi::{CreateVolumeGroupSnapshotRequest, VolumeGroupSnapshot};
 
 /// The most volumes of a group.
 const MOST_VOLUMES: usize = 256;
@@ -109,14 +110,13 @@ impl Driver {
     }
 }
 
-impl From<MadeGroup> for VolumeGroupSnapshot {
-    fn from(made: MadeGroup) -> Self {
-        let last = made.snapshots.iter().map(|snapshot| snapshot.made).max().unwrap_or_default();
-        Self {
-            group_snapshot_id: made.id,
-            snapshots: made.snapshots.into_iter().map(Into::into).collect(),
-            creation_time: Some(prost_types::Timestamp { seconds: wire(last), nanos: 0 }),
-            ready_to_use: true,
-        }
+/// Returns the group of snapshots in the words of CSI.
+pub(crate) fn group_message(made: MadeGroup) -> VolumeGroupSnapshot {
+    let last = made.snapshots.iter().map(|snapshot| snapshot.made).max().unwrap_or_default();
+    VolumeGroupSnapshot {
+        group_snapshot_id: made.id,
+        snapshots: made.snapshots.into_iter().map(snapshot_message).collect(),
+        creation_time: Some(prost_types::Timestamp { seconds: wire(last), nanos: 0 }),
+        ready_to_use: true,
     }
 }

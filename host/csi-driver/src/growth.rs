@@ -9,10 +9,10 @@ use crate::check::{self, wire};
 use crate::driver::Driver;
 use crate::figures::Where;
 use crate::node::volume;
-use crate::pb::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
+use volhost_proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodeExpandSecretRef";

@@ -6,11 +6,11 @@ use tonic::{Request, Response, Status};
 use volhost_runtime::Capability;
 
 use crate::driver::Driver;
-use crate::pb::csi::identity_server::Identity;
-use crate::pb::csi::plugin_capability::service::Type as Service;
-use crate::pb::csi::plugin_capability::volume_expansion::Type as Expansion;
-use crate::pb::csi::plugin_capability::{self, Type};
-use crate::pb::csi::{
+use volhost_proto::csi::identity_server::Identity;
+use volhost_proto::csi::plugin_capability::service::Type as Service;
+use volhost_proto::csi::plugin_capability::volume_expansion::Type as Expansion;
+use volhost_proto::csi::plugin_capability::{self, Type};
+use volhost_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     PluginCapability, ProbeRequest, ProbeResponse,
 };

@@ -39,7 +39,6 @@ mod identity;
 mod in_flight;
 mod ledger;
 mod node;
-pub mod pb;
 mod places;
 mod publications;
 mod publishing;

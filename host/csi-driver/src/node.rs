@@ -8,17 +8,17 @@ use volhost_runtime::Capability;
 
 use crate::check;
 use crate::driver::Driver;
-use crate::pb::csi::node_server::Node;
-use crate::pb::csi::node_service_capability::rpc::Type;
-use crate::pb::csi::node_service_capability::{self, Rpc};
-use crate::pb::csi::{
+use crate::refusal::{Refusal, Result};
+use volhost_proto::csi::node_server::Node;
+use volhost_proto::csi::node_service_capability::rpc::Type;
+use volhost_proto::csi::node_service_capability::{self, Rpc};
+use volhost_proto::csi::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse,
     NodeGetInfoRequest, NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
     NodeUnstageVolumeResponse, Topology,
 };
-use crate::refusal::{Refusal, Result};
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 

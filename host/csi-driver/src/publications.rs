@@ -12,12 +12,12 @@ use volhost_runtime::{Call, Capability, NodeFacts};
 use crate::check::{self, shown};
 use crate::driver::Driver;
 use crate::node::volume;
-use crate::pb::csi::ControllerPublishVolumeRequest;
 use crate::records::Records;
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::Asked;
 use crate::usage::Usage;
+use volhost_proto::csi::ControllerPublishVolumeRequest;
 
 /// The entry of the publish context by which a node knows that the controller has attached the volume, and as what.
 pub(crate) const ATTACHED_AS: &str = "volhost.io/attached-as";

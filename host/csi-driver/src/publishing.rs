@@ -12,13 +12,13 @@ use volhost_runtime::{Capability, Place, PrivateFolder, Sharers, Target};
 use crate::check::shown;
 use crate::driver::{Driver, PRIVATE};
 use crate::node::volume;
-use crate::pb::csi::NodePublishVolumeRequest;
 use crate::records::{OnNode, Published, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::{self, Asked, name_of};
 use crate::staging::{MOUNT, STAGING_PATH};
 use crate::usage::Usage;
+use volhost_proto::csi::NodePublishVolumeRequest;
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodePublishSecretRef";

@@ -6,8 +6,8 @@ use tonic::{Request, Response, Status};
 use tracing::{error, info};
 
 use crate::driver::Driver;
-use crate::pb::registration::registration_server::Registration;
-use crate::pb::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use volhost_proto::registration::registration_server::Registration;
+use volhost_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
 /// What the kubelet knows drivers as.
 const KIND: &str = "CSIPlugin";

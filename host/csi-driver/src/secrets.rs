@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
+use volhost_model::objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 use volhost_model::{Pod, VolumeSpec};
-use volhost_runtime::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, Plugin, TokenRequest};
+use volhost_runtime::Plugin;
 
 use crate::check;
 use crate::refusal::Result;

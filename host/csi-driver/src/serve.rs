@@ -19,12 +19,12 @@ use crate::driver::Driver;
 use crate::group_controller::GroupControllerService;
 use crate::identity::IdentityService;
 use crate::node::NodeService;
-use crate::pb::csi::controller_server::ControllerServer;
-use crate::pb::csi::group_controller_server::GroupControllerServer;
-use crate::pb::csi::identity_server::IdentityServer;
-use crate::pb::csi::node_server::NodeServer;
-use crate::pb::registration::registration_server::RegistrationServer;
 use crate::registration::RegistrationService;
+use volhost_proto::csi::controller_server::ControllerServer;
+use volhost_proto::csi::group_controller_server::GroupControllerServer;
+use volhost_proto::csi::identity_server::IdentityServer;
+use volhost_proto::csi::node_server::NodeServer;
+use volhost_proto::registration::registration_server::RegistrationServer;
 
 /// The largest request that is read, in bytes. It is more than any request may have, so that whoever sends too much is told which field it was.
 const REQUEST_BYTES: usize = 32 << 20;

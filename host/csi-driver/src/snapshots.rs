@@ -6,10 +6,10 @@ use volhost_runtime::{Capability, MadeSnapshot, Page, WantedSnapshot};
 use crate::check::{self, shown, wire};
 use crate::driver::Driver;
 use crate::node::volume;
-use crate::pb::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::volumes::{bad_token, page_size};
+use volhost_proto::csi::{CreateSnapshotRequest, ListSnapshotsRequest, Snapshot};
 
 impl Driver {
     fn check_snapshots(&self) -> Result<()> {
@@ -86,15 +86,14 @@ impl Driver {
     }
 }
 
-impl From<MadeSnapshot> for Snapshot {
-    fn from(made: MadeSnapshot) -> Self {
-        Self {
-            size_bytes: wire(made.bytes),
-            snapshot_id: made.id,
-            source_volume_id: made.volume_id,
-            creation_time: Some(prost_types::Timestamp { seconds: wire(made.made), nanos: 0 }),
-            ready_to_use: true,
-            group_snapshot_id: made.group.unwrap_or_default(),
-        }
+/// Returns the snapshot in the words of CSI.
+pub(crate) fn snapshot_message(made: MadeSnapshot) -> Snapshot {
+    Snapshot {
+        size_bytes: wire(made.bytes),
+        snapshot_id: made.id,
+        source_volume_id: made.volume_id,
+        creation_time: Some(prost_types::Timestamp { seconds: wire(made.made), nanos: 0 }),
+        ready_to_use: true,
+        group_snapshot_id: made.group.unwrap_or_default(),
     }
 }

@@ -159,8 +159,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
     use super::*;
-    use crate::pb::csi::VolumeCapability;
-    use crate::pb::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+    use volhost_proto::csi::VolumeCapability;
+    use volhost_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
 
     fn usage(fs_type: &str) -> Usage {
         let mount = MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() };

@@ -13,13 +13,13 @@ use volhost_runtime::{Attachment, Capability, Place, Target};
 use crate::check::shown;
 use crate::driver::{Driver, OWN_STAGING};
 use crate::in_flight::Claim;
-use crate::pb::csi::NodeStageVolumeRequest;
 use crate::publications::ATTACHED_AS;
 use crate::records::{OnNode, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::{Asked, name_of};
 use crate::usage::Usage;
+use volhost_proto::csi::NodeStageVolumeRequest;
 
 /// What stands in the staging folder, which is the CO's own: the node's mount of the volume.
 pub(crate) const MOUNT: &str = "mount";

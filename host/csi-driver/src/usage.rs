@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use volhost_model::mount_options;
 
 use crate::check::shown;
-use crate::pb::csi::VolumeCapability;
-use crate::pb::csi::volume_capability::AccessType;
-use crate::pb::csi::volume_capability::access_mode::Mode;
 use crate::refusal::{Refusal, Result};
+use volhost_proto::csi::VolumeCapability;
+use volhost_proto::csi::volume_capability::AccessType;
+use volhost_proto::csi::volume_capability::access_mode::Mode;
 
 const FIELD: &str = "volume_capability";
 /// The longest name of a file system, in bytes.
@@ -139,7 +139,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
     use super::*;
-    use crate::pb::csi::volume_capability::{AccessMode, BlockVolume, MountVolume};
+    use volhost_proto::csi::volume_capability::{AccessMode, BlockVolume, MountVolume};
 
     fn capability(access_type: Option<AccessType>, mode: i32) -> VolumeCapability {
         VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }

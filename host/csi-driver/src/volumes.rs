@@ -6,13 +6,13 @@ use volhost_runtime::{Capability, MadeVolume, Page, WantedVolume};
 use crate::check::{self, shown};
 use crate::driver::Driver;
 use crate::node::volume;
-use crate::pb::csi::volume_content_source::Type as Content;
-use crate::pb::csi::{
-    ControllerModifyVolumeRequest, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
-};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::usage::Usage;
+use volhost_proto::csi::volume_content_source::Type as Content;
+use volhost_proto::csi::{
+    ControllerModifyVolumeRequest, CreateVolumeRequest, Topology, TopologyRequirement, VolumeContentSource,
+};
 
 /// The most entries of one page of a list.
 const PAGE: u32 = 1_000;

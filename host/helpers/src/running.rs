@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use volhost_kernel::FuseConnection;
 use volhost_kernel::program::{Child, wait_readable};
-use volhost_runtime::{Bytes, HelperBounds};
+use volhost_model::objects::Bytes;
+use volhost_runtime::HelperBounds;
 
 use crate::record::KILL_PATIENCE;
 use crate::secret::redact;

@@ -18,7 +18,7 @@ pub(crate) fn file_of(bytes: &[u8], user: u32, group: u32) -> io::Result<OwnedFd
 }
 
 /// Takes secrets out of a text: whole, and line by line.
-pub(crate) fn redact(text: &str, secrets: &[volhost_runtime::Bytes]) -> String {
+pub(crate) fn redact(text: &str, secrets: &[volhost_model::objects::Bytes]) -> String {
     let mut text = text.to_owned();
     for secret in secrets {
         let Ok(secret) = std::str::from_utf8(secret) else { continue };
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn no_line_of_a_secret_is_repeated() {
-        let key: volhost_runtime::Bytes = b"-----BEGIN\nabcdefg\n"[..].into();
+        let key: volhost_model::objects::Bytes = b"-----BEGIN\nabcdefg\n"[..].into();
         let said = redact("bad key abcdefg in -----BEGIN\nabcdefg", &[key]);
         assert!(!said.contains("abcdefg") && said.starts_with("bad key"), "{said}");
     }

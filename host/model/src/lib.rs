@@ -16,17 +16,27 @@
 //! | [`failure`] | what a failed operation says of the state it leaves |
 //! | [`visible`] | which characters every output writes as escapes |
 //! | [`view`] | what a user is shown of pods, volumes, operations, plugins and events |
+//! | [`objects`] | interface: the objects that a volume may read |
+//! | [`drivers`] | interface: calls of registered CSI drivers |
+//! | [`driver_programs`] | interface: runs of FlexVolume drivers |
+//! | [`clock`] | the time of day, never running backwards |
+//! | [`duration`] | durations as people write them: `2m3s` |
 //! | [`quantity`] | Kubernetes quantities as bytes |
 //! | [`text`] | bytes as digits, and long texts cut for messages |
 #![forbid(unsafe_code)]
 
 pub mod back_off;
+pub mod clock;
 pub mod container_mount;
+pub mod driver_programs;
+pub mod drivers;
+pub mod duration;
 pub mod failure;
 mod huge_pages;
 pub mod mount_options;
 pub mod names;
 pub mod needed_volume;
+pub mod objects;
 pub mod pod;
 pub mod pod_fields;
 pub mod pod_resources;

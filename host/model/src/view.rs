@@ -390,3 +390,15 @@ pub struct EventView {
     /// How often, in a row, the same thing happened.
     pub count: u32,
 }
+/// A kind of thing that has changed; watchers list again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Pods, their volumes, or operations.
+    World,
+    /// Plugins.
+    Plugins,
+    /// Drivers outside.
+    Drivers,
+    /// There are new events.
+    Events,
+}

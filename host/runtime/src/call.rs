@@ -11,10 +11,10 @@ use crate::budget::VolumeAccount;
 use crate::cancellation::Cancellation;
 use crate::environment::{Environment, NodeFacts};
 use crate::host_calls::HostCalls;
-use crate::objects::{KeyedObject, Objects};
 use crate::progress::Progress;
 use crate::sink::{CallSink, HostLog};
 use crate::target::Attachment;
+use volhost_model::objects::{KeyedObject, Objects};
 
 /// What is asked of a plugin now, beside the arguments of the function.
 ///

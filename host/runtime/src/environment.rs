@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use volhost_model::pod_resources::Allocatable;
 
-use crate::driver_programs::{DriverPrograms, NoPrograms};
-use crate::drivers::{Drivers, NoDrivers};
 use crate::fuse_helpers::{FuseHelpers, NoHelpers};
-use crate::objects::{NoObjects, Objects};
+use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
+use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_model::objects::{NoObjects, Objects};
 
 /// Facts of this node that plugins may ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

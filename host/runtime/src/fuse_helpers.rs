@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use volhost_kernel::DetachedMount;
 
-use crate::objects::Bytes;
+use volhost_model::objects::Bytes;
 
 /// A helper that is to be started, as the operator granted it and the plugin filled it in.
 #[derive(Debug)]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use volhost_kernel::MountId;
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::driver_programs::{DriverAnswer, DriverOutcome};
 use crate::fuse_helpers::HelperDescriptor;
 use crate::measured::Measured;
-use crate::objects::KeyedObject;
 use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 use crate::target::{Attachment, Place, Target};
+use volhost_model::driver_programs::{DriverAnswer, DriverOutcome};
+use volhost_model::objects::KeyedObject;
 
 /// What a plugin says of itself, as `describe` fills it in.
 #[derive(Debug, Default)]

@@ -38,10 +38,7 @@
 //! | `call`, `target`, `sink` | what is asked of a plugin now, where the volume goes, and where its log lines go |
 //! | `progress`, `trace` | the current step of a call, and its spans |
 //! | `host_calls` | watching the host calls of a call, and making them fail |
-//! | `driver_programs` | drivers outside that a call may run |
 //! | `fuse_helpers` | programs that serve file systems for a call |
-//! | `objects` | what a call may ask of the objects that its volume names |
-//! | `drivers` | what a call may ask of drivers outside |
 //! | `token_expiry` | when a token ends |
 //! | `error`, `call_error`, `abort`, `text` | failures, and the text of them |
 #![deny(unsafe_code)]
@@ -58,8 +55,6 @@ mod capabilities;
 mod check;
 mod compile;
 mod digest;
-mod driver_programs;
-mod drivers;
 mod engine;
 mod environment;
 mod error;
@@ -75,7 +70,6 @@ mod host_calls;
 mod limits;
 mod measure;
 mod measured;
-mod objects;
 mod plugin;
 mod private;
 mod progress;
@@ -100,8 +94,6 @@ pub use call::{Call, DevicePlaces, ProvisioningCall};
 pub use call_error::{CallError, ErrorCase, Function, PluginError};
 pub use cancellation::Cancellation;
 pub use compile::{Compiler, compile_stdin_to_stdout, compilers};
-pub use driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms, NoPrograms};
-pub use drivers::{DriverFailure, Drivers, NoDrivers};
 pub use environment::{Environment, NodeFacts};
 pub use error::{
     CacheError, CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError,
@@ -115,7 +107,6 @@ pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError,
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measured::Measured;
-pub use objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};

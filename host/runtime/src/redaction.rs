@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use crate::bindings::volhost::plugin::types;
-use crate::objects::Bytes;
+use volhost_model::objects::Bytes;
 
 /// What stands in a secret's place.
 const REDACTED: &str = "[redacted]";

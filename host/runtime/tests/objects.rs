@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::common::guest::Guest;
 use crate::common::host::{Host, pod, spec};
 use volhost_model::FailureClass;
-use volhost_runtime::{CallError, ErrorCase, GrantPolicy, KeyedObject};
+use volhost_model::objects::KeyedObject;
+use volhost_runtime::{CallError, ErrorCase, GrantPolicy};
 
 const OPEN_SECRET: &str =
     r#"(import "volhost:plugin/secrets@V" "open" (func $open_secret (param i32 i32 i32 i32 i32)))"#;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
-use volhost::csi::CsiDrivers;
-use volhost::drivers::DriverTable;
-use volhost::engine::clock::Clock;
-use volhost::objects::SharedObjects;
+use volhost_csi::CsiDrivers;
+use volhost_drivers::DriverTable;
 use volhost_kernel::{Directory, Kernel, LinuxKernel};
+use volhost_model::clock::Clock;
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
+use volhost_objects::payload::SharedObjects;
 use volhost_runtime::{
     Call, Compiler, Environment, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
 };
@@ -64,7 +64,7 @@ impl Adapter {
         let table = Arc::new(DriverTable::new(changes, Clock::start()));
         let drivers = Arc::new(CsiDrivers::new(Some(registry.to_owned()), table, objects, registered));
         let stop = CancellationToken::new();
-        tokio::spawn(volhost::csi::watch(registry.to_owned(), drivers.clone(), stop.clone()));
+        tokio::spawn(volhost_csi::watch(registry.to_owned(), drivers.clone(), stop.clone()));
         ready.recv().await.expect("the driver registers");
 
         let kernel = Arc::new(LinuxKernel::new());

@@ -9,11 +9,11 @@ use std::time::Instant;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Endpoint, Uri};
-use volhost::csi::pb::csi::controller_client::ControllerClient;
-use volhost::csi::pb::csi::identity_client::IdentityClient;
-use volhost::csi::pb::csi::node_client::NodeClient;
-use volhost::csi::pb::csi::volume_capability::{AccessMode, AccessType, MountVolume};
-use volhost::csi::pb::csi::{
+use volhost_proto::csi::controller_client::ControllerClient;
+use volhost_proto::csi::identity_client::IdentityClient;
+use volhost_proto::csi::node_client::NodeClient;
+use volhost_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use volhost_proto::csi::{
     CapacityRange, CreateVolumeRequest, GetPluginInfoRequest, NodeGetVolumeStatsRequest, NodePublishVolumeRequest,
     NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };

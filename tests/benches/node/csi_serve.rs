@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
-use volhost::csi::pb::csi::controller_client::ControllerClient;
-use volhost::csi::pb::csi::node_client::NodeClient;
-use volhost::csi::pb::csi::volume_capability::{AccessMode, AccessType, MountVolume};
-use volhost::csi::pb::csi::{
+use volhost_proto::csi::controller_client::ControllerClient;
+use volhost_proto::csi::node_client::NodeClient;
+use volhost_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
+use volhost_proto::csi::{
     CapacityRange, CreateVolumeRequest, DeleteVolumeRequest, NodeGetInfoRequest, NodePublishVolumeRequest,
     NodeStageVolumeRequest, NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };

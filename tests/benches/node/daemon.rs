@@ -9,8 +9,8 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
-use volhost::api::pb::volume_manager_client::VolumeManagerClient;
-use volhost::api::pb::{AddPodsRequest, DrainRequest, PodSelector, RemovePodRequest, StatesSyncedRequest, WaitRequest};
+use volhost_api::pb::volume_manager_client::VolumeManagerClient;
+use volhost_api::pb::{AddPodsRequest, DrainRequest, PodSelector, RemovePodRequest, StatesSyncedRequest, WaitRequest};
 use volhost_tests::artifacts;
 
 /// A running daemon.

@@ -40,12 +40,12 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Bytes, Service, http};
 use tonic::{Code, Request, Response, Status};
-use volhost::csi::pb::csi::controller_server::{Controller, ControllerServer};
-use volhost::csi::pb::csi::identity_server::{Identity, IdentityServer};
-use volhost::csi::pb::csi::node_server::{Node, NodeServer};
-use volhost::csi::pb::csi::*;
-use volhost::csi::pb::registration::registration_server::{Registration, RegistrationServer};
-use volhost::csi::pb::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use volhost_proto::csi::controller_server::{Controller, ControllerServer};
+use volhost_proto::csi::identity_server::{Identity, IdentityServer};
+use volhost_proto::csi::node_server::{Node, NodeServer};
+use volhost_proto::csi::*;
+use volhost_proto::registration::registration_server::{Registration, RegistrationServer};
+use volhost_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
 
 type Answer<T> = Result<Response<T>, Status>;
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use prost::Message;
-use volhost::csi::pb::csi::node_service_capability::rpc::Type as Ability;
-use volhost::csi::pb::csi::node_service_capability::{Rpc, Type};
-use volhost::csi::pb::csi::volume_capability::AccessType;
-use volhost::csi::pb::csi::*;
 use volhost_kernel::{Detach, ErrorKind, Kernel, KernelError, LinuxKernel};
-use volhost_runtime::{DriverFailure, Drivers};
+use volhost_model::drivers::{DriverFailure, Drivers};
+use volhost_proto::csi::node_service_capability::rpc::Type as Ability;
+use volhost_proto::csi::node_service_capability::{Rpc, Type};
+use volhost_proto::csi::volume_capability::AccessType;
+use volhost_proto::csi::*;
 
 /// The field of `volumeAttributes` that names the volume's folder.
 const FOLDER: &str = "folder";

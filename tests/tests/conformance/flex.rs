@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use volhost_kernel::program::{Ended, Overflow, Program, RunBounds};
-use volhost_runtime::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms};
+use volhost_model::driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms};
 use volhost_tests::artifacts::workspace;
 
 /// How many bytes of what a script writes are kept.

@@ -17,8 +17,8 @@ const OWNERSHIP: &str = "host/testing/kernel/tests/suite/ownership.rs";
 const MOUNTS: &str = "host/testing/kernel/tests/suite/mounts.rs";
 const USAGE: &str = "host/testing/kernel/tests/suite/usage.rs";
 const QUOTAS: &str = "host/testing/kernel/tests/suite/quotas.rs";
-const POPULATE: &str = "host/daemon/src/populate/tests.rs";
-const TEMPLATE: &str = "host/daemon/src/manifest/ephemeral.rs";
+const POPULATE: &str = "host/objects/src/populate/tests.rs";
+const TEMPLATE: &str = "host/objects/src/ephemeral.rs";
 const FIELDS: &str = "tests/tests/hostile/fields.rs";
 
 /// The scenario, the file, the test.

@@ -13,8 +13,8 @@ const CONFIG_MAP: &str = "plugins/config-map/src/tests.rs";
 const SECRET: &str = "plugins/secret/src/tests.rs";
 const DOWNWARD: &str = "plugins/downward-api/src/tests.rs";
 const PROJECTED: &str = "plugins/projected/src/tests.rs";
-const NESTED: &str = "host/daemon/src/manifest/nested_mounts.rs";
-const TOKENS: &str = "host/daemon/src/objects/tokens.rs";
+const NESTED: &str = "host/objects/src/nested_mounts.rs";
+const TOKENS: &str = "host/objects/src/payload/tokens.rs";
 
 /// The scenario, the file, the test.
 const SCENARIOS: &[(&str, &str, &str)] = &[

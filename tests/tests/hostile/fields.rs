@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use volhost::manifest::{Content, parse};
 use volhost_kernel::{Directory, Entry, Kernel, Propagation};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
+use volhost_objects::{Content, parse};
 use volhost_runtime::{Call, Compiler, Limits, NeededPlace, Place, Plugin, Runtime, RuntimeConfig, Target};
 use volhost_testing_kernel::InMemoryKernel;
 use volhost_tests::artifacts;

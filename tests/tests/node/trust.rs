@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use volhost::hardening::capabilities::KEPT;
+use volhost_hardening::capabilities::KEPT;
 use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 use volhost_tests::{Node, artifacts};
@@ -320,5 +320,5 @@ fn the_page_says_how_much_code_has_to_be_right() {
         assert!(counted.abs_diff(told) <= told / 10, "{folder}: docs/security.md says {told}, and it has {counted}");
         seen += 1;
     }
-    assert_eq!(seen, 7);
+    assert_eq!(seen, 19);
 }

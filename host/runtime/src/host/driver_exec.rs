@@ -16,11 +16,11 @@ use super::mounts::dropped;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::driver_exec::{Host, HostArguments, HostDriver, HostOptions, HostOutcome};
 use crate::bindings::volhost::plugin::types;
-use crate::driver_programs::{DriverAnswer, DriverError, DriverOutcome};
 use crate::grants::EVERY_FLEX_DRIVER;
 use crate::handles::{Arguments, Driver, Options, Outcome, PodHandle, VolumeHandle};
 use crate::redaction::{as_go_writes, forms, longest_first, redact};
 use crate::text::tame;
+use volhost_model::driver_programs::{DriverAnswer, DriverError, DriverOutcome};
 
 /// How much of a driver's name a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;

@@ -11,9 +11,9 @@ use crate::abort::Abort;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::grpc::{Failure, Host, HostRequest, Part, Status};
 use crate::bindings::volhost::plugin::types;
-use crate::drivers::DriverFailure;
 use crate::handles::GrpcRequest;
 use crate::text::tame;
+use volhost_model::drivers::DriverFailure;
 
 /// The most of a request that the plugin writes, in bytes.
 const REQUEST_BYTES: usize = 1 << 20;

@@ -12,9 +12,9 @@ use crate::bindings::volhost::plugin::{
     cluster_trust_bundles, config_maps, csi_driver_objects, secrets, service_account_tokens, types,
 };
 use crate::handles::{ConfigMap, Content, PodHandle, Secret, VolumeHandle};
-use crate::objects::{Bytes, KeyedObject, ObjectError, TokenRequest};
 use crate::text::tame;
 use crate::token_expiry::expiry;
+use volhost_model::objects::{Bytes, KeyedObject, ObjectError, TokenRequest};
 
 /// How much of a name a message shows, in bytes.
 const SHOWN_BYTES: usize = 256;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use volhost_kernel::{Directory, Entry, Kernel, Propagation};
+use volhost_model::objects::{Bytes, KeyedObject, NoObjects, ObjectError, Objects, TokenRequest};
 use volhost_model::view::EventKind;
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_runtime::{
-    Bytes, Call, CallSink, Compiler, Environment, GrantPolicy, KeyedObject, Limits, LoadError, LogLevel, NoObjects,
-    NodeFacts, ObjectError, Objects, Plugin, Runtime, RuntimeConfig, ShippedPlugins, Target, TokenRequest,
+    Call, CallSink, Compiler, Environment, GrantPolicy, Limits, LoadError, LogLevel, NodeFacts, Plugin, Runtime,
+    RuntimeConfig, ShippedPlugins, Target,
 };
 use volhost_testing_kernel::InMemoryKernel;
 

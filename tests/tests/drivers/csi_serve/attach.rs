@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::volume_capability::MountVolume;
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::volume_capability::MountVolume;
+use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 use volhost_tests::kill_points::{Death, Following, Who};
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::controller_client::ControllerClient;
-use volhost::csi::pb::csi::volume_capability::AccessMode;
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::controller_client::ControllerClient;
+use volhost_proto::csi::volume_capability::AccessMode;
+use volhost_proto::csi::*;
 
 use volhost_tests::artifacts;
 

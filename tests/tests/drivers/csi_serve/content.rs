@@ -3,7 +3,7 @@
 use std::fs;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::*;
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, map, mount_of, wanted};
 

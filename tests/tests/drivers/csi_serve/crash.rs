@@ -3,7 +3,7 @@
 use std::fs;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::*;
 use volhost_tests::kill_points::{Death, Following, Who};
 use volhost_tests::wait::eventually;
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::group_controller_client::GroupControllerClient;
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::group_controller_client::GroupControllerClient;
+use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 use volhost_tests::kill_points::{Death, Following, Who};
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 use volhost_tests::wait::eventually;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt;
 
 use tonic::Code;
-use volhost::csi::pb::csi::volume_usage::Unit;
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::volume_usage::Unit;
+use volhost_proto::csi::*;
 
 use crate::csi_serve::kit::{
     Host, MIB, SINGLE_NODE_READER, SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_WRITER, block, code, mount, wanted,

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, map, mount_of, wanted};

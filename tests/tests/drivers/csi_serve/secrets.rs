@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use tonic::{Code, Status};
-use volhost::csi::pb::csi::*;
+use volhost_proto::csi::*;
 use volhost_tests::artifacts;
 
 use crate::csi_serve::kit::{Host, MIB, SINGLE_NODE_WRITER, code, map, mount, wanted};

@@ -1,0 +1,138 @@
+//! The `Inspect` service.
+
+use std::pin::Pin;
+
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use super::convert::volume_stats;
+use super::filter::{Filter, event_is_about};
+use super::status::refused;
+use super::watch;
+use crate::pb;
+use crate::pb::inspect_server::Inspect;
+use volhost_node::engine::EngineHandle;
+use volhost_node::engine::requests::Snapshot;
+use volhost_volume_ops::stats::StandingVolume;
+
+/// Answers from the engine's snapshots.
+#[derive(Debug, Clone)]
+pub(super) struct InspectService {
+    engine: EngineHandle,
+    shutdown: CancellationToken,
+}
+
+impl InspectService {
+    pub(super) const fn new(engine: EngineHandle, shutdown: CancellationToken) -> Self {
+        Self { engine, shutdown }
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, Status> {
+        self.engine.snapshot().await.map_err(|error| refused(&error))
+    }
+}
+
+#[tonic::async_trait]
+impl Inspect for InspectService {
+    async fn list_pods(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListPodsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let pods = filter.pods(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListPodsResponse { pods }))
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListVolumesResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let volumes = filter.volumes(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListVolumesResponse { volumes }))
+    }
+
+    async fn list_plugins(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListPluginsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let plugins = filter.plugins(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListPluginsResponse { plugins }))
+    }
+
+    async fn list_drivers(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListDriversResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let drivers = filter.drivers(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListDriversResponse { drivers }))
+    }
+
+    async fn list_claims(&self, request: Request<pb::ListRequest>) -> Result<Response<pb::ListClaimsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let claims = filter.claims(listed.claims).map(Into::into).collect();
+        Ok(Response::new(pb::ListClaimsResponse { claims }))
+    }
+
+    async fn list_persistent_volumes(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListPersistentVolumesResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let listed = self.engine.claims().await.map_err(|error| refused(&error))?;
+        let volumes = filter.persistent_volumes(listed.volumes).map(Into::into).collect();
+        Ok(Response::new(pb::ListPersistentVolumesResponse { volumes }))
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::ListOperationsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let operations = filter.operations(self.snapshot().await?).map(Into::into).collect();
+        Ok(Response::new(pb::ListOperationsResponse { operations }))
+    }
+
+    async fn volume_stats(
+        &self,
+        request: Request<pb::ListRequest>,
+    ) -> Result<Response<pb::VolumeStatsResponse>, Status> {
+        let filter = Filter::from(request.into_inner());
+        let standing =
+            filter.volumes(self.snapshot().await?).filter_map(|volume| StandingVolume::of(&volume)).collect();
+        let volumes = self.engine.volume_stats(standing).await.map_err(|error| refused(&error))?;
+        let volumes = volumes.into_iter().map(|(standing, usage)| volume_stats(&standing, usage)).collect();
+        Ok(Response::new(pb::VolumeStatsResponse { volumes }))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<pb::ListEventsRequest>,
+    ) -> Result<Response<pb::ListEventsResponse>, Status> {
+        let request = request.into_inner();
+        let events = self.engine.events(request.after).await.map_err(|error| refused(&error))?;
+        let events =
+            events.into_iter().filter(|event| event_is_about(event, &request.object)).map(Into::into).collect();
+        Ok(Response::new(pb::ListEventsResponse { events }))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<pb::WatchUpdate, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        watch::watch(self.engine.clone(), request.into_inner(), self.shutdown.clone()).map(Response::new)
+    }
+
+    async fn metrics(&self, _: Request<pb::MetricsRequest>) -> Result<Response<pb::MetricsResponse>, Status> {
+        let text = self.engine.metrics().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::MetricsResponse { text }))
+    }
+
+    async fn version(&self, _: Request<pb::VersionRequest>) -> Result<Response<pb::VersionResponse>, Status> {
+        Ok(Response::new(pb::VersionResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            api: "volhost.v1".to_owned(),
+            pid: std::process::id(),
+        }))
+    }
+}

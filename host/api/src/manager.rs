@@ -1,0 +1,275 @@
+//! The `VolumeManager` service.
+
+use std::pin::Pin;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::task::JoinSet;
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+use volhost_core::WaitFailure;
+
+use super::status::{refused, stopping};
+use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, watch};
+use crate::pb;
+use crate::pb::volume_manager_server::VolumeManager;
+use volhost_node::engine::EngineHandle;
+use volhost_node::engine::forced::ForceTarget;
+use volhost_node::engine::requests::{Added, PodSelector, RequestError};
+use volhost_objects::{DEFAULT_NAMESPACE, Kind, ObjectKey};
+
+/// How a wait ends: the engine's answer, and in it how the pod stands.
+type WaitEnd = Result<Result<(), WaitFailure>, RequestError>;
+
+/// Answers from the engine.
+#[derive(Debug, Clone)]
+pub(super) struct ManagerService {
+    engine: EngineHandle,
+    shutdown: CancellationToken,
+}
+
+impl ManagerService {
+    pub(super) const fn new(engine: EngineHandle, shutdown: CancellationToken) -> Self {
+        Self { engine, shutdown }
+    }
+
+    /// Waits for the engine's answer, or for the end of volhost.
+    async fn until_shutdown<T>(&self, answer: impl Future<Output = Result<T, RequestError>>) -> Result<T, Status> {
+        tokio::select! {
+            answer = answer => answer.map_err(|error| refused(&error)),
+            () = self.shutdown.cancelled() => Err(stopping()),
+        }
+    }
+
+    /// Waits for the end of all of these: the pods that did not get where they were to, by name.
+    async fn failures(&self, mut waits: JoinSet<WaitEnd>) -> Result<Vec<pb::WaitFailure>, Status> {
+        let mut failures = Vec::new();
+        loop {
+            let ended = tokio::select! {
+                ended = waits.join_next() => ended,
+                () = self.shutdown.cancelled() => return Err(stopping()),
+            };
+            let Some(ended) = ended else { break };
+            let result = ended.map_err(|error| Status::internal(format!("a wait ended without an answer: {error}")))?;
+            if let Err(failure) = result.map_err(|error| refused(&error))? {
+                failures.push(pb::WaitFailure::at(failure, now_us()));
+            }
+        }
+        failures.sort_by(|a, b| a.pod.cmp(&b.pod));
+        Ok(failures)
+    }
+
+    async fn mounted(&self, request: pb::PodRequest, possibly: bool) -> Result<pb::MountedVolumes, Status> {
+        let pod = selector(request.pod)?;
+        let volumes = self.engine.mounted_volumes(pod, possibly).await.map_err(|error| refused(&error))?;
+        Ok(pb::MountedVolumes { volumes: volumes.into_iter().map(Into::into).collect() })
+    }
+}
+
+fn selector(pod: Option<pb::PodSelector>) -> Result<PodSelector, Status> {
+    PodSelector::try_from(pod.unwrap_or_default()).map_err(|error| refused(&error))
+}
+
+fn timeout(milliseconds: u64) -> Duration {
+    if milliseconds == 0 { DEFAULT_WAIT } else { Duration::from_millis(milliseconds) }
+}
+
+/// The clock on which the engine's times are read, in microseconds.
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+fn wait_result(result: Result<(), WaitFailure>) -> pb::WaitResult {
+    pb::WaitResult { failure: result.err().map(|failure| pb::WaitFailure::at(failure, now_us())) }
+}
+
+#[tonic::async_trait]
+impl VolumeManager for ManagerService {
+    async fn add_pods(&self, request: Request<pb::AddPodsRequest>) -> Result<Response<pb::AddPodsResponse>, Status> {
+        let pb::AddPodsRequest { manifest, wait_ms } = request.into_inner();
+        if manifest.len() > MAX_MANIFEST_BYTES {
+            return Err(Status::invalid_argument(format!(
+                "the manifest has {} bytes, {MAX_MANIFEST_BYTES} at most; send its objects in several calls",
+                manifest.len()
+            )));
+        }
+        let Added { pods, warnings } = self.engine.add_objects(manifest).await.map_err(|error| refused(&error))?;
+        let mut waits = JoinSet::new();
+        for pod in pods.iter().filter(|_| wait_ms > 0) {
+            let (engine, pod) = (self.engine.clone(), PodSelector::Uid(pod.uid.to_string()));
+            waits.spawn(async move { engine.wait_mounted(pod, Duration::from_millis(wait_ms)).await });
+        }
+        let failures = self.failures(waits).await?;
+        Ok(Response::new(pb::AddPodsResponse { pods: pods.into_iter().map(Into::into).collect(), failures, warnings }))
+    }
+
+    async fn remove_pod(
+        &self,
+        request: Request<pb::RemovePodRequest>,
+    ) -> Result<Response<pb::RemovePodResponse>, Status> {
+        let pod = selector(request.into_inner().pod)?;
+        self.engine.remove_pod(pod).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::RemovePodResponse {}))
+    }
+
+    async fn remove_object(
+        &self,
+        request: Request<pb::RemoveObjectRequest>,
+    ) -> Result<Response<pb::RemoveObjectResponse>, Status> {
+        let pb::RemoveObjectRequest { kind, namespace, name } = request.into_inner();
+        let known = Kind::from_name(&kind).filter(|kind| *kind != Kind::Pod);
+        let kind = known.ok_or_else(|| {
+            Status::invalid_argument(format!(
+                "kind: {kind:?} is no kind that this call removes; RemovePod removes pods"
+            ))
+        })?;
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE.to_owned() } else { namespace };
+        let removed = self.engine.remove_object(ObjectKey::new(kind, namespace, name)).await;
+        let outcome = removed.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::RemoveObjectResponse { outcome }))
+    }
+
+    async fn wait_for_attach_and_mount(
+        &self,
+        request: Request<pb::WaitRequest>,
+    ) -> Result<Response<pb::WaitResult>, Status> {
+        let request = request.into_inner();
+        let pod = selector(request.pod)?;
+        let result = self.until_shutdown(self.engine.wait_mounted(pod, timeout(request.timeout_ms))).await?;
+        Ok(Response::new(wait_result(result)))
+    }
+
+    async fn wait_for_unmount(&self, request: Request<pb::WaitRequest>) -> Result<Response<pb::WaitResult>, Status> {
+        let request = request.into_inner();
+        let pod = selector(request.pod)?;
+        let result = self.until_shutdown(self.engine.wait_unmounted(pod, timeout(request.timeout_ms))).await?;
+        Ok(Response::new(wait_result(result)))
+    }
+
+    async fn wait_for_all_pods_unmount(
+        &self,
+        request: Request<pb::WaitForAllPodsUnmountRequest>,
+    ) -> Result<Response<pb::WaitForAllPodsUnmountResponse>, Status> {
+        let request = request.into_inner();
+        let timeout = timeout(request.timeout_ms);
+        let pods = request.pods.into_iter().map(|pod| selector(Some(pod))).collect::<Result<Vec<_>, _>>()?;
+        let mut waits = JoinSet::new();
+        for pod in pods {
+            let engine = self.engine.clone();
+            waits.spawn(async move { engine.wait_unmounted(pod, timeout).await });
+        }
+        let failures = self.failures(waits).await?;
+        Ok(Response::new(pb::WaitForAllPodsUnmountResponse { failures }))
+    }
+
+    async fn get_mounted_volumes_for_pod(
+        &self,
+        request: Request<pb::PodRequest>,
+    ) -> Result<Response<pb::MountedVolumes>, Status> {
+        self.mounted(request.into_inner(), false).await.map(Response::new)
+    }
+
+    async fn get_possibly_mounted_volumes_for_pod(
+        &self,
+        request: Request<pb::PodRequest>,
+    ) -> Result<Response<pb::MountedVolumes>, Status> {
+        self.mounted(request.into_inner(), true).await.map(Response::new)
+    }
+
+    async fn has_possibly_mounted_volumes_for_pod(
+        &self,
+        request: Request<pb::PodRequest>,
+    ) -> Result<Response<pb::HasPossiblyMountedVolumesForPodResponse>, Status> {
+        let mounted = self.mounted(request.into_inner(), true).await?;
+        Ok(Response::new(pb::HasPossiblyMountedVolumesForPodResponse { possibly_mounted: !mounted.volumes.is_empty() }))
+    }
+
+    async fn get_extra_supplemental_groups_for_pod(
+        &self,
+        request: Request<pb::PodRequest>,
+    ) -> Result<Response<pb::GetExtraSupplementalGroupsForPodResponse>, Status> {
+        let pod = selector(request.into_inner().pod)?;
+        let mut groups = self.engine.extra_supplemental_groups(pod).await.map_err(|error| refused(&error))?;
+        groups.sort_unstable();
+        Ok(Response::new(pb::GetExtraSupplementalGroupsForPodResponse { groups }))
+    }
+
+    async fn get_volumes_in_use(
+        &self,
+        _: Request<pb::GetVolumesInUseRequest>,
+    ) -> Result<Response<pb::VolumesInUse>, Status> {
+        let volumes = self.engine.volumes_in_use().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::VolumesInUse { volumes }))
+    }
+
+    async fn mark_volumes_as_reported_in_use(
+        &self,
+        request: Request<pb::VolumesInUse>,
+    ) -> Result<Response<pb::MarkVolumesAsReportedInUseResponse>, Status> {
+        self.engine.mark_reported_in_use(request.into_inner().volumes).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::MarkVolumesAsReportedInUseResponse {}))
+    }
+
+    async fn set_node_attachments(
+        &self,
+        request: Request<pb::NodeAttachments>,
+    ) -> Result<Response<pb::SetNodeAttachmentsResponse>, Status> {
+        let attachments = request.into_inner().attachments.into_iter();
+        let attachments = attachments.map(|one| (one.volume, one.device_path)).collect();
+        self.engine.set_node_attachments(attachments).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::SetNodeAttachmentsResponse {}))
+    }
+
+    async fn volume_is_attached(
+        &self,
+        request: Request<pb::VolumeIsAttachedRequest>,
+    ) -> Result<Response<pb::VolumeIsAttachedResponse>, Status> {
+        let attached =
+            self.engine.volume_is_attached(request.into_inner().volume).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::VolumeIsAttachedResponse { attached }))
+    }
+
+    async fn states_synced(
+        &self,
+        _: Request<pb::StatesSyncedRequest>,
+    ) -> Result<Response<pb::StatesSyncedResponse>, Status> {
+        let synced = self.engine.states_synced().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::StatesSyncedResponse { synced }))
+    }
+
+    async fn sources_ready(
+        &self,
+        _: Request<pb::SourcesReadyRequest>,
+    ) -> Result<Response<pb::SourcesReadyResponse>, Status> {
+        self.engine.sources_ready().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::SourcesReadyResponse {}))
+    }
+
+    async fn end_drain(&self, _: Request<pb::EndDrainRequest>) -> Result<Response<pb::EndDrainResponse>, Status> {
+        let was_draining = self.engine.end_drain().await.map_err(|error| refused(&error))?;
+        Ok(Response::new(pb::EndDrainResponse { was_draining }))
+    }
+
+    type DrainStream = Pin<Box<dyn Stream<Item = Result<pb::DrainUpdate, Status>> + Send>>;
+
+    async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<Self::DrainStream>, Status> {
+        let timeout = timeout(request.into_inner().timeout_ms);
+        Ok(Response::new(watch::drain(self.engine.clone(), timeout, self.shutdown.clone())))
+    }
+
+    async fn force_unmount(
+        &self,
+        request: Request<pb::ForceUnmountRequest>,
+    ) -> Result<Response<pb::ForceUnmountResponse>, Status> {
+        let pb::ForceUnmountRequest { pod, volume, end_server, of_node } = request.into_inner();
+        let target = if of_node { ForceTarget::OfNode(volume) } else { ForceTarget::OfPod(selector(pod)?, volume) };
+        let forced = self.until_shutdown(self.engine.force_unmount(target, end_server)).await?;
+        Ok(Response::new(pb::ForceUnmountResponse { server_ended: forced.server_ended }))
+    }
+
+    async fn get_mounts(&self, request: Request<pb::PodRequest>) -> Result<Response<pb::GetMountsResponse>, Status> {
+        let pod = selector(request.into_inner().pod)?;
+        let mounts = self.until_shutdown(self.engine.mounts(pod)).await?;
+        Ok(Response::new(pb::GetMountsResponse { mounts: mounts.into_iter().map(Into::into).collect() }))
+    }
+}

@@ -1,0 +1,79 @@
+//! Draining, with its progress.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use volhost_model::view::VolumeState;
+
+use super::{Over, UpdateStream, Watcher};
+use crate::pb::DrainUpdate;
+use crate::status::refused;
+use volhost_model::view::Change;
+use volhost_node::engine::EngineHandle;
+use volhost_node::engine::requests::Snapshot;
+
+/// Begins to drain and streams how far it is. The draining goes on when the watcher goes.
+pub(crate) fn drain(engine: EngineHandle, timeout: Duration, shutdown: CancellationToken) -> UpdateStream<DrainUpdate> {
+    let (watcher, stream) = Watcher::stream(shutdown);
+    drop(tokio::spawn(async move {
+        // Both ways out have told the watcher what there is to tell.
+        let _: Result<(), Over> = follow(&engine, timeout, &watcher).await;
+    }));
+    stream
+}
+
+async fn follow(engine: &EngineHandle, timeout: Duration, watcher: &Watcher<DrainUpdate>) -> Result<(), Over> {
+    let mut changes = engine.changes();
+    let drained = engine.drain(timeout);
+    tokio::pin!(drained);
+    let report = async {
+        let mut last = None;
+        loop {
+            let began = Instant::now();
+            match watcher.or_over(engine.snapshot()).await? {
+                Ok(snapshot) => {
+                    let update = progress(&snapshot);
+                    if last.as_ref() != Some(&update) {
+                        watcher.send(update.clone()).await?;
+                        last = Some(update);
+                    }
+                }
+                Err(error) => return Err(watcher.fail(refused(&error)).await),
+            }
+            watcher.rest(began).await?;
+            watcher.change(&mut changes, &[Change::World]).await?;
+        }
+    };
+    let left = tokio::select! {
+        // Drain first: the request must be with the engine before the first snapshot is taken.
+        biased;
+        left = &mut drained => left,
+        over = report => return over,
+    };
+    let left = match left {
+        Ok(left) => left,
+        Err(error) => return Err(watcher.fail(refused(&error)).await),
+    };
+    let mut update = match watcher.or_over(engine.snapshot()).await? {
+        Ok(snapshot) => progress(&snapshot),
+        Err(_) => DrainUpdate::default(),
+    };
+    update.done = true;
+    update.left = left;
+    watcher.send(update).await
+}
+
+/// How much is left: what is mounted, staged or attached, or may be.
+fn progress(snapshot: &Snapshot) -> DrainUpdate {
+    let stands = |state: VolumeState| !matches!(state, VolumeState::Unresolved | VolumeState::Pending);
+    let of_pod =
+        |volumes: &[volhost_model::view::VolumeView]| volumes.iter().filter(|volume| stands(volume.state)).count();
+    let counts: Vec<usize> = snapshot.pods.iter().map(|pod| of_pod(&pod.volumes)).filter(|count| *count > 0).collect();
+    let volumes = counts.iter().sum::<usize>() + snapshot.unused_volumes.len();
+    DrainUpdate {
+        pods_left: u32::try_from(counts.len()).unwrap_or(u32::MAX),
+        volumes_left: u32::try_from(volumes).unwrap_or(u32::MAX),
+        done: false,
+        left: Vec::new(),
+    }
+}

@@ -1,0 +1,44 @@
+//! The watch of events.
+
+use super::{Over, Watcher};
+use crate::filter::event_is_about;
+use crate::pb::watch_update::{Object, Type};
+use crate::pb::{ListEventsRequest, WatchUpdate};
+use crate::status::refused;
+use volhost_model::view::Change;
+use volhost_node::engine::EngineHandle;
+
+/// Sends the events that are kept, then the new ones, until the watcher goes or volhost ends.
+pub(super) async fn run(engine: EngineHandle, request: ListEventsRequest, watcher: Watcher<WatchUpdate>) {
+    // Both ways out have told the watcher what there is to tell.
+    let _: Result<(), Over> = follow(&engine, &request, &watcher).await;
+}
+
+async fn follow(
+    engine: &EngineHandle,
+    request: &ListEventsRequest,
+    watcher: &Watcher<WatchUpdate>,
+) -> Result<(), Over> {
+    let mut changes = engine.changes();
+    let mut after = request.after;
+    let mut synced = false;
+    loop {
+        let events = match watcher.or_over(engine.events(after)).await? {
+            Ok(events) => events,
+            Err(error) => return Err(watcher.fail(refused(&error)).await),
+        };
+        for event in events {
+            after = after.max(event.sequence);
+            if event_is_about(&event, &request.object) {
+                watcher
+                    .send(WatchUpdate { r#type: Type::Added.into(), object: Some(Object::Event(event.into())) })
+                    .await?;
+            }
+        }
+        if !synced {
+            synced = true;
+            watcher.send(WatchUpdate { r#type: Type::Synced.into(), object: None }).await?;
+        }
+        watcher.change(&mut changes, &[Change::Events]).await?;
+    }
+}

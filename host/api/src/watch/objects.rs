@@ -1,0 +1,75 @@
+//! The watch of pods, volumes, plugins, drivers or operations.
+
+use std::time::Instant;
+
+use super::diff::Seen;
+use super::{Over, Watcher};
+use crate::filter::Filter;
+use crate::pb::watch_update::{Object, Type};
+use crate::pb::{Kind, WatchUpdate};
+use crate::status::refused;
+use volhost_model::view::Change;
+use volhost_node::engine::EngineHandle;
+use volhost_node::engine::requests::{Claims, RequestError, Snapshot};
+
+/// Sends what there is, then what changes, until the watcher goes or volhost ends.
+pub(super) async fn run(engine: EngineHandle, kind: Kind, filter: Filter, watcher: Watcher<WatchUpdate>) {
+    // Both ways out have told the watcher what there is to tell.
+    let _: Result<(), Over> = follow(&engine, kind, &filter, &watcher).await;
+}
+
+async fn follow(
+    engine: &EngineHandle,
+    kind: Kind,
+    filter: &Filter,
+    watcher: &Watcher<WatchUpdate>,
+) -> Result<(), Over> {
+    let kinds: &[Change] = match kind {
+        // The plugins' lists count volumes, so they change with the world too.
+        Kind::Plugins => &[Change::Plugins, Change::World],
+        // A driver shows the plugin that drives it.
+        Kind::Drivers => &[Change::Drivers, Change::Plugins],
+        _ => &[Change::World],
+    };
+    let mut changes = engine.changes();
+    let mut seen = Seen::default();
+    let mut synced = false;
+    loop {
+        let began = Instant::now();
+        let listed = match watcher.or_over(list(engine, kind, filter)).await? {
+            Ok(listed) => listed,
+            Err(error) => return Err(watcher.fail(refused(&error)).await),
+        };
+        for (change, object) in seen.replace(listed) {
+            watcher.send(WatchUpdate { r#type: change.into(), object: Some(object) }).await?;
+        }
+        if !synced {
+            synced = true;
+            watcher.send(WatchUpdate { r#type: Type::Synced.into(), object: None }).await?;
+        }
+        watcher.rest(began).await?;
+        watcher.change(&mut changes, kinds).await?;
+    }
+}
+
+async fn list(engine: &EngineHandle, kind: Kind, filter: &Filter) -> Result<Vec<Object>, RequestError> {
+    if matches!(kind, Kind::Claims | Kind::PersistentVolumes) {
+        let Claims { claims, volumes } = engine.claims().await?;
+        return Ok(match kind {
+            Kind::Claims => filter.claims(claims).map(|claim| Object::Claim(claim.into())).collect(),
+            _ => filter.persistent_volumes(volumes).map(|volume| Object::PersistentVolume(volume.into())).collect(),
+        });
+    }
+    Ok(of_snapshot(kind, filter, engine.snapshot().await?))
+}
+
+fn of_snapshot(kind: Kind, filter: &Filter, snapshot: Snapshot) -> Vec<Object> {
+    match kind {
+        Kind::Pods => filter.pods(snapshot).map(|pod| Object::Pod(pod.into())).collect(),
+        Kind::Volumes => filter.volumes(snapshot).map(|volume| Object::Volume(volume.into())).collect(),
+        Kind::Plugins => filter.plugins(snapshot).map(|plugin| Object::Plugin(plugin.into())).collect(),
+        Kind::Drivers => filter.drivers(snapshot).map(|driver| Object::Driver(driver.into())).collect(),
+        Kind::Operations => filter.operations(snapshot).map(|operation| Object::Operation(operation.into())).collect(),
+        Kind::Claims | Kind::PersistentVolumes | Kind::Events | Kind::Unspecified => Vec::new(),
+    }
+}

@@ -1,0 +1,584 @@
+//! What can be typed, and the help that teaches it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use super::csi_serve::CsiServeArguments;
+use volhost_config::{Settings, variable};
+use volhost_model::duration::HumanDuration;
+
+use super::conformance::ConformanceArguments;
+
+/// The first page of help: commands in groups, examples, exit codes.
+const HELP: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Look:
+  get            List pods, volumes, plugins, drivers or operations
+  describe       Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
+  events         Show what happened
+  top            Show live what the node does: operations, latencies, volumes in trouble
+  metrics        Print the daemon's figures as Prometheus reads them
+  version        Show the versions of this program and of the daemon
+
+Act:
+  wait           Wait until a pod's volumes are mounted or unmounted
+  apply          Add pods and other objects from a file
+  delete         Remove a pod or another object that `apply` added
+  drain          Take every volume of the node away
+  uncordon       End a drain: mount volumes again
+  force-unmount  Take a volume out of sight whose storage does not answer
+  attachments    Act as the controller that attaches volumes to this node
+
+Serve and extend:
+  run            Run the daemon
+  csi-serve      Serve a plugin as a CSI driver; needs no daemon
+  plugin         Write, build, test and try plugins, and look into plugin files; needs no daemon
+  conformance    Hold a plugin to the contract, on the real kernel; needs no daemon
+  completions    Print completions for a shell
+  man            Print or write the manual pages
+  help           Show the help of a command
+
+Options:
+{options}
+{after-help}";
+
+const AFTER_HELP: &str = "\
+Examples:
+  volhost run --manifests ./manifests --plugin-dir ./plugins
+  volhost get pods -w
+  volhost describe pod default/web
+  volhost wait pod default/web --for mounted --timeout 30s && start-the-containers
+
+Exit codes:
+  0  done
+  1  failed: refused, not found, or a wait or drain that did not reach its goal
+  2  wrong usage or configuration
+  3  the daemon cannot be reached
+  4  a plugin could not be tested (conformance)";
+
+/// volhost mounts pods' volumes on this node; every volume plugin is a sandboxed WebAssembly component.
+#[derive(Debug, Parser)]
+#[command(name = "volhost", version, disable_version_flag = true, help_template = HELP, after_help = AFTER_HELP, max_term_width = 100)]
+pub(super) struct Cli {
+    /// The daemon's unix socket [env: VOLHOST_SOCKET] [default: /run/volhost/volhost.sock]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// When to use colour; NO_COLOR in the environment turns `auto` off
+    #[arg(long, global = true, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true)]
+    pub(super) color: ColorChoice,
+    /// What to do.
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ColorChoice {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the daemon
+    ///
+    /// Every option can be given here, as a variable of the environment (VOLHOST_ROOT_DIR for --root-dir), or in a TOML file
+    /// (root-dir = "..."). The command line wins over the environment, and that over the file.
+    #[command(
+        after_help = "SIGTERM ends the daemon and leaves every mount in place; `volhost drain` takes them away. SIGHUP reads manifests and plugins again, and looks for what gone pods have left."
+    )]
+    Run(Box<RunArguments>),
+    /// Serve a plugin as a CSI driver; needs no daemon
+    ///
+    /// Identity, Node and Controller services of CSI v1.12 over one plugin: what the plugin exports is what the driver can do.
+    #[command(
+        after_help = "SIGTERM ends the driver and leaves every volume as it is.\n\nExample:\n  volhost csi-serve --plugin target/plugins/loop.wasm --endpoint unix:///run/loop/csi.sock --registration-dir /var/lib/kubelet/plugins_registry"
+    )]
+    CsiServe(Box<CsiServeArguments>),
+    /// List pods, volumes, plugins, drivers or operations
+    #[command(
+        after_help = "Examples:\n  volhost get pods\n  volhost get volumes -n default -o wide\n  volhost get pod default/web -o yaml\n  volhost get operations -w"
+    )]
+    Get(GetArguments),
+    /// Show one pod, volume, plugin or driver: state, last error and next try, mounts, events
+    #[command(
+        after_help = "Examples:\n  volhost describe pod default/web\n  volhost describe volume default/web/data\n  volhost describe plugin kubernetes.io/empty-dir"
+    )]
+    Describe(DescribeArguments),
+    /// Wait until a pod's volumes are mounted or unmounted
+    #[command(
+        after_help = "When the time is over, each volume that is not as wished is printed with the step it stands at and why, and the exit code is 1.\n\nExamples:\n  volhost wait pod default/web\n  volhost wait pod default/web --for unmounted --timeout 30s"
+    )]
+    Wait(WaitArguments),
+    /// Show what happened
+    #[command(after_help = "Examples:\n  volhost events -w\n  volhost events --for pod/default/web")]
+    Events(EventsArguments),
+    /// Show live what the node does: operations, latencies, volumes in trouble
+    #[command(
+        after_help = "Keys: q quits, s sorts by age, by plugin, by failures. Where there is no terminal, it prints once.\n\nExample:\n  volhost top --once | less"
+    )]
+    Top(TopArguments),
+    /// Print the daemon's figures as Prometheus reads them
+    #[command(after_help = "To have Prometheus fetch them: volhost run --metrics-listen 127.0.0.1:9810")]
+    Metrics,
+    /// Add pods and other objects from a file
+    #[command(
+        after_help = "What was applied outlives the daemon, but not the machine; for pods that stay, use a folder: `volhost run --manifests DIR`. Secrets are kept in memory only: apply them again after the daemon was started again.\n\nExamples:\n  volhost apply -f pod.yaml\n  volhost apply -f pod.yaml --wait --timeout 30s\n  kubectl get pod web -o yaml | volhost apply -f -"
+    )]
+    Apply(ApplyArguments),
+    /// Remove a pod or another object that `apply` added; a pod's volumes are taken away
+    Delete(DeleteArguments),
+    /// Take every volume of the node away
+    #[command(
+        after_help = "Shows what is left on standard error while it takes longer than a second. Exit code 1 when something is left at the end. Nothing is mounted until `volhost uncordon` or the next start of the daemon."
+    )]
+    Drain(DrainArguments),
+    /// End a drain: mount volumes again for the pods that want them
+    Uncordon,
+    /// Take a volume out of sight whose storage does not answer; what was not written yet may be lost
+    #[command(
+        after_help = "For a pod that is gone and whose volume cannot be unmounted, and for a volume that hangs while it is mounted. It is told as an event. The kernel lets go of the file system with its last user."
+    )]
+    ForceUnmount(ForceUnmountArguments),
+    /// Act as the controller that attaches volumes to this node
+    #[command(
+        after_help = "For a node that runs with --controller-attaches.\nExample:\n  volhost attachments list\n  volhost attachments set volhost.io/loop//srv/a.img=/dev/loop3"
+    )]
+    Attachments {
+        /// What to do.
+        #[command(subcommand)]
+        command: AttachmentsCommand,
+    },
+    /// Write, build, test and try plugins, and look into plugin files; needs no daemon
+    Plugin {
+        /// What to do.
+        #[command(subcommand)]
+        command: PluginCommand,
+    },
+    /// Hold a plugin to the contract, on the real kernel; needs no daemon
+    #[command(
+        after_help = "Nothing is left on the machine. Exit codes: 0 every case that applies passed, 1 a case failed, 2 wrong usage or case file, 4 the plugin could not be tested here.\n\nExamples:\n  volhost conformance target/plugins/scratch.wasm\n  volhost conformance loop.wasm --config loop.yaml --only set-up/crash-then-repeat\n  volhost conformance loop.wasm --config loop.yaml -o junit > report.xml"
+    )]
+    Conformance(ConformanceArguments),
+    /// Show the versions of this program and of the daemon
+    Version {
+        /// Only this program's; needs no daemon
+        #[arg(long)]
+        client: bool,
+    },
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  volhost completions bash > /etc/bash_completion.d/volhost")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print volhost(1), or write all manual pages into a folder
+    Man {
+        /// Folder for the pages, one for each command
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+    /// What the daemon starts itself for.
+    #[command(hide = true)]
+    Internal {
+        /// Which part.
+        #[command(subcommand)]
+        command: InternalCommand,
+    },
+}
+
+/// What the daemon starts itself for.
+#[derive(Debug, Subcommand)]
+pub(super) enum InternalCommand {
+    /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
+    CompilePlugin,
+    /// Read what helper to become, give up what it is not granted, and become it.
+    RunHelper,
+    /// Give up what the operator takes from a driver, and become the driver.
+    RunConfined {
+        /// What is given up, the program, and its arguments.
+        #[arg(required = true, num_args = 2.., trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<OsString>,
+    },
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArguments {
+    /// TOML file with any of these options, and the grants of plugins
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// The options.
+    #[command(flatten)]
+    pub(super) settings: Settings,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ListKind {
+    /// Pods and how many of their volumes are ready
+    #[value(aliases = ["pod", "po"])]
+    Pods,
+    /// Volumes and their states
+    #[value(aliases = ["volume", "vol"])]
+    Volumes,
+    /// Plugins, what they can do and what they may ask for
+    #[value(aliases = ["plugin"])]
+    Plugins,
+    /// Drivers outside that plugins drive: FlexVolume executables, CSI drivers
+    #[value(aliases = ["driver"])]
+    Drivers,
+    /// Operations that run or wait for their next try
+    #[value(aliases = ["operation", "op", "ops"])]
+    Operations,
+    /// PersistentVolumeClaims, and which volume each has
+    #[value(name = "pvc", aliases = ["pvcs", "claim", "claims", "persistentvolumeclaims", "persistentvolumeclaim"])]
+    Claims,
+    /// PersistentVolumes, and which claim has each
+    #[value(name = "pv", aliases = ["pvs", "persistentvolumes", "persistentvolume"])]
+    PersistentVolumes,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// `get`.
+#[derive(Debug, Args)]
+pub(super) struct GetArguments {
+    /// What to list
+    #[arg(hide_possible_values = true, value_name = "pods|volumes|plugins|drivers|operations|pvc|pv")]
+    pub(super) kind: ListKind,
+    /// Only this one: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
+    pub(super) name: Option<String>,
+    /// Only what belongs to pods of this namespace
+    #[arg(short, long, value_name = "NS")]
+    pub(super) namespace: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+    /// Go on and print what changes; with -o json one object a line
+    #[arg(short, long)]
+    pub(super) watch: bool,
+}
+
+/// What can be described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum DescribeKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+    /// A volume
+    #[value(aliases = ["volumes", "vol"])]
+    Volume,
+    /// A plugin
+    #[value(aliases = ["plugins"])]
+    Plugin,
+    /// A driver outside
+    #[value(aliases = ["drivers"])]
+    Driver,
+}
+
+/// `describe`.
+#[derive(Debug, Args)]
+pub(super) struct DescribeArguments {
+    /// What to describe
+    #[arg(hide_possible_values = true, value_name = "pod|volume|plugin|driver")]
+    pub(super) kind: DescribeKind,
+    /// Which: a pod's NAME or NS/NAME, a volume's NAME or NS/POD/NAME, a plugin's VENDOR/NAME, a driver's name
+    pub(super) name: String,
+    /// The pod's namespace
+    #[arg(short, long, value_name = "NS")]
+    pub(super) namespace: Option<String>,
+}
+
+/// The one kind of object a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PodKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+}
+
+/// What can be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RemovedKind {
+    /// A pod
+    #[value(aliases = ["pods", "po"])]
+    Pod,
+    /// A PersistentVolumeClaim
+    #[value(name = "pvc", aliases = ["claim", "persistentvolumeclaim"])]
+    Claim,
+    /// A PersistentVolume: one that was added, or a released one that was made for a claim
+    #[value(name = "pv", aliases = ["persistentvolume"])]
+    PersistentVolume,
+    /// A StorageClass
+    #[value(name = "sc", aliases = ["storageclass"])]
+    StorageClass,
+    /// A ConfigMap
+    #[value(name = "configmap", aliases = ["cm"])]
+    ConfigMap,
+    /// A Secret
+    #[value(name = "secret")]
+    Secret,
+    /// A ServiceAccount
+    #[value(name = "serviceaccount", aliases = ["sa"])]
+    ServiceAccount,
+    /// A CSIDriver
+    #[value(name = "csidriver")]
+    CsiDriver,
+    /// A VolumeAttachment
+    #[value(name = "volumeattachment")]
+    VolumeAttachment,
+    /// A VolumeSnapshot
+    #[value(name = "volumesnapshot")]
+    VolumeSnapshot,
+    /// A VolumeSnapshotContent
+    #[value(name = "volumesnapshotcontent")]
+    VolumeSnapshotContent,
+    /// A ClusterTrustBundle
+    #[value(name = "clustertrustbundle")]
+    ClusterTrustBundle,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Goal {
+    /// Every volume its containers use is mounted
+    Mounted,
+    /// Nothing of it is mounted any more, or may be
+    Unmounted,
+}
+
+/// `wait`.
+#[derive(Debug, Args)]
+pub(super) struct WaitArguments {
+    /// What to wait for: a pod
+    #[arg(hide_possible_values = true, value_name = "pod")]
+    pub(super) kind: PodKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`
+    pub(super) name: String,
+    /// The goal
+    #[arg(long = "for", value_name = "GOAL", default_value = "mounted")]
+    pub(super) goal: Goal,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// `events`.
+#[derive(Debug, Args)]
+pub(super) struct EventsArguments {
+    /// Go on and print new events
+    #[arg(short, long)]
+    pub(super) watch: bool,
+    /// Only events about this: pod/NS/NAME, claim/NS/NAME, volume/NAME, plugin/VENDOR/NAME, driver/NAME or file/NAME
+    #[arg(long = "for", value_name = "OBJECT")]
+    pub(super) object: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT")]
+    pub(super) output: Option<Format>,
+}
+
+/// What comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum TopSort {
+    /// The oldest, and the slowest
+    #[default]
+    Age,
+    /// By the plugin's name
+    Plugin,
+    /// What failed most often
+    Failures,
+}
+
+impl TopSort {
+    /// The order that a key press leads to.
+    pub(super) const fn next(self) -> Self {
+        match self {
+            Self::Age => Self::Plugin,
+            Self::Plugin => Self::Failures,
+            Self::Failures => Self::Age,
+        }
+    }
+
+    /// As it is typed.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Plugin => "plugin",
+            Self::Failures => "failures",
+        }
+    }
+}
+
+/// `top`.
+#[derive(Debug, Args)]
+pub(super) struct TopArguments {
+    /// Print once, in plain text, and end
+    #[arg(long)]
+    pub(super) once: bool,
+    /// What comes first
+    #[arg(long, value_name = "ORDER", default_value = "age")]
+    pub(super) sort: TopSort,
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(super) interval: HumanDuration,
+}
+
+/// `apply`.
+#[derive(Debug, Args)]
+pub(super) struct ApplyArguments {
+    /// File with objects in YAML or JSON; `-` reads standard input; give it several times
+    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "complete")]
+    pub(super) files: Vec<PathBuf>,
+    /// Afterwards, say that there are no other pods: after a restart of the machine, what is left of others is removed
+    #[arg(long)]
+    pub(super) complete: bool,
+    /// Wait until every volume of the files' pods is mounted; exit code 1 when one is not
+    #[arg(long)]
+    pub(super) wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s", requires = "wait")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// `delete`.
+#[derive(Debug, Args)]
+pub(super) struct DeleteArguments {
+    /// What to remove: a pod, a claim, or another object, by its kind in lower case
+    #[arg(hide_possible_values = true, value_name = "pod|pvc|pv|sc|configmap|secret|...")]
+    pub(super) kind: RemovedKind,
+    /// Which: NS/NAME, or NAME in the namespace `default`; a PersistentVolume, for example, has no namespace
+    pub(super) name: String,
+}
+
+/// `force-unmount`.
+#[derive(Debug, Args)]
+pub(super) struct ForceUnmountArguments {
+    /// Which volume: NS/POD/VOLUME, or POD/VOLUME in the namespace `default`; with --of-node, the volume's unique name
+    pub(super) name: String,
+    /// The node's own mount of a volume that no pod has or wants, in place of a pod's
+    #[arg(long)]
+    pub(super) of_node: bool,
+    /// If it is a FUSE file system, end the connection to its server first: whoever waits for it gets an error
+    #[arg(long)]
+    pub(super) end_server: bool,
+}
+
+/// `drain`.
+#[derive(Debug, Args)]
+pub(super) struct DrainArguments {
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "2m3s")]
+    pub(super) timeout: HumanDuration,
+}
+
+/// `attachments`.
+#[derive(Debug, Subcommand)]
+pub(super) enum AttachmentsCommand {
+    /// List the attachable volumes that are wanted or attached: those a controller has to attach
+    List,
+    /// Say that exactly these volumes are attached to this node; without any, that none is
+    Set {
+        /// The volume's unique name, and what it is attached as: NAME or NAME=DEVICE
+        #[arg(value_name = "NAME[=DEVICE]")]
+        volumes: Vec<String>,
+    },
+}
+
+/// `plugin`.
+#[derive(Debug, Subcommand)]
+pub(super) enum PluginCommand {
+    /// Write the crate of a new plugin, or one that takes the place of a FlexVolume driver
+    #[command(
+        after_help = "Examples:\n  volhost plugin new scratch\n  volhost plugin new acme.org/disks --template block\n  volhost plugin new acme.org/files --template network\n  volhost plugin new --from-flex acme.org/lun"
+    )]
+    New(Box<NewArguments>),
+    /// Build plugin crates: Rust to WebAssembly components
+    #[command(
+        after_help = "Looks for a compiler for wasm32-unknown-unknown: the rustc in use, Debian's, and `rustup target add` (for at most 20 seconds).\n\nExamples:\n  volhost plugin build\n  volhost plugin build --out /var/lib/volhost/plugins"
+    )]
+    Build(BuildArguments),
+    /// Make a component of what another language's compiler left: a core module, with or without WASI preview 1
+    #[command(
+        after_help = "Examples:\n  GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o scratch.core.wasm .\n  volhost plugin encode scratch.core.wasm --wit wit --world scratch --out scratch.wasm"
+    )]
+    Encode(EncodeArguments),
+    /// Run the tests of the crate in the current folder, build it, and hold it to the contract
+    #[command(
+        after_help = "Runs `cargo test`, then what `volhost plugin build` and `volhost conformance` run. The contract is held on the real kernel, which needs root."
+    )]
+    Test(TestArguments),
+    /// Try a plugin: mount a volume in a mount namespace of its own, and start a shell in it
+    #[command(
+        after_help = "Needs root, and takes everything away when the shell ends. In the shell, `volhost get volumes` and `volhost describe pod` look at the daemon that was started for it.\n\nExamples:\n  volhost plugin run\n  volhost plugin run target/plugins/disks.wasm --volume disk.yaml -- df -h ."
+    )]
+    Run(TryArguments),
+    /// Show a plugin file's name, version, contract, capabilities, what it may ask for, digest and size
+    Inspect {
+        /// The .wasm file
+        file: PathBuf,
+        /// The configuration file whose grants count; without it those of the plugins that come with volhost
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// How to print
+        #[arg(short, long, value_name = "FORMAT")]
+        output: Option<Format>,
+    },
+    /// Let a plugin do more, or less: edits its grant in the configuration file, which a running daemon reads at once
+    #[command(
+        after_help = "Examples:\n  volhost plugin grant example.com/archive --host-path /srv/archive --memory 128Mi\n  volhost plugin grant example.com/archive --remove --host-path /srv/archive"
+    )]
+    Grant(Box<GrantArguments>),
+    /// Put a plugin into an OCI registry, with the signature that stands beside it
+    #[command(
+        after_help = "The login is that of docker (`docker login HOST`), or VOLHOST_REGISTRY_USER and VOLHOST_REGISTRY_PASSWORD. Prints what pins the plugin.\n\nExamples:\n  volhost plugin publish registry.example.com/acme/archive:1.0 target/plugins/archive.wasm"
+    )]
+    Publish(PublishArguments),
+    /// Get a plugin from an OCI registry, with its signature; a running daemon takes it up from its plugin folder
+    #[command(
+        after_help = "Nothing of the plugin is run or interpreted: signatures and grants hold when the daemon loads it.\n\nExamples:\n  volhost plugin pull registry.example.com/acme/archive:1.0 --out /var/lib/volhost/plugins\n  volhost plugin pull registry.example.com/acme/archive@sha256:... && volhost plugin inspect archive.wasm"
+    )]
+    Pull(PullArguments),
+}
+
+/// The whole command, with the environment's variables named in the help of `run`.
+pub(super) fn command() -> clap::Command {
+    Cli::command().mut_subcommand("run", |run| {
+        run.mut_args(|argument| {
+            let (Some(long), Some(help)) = (argument.get_long(), argument.get_help()) else {
+                return argument;
+            };
+            let help = format!("{help} [env: {}]", variable(long));
+            argument.help(help)
+        })
+    })
+}
+
+mod plugin;
+#[cfg(test)]
+mod tests;
+
+pub(super) use plugin::{
+    BuildArguments, EncodeArguments, GrantArguments, NewArguments, PublishArguments, PullArguments, RegistryArguments,
+    TemplateChoice, TestArguments, TryArguments,
+};

@@ -1,0 +1,223 @@
+//! What can be typed behind `volhost plugin`, for those who write plugins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use volhost_model::duration::HumanDuration;
+use volhost_registry::Reference;
+
+/// `plugin new`.
+#[derive(Debug, Args)]
+pub(crate) struct NewArguments {
+    /// What it is called: NAME, or VENDOR/NAME with a domain of yours
+    #[arg(required_unless_present = "from_flex")]
+    pub(crate) name: Option<String>,
+    /// What it begins as
+    #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
+    pub(crate) template: TemplateChoice,
+    /// Take the place of this FlexVolume driver, which is asked what it can do: its program, its folder, or VENDOR/DRIVER
+    #[arg(long, value_name = "DRIVER", conflicts_with = "template")]
+    pub(crate) from_flex: Option<PathBuf>,
+    /// Where FlexVolume drivers are installed
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "from_flex",
+        default_value = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+    )]
+    pub(crate) flex_driver_dir: PathBuf,
+    /// The folder to make [default: NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// The folder plugin-sdk of a checkout of volhost [default: that of the checkout this program was built in, else crates.io]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+/// What a new plugin begins as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TemplateChoice {
+    /// A mount for each pod
+    Minimal,
+    /// A block device of the node: attached, formatted, mounted, handed over, grown
+    Block,
+    /// A FUSE file system, served by a program without privilege
+    Fuse,
+    /// A folder of a server, with keys from a secret
+    Network,
+}
+
+/// `plugin build`.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArguments {
+    /// Crates to build [default: the crate in the current folder]
+    #[arg(value_name = "CRATE")]
+    pub(crate) crates: Vec<String>,
+    /// Folder for the components [default: `plugins` in cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Cargo.toml of the workspace or crate [default: the one around the current folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest_path: Option<PathBuf>,
+}
+
+/// `plugin encode`.
+#[derive(Debug, Args)]
+pub(crate) struct EncodeArguments {
+    /// The core module
+    #[arg(value_name = "MODULE")]
+    pub(crate) module: PathBuf,
+    /// The WIT that it was written for: a file, or a folder with what it needs in `deps`
+    #[arg(long, value_name = "PATH")]
+    pub(crate) wit: PathBuf,
+    /// The world [default: the only one in the WIT]
+    #[arg(long, value_name = "WORLD")]
+    pub(crate) world: Option<String>,
+    /// The component to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// `plugin test`.
+#[derive(Debug, Args)]
+pub(crate) struct TestArguments {
+    /// The case file: the volume to work on, and what it needs [default: conformance.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// `plugin run`.
+#[derive(Debug, Args)]
+pub(crate) struct TryArguments {
+    /// The plugin's .wasm file [default: the crate in the current folder, built]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Objects to apply: a pod, with the PersistentVolumes and claims that it needs
+    #[arg(long, value_name = "FILE", default_value = "volume.yaml")]
+    pub(crate) volume: PathBuf,
+    /// Configuration with the plugin's grants; SCRATCH in it is a folder that is made and removed [default: volhost.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How long the volume may take to be mounted
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    pub(crate) timeout: HumanDuration,
+    /// What to run in the volume [default: your shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `plugin publish`.
+#[derive(Debug, Args)]
+pub(crate) struct PublishArguments {
+    /// Where to: HOST[:PORT]/NAME:TAG
+    #[arg(value_name = "REF")]
+    pub(crate) reference: Reference,
+    /// The plugin's .wasm file; FILE.minisig beside it is published as its signature
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Replace what the tag has, if that is another plugin
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArguments,
+}
+
+/// `plugin pull`.
+#[derive(Debug, Args)]
+pub(crate) struct PullArguments {
+    /// Which: HOST[:PORT]/NAME:TAG, or HOST[:PORT]/NAME@sha256:DIGEST
+    #[arg(value_name = "REF")]
+    pub(crate) reference: Reference,
+    /// The folder to put it into, such as the daemon's plugin folder
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) out: PathBuf,
+    /// What to call it: NAME.wasm [default: the last part of the reference's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// How the registry is reached.
+    #[command(flatten)]
+    pub(crate) registry: RegistryArguments,
+}
+
+/// How a registry is reached.
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArguments {
+    /// Speak HTTP without TLS; to a registry on this machine only
+    #[arg(long)]
+    pub(crate) plain_http: bool,
+    /// How long the whole may take
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) timeout: HumanDuration,
+}
+
+/// `plugin grant`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GrantArguments {
+    /// The plugin, VENDOR/NAME
+    pub(crate) plugin: String,
+    /// The configuration file; made if it is missing
+    #[arg(long, value_name = "FILE", env = "VOLHOST_CONFIG", default_value = "/etc/volhost/config.toml")]
+    pub(crate) config: PathBuf,
+    /// Take away what is named, in place of adding it
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Add what this file grants the plugin: one that a plugin comes with, say, written as the configuration file is. Read it first: programs
+    /// that it names are run
+    #[arg(long, value_name = "FILE", conflicts_with = "remove")]
+    pub(crate) from: Option<PathBuf>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// An interface of the contract that it may import
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Vec<String>,
+    /// A folder of the host within which it may open paths
+    #[arg(long, value_name = "DIR")]
+    pub(crate) host_path: Vec<String>,
+    /// A folder for its image files and loop devices over them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) loop_files: Vec<String>,
+    /// A folder of images that it may mount read-only
+    #[arg(long, value_name = "DIR")]
+    pub(crate) image_files: Vec<String>,
+    /// A block device, or a folder of them, that it may open
+    #[arg(long, value_name = "PATH")]
+    pub(crate) block_device: Vec<String>,
+    /// A CSI driver that it may call
+    #[arg(long, value_name = "NAME")]
+    pub(crate) csi_driver: Vec<String>,
+    /// A FlexVolume driver that it may run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) flex_driver: Vec<String>,
+    /// A type of file system that it may make and mount; with one named, no other
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) filesystem: Vec<String>,
+    /// An option that it may mount with; with one named, no other but ro
+    #[arg(long, value_name = "OPTION")]
+    pub(crate) mount_option: Vec<String>,
+    /// A volume source that it may serve although it is Kubernetes' own or names a driver: nfs, csi:DRIVER, flexVolume:VENDOR/DRIVER
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) source: Vec<String>,
+    /// The only content of the plugin that may use the grant, by the SHA-256 of its file [default: that of the file that waits for approval in
+    /// the daemon, if one does]
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) sha256: Vec<String>,
+    /// A program that may serve file systems for it, by its name, to be taken away; --from adds one
+    #[arg(long, value_name = "NAME", requires = "remove")]
+    pub(crate) fuse_helper: Vec<String>,
+    /// How many loop devices it may have at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) loop_devices: Option<i64>,
+    /// Memory of one call, as 128Mi
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<String>,
+    /// How long its own code may run in one call, as 10s
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) call_time: Option<String>,
+    /// How many of its operations may run at once
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) concurrency: Option<i64>,
+}

@@ -1,0 +1,188 @@
+//! `volhost run`: the daemon, from its options to its end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+use volhost_helpers::Launcher;
+use volhost_kernel::{LinuxKernel, Propagation};
+use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
+
+use volhost_config::RunConfig;
+use volhost_metrics::listener::{BindError, Listener, MetricsSource};
+use volhost_node::engine::executor::Bounds;
+use volhost_node::node::{Node, NodeOptions, StartError};
+use volhost_objects::payload::{Issuer, KeyError, Signer};
+use volhost_objects::populate::NodeIdentity;
+
+/// Why the daemon ended, other than by being told to.
+#[derive(Debug, Error)]
+pub(crate) enum RunError {
+    /// The node could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The socket cannot be used.
+    #[error(transparent)]
+    Bind(#[from] volhost_api::BindError),
+    /// Nobody can scrape metrics where it was asked for.
+    #[error(transparent)]
+    Metrics(#[from] BindError),
+    /// The API ended.
+    #[error(transparent)]
+    Serve(#[from] volhost_api::ServeError),
+    /// The key for tokens cannot be used.
+    #[error(transparent)]
+    TokenKey(#[from] KeyError),
+    /// The keys whose plugins are taken cannot be used.
+    #[error(transparent)]
+    TrustedKeys(#[from] TrustedKeysError),
+    /// Signals cannot be received.
+    #[error("signals cannot be received: {0}")]
+    Signals(#[source] std::io::Error),
+}
+
+/// Runs the daemon until SIGTERM or SIGINT. Mounts stay, unless everything was drained. `ready` is told when requests are served.
+///
+/// # Errors
+/// [`RunError`]; then nothing is left running.
+pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), RunError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
+
+    let tokens = match config.token_signing {
+        Some(signing) => Some(Issuer {
+            signer: Signer::read(&signing.key)?,
+            name: signing.issuer,
+            max_lifetime: signing.max_lifetime,
+        }),
+        None => None,
+    };
+    let signatures = Signatures::of_folder(config.trusted_keys.as_deref(), config.require_signature)?;
+    // The first thing that is touched, so that two daemons on one socket are found out before anything is touched.
+    let listener = volhost_api::bind(&config.socket)?;
+    let metrics = match config.metrics_listen {
+        Some(address) => Some(Listener::bind(address).await?),
+        None => None,
+    };
+    info!(version = env!("CARGO_PKG_VERSION"), node = config.node_name, root = %config.root_dir.display(), "volhost starts");
+    if let Some(warning) = config.grants.shipped().warning() {
+        warn!("{warning}");
+    }
+    let starting = Node::start(NodeOptions {
+        root: config.root_dir,
+        plugins: config.plugin_dir,
+        manifests: config.manifests,
+        plugin_registry: config.plugin_registry,
+        manifest_grace: config.manifest_grace,
+        identity: NodeIdentity::new(config.node_name, config.node_labels),
+        grants: config.grants,
+        grant_file: config.file,
+        signatures,
+        controller_attaches: config.controller_attaches,
+        controller_attaches_for: config.controller_attaches_for,
+        nodes_out_of_service: config.nodes_out_of_service,
+        attach_limits: config.attach_limits,
+        verify_attached: config.verify_attached,
+        refresh_period: config.refresh_period,
+        flex_driver_dir: config.flex_driver_dir,
+        flex_drivers: config.flex_drivers,
+        cache: config.cache_dir,
+        // The running binary itself, also after its file was replaced.
+        compiler: Compiler {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["internal".into(), "compile-plugin".into()],
+        },
+        helper_launcher: Launcher {
+            program: PathBuf::from("/proc/self/exe"),
+            args: vec!["internal".into(), "run-helper".into()],
+        },
+        propagation: Propagation::Shared,
+        bounds: Bounds {
+            patience: config.operation_deadline,
+            plugin_time: config.plugin_cpu_time,
+            max_workers: config.max_operations.get(),
+        },
+        tokens,
+        provision: config.provision,
+        reclaim_grace: config.reclaim_grace,
+        kernel: Arc::new(LinuxKernel::new()),
+    });
+    let node = tokio::select! {
+        node = starting => node?,
+        _ = terminate.recv() => {
+            stopped_early();
+            return Ok(());
+        }
+        _ = interrupt.recv() => {
+            stopped_early();
+            return Ok(());
+        }
+    };
+
+    let stop = CancellationToken::new();
+    let mut serving = tokio::spawn(volhost_api::serve(listener, node.handle(), stop.clone()));
+    if let Some(metrics) = metrics {
+        if let Ok(address) = metrics.address() {
+            info!("metrics are served at http://{address}/metrics");
+        }
+        let handle = node.handle();
+        let source = MetricsSource::new(move || {
+            let handle = handle.clone();
+            async move { handle.metrics().await.map_err(|error| error.to_string()) }
+        });
+        tokio::spawn(metrics.serve(source, stop.clone()));
+    }
+    tell_ready(ready);
+    info!(socket = %config.socket.display(), "volhost serves");
+
+    let ended_early = loop {
+        tokio::select! {
+            _ = terminate.recv() => break None,
+            _ = interrupt.recv() => break None,
+            _ = hangup.recv() => {
+                info!("SIGHUP: the grants and the plugin and manifest folders are read again");
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]);
+                node.reload();
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+            }
+            ended = &mut serving => break Some(ended),
+        }
+    };
+    info!("volhost stops; mounts stay");
+    // Nobody may be listening: volhost need not be run by systemd.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    stop.cancel();
+    node.stop().await;
+    let ended = match ended_early {
+        Some(ended) => ended,
+        None => serving.await,
+    };
+    match ended {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => {
+            error!(%error, "the API ended early");
+            Ok(())
+        }
+    }
+}
+
+/// The next start finds what this one has left.
+fn stopped_early() {
+    info!("volhost stops before it has served; mounts stay");
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+}
+
+fn tell_ready(ready: Option<File>) {
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if let Some(mut ready) = ready
+        && let Err(error) = ready.write_all(b"ready\n")
+    {
+        warn!(%error, "whoever started volhost could not be told that it is ready");
+    }
+}

@@ -1,0 +1,29 @@
+//! `volhost force-unmount`.
+
+use std::path::Path;
+
+use super::arguments::ForceUnmountArguments;
+use super::client::{Client, within};
+use super::error::CliError;
+use super::names;
+use super::output::Output;
+use volhost_api::pb;
+
+/// How long the kernel may take: it waits for nobody, but a machine with many mounts is slow.
+const TIME: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Takes the mount of a volume out of sight, whoever uses it.
+pub(super) async fn run(arguments: &ForceUnmountArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let (pod, volume) = match arguments.of_node {
+        true => (None, arguments.name.clone()),
+        false => names::volume(&arguments.name).map(|(pod, volume)| (Some(pod), volume))?,
+    };
+    let mut client = Client::connect(socket).await?;
+    let request = pb::ForceUnmountRequest { pod, volume, end_server: arguments.end_server, of_node: arguments.of_node };
+    let done = within(TIME, socket, client.manager.force_unmount(request)).await?;
+    let server = if done.server_ended { "the connection to its server was ended, and " } else { "" };
+    output.line(&format!(
+        "{server}volume {} is out of sight; the kernel lets go of it with its last user",
+        arguments.name
+    ))
+}

@@ -1,0 +1,156 @@
+//! `volhost get`, and the printing of lists that `volhost events` shares.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::arguments::{Format, GetArguments, ListKind};
+use super::client::Client;
+use super::columns;
+use super::error::CliError;
+use super::format::now_us;
+use super::list::{self, Query, View, Watch};
+use super::output::Output;
+use super::structured;
+use super::table::Table;
+use super::usage;
+use volhost_api::pb::Kind;
+use volhost_api::pb::watch_update::Type;
+
+/// Lists, and goes on with `-w`.
+pub(super) async fn run(arguments: &GetArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let (kind, plural) = match arguments.kind {
+        ListKind::Pods => (Kind::Pods, "pods"),
+        ListKind::Volumes => (Kind::Volumes, "volumes"),
+        ListKind::Plugins => (Kind::Plugins, "plugins"),
+        ListKind::Drivers => (Kind::Drivers, "drivers"),
+        ListKind::Operations => (Kind::Operations, "operations"),
+        ListKind::Claims => (Kind::Claims, "claims"),
+        ListKind::PersistentVolumes => (Kind::PersistentVolumes, "persistentvolumes"),
+    };
+    let namespace = arguments.namespace.as_deref();
+    let query = Query::new(kind, namespace, arguments.name.as_deref());
+    let mut client = Client::connect(socket).await?;
+    let filter = query.filter.clone();
+    let (mut views, watch) = list::begin(&mut client, socket, query).await?;
+    // The short table has no room for it, so it is not worth asking the storage.
+    if kind == Kind::Volumes && arguments.output.is_some() {
+        usage::fill(views.iter_mut().flat_map(View::volumes), filter, &mut client, socket).await?;
+    }
+    if views.is_empty() && !arguments.watch {
+        let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        if let Some(name) = &arguments.name {
+            return Err(CliError::Failed(format!(
+                "no {} {name} found{place}; `volhost get {plural}` lists all",
+                plural.trim_end_matches('s')
+            )));
+        }
+        if matches!(arguments.output, None | Some(Format::Wide)) {
+            output.note(&format!("No {plural} found{place}."));
+            return Ok(());
+        }
+    }
+    let one = arguments.name.is_some() && views.len() == 1;
+    let mut printer = Printer::new(kind, arguments.output, output.colour());
+    if arguments.watch {
+        return printer.follow(views, watch, &client, output).await;
+    }
+    output.write(&printer.list(&views, one)?)
+}
+
+/// Prints objects of one kind.
+pub(super) struct Printer {
+    format: Option<Format>,
+    columns: usize,
+    table: Table,
+}
+
+/// A change, as `-w -o json` prints it.
+#[derive(Serialize)]
+struct Changed<'a> {
+    r#type: &'static str,
+    object: &'a View,
+}
+
+impl Printer {
+    /// For a kind, in a format.
+    pub(super) fn new(kind: Kind, format: Option<Format>, colour: bool) -> Self {
+        let (always, wide) = columns::names(kind);
+        let mut names = always.to_vec();
+        if format == Some(Format::Wide) {
+            names.extend(wide);
+        }
+        Self { format, columns: names.len(), table: Table::new(&names, colour) }
+    }
+
+    /// The text for a list; with `one`, JSON and YAML are the object itself.
+    pub(super) fn list(&mut self, views: &[View], one: bool) -> Result<String, CliError> {
+        let single = if one { views.first() } else { None };
+        match self.format {
+            None | Some(Format::Wide) => Ok(self.rows(views.iter().map(|view| (view, false)))),
+            Some(Format::Json) => {
+                let text = single.map_or_else(|| structured::pretty_json(views), structured::pretty_json);
+                text.map(|text| text + "\n")
+            }
+            Some(Format::Yaml) => {
+                let text = single.map_or_else(|| structured::yaml(&views), structured::yaml);
+                text.map(|text| text + "\n")
+            }
+        }
+    }
+
+    fn rows<'a>(&mut self, views: impl Iterator<Item = (&'a View, bool)>) -> String {
+        let now = now_us();
+        let rows: Vec<_> = views
+            .map(|(view, gone)| {
+                let mut cells = columns::cells(view, gone, now);
+                cells.truncate(self.columns);
+                cells
+            })
+            .collect();
+        self.table.rows(&rows)
+    }
+
+    fn change(&mut self, change: Type, view: &View) -> Result<String, CliError> {
+        let changed = Changed {
+            r#type: match change {
+                Type::Deleted => "DELETED",
+                Type::Modified => "MODIFIED",
+                Type::Added | Type::Synced | Type::Unspecified => "ADDED",
+            },
+            object: view,
+        };
+        match self.format {
+            None | Some(Format::Wide) => Ok(self.rows(std::iter::once((view, change == Type::Deleted)))),
+            Some(Format::Json) => structured::json(&changed).map(|text| text + "\n"),
+            Some(Format::Yaml) => structured::yaml(&changed).map(|text| format!("---\n{text}\n")),
+        }
+    }
+
+    /// Prints what there is and then what changes, until the daemon ends the stream.
+    pub(super) async fn follow(
+        &mut self,
+        views: Vec<View>,
+        mut watch: Watch,
+        client: &Client,
+        output: &mut Output,
+    ) -> Result<(), CliError> {
+        match self.format {
+            None | Some(Format::Wide) if views.is_empty() => {}
+            None | Some(Format::Wide) => output.write(&self.list(&views, false)?)?,
+            Some(_) => {
+                for view in &views {
+                    output.write(&self.change(Type::Added, view)?)?;
+                }
+            }
+        }
+        output.flush()?;
+        while let Some((change, view)) = watch.next(client).await? {
+            if let Some(view) = view {
+                output.write(&self.change(change, &view)?)?;
+                output.flush()?;
+            }
+        }
+        Ok(())
+    }
+}

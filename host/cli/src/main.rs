@@ -1,0 +1,129 @@
+//! The command line. It reaches the daemon through the gRPC API and in no other way.
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`arguments`] | what can be typed, and the help that teaches it |
+//! | [`client`] | the connection, and words for when there is none |
+//! | [`error`] | failures and their exit codes |
+//! | [`list`] | objects as the API streams them, by kind |
+//! | [`columns`], [`table`], [`format`] | what is printed |
+//! | the others | one command each, named as it is typed |
+#![forbid(unsafe_code)]
+
+mod apply;
+mod arguments;
+mod attachments;
+mod client;
+mod columns;
+mod completions;
+mod conformance;
+mod csi_serve;
+mod daemon;
+mod delete;
+mod describe;
+mod drain;
+mod error;
+mod events;
+mod force_unmount;
+mod format;
+mod get;
+mod list;
+mod man;
+mod metrics;
+mod names;
+mod output;
+mod plugin;
+mod run;
+mod structured;
+mod table;
+mod top;
+mod usage;
+mod version;
+mod wait;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use volhost_config::Environment;
+
+use arguments::{Cli, Command, InternalCommand};
+use error::CliError;
+use output::Output;
+
+/// The whole program: reads the command line, does what it says, and says how it went.
+///
+/// Must be called first thing in `main`, before any thread exists: the compiler child gives up its privileges here.
+fn main() -> ExitCode {
+    let matches = arguments::command().get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    if let Command::Internal { command } = &cli.command {
+        return match command {
+            InternalCommand::CompilePlugin => {
+                volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default())
+            }
+            InternalCommand::RunHelper => volhost_helpers::launch::become_helper(),
+            InternalCommand::RunConfined { words } => volhost_drivers::flex::become_confined(words.clone()),
+        };
+    }
+    let mut output = Output::of_process(cli.color);
+    match dispatch(cli, &mut output).and_then(|()| output.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has read enough: `volhost get pods | head -1`.
+        Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = error.exit_code();
+            // What was printed before belongs before the error. If it can't be written, the error is still told.
+            let _ = output.flush();
+            output.error(&error.to_string());
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn dispatch(cli: Cli, output: &mut Output) -> Result<(), CliError> {
+    let environment = Environment::of_process();
+    match cli.command {
+        Command::Run(arguments) => return run::run(arguments, cli.socket, &environment),
+        Command::CsiServe(arguments) => return csi_serve::run(*arguments),
+        Command::Completions { shell } => return completions::print(shell, output),
+        Command::Man { dir } => return man::write(dir.as_deref(), output),
+        Command::Plugin { command } => {
+            return plugin::run(&command, &volhost_config::socket(cli.socket, &environment), output);
+        }
+        Command::Conformance(arguments) => return conformance::run(&arguments, output),
+        Command::Version { client: true } => return version::print_client(output),
+        // Handled before any of this.
+        Command::Internal { .. } => return Ok(()),
+        _ => {}
+    }
+    // One thread is enough for one connection.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
+    let socket = volhost_config::socket(cli.socket, &environment);
+    runtime.block_on(async {
+        match cli.command {
+            Command::Get(arguments) => get::run(&arguments, &socket, output).await,
+            Command::Describe(arguments) => describe::run(&arguments, &socket, output).await,
+            Command::Wait(arguments) => wait::run(&arguments, &socket, output).await,
+            Command::Events(arguments) => events::run(&arguments, &socket, output).await,
+            Command::Apply(arguments) => apply::run(&arguments, &socket, output).await,
+            Command::Delete(arguments) => delete::run(&arguments, &socket, output).await,
+            Command::Attachments { command } => attachments::run(&command, &socket, output).await,
+            Command::Drain(arguments) => drain::run(&arguments, &socket, output).await,
+            Command::Uncordon => drain::end(&socket, output).await,
+            Command::ForceUnmount(arguments) => force_unmount::run(&arguments, &socket, output).await,
+            Command::Top(arguments) => top::run(&arguments, &socket, output).await,
+            Command::Metrics => metrics::print(&socket, output).await,
+            Command::Version { .. } => version::print(&socket, output).await,
+            Command::Run(_)
+            | Command::CsiServe(_)
+            | Command::Completions { .. }
+            | Command::Man { .. }
+            | Command::Plugin { .. }
+            | Command::Conformance(_)
+            | Command::Internal { .. } => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,153 @@
+//! `volhost plugin`: plugin files, without a daemon.
+
+mod approval;
+mod build;
+mod difference;
+mod encode;
+mod grant;
+mod identity;
+mod new;
+mod publish;
+mod pull;
+mod registry;
+mod run;
+mod surface;
+mod test;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use volhost_model::text::lower_hex;
+
+use super::arguments::{Format, PluginCommand};
+use super::error::CliError;
+use super::format::printable;
+use super::output::Output;
+use super::structured;
+use identity::Identity;
+
+/// What is known of a plugin file.
+#[derive(Debug, Serialize)]
+struct Inspection {
+    /// The file.
+    file: String,
+    /// Bytes.
+    size: usize,
+    /// SHA-256 in hex, as `sha256sum` prints it.
+    digest: String,
+    /// `vendor/name`; none when the plugin could not be asked.
+    name: Option<String>,
+    /// Its own version; likewise.
+    version: Option<String>,
+    /// The volume sources it serves; likewise.
+    sources: Vec<String>,
+    /// The contract's version it was built for; none when it names none.
+    contract: Option<String>,
+    /// What built it.
+    sdk: Option<String>,
+    /// What it can do: the contract's interfaces it exports.
+    exports: Vec<String>,
+    /// What it may ask for: the interfaces it imports.
+    imports: Vec<String>,
+    /// The interfaces that its name is granted.
+    granted: Vec<String>,
+    /// The interfaces that it imports and is not granted.
+    missing: Vec<String>,
+    /// Why volhost would not load it, or would not without a grant.
+    problem: Option<String>,
+}
+
+/// Runs the command. Must be called before any thread exists: `plugin run` enters a mount namespace.
+pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    match command {
+        PluginCommand::New(arguments) => new::run(arguments, output),
+        PluginCommand::Build(arguments) => build::run(arguments, output),
+        PluginCommand::Encode(arguments) => encode::run(arguments, output),
+        PluginCommand::Test(arguments) => test::run(arguments, output),
+        PluginCommand::Run(arguments) => run::run(arguments, output),
+        PluginCommand::Inspect { file, config, output: format } => {
+            show(&inspect(file, config.as_deref())?, *format, output)
+        }
+        PluginCommand::Grant(arguments) => grant::run(&approval::added(arguments, socket, output)?, output),
+        PluginCommand::Publish(arguments) => publish::run(arguments, output),
+        PluginCommand::Pull(arguments) => pull::run(arguments, output),
+    }
+}
+
+fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) -> Result<(), CliError> {
+    match format {
+        None | Some(Format::Wide) => print(inspection, output),
+        Some(Format::Json) => output.line(&structured::pretty_json(inspection)?),
+        Some(Format::Yaml) => output.line(&structured::yaml(inspection)?),
+    }
+}
+
+fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
+    let grants = volhost_config::grants(config)?;
+    let wasm = read_plugin(file)?;
+    let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
+    let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants);
+    Ok(Inspection {
+        file: file.display().to_string(),
+        size: wasm.len(),
+        digest: lower_hex(&Sha256::digest(&wasm)),
+        name,
+        version,
+        sources,
+        contract: surface.contract,
+        sdk,
+        exports: surface.exports,
+        imports: surface.imports,
+        granted,
+        missing,
+        problem,
+    })
+}
+
+/// A plugin's file, if it is not too large for one.
+fn read_plugin(file: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::File { path: file.to_path_buf(), source };
+    let limit = volhost_runtime::Limits::default().file_bytes;
+    let mut wasm = Vec::new();
+    File::open(file).map_err(failed)?.take(limit + 1).read_to_end(&mut wasm).map_err(failed)?;
+    if wasm.len() as u64 > limit {
+        return Err(CliError::Failed(format!(
+            "{}: it has more than {} MiB, too much for a plugin",
+            file.display(),
+            limit >> 20
+        )));
+    }
+    Ok(wasm)
+}
+
+fn print(inspection: &Inspection, output: &mut Output) -> Result<(), CliError> {
+    let one = |text: &Option<String>| text.clone().unwrap_or_default();
+    let fields = [
+        ("Name", one(&inspection.name)),
+        ("Version", one(&inspection.version)),
+        ("Serves", inspection.sources.join(", ")),
+        ("Contract", one(&inspection.contract)),
+        ("Built by", one(&inspection.sdk)),
+        ("Can do", inspection.exports.join(", ")),
+        ("May ask for", inspection.imports.join(", ")),
+        ("Granted", inspection.granted.join(", ")),
+        ("Not granted", inspection.missing.join(", ")),
+        ("Digest", format!("sha256:{}", inspection.digest)),
+        ("Size", format!("{} bytes", inspection.size)),
+    ];
+    for (name, value) in fields {
+        let value = printable(&value);
+        output.line(&format!("{:<13}{}", format!("{name}:"), if value.is_empty() { "-" } else { &value }))?;
+    }
+    if let Some(problem) = &inspection.problem {
+        output.line("Problem:")?;
+        for line in problem.lines() {
+            output.line(&format!("  {}", printable(line)))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! `volhost plugin publish`.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use volhost_registry::publish;
+use volhost_registry::publish::Plugin;
+
+use super::{registry, surface};
+use crate::arguments::PublishArguments;
+use crate::error::{CliError, chain};
+use crate::output::Output;
+
+/// Publishes, with the signature if there is one, and prints what pins the plugin.
+pub(super) fn run(arguments: &PublishArguments, output: &mut Output) -> Result<(), CliError> {
+    let file = &arguments.file;
+    let failed = |source| CliError::File { path: file.clone(), source };
+    let component = super::read_plugin(file)?;
+    let surface = surface::read(&component).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
+    let made = std::fs::metadata(file).and_then(|metadata| metadata.modified()).map_err(failed)?;
+    let created = prost_types::Timestamp::from(made).to_string();
+    let signature = signature_beside(file)?;
+    if signature.is_none() {
+        output.note(&format!("not signed: there is no {}", signature_of(file).display()));
+    }
+    let plugin = Plugin {
+        component: &component,
+        exports: &surface.full_exports,
+        imports: &surface.full_imports,
+        created: &created,
+        signature: signature.as_deref(),
+    };
+    let reference = &arguments.reference;
+    let published = registry::within(&arguments.registry, reference, async |access| {
+        let tell = |what: &str| output.note(&format!("{reference}: {what}"));
+        publish(access, reference, plugin, arguments.force, &tell)
+            .await
+            .map_err(|error| CliError::Failed(chain(&error)))
+    })?;
+    output.line(&reference.pinned(published.digest).to_string())
+}
+
+/// What a plugin's signature is called.
+pub(super) fn signature_of(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(".minisig");
+    PathBuf::from(name)
+}
+
+fn signature_beside(file: &Path) -> Result<Option<Vec<u8>>, CliError> {
+    /// More than the registry's side takes, so that it says what is wrong.
+    const BOUND: u64 = 64 << 10;
+    let path = signature_of(file);
+    let mut signature = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(BOUND).read_to_end(&mut signature));
+    match read {
+        Ok(_) => Ok(Some(signature)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CliError::File { path, source }),
+    }
+}

@@ -1,0 +1,79 @@
+//! `volhost plugin pull`.
+
+use std::io;
+use std::path::Path;
+
+use volhost_plugin_build::publish::{Written, stage};
+use volhost_registry::{Digest, Pulled, pull};
+
+use super::publish::signature_of;
+use super::registry;
+use crate::arguments::PullArguments;
+use crate::error::{CliError, chain};
+use crate::output::Output;
+
+/// Pulls, and puts the plugin where a running daemon may be watching: its signature first, so that it is never seen without.
+pub(super) fn run(arguments: &PullArguments, output: &mut Output) -> Result<(), CliError> {
+    let reference = &arguments.reference;
+    let name = arguments.name.as_deref().unwrap_or_else(|| reference.short_name());
+    check_name(name)?;
+    let limit = volhost_runtime::Limits::default().file_bytes;
+    let Pulled { component, digest, signature } = registry::within(&arguments.registry, reference, async |access| {
+        let tell = |what: &str| output.note(&format!("{reference}: {what}"));
+        pull(access, reference, limit, &tell).await.map_err(|error| CliError::Failed(chain(&error)))
+    })?;
+    let failed = |error: &dyn std::error::Error| CliError::Failed(chain(error));
+    let write = |name: &str, content: &[u8]| stage(&arguments.out, name, content).map_err(|error| failed(&error));
+    let file = format!("{name}.wasm");
+    let staged = write(&file, &component)?;
+    match &signature {
+        Some(signature) => {
+            let signature = write(&format!("{file}.minisig"), signature)?;
+            signature.put().map_err(|error| failed(&error))?;
+        }
+        // That of another plugin would keep this one from being loaded.
+        None => remove(&signature_of(&arguments.out.join(&file)))?,
+    }
+    let (path, written) = staged.put().map_err(|error| failed(&error))?;
+    let unchanged = if written == Written::Unchanged { " (unchanged)" } else { "" };
+    output.line(&format!("{}: {} bytes{unchanged}", path.display(), component.len()))?;
+    output.line(&format!("  pinned:     {}", reference.pinned(digest)))?;
+    output.line(&format!("  sha256:     {}", Digest::of(&component).hex()))?;
+    output.line(&format!("  signature:  {}", if signature.is_some() { "beside it" } else { "none" }))
+}
+
+/// A name of a file in the folder, which the daemon takes for a plugin's.
+fn check_name(name: &str) -> Result<(), CliError> {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(CliError::Usage(format!(
+            "'{}' is no name for a plugin's file: letters, digits, . _ -, and no . first; --name gives another",
+            super::printable(name)
+        )));
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<(), CliError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(CliError::File { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_folder_and_no_other_place() {
+        for good in ["archive", "a.b-c_1"] {
+            check_name(good).unwrap();
+        }
+        for wrong in ["", ".", "..", ".hidden", "a/b", "/etc/x", "a\n"] {
+            assert!(check_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `volhost wait`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use volhost_model::Failure;
+
+use super::arguments::{Goal, WaitArguments};
+use super::client::{ANSWER_TIME, Client, within};
+use super::columns;
+use super::error::CliError;
+use super::format::{printable, short};
+use super::names;
+use super::output::Output;
+use volhost_api::pb;
+
+/// Waits for the goal.
+///
+/// # Errors
+/// [`CliError::Failed`] says, a line a volume, where each stands and why.
+pub(super) async fn run(arguments: &WaitArguments, socket: &Path, output: &mut Output) -> Result<(), CliError> {
+    let pod = names::pod(&arguments.name, None)?;
+    let name = format!("{}/{}", pod.namespace, pod.name);
+    let timeout = arguments.timeout.0;
+    // 0 would mean the default to the daemon; a user who types 0 wants the answer at once.
+    let begun = Instant::now();
+    let mut is_late = false;
+    let not_yet = || {
+        is_late = true;
+        output.note(&format!("waiting for the daemon to listen at {}", socket.display()));
+    };
+    let mut client = Client::connect_within(socket, timeout, not_yet).await?;
+    let left = if is_late { timeout.saturating_sub(begun.elapsed()) } else { timeout };
+    let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+    let request = pb::WaitRequest { pod: Some(pod), timeout_ms };
+    // The daemon keeps the time; ours only notices that it does not.
+    let patience = timeout.saturating_add(ANSWER_TIME);
+    let (result, goal) = match arguments.goal {
+        Goal::Mounted => {
+            (within(patience, socket, client.manager.wait_for_attach_and_mount(request)).await?, "mounted")
+        }
+        Goal::Unmounted => (within(patience, socket, client.manager.wait_for_unmount(request)).await?, "unmounted"),
+    };
+    match result.failure {
+        None => output.line(&format!("pod {name} is {goal}")),
+        Some(failure) => Err(CliError::Failed(explain(&failure, goal, timeout)?)),
+    }
+}
+
+/// Why a wait failed: the pod, and a line for each volume that is not as wished.
+pub(super) fn explain(failure: &pb::WaitFailure, goal: &str, timeout: Duration) -> Result<String, CliError> {
+    let pod = printable(&failure.pod);
+    if failure.unknown_pod {
+        return Ok(format!("no pod {pod} is known on this node; `volhost get pods` lists them"));
+    }
+    let mut text = if failure.timed_out {
+        format!("pod {pod} is not {goal} after {}", short(timeout))
+    } else {
+        format!("pod {pod} cannot be {goal}")
+    };
+    for volume in &failure.volumes {
+        text.push_str("\n  ");
+        text.push_str(&standing(volume)?);
+    }
+    Ok(text)
+}
+
+/// How one volume stands, on one line: `data: Pending at MountVolume.SetUp: no such device; next try in 4s`.
+fn standing(volume: &pb::VolumeStanding) -> Result<String, CliError> {
+    let state = volhost_model::view::VolumeState::try_from(volume.state())?;
+    let mut text = format!("{}: {}", volume.name, columns::state(state).0);
+    if !volume.step.is_empty() {
+        text.push_str(&format!(" at {}", volume.step));
+    }
+    if !volume.reason.is_empty() {
+        text.push_str(&format!(": {}", volume.reason));
+    }
+    if let Some(failure) = volume.failure.clone().map(Failure::try_from).transpose()? {
+        text.push_str(&format!(": {failure}"));
+    }
+    if let Some(milliseconds) = volume.retry_in_ms {
+        text.push_str(&format!("; next try in {}", short(Duration::from_millis(milliseconds))));
+    }
+    Ok(printable(&text))
+}

@@ -1,0 +1,36 @@
+//! The daemon's options, from the command line, the environment and a TOML file.
+//!
+//! Every option has one name: `--root-dir` on the command line is `VOLHOST_ROOT_DIR` in the environment and `root-dir` in the
+//! file. The first that is given wins:
+//!
+//! ```text
+//! command line  >  environment  >  file (--config)  >  default
+//! ```
+//!
+//! One struct, [`Settings`], is all three layers: clap reads it from the command line and from each variable, serde from the file.
+#![forbid(unsafe_code)]
+
+mod environment;
+mod error;
+mod file;
+mod otlp;
+mod run;
+mod settings;
+mod values;
+
+pub use environment::{Environment, variable};
+pub use error::ConfigError;
+pub use otlp::OtlpEndpoint;
+pub use run::{LogFormat, RunConfig, TokenSigning, TrustedMakers, check, grants, host_name, load, trusted_makers};
+pub use settings::Settings;
+pub use values::{Label, LogFilter};
+
+use std::path::PathBuf;
+
+/// Where the daemon listens and the command line connects unless told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/volhost/volhost.sock";
+
+/// The socket: the command line's, the environment's, or the default.
+pub fn socket(flag: Option<PathBuf>, environment: &Environment) -> PathBuf {
+    flag.or_else(|| environment.get("socket").map(PathBuf::from)).unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET))
+}

@@ -1,0 +1,138 @@
+//! One driver's connection, and unary calls over it whose messages are passed through as bytes.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use prost::bytes::{Buf as _, BufMut as _};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Request, Status};
+use tower::service_fn;
+use volhost_model::drivers::DriverFailure;
+
+/// The largest answer, in bytes.
+const ANSWER_BYTES: usize = 4 << 20;
+/// What tonic's own refusal of a larger one says.
+const TOO_LARGE: &str = "decoded message length too large";
+/// How long a socket may take to be connected.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// A connection that is made at the first call, kept, and made again when it has broken.
+#[derive(Debug, Clone)]
+pub(super) struct Connection {
+    channel: Channel,
+    socket: PathBuf,
+}
+
+impl Connection {
+    /// A connection to the socket at this path. Needs a tokio runtime.
+    pub(super) fn new(socket: &Path) -> Self {
+        let path = socket.to_owned();
+        let connector = service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
+        });
+        // The address is never looked up: the connector knows the socket.
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT_TIME);
+        Self { channel: endpoint.connect_with_connector_lazy(connector), socket: socket.to_owned() }
+    }
+
+    /// The driver's socket.
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The channel, for calls with types.
+    pub(super) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// One unary call. The driver is told the deadline too.
+    ///
+    /// # Errors
+    /// [`DriverFailure`]; not sent only when no connection could be made.
+    pub(super) async fn call(
+        &self,
+        method: PathAndQuery,
+        message: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Vec<u8>, DriverFailure> {
+        match timeout(deadline, self.exchange(method, message, deadline)).await {
+            Ok(answer) => answer.map_err(|status| self.failure(&status)),
+            Err(_) => Err(DriverFailure::Unanswered(format!(
+                "the driver did not answer within {:.1} s",
+                deadline.as_secs_f64()
+            ))),
+        }
+    }
+
+    async fn exchange(&self, method: PathAndQuery, message: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, Status> {
+        let mut client = tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES);
+        client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        let mut request = Request::new(message);
+        request.set_timeout(deadline);
+        Ok(client.unary(request, method, Bytes).await?.into_inner())
+    }
+
+    /// What a status means: tonic gives one of its own where the connection failed.
+    fn failure(&self, status: &Status) -> DriverFailure {
+        let socket = self.socket.display();
+        let causes = || std::iter::successors(status.source(), |cause| (*cause).source());
+        if causes().any(|cause| cause.is::<tonic::ConnectError>()) {
+            let why = causes().last().map_or_else(|| status.message().to_owned(), ToString::to_string);
+            return DriverFailure::NotSent(format!("{socket} cannot be connected: {why}"));
+        }
+        if let Some(why) = causes().last() {
+            return DriverFailure::Unanswered(format!("the connection to {socket} broke: {why}"));
+        }
+        if status.code() == Code::OutOfRange && status.message().contains(TOO_LARGE) {
+            return DriverFailure::Unanswered(format!("the driver's answer has more than {ANSWER_BYTES} bytes"));
+        }
+        let code = u32::try_from(i32::from(status.code())).unwrap_or_default();
+        DriverFailure::Status { code, message: status.message().to_owned() }
+    }
+}
+
+/// Messages as they are.
+struct Bytes;
+
+impl Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, message: Vec<u8>, into: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        into.put_slice(&message);
+        Ok(())
+    }
+}
+
+impl Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut message = vec![0; from.remaining()];
+        from.copy_to_slice(&mut message);
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,88 @@
+//! All figures as text.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use volhost_core::VolumeCounts;
+use volhost_helpers::Helpers;
+use volhost_model::view::UsageView;
+use volhost_model::visible::visible_metrics;
+
+use super::labels::Version;
+use super::operations::Operations;
+use super::{census, drivers, helpers, process, selinux, volumes};
+use volhost_drivers::DriverTable;
+use volhost_objects::populate::SelinuxCensus;
+use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
+
+/// The HTTP content type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is shown, from wherever it comes.
+#[derive(Debug, Default)]
+pub struct Exposition {
+    operations: Arc<Operations>,
+    volumes: Option<VolumeMeter>,
+    drivers: Option<Arc<DriverTable>>,
+    helpers: Option<Helpers>,
+}
+
+impl Exposition {
+    /// Shows these operations, and how full volumes are if there is a meter.
+    pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
+        Self { operations, volumes, drivers: None, helpers: None }
+    }
+
+    /// The same, with the drivers outside.
+    #[must_use]
+    pub fn with_drivers(mut self, drivers: Arc<DriverTable>) -> Self {
+        self.drivers = Some(drivers);
+        self
+    }
+
+    /// The same, with the programs that serve file systems.
+    #[must_use]
+    pub fn with_helpers(mut self, helpers: Helpers) -> Self {
+        self.helpers = Some(helpers);
+        self
+    }
+
+    /// How full these volumes are; nothing without a meter. Blocks for as long as the meter waits, which is bounded.
+    pub fn volume_stats(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
+        self.volumes.as_ref().map(|meter| meter.measure(volumes)).unwrap_or_default()
+    }
+
+    /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
+    pub fn text(&self, census: &VolumeCounts, labels: &SelinuxCensus) -> String {
+        let mut now = Registry::default();
+        let version = Family::<Version, Gauge>::default();
+        version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
+        now.register("volhost_build_info", "The daemon's version", version);
+        census::register(&mut now, census);
+        selinux::register(&mut now, labels);
+        if let Some(drivers) = &self.drivers {
+            drivers::register(&mut now, &drivers.census());
+        }
+        if let Some(helpers) = &self.helpers {
+            helpers::register(&mut now, helpers.census());
+        }
+        if let Some(meter) = &self.volumes {
+            volumes::register(&mut now, meter, &census.claims);
+        }
+        process::register(&mut now);
+        let mut text = String::new();
+        let written = encode_registry(&mut text, self.operations.registry())
+            .and_then(|()| encode_registry(&mut text, &now))
+            .and_then(|()| encode_eof(&mut text));
+        if let Err(error) = written {
+            // Writing into memory does not fail; should it, a scraper must not take the part for the whole.
+            tracing::error!(%error, "the metrics could not be written");
+            text.clear();
+        }
+        // Labels have names that manifests, plugins and drivers choose.
+        visible_metrics(&text).into_owned()
+    }
+}

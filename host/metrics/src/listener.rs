@@ -1,0 +1,183 @@
+//! The text over HTTP, for Prometheus. Plain HTTP/1.1, read-only; volhost speaks no TLS, so it belongs on the loopback or a node's
+//! own network.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::connections::{Connections, Undisturbed};
+use super::exposition;
+
+/// Connections at one time; one more takes the place of another. A node has one or two scrapers.
+const CONNECTIONS: usize = 16;
+/// How long an exchange that has begun keeps its connection although others wait. A scrape on the
+/// node takes milliseconds. In a crowd of peers that ask and never read, a scrape gets its turn the
+/// sooner the less time each of them has.
+const UNDISTURBED: Undisturbed =
+    Undisturbed { usually: Duration::from_secs(2), in_a_crowd: Duration::from_millis(200) };
+/// How long a connection has for its one request and the whole answer. The usual timeout of a
+/// scrape.
+const EXCHANGE_TIME: Duration = Duration::from_secs(10);
+/// The largest request header, in bytes.
+const MAX_HEADER_BYTES: usize = 16 << 10;
+/// How long to wait after the system refused a connection: mostly because there are too many open files.
+const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+const HINT: &str = "volhost serves its metrics at /metrics\n";
+
+type TextFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// Returns the text of all metrics, or why there is none now.
+#[derive(Clone)]
+pub struct MetricsSource(Arc<dyn Fn() -> TextFuture + Send + Sync>);
+
+impl MetricsSource {
+    /// Creates a source that calls `text` for each request.
+    pub fn new<F, T>(text: F) -> Self
+    where
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(text())))
+    }
+
+    async fn text(&self) -> Result<String, String> {
+        (self.0)().await
+    }
+}
+
+impl fmt::Debug for MetricsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MetricsSource")
+    }
+}
+
+/// Why there is no listener.
+#[derive(Debug, Error)]
+#[error("cannot listen for metrics at {address}: {source}; name another address with --metrics-listen")]
+pub struct BindError {
+    /// Where.
+    address: SocketAddr,
+    /// The kernel's words.
+    #[source]
+    source: io::Error,
+}
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens at this address. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BindError`], mostly because another program listens there.
+    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        TcpListener::bind(address).await.map(Self).map_err(|source| BindError { address, source })
+    }
+
+    /// Where it listens: with the port that the system chose, if it was left to it.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Serves until `shutdown`. Connections that are open then are cut.
+    pub async fn serve(self, source: MetricsSource, shutdown: CancellationToken) {
+        let connections = Connections::new(CONNECTIONS, UNDISTURBED);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.0.accept() => accepted,
+                () = shutdown.cancelled() => return,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let place = tokio::select! {
+                        place = connections.place() => place,
+                        () = shutdown.cancelled() => return,
+                    };
+                    let (source, shutdown) = (source.clone(), shutdown.clone());
+                    tokio::spawn(async move {
+                        let exchange = timeout(EXCHANGE_TIME, converse(stream, source, place.asked()));
+                        tokio::select! {
+                            ended = exchange => match ended {
+                                Ok(Ok(())) => {}
+                                Ok(Err(error)) => debug!(%peer, %error, "a connection for metrics ended early"),
+                                Err(_) => debug!(%peer, "a connection for metrics was cut: its exchange took too long"),
+                            },
+                            () = place.wanted() => debug!(%peer, "a connection for metrics made room for another"),
+                            () = shutdown.cancelled() => {}
+                        }
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "a connection for metrics could not be taken");
+                    tokio::time::sleep(REFUSED_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Serves one request. The connection is closed after its answer: an idle connection would hold a
+/// place for nothing.
+async fn converse(stream: TcpStream, source: MetricsSource, asked: Arc<AtomicBool>) -> hyper::Result<()> {
+    let service = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        let source = source.clone();
+        async move { Ok::<_, Infallible>(answer(&request, &source).await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(EXCHANGE_TIME)
+        .keep_alive(false)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+}
+
+async fn answer<B>(request: &Request<B>, source: &MetricsSource) -> Response<Full<Bytes>> {
+    let plain = |status, text: String| {
+        let mut response = Response::new(Full::new(Bytes::from(text)));
+        *response.status_mut() = status;
+        response
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/metrics" => match source.text().await {
+            Ok(text) => {
+                let mut response = plain(StatusCode::OK, text);
+                let kind = hyper::header::HeaderValue::from_static(exposition::CONTENT_TYPE);
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        },
+        "/" => plain(StatusCode::OK, HINT.to_owned()),
+        _ => plain(StatusCode::NOT_FOUND, HINT.to_owned()),
+    }
+}

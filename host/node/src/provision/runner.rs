@@ -1,0 +1,163 @@
+//! Runs a job: its record to disk, then the call of the plugin, on a thread that may block.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use volhost_model::FailureClass;
+use volhost_model::names::UniqueVolumeName;
+use volhost_provisioner::{Job, Made, Outcome, Record, Secrets, Source, Step};
+use volhost_runtime::{Call, CallError, Capability, Plugin, ProvisioningCall, WantedVolume};
+
+use super::records::ProvisionRecords;
+use volhost_plugin_folder::PluginRegistry;
+
+/// The source that drivers without a plugin of their own are served by.
+const CSI: &str = "csi";
+
+/// What jobs are run with.
+#[derive(Debug)]
+pub struct Runner {
+    records: ProvisionRecords,
+    plugins: Arc<PluginRegistry>,
+    /// How long a plugin's own code may run in one call.
+    plugin_time: Duration,
+}
+
+impl Runner {
+    /// A runner.
+    pub fn new(records: ProvisionRecords, plugins: Arc<PluginRegistry>, plugin_time: Duration) -> Self {
+        Self { records, plugins, plugin_time }
+    }
+
+    /// The records.
+    pub fn records(&self) -> &ProvisionRecords {
+        &self.records
+    }
+
+    /// Carries the job out. Blocks as long as the storage does.
+    ///
+    /// # Guarantees
+    /// The storage is asked only after the record was written.
+    pub fn run(&self, job: &Job) -> Outcome {
+        let Job { record, step } = job;
+        if *step == Step::Forget {
+            return self.removed(record);
+        }
+        if let Err(error) = self.records.write(record) {
+            return Outcome::NotBegun(error.to_string());
+        }
+        match step {
+            Step::Keep | Step::Forget => Outcome::Done,
+            Step::Create => self.call(record, provision, |plugin, call| {
+                let made = plugin.create_volume(call, &wanted(record))?;
+                Ok(Outcome::Created(Made {
+                    id: made.id,
+                    capacity: made.capacity,
+                    attributes: made.attributes,
+                    reachable_from: made.reachable_from,
+                }))
+            }),
+            Step::Grow(bytes) => {
+                let secret = |secrets: &Secrets| secrets.expand.clone();
+                self.call(record, secret, |plugin, call| {
+                    let id = record.made().map(|made| made.id.as_str()).unwrap_or_default();
+                    plugin.expand_volume(call, id, *bytes, None).map(Outcome::Grown)
+                })
+            }
+            Step::Delete => {
+                let deleted = self.call(record, provision, |plugin, call| {
+                    let id = record.made().map(|made| made.id.as_str()).unwrap_or_default();
+                    plugin.delete_volume(call, id).map(|()| Outcome::Done)
+                });
+                if deleted == Outcome::Done { self.removed(record) } else { deleted }
+            }
+        }
+    }
+
+    fn removed(&self, record: &Record) -> Outcome {
+        match self.records.remove(&record.name) {
+            Ok(()) => Outcome::Done,
+            Err(error) => Outcome::NotBegun(error.to_string()),
+        }
+    }
+
+    fn call(
+        &self,
+        record: &Record,
+        secret: impl Fn(&Secrets) -> Option<volhost_provisioner::SecretName>,
+        make: impl FnOnce(&Plugin, &Call) -> Result<Outcome, CallError>,
+    ) -> Outcome {
+        let plugin = match self.plugin(&record.terms.provisioner) {
+            Ok(plugin) => plugin,
+            Err(why) => return Outcome::NotBegun(why),
+        };
+        let name = &plugin.info().name;
+        if let Some(fault) = self.plugins.quarantined(name) {
+            return Outcome::NotBegun(format!(
+                "plugin {name} is quarantined: replace its file, or send SIGHUP to try it again; its last fault: {fault}"
+            ));
+        }
+        let terms = &record.terms;
+        let provisioning = ProvisioningCall {
+            provisioner: terms.provisioner.clone(),
+            secret: secret(&terms.secrets).map(|secret| (secret.namespace, secret.name)),
+            allowed_places: terms.places.clone(),
+            mount_options: terms.mount_options.clone(),
+        };
+        let call = self.plugins.call(self.plugin_time);
+        // Whether it can do without one that is missing, the plugin knows: a volume is often deleted after its secret.
+        let read = |(namespace, name): &(String, String)| call.environment().objects().secret(namespace, name).ok();
+        let secrets = provisioning.secret.as_ref().and_then(read).unwrap_or_default();
+        let call = call.with_secrets(secrets).with_provisioning(provisioning);
+        let answer = make(&plugin, &call);
+        if let Ok(volume) = UniqueVolumeName::shared(name, &record.name) {
+            self.plugins.note(name, &volume, answer.as_ref().err());
+        }
+        answer.unwrap_or_else(|error| {
+            let why = format!("plugin {name}: {}", error.message());
+            match error.class() {
+                FailureClass::Final => Outcome::Failed(why),
+                FailureClass::Uncertain => Outcome::Uncertain(why),
+                FailureClass::Transient => Outcome::NotBegun(why),
+            }
+        })
+    }
+
+    /// The plugin that makes this driver's volumes: the driver's own, else the one for every driver.
+    fn plugin(&self, driver: &str) -> Result<Arc<Plugin>, String> {
+        let own = self.plugins.serving(&format!("{CSI}:{driver}"));
+        let plugin = own.or_else(|| self.plugins.serving(CSI)).ok_or_else(|| {
+            format!(
+                "no loaded plugin serves volumes of {driver}; put its .wasm file, or csi.wasm, into the plugin folder"
+            )
+        })?;
+        if plugin.exports(Capability::Controller) {
+            return Ok(plugin);
+        }
+        let info = plugin.info();
+        Err(format!("plugin {} {} makes no volumes: it does not export `controller`", info.name, info.version))
+    }
+}
+
+fn provision(secrets: &Secrets) -> Option<volhost_provisioner::SecretName> {
+    secrets.provision.clone()
+}
+
+fn wanted(record: &Record) -> WantedVolume {
+    let wanted = &record.wanted;
+    let begins = match &wanted.source {
+        Some(Source::Volume(id)) => WantedVolume { source_volume: Some(id.clone()), ..WantedVolume::default() },
+        Some(Source::Snapshot(id)) => WantedVolume { source_snapshot: Some(id.clone()), ..WantedVolume::default() },
+        None => WantedVolume::default(),
+    };
+    WantedVolume {
+        name: record.name.clone(),
+        required_bytes: Some(wanted.bytes),
+        limit_bytes: wanted.limit,
+        parameters: record.terms.parameters.clone(),
+        fs_type: record.terms.fs_type.clone(),
+        as_device: wanted.as_device,
+        access_modes: wanted.access_modes.clone(),
+        ..begins
+    }
+}

@@ -1,0 +1,241 @@
+//! Which claims are to have a volume made, and why others are not.
+
+use std::collections::BTreeMap;
+
+use volhost_provisioner::secret_names::Surroundings;
+use volhost_provisioner::{ClaimName, Source, Terms, Want, Wanted};
+
+use volhost_objects::binding::Unbound;
+use volhost_objects::claim::{ClaimObject, DataSource};
+use volhost_objects::populate::{NodeIdentity, PodStanding, standing};
+use volhost_objects::snapshot::SNAPSHOT_GROUP;
+use volhost_objects::{Content, Kind, ObjectKey, ObjectStore, Source as Told, StorageClassObject};
+
+/// Why no volume is made for a claim, for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotAsked {
+    /// Nothing is wrong: it waits for a pod.
+    Waits(String),
+    /// Something has to change.
+    Wrong(String),
+    /// What cannot be read yet may hold the PersistentVolume that the claim is bound to.
+    NotRead(String),
+}
+
+impl NotAsked {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Waits(text) | Self::Wrong(text) | Self::NotRead(text) => text,
+        }
+    }
+}
+
+/// What the claims ask for.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Volumes to make.
+    pub wants: Vec<Want>,
+    /// Claims that get none for now.
+    pub not_asked: BTreeMap<ObjectKey, NotAsked>,
+}
+
+impl Asked {
+    /// Leaves the claims that `is_known` does not know without a volume, because these manifests could
+    /// not be read since the start: the PersistentVolume that such a claim was bound to may be in them.
+    pub fn leave_out_unknown(&mut self, unread: &[String], is_known: impl Fn(&ClaimName) -> bool) {
+        let (known, unknown): (Vec<Want>, Vec<Want>) =
+            std::mem::take(&mut self.wants).into_iter().partition(|want| is_known(&want.claim));
+        self.wants = known;
+        let why = format!(
+            "no volume is made for it yet, because volhost could not read {} since it started, where its PersistentVolume may be; mend, fill or remove what cannot be read",
+            if unread.is_empty() { "the manifest folder".to_owned() } else { unread.join(", ") }
+        );
+        for Want { claim, .. } in unknown {
+            let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &claim.name);
+            self.not_asked.insert(key, NotAsked::NotRead(why.clone()));
+        }
+    }
+}
+
+/// Looks at every claim that no volume is bound to. `name_for` says what a claim's volume is called.
+pub fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(&ClaimName) -> String) -> Asked {
+    let mut asked = Asked::default();
+    for (key, claim) in store.claims() {
+        let unbound = matches!(store.volume_of_claim(key), Some(Err(Unbound::NoMatch { .. })));
+        if !unbound || claim.deleted || !claim.volume_name.is_empty() {
+            continue;
+        }
+        let want = match class_of(store, claim) {
+            Ok(Some(class)) => want(store, node, key, claim, class, &name_for),
+            Ok(None) => continue,
+            Err(why) => Err(why),
+        };
+        match want {
+            Ok(want) => asked.wants.push(want),
+            Err(why) => drop(asked.not_asked.insert(key.clone(), why)),
+        }
+    }
+    asked
+}
+
+/// The class that a claim's volume is made by; none when nobody makes volumes for it.
+fn class_of<'a>(store: &'a ObjectStore, claim: &ClaimObject) -> Result<Option<&'a StorageClassObject>, NotAsked> {
+    if claim.names_class && claim.storage_class.is_empty() {
+        return Ok(None);
+    }
+    let mut classes = store.storage_classes();
+    if !claim.names_class {
+        // Of several, as with Kubernetes, one; the same after every start.
+        return Ok(classes.find(|class| class.is_default));
+    }
+    classes.find(|class| class.name == claim.storage_class).map(Some).ok_or_else(|| {
+        NotAsked::Wrong(format!(
+            "no free PersistentVolume fits, and there is no StorageClass {}; add its manifest, or correct spec.storageClassName",
+            claim.storage_class
+        ))
+    })
+}
+
+fn want(
+    store: &ObjectStore,
+    node: &NodeIdentity,
+    key: &ObjectKey,
+    claim: &ClaimObject,
+    class: &StorageClassObject,
+    name_for: impl Fn(&ClaimName) -> String,
+) -> Result<Want, NotAsked> {
+    let wrong = |field: &str, why: &str| NotAsked::Wrong(format!("{}: {field}: {why}", claim.file));
+    let Some(provisioner) = class.provisioner.clone() else {
+        let why = format!("StorageClass {} makes no volumes, and no free PersistentVolume fits", class.name);
+        return Err(NotAsked::Wrong(why));
+    };
+    if claim.selector.is_some() {
+        return Err(wrong(
+            "spec.selector",
+            "a volume that is made for the claim has no labels to select by; remove it",
+        ));
+    }
+    if claim.access_modes.is_empty() {
+        return Err(wrong("spec.accessModes", "is missing; say how the volume is to be used, as [ReadWriteOnce]"));
+    }
+    if claim.request == 0 {
+        return Err(wrong("spec.resources.requests.storage", "is missing; say how large the volume is to be"));
+    }
+    if claim.limit.is_some_and(|limit| limit < claim.request) {
+        return Err(wrong("spec.resources.limits.storage", "is less than spec.resources.requests.storage"));
+    }
+    let source = claim.data_source.as_ref().map(|source| source_of(store, claim, class, source)).transpose()?;
+    if class.waits_for_pod && !is_used(store, node, key) {
+        let why = format!("StorageClass {} waits for a pod of this node that uses the claim", class.name);
+        return Err(NotAsked::Waits(why));
+    }
+    let name = ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
+    let volume = name_for(&name);
+    let here = Surroundings {
+        volume: &volume,
+        namespace: &claim.namespace,
+        claim: &claim.name,
+        annotations: &claim.annotations,
+    };
+    let secrets = class.parameters.secrets(&here);
+    let secrets =
+        secrets.map_err(|error| NotAsked::Wrong(format!("{}: StorageClass {}: {error}", class.file, class.name)))?;
+    Ok(Want {
+        claim: name,
+        terms: Terms {
+            class: class.name.clone(),
+            provisioner,
+            parameters: class.parameters.own.clone(),
+            fs_type: class.parameters.fs_type.clone(),
+            reclaim: class.reclaim,
+            mount_options: class.mount_options.clone(),
+            places: class.places.clone(),
+            secrets,
+        },
+        wanted: Wanted {
+            bytes: claim.request,
+            limit: claim.limit,
+            as_device: claim.volume_mode == volhost_model::spec::VolumeMode::Block,
+            access_modes: claim.access_modes.clone(),
+            source,
+        },
+        in_manifest: store.source(key) == Some(Told::Manifest),
+    })
+}
+
+/// Whether a pod that runs here uses the claim.
+fn is_used(store: &ObjectStore, node: &NodeIdentity, claim: &ObjectKey) -> bool {
+    let mut pods = store.users_of(claim).filter_map(|pod| store.pod(pod));
+    pods.any(|pod| standing(pod, node) == PodStanding::Runs)
+}
+
+/// What the volume begins with.
+fn source_of(
+    store: &ObjectStore,
+    claim: &ClaimObject,
+    class: &StorageClassObject,
+    source: &DataSource,
+) -> Result<Source, NotAsked> {
+    const FIELD: &str = "spec.dataSource";
+    let wrong = |why: String| NotAsked::Wrong(format!("{}: {FIELD}: {why}", claim.file));
+    let waits = |why: String| NotAsked::Waits(format!("{}: {FIELD}: {why}", claim.file));
+    if source.namespace.as_ref().is_some_and(|namespace| *namespace != claim.namespace) {
+        return Err(wrong("it lies in another namespace, which nobody allows here".to_owned()));
+    }
+    match (source.group.as_str(), source.kind.as_str()) {
+        ("", "PersistentVolumeClaim") => {
+            let key = ObjectKey::new(Kind::PersistentVolumeClaim, &claim.namespace, &source.name);
+            let Some(Content::Claim(other)) = store.get(&key).map(|object| &object.content) else {
+                return Err(waits(format!("there is no {key} yet")));
+            };
+            let Some(Ok(volume)) = store.volume_of_claim(&key) else {
+                return Err(waits(format!("{key} has no volume yet")));
+            };
+            if other.volume_mode != claim.volume_mode {
+                return Err(wrong(format!("{key} has another spec.volumeMode")));
+            }
+            if volume.capacity.unwrap_or_default() > claim.request {
+                return Err(wrong(format!(
+                    "{key} has {} bytes, and the copy asks for {}; a copy is as large or larger",
+                    volume.capacity.unwrap_or_default(),
+                    claim.request
+                )));
+            }
+            let field = |name: &str| volume.source.get("csi")?.get(name)?.as_str();
+            match (field("driver"), field("volumeHandle")) {
+                (Some(driver), Some(handle)) if Some(driver) == class.provisioner.as_deref() => {
+                    Ok(Source::Volume(handle.to_owned()))
+                }
+                _ => Err(wrong(format!(
+                    "the volume of {key} is not one of {}",
+                    class.provisioner.as_deref().unwrap_or("")
+                ))),
+            }
+        }
+        (SNAPSHOT_GROUP, "VolumeSnapshot") => {
+            let key = ObjectKey::new(Kind::VolumeSnapshot, &claim.namespace, &source.name);
+            let Some(Content::VolumeSnapshot(snapshot)) = store.get(&key).map(|object| &object.content) else {
+                return Err(waits(format!("there is no {key} yet")));
+            };
+            let Some(content) = &snapshot.content else {
+                return Err(wrong(format!(
+                    "{key} is of a claim, and volhost makes no snapshots: name a VolumeSnapshotContent in its spec.source.volumeSnapshotContentName"
+                )));
+            };
+            let key = ObjectKey::new(Kind::VolumeSnapshotContent, "", content);
+            let Some(Content::VolumeSnapshotContent(content)) = store.get(&key).map(|object| &object.content) else {
+                return Err(waits(format!("there is no {key} yet")));
+            };
+            if Some(content.driver.as_str()) != class.provisioner.as_deref() {
+                return Err(wrong(format!("{key} is a snapshot of {}, and no other driver knows it", content.driver)));
+            }
+            let handle = content.handle.clone();
+            handle.map(Source::Snapshot).ok_or_else(|| waits(format!("{key} has no spec.source.snapshotHandle")))
+        }
+        (group, kind) => Err(wrong(format!(
+            "{kind} of the API group {group:?} is not known here; there are PersistentVolumeClaim, and VolumeSnapshot of {SNAPSHOT_GROUP}"
+        ))),
+    }
+}

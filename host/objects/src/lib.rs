@@ -1,0 +1,64 @@
+//! Kubernetes objects as volhost reads them: checked on the way in, kept in one store, and resolved
+//! to the volumes that pods use.
+//!
+//! ```text
+//!  text --parse--> objects --+--> Changes --> ObjectStore --> populate --> desired pods
+//!                (checked)   |                     |
+//!                            '-- problems          '--> payload: what volumes of config maps,
+//!                                                       secrets, tokens and bundles show
+//! ```
+//!
+//! | module | its job |
+//! |---|---|
+//! | [`mod@parse`] | text to checked objects |
+//! | [`pod`], [`claim`], ... | one kind of object each |
+//! | [`store`], [`binding`] | all objects of all sources, and which claim has which volume |
+//! | [`populate`] | pods and objects to resolved volumes |
+//! | [`payload`] | the objects that volumes show, for plugins' calls |
+#![forbid(unsafe_code)]
+
+pub mod binding;
+pub mod changes;
+pub mod claim;
+pub mod csi_driver;
+pub mod environment;
+mod ephemeral;
+pub mod error;
+mod held_bindings;
+pub mod immutable;
+mod keyed;
+mod limits;
+mod nested_mounts;
+pub mod object;
+pub mod parse;
+pub mod payload;
+pub mod persistent_volume;
+pub mod pod;
+mod pod_resources;
+pub mod populate;
+pub mod references;
+mod selinux;
+pub mod snapshot;
+pub mod storage_class;
+pub mod store;
+mod tree;
+mod unknown_fields;
+pub mod volume_attachment;
+mod volume_mounts;
+pub mod volume_uses;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use changes::{Changes, Problem};
+pub use claim::{ClaimObject, DataSource};
+pub use error::ManifestError;
+pub use held_bindings::HeldBindings;
+pub use object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
+pub use parse::{DEFAULT_NAMESPACE, Parsed, parse};
+pub use persistent_volume::PersistentVolumeObject;
+pub use pod::{PodObject, PodVolume};
+pub use storage_class::StorageClassObject;
+pub use store::{Applied, ObjectStore, Source};
+pub use volume_attachment::VolumeAttachmentObject;
+pub use volume_uses::{MountUse, VolumeUse};

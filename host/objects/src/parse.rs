@@ -1,0 +1,403 @@
+//! The text of a manifest to checked objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::certificates::v1beta1::ClusterTrustBundle;
+use k8s_openapi::api::core::v1 as k8s;
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass, VolumeAttachment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use volhost_model::names::{check_dns_label, check_dns_subdomain};
+use volhost_model::quantity::parse_bytes;
+use volhost_model::{PodUid, SpecName};
+
+use super::error::{FieldError, ManifestError};
+use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
+use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
+use super::tree::{self, Node, Step, Tree};
+use super::unknown_fields::{UnknownFields, unknown_fields};
+use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
+use crate::payload::check_trust_bundle;
+
+/// The namespace of an object that names none.
+pub const DEFAULT_NAMESPACE: &str = "default";
+/// A message of the decoder repeats the value it did not like; this many characters of it are enough.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// What a manifest holds.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// The objects, in the order of the text.
+    pub objects: Vec<Arc<Object>>,
+    /// What was ignored, with file, line and field: worth telling, no error.
+    pub notices: Vec<String>,
+    /// Objects that were passed over, with file and line: volhost does not know their kinds.
+    pub unknown_kinds: Vec<String>,
+    /// There is nothing in it but white space and comments.
+    pub is_empty: bool,
+}
+
+/// Reads a manifest: YAML or JSON, one or several documents, each an object or a `List` of objects.
+///
+/// # Guarantees
+/// All or nothing: an error anywhere yields no object. Never panics, whatever the text. An error shows no value of a Secret.
+///
+/// # Errors
+/// [`ManifestError`] names `file`, which is for messages only, line and field.
+pub fn parse(file: &str, text: &str) -> Result<Parsed, ManifestError> {
+    let mut reader = Reader { file: file.into(), parsed: Parsed::default() };
+    let documents = tree::read(file, text)?;
+    reader.parsed.is_empty = documents.is_empty();
+    for document in documents {
+        reader.document(&document, "")?;
+    }
+    let mut lines: BTreeMap<&ObjectKey, u32> = BTreeMap::new();
+    for object in &reader.parsed.objects {
+        if let Some(first) = lines.insert(&object.key, object.origin.line) {
+            let (file, object, line) = (file.to_owned(), object.key.to_string(), object.origin.line);
+            return Err(ManifestError::Twice { file, line, object, first });
+        }
+    }
+    Ok(reader.parsed)
+}
+
+struct Reader {
+    file: Arc<str>,
+    parsed: Parsed,
+}
+
+impl Reader {
+    /// Reads one object or list; `above` is where it stands in its document: empty, or `items[3].`.
+    fn document(&mut self, node: &Node, above: &str) -> Result<(), ManifestError> {
+        let refuse = |error: FieldError| self.refuse(node, above, error);
+        if !matches!(node.value, Tree::Map(_)) {
+            return Err(refuse(FieldError::other(
+                "",
+                format!("expected an object with apiVersion and kind, found {}", node.kind()),
+            )));
+        }
+        let text = |field: &str| match node.text(field) {
+            Some(text) if !text.is_empty() => Ok(text),
+            _ => Err(refuse(FieldError::other(field, "is missing or no text; every object says apiVersion and kind"))),
+        };
+        let (version, kind_name) = (text("apiVersion")?, text("kind")?);
+        if let Some(items) = node.get("items").filter(|_| kind_name.ends_with("List")) {
+            return match &items.value {
+                Tree::List(items) => items
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(index, item)| self.document(item, &format!("{above}items[{index}]."))),
+                Tree::Null => Ok(()),
+                _ => Err(refuse(FieldError::other("items", format!("expected a list, found {}", items.kind())))),
+            };
+        }
+        let Some(kind) = Kind::from_name(kind_name) else {
+            if let Some(right) = misspelt(kind_name) {
+                return Err(refuse(FieldError::other("kind", format!("{kind_name:?} is not known; write {right}"))));
+            }
+            self.parsed.unknown_kinds.push(format!(
+                "{}:{}: volhost does not use objects of kind {} ({})",
+                self.file,
+                node.line,
+                shorten(kind_name),
+                shorten(version)
+            ));
+            return Ok(());
+        };
+        if version != kind.api_version() {
+            return Err(refuse(FieldError::other(
+                "apiVersion",
+                format!("{:?} has no {kind} that volhost knows; write {}", shorten(version), kind.api_version()),
+            )));
+        }
+        if self.parsed.objects.len() >= OBJECTS_PER_FILE {
+            let line = node.line;
+            return Err(ManifestError::TooMany { file: self.file.to_string(), line, limit: OBJECTS_PER_FILE });
+        }
+        let object = self.object(node, kind).map_err(refuse)?;
+        let line = |path: &str| node.line_of(&tree::steps(path));
+        for path in object.1.paths {
+            self.parsed.notices.push(format!(
+                "{}:{}: {above}{path}: is no field of a {kind}; ignored",
+                self.file,
+                line(&path)
+            ));
+        }
+        if object.1.more > 0 {
+            self.parsed.notices.push(format!(
+                "{}:{}: {} more are no fields of a {kind}; ignored",
+                self.file, node.line, object.1.more
+            ));
+        }
+        if matches!(&object.0.content, Content::VolumeSnapshot(snapshot) if snapshot.content.is_none()) {
+            self.parsed.notices.push(format!(
+                "{}:{}: {above}spec.source.persistentVolumeClaimName: volhost makes no snapshots; name the content of one that exists (volumeSnapshotContentName)",
+                self.file,
+                line("spec.source.persistentVolumeClaimName")
+            ));
+        }
+        if matches!(&object.0.content, Content::VolumeSnapshotContent(content) if content.handle.is_none()) {
+            self.parsed.notices.push(format!(
+                "{}:{}: {above}spec.source.volumeHandle: volhost makes no snapshots; name one that exists (snapshotHandle)",
+                self.file,
+                line("spec.source.volumeHandle")
+            ));
+        }
+        self.parsed.objects.push(Arc::new(object.0));
+        Ok(())
+    }
+
+    /// Names file and line of what is wrong in the object at `node`.
+    fn refuse(&self, node: &Node, above: &str, error: FieldError) -> ManifestError {
+        let path = format!("{above}{}", error.path);
+        let line = node.line_of(&tree::steps(&error.path)).max(1);
+        let path = path.trim_end_matches('.').to_owned();
+        let path = if path.is_empty() { "document".to_owned() } else { path };
+        ManifestError::Field { file: self.file.to_string(), line, path, message: error.problem.to_string() }
+    }
+
+    fn object(&self, node: &Node, kind: Kind) -> Result<(Object, UnknownFields), FieldError> {
+        let mut raw = node.to_json();
+        if !matches!(kind, Kind::ConfigMap | Kind::Secret) {
+            numbers_to_quantities(&mut raw);
+        }
+        let line_of = |path: &str| node.line_of(&tree::steps(path));
+        let (content, identity, unknown) = match kind {
+            Kind::Pod => {
+                let typed: k8s::Pod = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                let volumes = raw_volumes(&mut raw);
+                check_count("spec.volumes", "volumes", volumes.len(), VOLUMES_PER_POD)?;
+                check_sizes(&volumes)?;
+                ephemeral::check(&volumes)?;
+                let Identity { key, uid, given } = &identity;
+                let checked = pod::check(typed, uid, *given, key.namespace.clone(), &self.file, volumes, &line_of)?;
+                (Content::Pod(Arc::new(checked)), identity, unknown)
+            }
+            Kind::PersistentVolume => {
+                let typed: k8s::PersistentVolume = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                let name = SpecName::new(identity.key.name.clone()).map_err(|e| FieldError::new("metadata.name", e))?;
+                let spec = match raw.get_mut("spec").map(Value::take) {
+                    Some(Value::Object(spec)) => spec,
+                    _ => Map::new(),
+                };
+                let checked = persistent_volume::check(typed, name, &self.file, spec, &line_of)?;
+                (Content::PersistentVolume(Arc::new(checked)), identity, unknown)
+            }
+            Kind::PersistentVolumeClaim => {
+                let typed: k8s::PersistentVolumeClaim = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                let Identity { key, uid, given } = &identity;
+                let checked = claim::check(typed, uid.clone(), *given, key.namespace.clone(), &self.file)?;
+                (Content::Claim(Arc::new(checked)), identity, unknown)
+            }
+            Kind::ConfigMap => {
+                let typed: k8s::ConfigMap = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                keyed::check_config_map(&typed)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::ConfigMap(Arc::new(typed)), identity, unknown)
+            }
+            Kind::Secret => {
+                let typed: k8s::Secret = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                keyed::check_secret(&typed)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::Secret(Arc::new(typed)), identity, unknown)
+            }
+            Kind::ServiceAccount => {
+                let typed: k8s::ServiceAccount = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::ServiceAccount(Arc::new(typed)), identity, unknown)
+            }
+            Kind::ClusterTrustBundle => {
+                let typed: ClusterTrustBundle = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                check_trust_bundle(&typed.spec.trust_bundle)
+                    .map_err(|why| FieldError::other("spec.trustBundle", why))?;
+                (Content::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
+            }
+            Kind::CsiDriver => {
+                let typed: CSIDriver = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                csi_driver::check(&typed.spec)?;
+                (Content::CsiDriver(Arc::new(typed)), identity, unknown)
+            }
+            Kind::VolumeAttachment => {
+                let typed: VolumeAttachment = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                let checked = volume_attachment::check(typed, identity.key.name.clone())?;
+                (Content::VolumeAttachment(Arc::new(checked)), identity, unknown)
+            }
+            Kind::StorageClass => {
+                let typed: StorageClass = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                let checked = storage_class::check(typed, identity.key.name.clone(), &self.file)?;
+                (Content::StorageClass(Arc::new(checked)), identity, unknown)
+            }
+            Kind::VolumeSnapshot => {
+                let typed: snapshot::VolumeSnapshot = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::VolumeSnapshot(Arc::new(snapshot::check(typed)?)), identity, unknown)
+            }
+            Kind::VolumeSnapshotContent => {
+                let typed: snapshot::VolumeSnapshotContent = decode(&raw, kind)?;
+                let identity = identify(&typed.metadata, kind)?;
+                let unknown = unknown_fields(&raw, &typed, kind);
+                (Content::VolumeSnapshotContent(Arc::new(snapshot::check_content(typed)?)), identity, unknown)
+            }
+        };
+        let origin = Origin { file: Arc::clone(&self.file), line: node.line };
+        let Identity { key, uid, given } = identity;
+        Ok((Object { key, origin, uid, uid_given: given, content }, unknown))
+    }
+}
+
+/// The kind that was meant, when only upper and lower case differ.
+fn misspelt(name: &str) -> Option<Kind> {
+    let kinds = [
+        Kind::Pod,
+        Kind::PersistentVolume,
+        Kind::PersistentVolumeClaim,
+        Kind::ConfigMap,
+        Kind::Secret,
+        Kind::ServiceAccount,
+        Kind::ClusterTrustBundle,
+        Kind::CsiDriver,
+        Kind::VolumeAttachment,
+        Kind::StorageClass,
+        Kind::VolumeSnapshot,
+        Kind::VolumeSnapshotContent,
+    ];
+    kinds.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+}
+
+struct Identity {
+    key: ObjectKey,
+    uid: String,
+    given: bool,
+}
+
+fn identify(metadata: &ObjectMeta, kind: Kind) -> Result<Identity, FieldError> {
+    let name = metadata.name.clone().unwrap_or_default();
+    if kind == Kind::ClusterTrustBundle {
+        // The name of a bundle with a signer begins with the signer's, and a colon.
+        for part in name.split(':') {
+            check_dns_subdomain("ClusterTrustBundle name", part).map_err(|e| FieldError::new("metadata.name", e))?;
+        }
+        let key = ObjectKey::new(kind, "", name);
+        return Ok(Identity { given: false, uid: derived_uid(&key), key });
+    }
+    let what = match kind {
+        Kind::Pod => "pod name",
+        Kind::PersistentVolume => "PersistentVolume name",
+        Kind::PersistentVolumeClaim => "PersistentVolumeClaim name",
+        Kind::ConfigMap => "ConfigMap name",
+        Kind::Secret => "Secret name",
+        Kind::ServiceAccount => "ServiceAccount name",
+        Kind::ClusterTrustBundle => "ClusterTrustBundle name",
+        Kind::CsiDriver => "CSIDriver name",
+        Kind::VolumeAttachment => "VolumeAttachment name",
+        Kind::StorageClass => "StorageClass name",
+        Kind::VolumeSnapshot => "VolumeSnapshot name",
+        Kind::VolumeSnapshotContent => "VolumeSnapshotContent name",
+    };
+    check_dns_subdomain(what, &name).map_err(|e| FieldError::new("metadata.name", e))?;
+    let namespace = metadata
+        .namespace
+        .clone()
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+    check_dns_label("namespace", &namespace).map_err(|e| FieldError::new("metadata.namespace", e))?;
+    let key = ObjectKey::new(kind, namespace, name);
+    let given = metadata.uid.clone().filter(|uid| !uid.is_empty());
+    if let Some(uid) = &given {
+        PodUid::new(uid.clone()).map_err(|e| FieldError::new("metadata.uid", e))?;
+    }
+    Ok(Identity { given: given.is_some(), uid: given.unwrap_or_else(|| derived_uid(&key)), key })
+}
+
+fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError> {
+    serde_path_to_error::deserialize(raw).map_err(|error| {
+        let steps: Vec<Step> = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                serde_path_to_error::Segment::Seq { index } => Some(Step::Index(*index)),
+                serde_path_to_error::Segment::Map { key } => Some(Step::Key(key.clone())),
+                serde_path_to_error::Segment::Enum { variant } => Some(Step::Key(variant.clone())),
+                serde_path_to_error::Segment::Unknown => None,
+            })
+            .collect();
+        // The decoder's words repeat the value: not for a Secret.
+        let message = match kind {
+            Kind::Secret => {
+                "is not of the form that a Secret has here (the value is not shown); `data` holds base64, `stringData` text".to_owned()
+            }
+            _ => shorten(&error.inner().to_string()),
+        };
+        FieldError::other(tree::path_text(&steps), message)
+    })
+}
+
+/// What was written, for a message: a value of a megabyte must not fill a terminal.
+pub(super) fn shorten(text: &str) -> String {
+    volhost_model::text::shorten(text, MAX_MESSAGE_CHARS)
+}
+
+fn raw_volumes(raw: &mut Value) -> Vec<Map<String, Value>> {
+    let volumes = raw.get_mut("spec").and_then(|spec| spec.get_mut("volumes")).map(Value::take);
+    let Some(Value::Array(volumes)) = volumes else { return Vec::new() };
+    volumes
+        .into_iter()
+        .filter_map(|volume| if let Value::Object(volume) = volume { Some(volume) } else { None })
+        .collect()
+}
+
+/// The one quantity in a volume's source, checked here so that the error can name its line.
+fn check_sizes(volumes: &[Map<String, Value>]) -> Result<(), FieldError> {
+    for (index, volume) in volumes.iter().enumerate() {
+        if let Some(Value::String(limit)) = volume.get("emptyDir").and_then(|source| source.get("sizeLimit")) {
+            parse_bytes(limit).map_err(|e| FieldError::new(format!("spec.volumes[{index}].emptyDir.sizeLimit"), e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Kubernetes takes a bare number for a quantity (`cpu: 2`); the typed objects want text.
+fn numbers_to_quantities(value: &mut Value) {
+    fn to_text(value: &mut Value) {
+        if let Value::Number(number) = value {
+            *value = Value::String(number.to_string());
+        }
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match key.as_str() {
+                    "limits" | "requests" | "capacity" | "allocatedResources" | "overhead" => {
+                        if let Value::Object(quantities) = value {
+                            quantities.values_mut().for_each(to_text);
+                        }
+                    }
+                    "sizeLimit" | "divisor" => to_text(value),
+                    _ => numbers_to_quantities(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(numbers_to_quantities),
+        _ => {}
+    }
+}

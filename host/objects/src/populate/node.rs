@@ -1,0 +1,123 @@
+//! This node, and which pods are its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use volhost_model::spec::{NodeAffinity, NodeRequirement};
+
+use crate::PodObject;
+
+/// The field of a node that affinity can ask for.
+const NAME_FIELD: &str = "metadata.name";
+
+/// This node, as pods and PersistentVolumes choose nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Its name.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Where drivers say that it is: labels too, wherever the operator gave none of that name.
+    pub topology: BTreeMap<String, String>,
+    /// The SELinux label that files of containers have by default; none on a node without SELinux.
+    pub container_file_label: Option<String>,
+}
+
+impl NodeIdentity {
+    /// A node with these labels, and with those that every Kubernetes node has: `kubernetes.io/hostname` (the node's name),
+    /// `kubernetes.io/os` and `kubernetes.io/arch`, where `labels` does not give them.
+    pub fn new(name: impl Into<String>, labels: BTreeMap<String, String>) -> Self {
+        let name = name.into();
+        // Kubernetes names machines as Go does.
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let mut all = BTreeMap::from([
+            ("kubernetes.io/hostname".to_owned(), name.clone()),
+            ("kubernetes.io/os".to_owned(), std::env::consts::OS.to_owned()),
+            ("kubernetes.io/arch".to_owned(), arch.to_owned()),
+        ]);
+        all.extend(labels);
+        Self { name, labels: all, topology: BTreeMap::new(), container_file_label: None }
+    }
+
+    /// The same, with SELinux, if it has it.
+    #[must_use]
+    pub fn with_selinux(self, container_file_label: Option<String>) -> Self {
+        Self { container_file_label, ..self }
+    }
+
+    /// Every label that PersistentVolumes can ask for.
+    pub(super) fn all_labels(&self) -> BTreeMap<String, String> {
+        let mut all = self.topology.clone();
+        all.extend(self.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+        all
+    }
+
+    /// What this node has of what `affinity` asks for, in words.
+    pub(super) fn describe_labels(&self, affinity: &NodeAffinity) -> String {
+        let asked: BTreeSet<&str> =
+            affinity.terms.iter().flat_map(|term| &term.labels).map(|one| one.key.as_str()).collect();
+        let words: Vec<String> = asked
+            .into_iter()
+            .map(|key| match self.labels.get(key).or_else(|| self.topology.get(key)) {
+                Some(value) => format!("{key}={value}"),
+                None => format!("no label {key}"),
+            })
+            .collect();
+        if words.is_empty() { "none of these".to_owned() } else { words.join(", ") }
+    }
+}
+
+/// Whose a pod is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodStanding {
+    /// This node's: its volumes are wanted.
+    Runs,
+    /// It has ended: its volumes are not wanted any more, as if it were gone.
+    Finished,
+    /// Another node's.
+    OtherNode {
+        /// Which.
+        node: String,
+    },
+}
+
+/// Whose the pod is. A pod without `spec.nodeName` is this node's; a pod that is being deleted keeps its volumes until its containers
+/// have ended, and without a status nothing says that they have.
+pub fn standing(pod: &PodObject, node: &NodeIdentity) -> PodStanding {
+    if !pod.node_name.is_empty() && pod.node_name != node.name {
+        return PodStanding::OtherNode { node: pod.node_name.clone() };
+    }
+    let finished = matches!(pod.phase.as_str(), "Succeeded" | "Failed") || (pod.deleting && pod.containers_ended);
+    if finished { PodStanding::Finished } else { PodStanding::Runs }
+}
+
+/// An affinity in words: `zone in (a, b) and disk exists, or metadata.name in (node-1)`.
+pub(super) fn describe(affinity: &NodeAffinity) -> String {
+    let terms: Vec<String> = affinity
+        .terms
+        .iter()
+        .map(|term| {
+            let all: Vec<String> = term.labels.iter().chain(&term.fields).map(describe_one).collect();
+            if all.is_empty() { "nothing matches (an empty term)".to_owned() } else { all.join(" and ") }
+        })
+        .collect();
+    if terms.is_empty() { "nothing matches (no terms)".to_owned() } else { terms.join(", or ") }
+}
+
+fn describe_one(one: &NodeRequirement) -> String {
+    let NodeRequirement { key, operator, values } = one;
+    let key = if key == NAME_FIELD { "the node's name" } else { key };
+    let values = values.join(", ");
+    match operator.as_str() {
+        "In" => format!("{key} in ({values})"),
+        "NotIn" => format!("{key} not in ({values})"),
+        "Exists" => format!("{key} exists"),
+        "DoesNotExist" => format!("{key} does not exist"),
+        "Gt" => format!("{key} > {values}"),
+        "Lt" => format!("{key} < {values}"),
+        other => format!("{key} {other} ({values}), an operator that Kubernetes lacks"),
+    }
+}

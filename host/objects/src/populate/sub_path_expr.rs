@@ -1,0 +1,165 @@
+//! `subPathExpr`: references to a container's variables, `$(NAME)`, replaced by their values as the kubelet replaces them. `$$` is a
+//! dollar sign; what is neither is left as it is.
+
+use std::collections::HashMap;
+
+use volhost_model::Pod;
+
+use crate::environment::{Environment, VariableValue};
+
+/// A variable's value, or why it is not known, in words that follow its name.
+type Value = Result<String, String>;
+
+/// Expands `expression` for a container with this environment, of `pod` on the node of this name.
+///
+/// # Errors
+/// Which variable has no value that is known here, and why.
+pub(super) fn expand(
+    expression: &str,
+    environment: &Environment,
+    pod: &Pod,
+    node_name: &str,
+) -> Result<String, String> {
+    let values = values(environment, pod, node_name);
+    replace(expression, &|name| match values.get(name) {
+        Some(Ok(value)) => Ok(Some(value.clone())),
+        Some(Err(why)) => Err(format!("the variable {name} {why}")),
+        None if environment.has_more => Err(format!(
+            "the variable {name} is not in the container's env, and volhost reads no envFrom; give it in env with a value or a fieldRef"
+        )),
+        None => Err(format!("the variable {name} is not in the container's env")),
+    })
+}
+
+fn values<'a>(environment: &'a Environment, pod: &Pod, node_name: &str) -> HashMap<&'a str, Value> {
+    let mut values: HashMap<&str, Value> = HashMap::new();
+    for variable in &environment.variables {
+        let value = match &variable.value {
+            // What refers to no earlier variable stays as it is written.
+            VariableValue::Text(text) => replace(text, &|name| values.get(name).cloned().transpose()),
+            VariableValue::Field(path) => field(path, pod, node_name),
+            VariableValue::Elsewhere(source) => Err(format!(
+                "comes from {source}, which volhost does not read for paths; give it a value or a fieldRef"
+            )),
+        };
+        values.insert(&variable.name, value);
+    }
+    values
+}
+
+/// A field that a variable can have, as far as it is known before the containers run.
+fn field(path: &str, pod: &Pod, node_name: &str) -> Value {
+    match path {
+        "spec.nodeName" => Ok(node_name.to_owned()),
+        "spec.serviceAccountName" if pod.service_account.is_empty() => Ok("default".to_owned()),
+        "spec.serviceAccountName" => Ok(pod.service_account.clone()),
+        path if path.starts_with("status.") => Err(format!("comes from the field {path}, which volhost does not know")),
+        path => pod.field(path).map_err(|error| format!("comes from a fieldRef that cannot be used: {error}")),
+    }
+}
+
+/// Replaces each `$(NAME)` by what `value` says of it; without a word of it, it stays.
+fn replace(text: &str, value: &dyn Fn(&str) -> Result<Option<String>, String>) -> Value {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        replaced.push_str(before);
+        rest = after;
+        if let Some(after) = rest.strip_prefix('$') {
+            replaced.push('$');
+            rest = after;
+        } else if let Some((name, after)) = rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+            match value(name)? {
+                Some(value) => replaced.push_str(&value),
+                None => replaced.extend(["$(", name, ")"]),
+            }
+            rest = after;
+        } else {
+            replaced.push('$');
+        }
+    }
+    replaced.push_str(rest);
+    Ok(replaced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::Variable;
+    use crate::tests::{only_pod, pod};
+
+    fn environment(variables: &[(&str, VariableValue)]) -> Environment {
+        let variables =
+            variables.iter().map(|(name, value)| Variable { name: (*name).to_owned(), value: value.clone() });
+        Environment { variables: variables.collect(), has_more: false }
+    }
+
+    fn text(text: &str) -> VariableValue {
+        VariableValue::Text(text.to_owned())
+    }
+
+    fn field(path: &str) -> VariableValue {
+        VariableValue::Field(path.to_owned())
+    }
+
+    fn expanded(expression: &str, environment: &Environment) -> Result<String, String> {
+        expand(expression, environment, &only_pod(&pod("web")).pod, "node-1")
+    }
+
+    #[test]
+    fn references_are_replaced_and_dollars_doubled() {
+        let environment = environment(&[("A", text("1")), ("B", text("$(A)-$(LATER)-$$(A)")), ("LATER", text("x"))]);
+        for (expression, result) in [
+            ("plain", "plain"),
+            ("$(A)", "1"),
+            ("a/$(A)/$(A)b", "a/1/1b"),
+            ("$(B)", "1-$(LATER)-$(A)"),
+            ("$$(A)", "$(A)"),
+            ("$$$(A)", "$1"),
+            ("$A", "$A"),
+            ("$(A", "$(A"),
+            ("cost$", "cost$"),
+            ("$$", "$"),
+        ] {
+            assert_eq!(expanded(expression, &environment).as_deref(), Ok(result), "{expression}");
+        }
+    }
+
+    #[test]
+    fn a_later_variable_replaces_an_earlier_one_and_may_refer_to_it() {
+        let environment = environment(&[("A", text("1")), ("A", text("$(A)2"))]);
+        assert_eq!(expanded("$(A)", &environment).as_deref(), Ok("12"));
+    }
+
+    #[test]
+    fn fields_of_the_pod_have_values() {
+        let environment = environment(&[
+            ("NAME", field("metadata.name")),
+            ("SPACE", field("metadata.namespace")),
+            ("NODE", field("spec.nodeName")),
+            ("ACCOUNT", field("spec.serviceAccountName")),
+            ("IP", field("status.podIP")),
+            ("ODD", field("spec.hostname")),
+        ]);
+        let all = expanded("$(SPACE)/$(NAME)/$(NODE)/$(ACCOUNT)", &environment);
+        assert_eq!(all.as_deref(), Ok("default/web/node-1/default"));
+        let unknown = expanded("$(IP)", &environment).unwrap_err();
+        assert!(unknown.contains("variable IP") && unknown.contains("status.podIP"), "{unknown}");
+        let odd = expanded("$(ODD)", &environment).unwrap_err();
+        assert!(odd.contains("variable ODD") && odd.contains("spec.hostname"), "{odd}");
+    }
+
+    #[test]
+    fn a_variable_without_a_known_value_is_named_with_the_reason() {
+        let mut environment =
+            environment(&[("KEY", VariableValue::Elsewhere("a config map")), ("FROM_KEY", text("x-$(KEY)"))]);
+        assert_eq!(expanded("$(NONE)", &environment).unwrap_err(), "the variable NONE is not in the container's env");
+        for expression in ["$(KEY)", "$(FROM_KEY)"] {
+            let why = expanded(expression, &environment).unwrap_err();
+            assert!(why.contains("comes from a config map"), "{why}");
+        }
+        assert_eq!(expanded("unused", &environment).as_deref(), Ok("unused"));
+        environment.has_more = true;
+        assert!(expanded("$(NONE)", &environment).unwrap_err().contains("envFrom"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Which plugin serves a volume, for the populator.
+#![deny(clippy::disallowed_methods)]
+
+use std::sync::Arc;
+
+use volhost_core::NamedLimit;
+use volhost_model::VolumeSpec;
+
+use volhost_runtime::{Capability, Plugin};
+
+use super::registry::PluginRegistry;
+use volhost_objects::populate::{NoChoice, PluginCatalog, PluginChoice};
+
+/// Sources that name a driver: several plugins can share the field, one a driver.
+const DRIVER_SOURCES: [&str; 2] = ["csi", "flexVolume"];
+/// The interface by which a volume is made of other volumes of its pod.
+const POD_VOLUMES: &str = "pod-volumes";
+
+impl PluginCatalog for PluginRegistry {
+    fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice> {
+        let source = spec.source.as_str();
+        let driver = spec.parameter("driver").filter(|_| DRIVER_SOURCES.contains(&source));
+        let own = driver.as_ref().map(|driver| format!("{source}:{driver}"));
+        let plugin = own.as_ref().and_then(|own| self.serving(own));
+        if let (None, Some(own), true) = (&plugin, &own, self.is_starting()) {
+            // The plugin that has this driver to itself may be in a file that has not been read: no
+            // other may take its volumes.
+            return Err(NoChoice::not_yet(format!(
+                "it is not known yet which plugin serves {own}: {}",
+                self.still_loading()
+            )));
+        }
+        let Some(plugin) = plugin.or_else(|| self.serving(source)) else {
+            return Err(self.nobody_serves(source, driver.as_deref()));
+        };
+        let info = plugin.info();
+        if spec.is_block() && !plugin.exports(Capability::BlockMapper) {
+            return Err(format!(
+                "volume {} has volumeMode Block, and plugin {} cannot hand volumes over as devices; use volumeMode Filesystem, or another plugin",
+                spec.name, info.name
+            )
+            .into());
+        }
+        let on_node = self.on_node(&plugin, spec)?;
+        Ok(PluginChoice {
+            plugin: info.name.clone(),
+            unique_shared_name: on_node.name,
+            attachable: on_node.attachable,
+            device_mountable: on_node.device_mountable,
+            follows_source: info.follows_its_source,
+            read_only: info.read_only,
+            expandable: plugin.exports(Capability::Expander),
+            selinux_mount: on_node.selinux_mount,
+            attach_limit: self.attach_limits.get(&info.name).copied().into_iter().chain(on_node.attach_limit).min(),
+            attach_limit_of: on_node.attach_limit_of,
+            refreshed: on_node.refreshed,
+            accepts_mount_options: info.accepts_mount_options,
+            needs: on_node.needs,
+        })
+    }
+}
+
+/// What the node has to do with a volume before any pod can use it.
+#[derive(Debug, Default)]
+struct OnNode {
+    /// The plugin's name for it; none for a volume that is its pod's alone.
+    name: Option<String>,
+    attachable: bool,
+    device_mountable: bool,
+    selinux_mount: bool,
+    attach_limit: Option<u32>,
+    attach_limit_of: Option<NamedLimit>,
+    refreshed: bool,
+    /// The pod's other volumes that it is made of.
+    needs: Vec<String>,
+}
+
+impl PluginRegistry {
+    /// What a plugin that neither attaches nor stages nor uses the pod's other volumes says of a volume changes nothing here, so it is not asked.
+    fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<OnNode, NoChoice> {
+        let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::DeviceMounter };
+        let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
+        let uses_others = plugin.info().imports.iter().any(|import| import == POD_VOLUMES);
+        if !attaches && !stages && !uses_others {
+            return Ok(OnNode::default());
+        }
+        let said = self.identified(plugin, spec)?;
+        let (needs, refreshed) = (said.needs, said.refreshed);
+        if !needs.is_empty() && !uses_others {
+            let name = &plugin.info().name;
+            return Err(format!(
+                "plugin {name} needs other volumes of the pod ({}) and does not import {POD_VOLUMES}; it is the plugin's fault",
+                needs.join(", ")
+            )
+            .into());
+        }
+        let attachable = attaches && said.attachable.unwrap_or(true);
+        // A device is always made ready for the node first.
+        let device_mountable = stages && (spec.is_block() || said.device_mountable.unwrap_or(true));
+        if !attachable && !device_mountable {
+            return Ok(OnNode { needs, refreshed, ..OnNode::default() });
+        }
+        let plugin = &plugin.info().name;
+        let name = said.name.ok_or_else(|| {
+            format!("plugin {plugin} attaches or mounts volumes for the node and gives this one no name; it is the plugin's fault")
+        })?;
+        let (selinux_mount, attach_limit) = (said.selinux_mount, said.attach_limit);
+        let attach_limit_of = said.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
+        let name = Some(name);
+        Ok(OnNode {
+            name,
+            attachable,
+            device_mountable,
+            selinux_mount,
+            attach_limit,
+            attach_limit_of,
+            refreshed,
+            needs,
+        })
+    }
+}
+
+impl PluginRegistry {
+    /// Which files are still to be loaded, for a message about a volume that waits for one of them.
+    fn still_loading(&self) -> String {
+        match self.compiling() {
+            files if files.is_empty() => "the plugins are being loaded".to_owned(),
+            files => format!("being compiled: {}", files.join(", ")),
+        }
+    }
+
+    fn nobody_serves(&self, source: &str, driver: Option<&str>) -> NoChoice {
+        let wanted =
+            driver.map_or_else(|| format!("{source:?}"), |driver| format!("{source:?} with driver {driver:?}"));
+        let own = driver.map(|driver| format!("{source}:{driver}"));
+        let sources: Vec<&str> = own.as_deref().into_iter().chain([source]).collect();
+        if let Some(why) = self.why_waiting(&sources) {
+            return NoChoice::not_yet(format!("no plugin serves the volume source {wanted} yet: {why}"));
+        }
+        if self.is_starting() || !self.compiling().is_empty() {
+            let loading = self.still_loading();
+            return NoChoice::not_yet(format!("no loaded plugin serves the volume source {wanted} yet; {loading}"));
+        }
+        let served = self.sources();
+        let known = if served.is_empty() {
+            "no plugin is loaded".to_owned()
+        } else {
+            format!("loaded plugins serve {}", served.join(", "))
+        };
+        let failed = self.failures();
+        let hint = if failed.is_empty() {
+            String::new()
+        } else {
+            format!("; {} plugin file(s) could not be loaded, see `volhost get plugins -o wide`", failed.len())
+        };
+        format!("no loaded plugin serves the volume source {wanted}: {known}{hint}").into()
+    }
+}

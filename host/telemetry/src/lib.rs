@@ -1,0 +1,76 @@
+//! What volhost says while it runs: log lines on standard error, and traces to a collector for those who opt in.
+//!
+//! Both come from the spans and events of `tracing`. Each operation has a span with its volume, pod, plugin, kind and number; all that is
+//! logged for it is logged within, and it is the root of a trace of its own. Below it are the calls of the plugin, and below those
+//! the primitives that the plugin asked for.
+#![forbid(unsafe_code)]
+
+mod lines;
+mod traces;
+
+use thiserror::Error;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer};
+
+use lines::Lines;
+use traces::Traces;
+use volhost_config::{LogFilter, LogFormat, OtlpEndpoint};
+
+/// Why there is no log, or no trace.
+#[derive(Debug, Error)]
+pub enum TelemetryError {
+    /// The thread that sends traces cannot be started.
+    #[error("the thread that sends traces cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The endpoint cannot be used.
+    #[error("traces cannot be sent to {endpoint}: {source}")]
+    Endpoint {
+        /// Which.
+        endpoint: OtlpEndpoint,
+        /// In the exporter's words.
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// Something else has set up a log for this process.
+    #[error("the log is set up already: {0}")]
+    Twice(#[from] TryInitError),
+}
+
+/// The log and the traces of the process.
+#[derive(Debug)]
+pub struct Telemetry {
+    traces: Option<Traces>,
+}
+
+impl Telemetry {
+    /// Sets up the log of the process, on standard error because standard output is for results, and the traces if there is an endpoint.
+    /// A collector that cannot be reached is logged, and is no error.
+    ///
+    /// # Errors
+    /// [`TelemetryError`].
+    pub fn begin(
+        format: LogFormat,
+        level: &LogFilter,
+        traces_to: Option<&OtlpEndpoint>,
+        node: &str,
+    ) -> Result<Self, TelemetryError> {
+        // The text was checked when it was read; should the two ever differ, everything at `info` is the safer side.
+        let filter = EnvFilter::try_new(level.as_str()).unwrap_or_else(|_| EnvFilter::new("info"));
+        let lines = tracing_subscriber::fmt::layer().with_writer(Lines(format));
+        let lines = match format {
+            LogFormat::Text => lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).boxed(),
+            LogFormat::Json => lines.json().boxed(),
+        };
+        let traces = traces_to.map(|endpoint| Traces::begin(endpoint, node)).transpose()?;
+        let layer = traces.as_ref().map(Traces::layer);
+        tracing_subscriber::registry().with(lines.with_filter(filter)).with(layer).try_init()?;
+        Ok(Self { traces })
+    }
+
+    /// Sends what has not been sent yet. Blocks for some seconds at most; not to be called in a tokio runtime.
+    pub fn end(self) {
+        if let Some(traces) = self.traces {
+            traces.end();
+        }
+    }
+}

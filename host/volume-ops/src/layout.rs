@@ -1,0 +1,207 @@
+//! Where things stand below the root folder, as the kubelet lays them out, so that tools which know it find them.
+//!
+//! ```text
+//! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
+//! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
+//! ROOT/pods/UID/volume-subpaths/NAME/CONTAINER/INDEX a part of a volume for a container, by its place in `volumeMounts`
+//! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a pod's volume keeps beside what the pod sees: an overlay's top
+//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
+//! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
+//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
+//! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
+//! ROOT/pods-by-request                               there while pods are kept that were added by request
+//! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
+//! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
+//! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
+//! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
+//! ROOT/state/version                                 the number of the layout of all this: see [`super::layout_version`]
+//! ROOT/lock                                          held by the running volhost
+//! ```
+//!
+//! `VOLUME` is the plugin's name for the volume as one path component: see [`volume_folder`].
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+use volhost_model::text::lower_hex;
+
+/// The pods' folder.
+pub const PODS: &str = "pods";
+/// The volumes' folder of a pod.
+pub const VOLUMES: &str = "volumes";
+/// The devices' folder of a pod, or of a plugin.
+pub const VOLUME_DEVICES: &str = "volumeDevices";
+/// The folder of a pod's mounts of parts of volumes.
+pub const SUB_PATHS: &str = "volume-subpaths";
+/// The private folders of a pod's volumes.
+pub const PRIVATE: &str = "plugins";
+/// The folder of a plugin's places for devices that drivers outside make appear.
+pub const DRIVER_DEVICES: &str = "driverDevices";
+/// The folder of what plugins have on the node.
+pub const PLUGINS: &str = "plugins";
+/// The folder of a plugin's mounts for the node.
+pub const MOUNTS: &str = "mounts";
+/// The node's own mount of a volume.
+pub const GLOBAL_MOUNT: &str = "globalmount";
+/// The records of the sizes of volumes.
+pub const SIZES: &str = "sizes";
+/// The tmpfs with the host's own records.
+pub const STATE: &str = "state";
+/// The records of helpers, in it.
+pub const HELPERS: &str = "helpers";
+/// The objects that were added by request, in it.
+pub const KEPT_OBJECTS: &str = "objects";
+/// The notes that plugins keep with the node's own mounts, in it: they go with the machine, as the mounts do.
+pub const NODE_NOTES: &str = "notes";
+/// The lock file.
+pub const LOCK: &str = "lock";
+/// The mode of the folders between the root and a volume, as the kubelet's.
+pub const FOLDER_MODE: u32 = 0o750;
+/// The longest folder name that is the volume's own, in bytes; a longer one is replaced by a digest.
+const LONGEST_OWN_NAME: usize = 200;
+/// What a character that a folder's name does not have as it is begins with, followed by its code in hexadecimal. Not `%`: scripts of
+/// drivers get these names as arguments, and print them with `printf`.
+const ESCAPE: char = '~';
+/// How a digest begins. No escaped name begins so.
+const DIGEST_MARK: &str = "~sha256~";
+
+/// The folder of one plugin's volumes in a pod, below the root.
+pub fn plugin_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
+    [PODS, pod.as_str(), VOLUMES, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of one plugin's devices in a pod, below the root.
+pub fn pod_device_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
+    [PODS, pod.as_str(), VOLUME_DEVICES, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of one plugin's private folders in a pod, below the root.
+pub fn private_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
+    [PODS, pod.as_str(), PRIVATE, &plugin.escaped()].iter().collect()
+}
+
+/// The folder of a pod's parts of volumes, below the root.
+pub fn sub_paths_folder(pod: &PodUid) -> PathBuf {
+    [PODS, pod.as_str(), SUB_PATHS].iter().collect()
+}
+
+/// The folder of the parts of a volume for one container of a pod, below the root.
+pub fn container_folder(pod: &PodUid, volume: &SpecName, container: &str) -> PathBuf {
+    [PODS, pod.as_str(), SUB_PATHS, volume.as_str(), container].iter().collect()
+}
+
+/// The folder of the node's own mount of a volume, below the root.
+pub fn mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(MOUNTS).join(volume_folder(plugin, volume))
+}
+
+/// The folder of a volume's devices for pods, below the root.
+pub fn map_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(VOLUME_DEVICES).join(volume_folder(plugin, volume))
+}
+
+/// The folder of the places where a driver outside stages a volume's device or makes it appear, below the root.
+pub fn driver_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
+    Path::new(PLUGINS).join(plugin.as_str()).join(DRIVER_DEVICES).join(volume_folder(plugin, volume))
+}
+
+/// The folder with the note that a plugin keeps with the node's own mount of a volume: its parent, below the root, and its name there.
+pub fn note_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> (PathBuf, String) {
+    ([STATE, NODE_NOTES, &plugin.escaped()].iter().collect(), volume_folder(plugin, volume))
+}
+
+/// The plugin's own name for a volume.
+pub fn volume_name<'a>(plugin: &PluginName, volume: &'a UniqueVolumeName) -> &'a str {
+    let rest = volume.as_str().strip_prefix(plugin.as_str());
+    rest.and_then(|rest| rest.strip_prefix('/')).unwrap_or(volume.as_str())
+}
+
+/// The plugin's name for a volume as one path component: letters, digits, `-`, `_` and inner `.` as they are, an inner `~` too unless it
+/// would be read as an escape, the rest as `~XX`. A name that would be too long is a digest.
+pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
+    let name = volume_name(plugin, volume);
+    let mut folder = String::new();
+    let mut rest = name.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let inner = !folder.is_empty();
+        let plain = match byte {
+            b'.' => inner,
+            b'~' => inner && !begins_with_code(after),
+            byte => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        };
+        if plain {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("{ESCAPE}{byte:02X}"));
+        }
+    }
+    if folder.len() <= LONGEST_OWN_NAME {
+        return folder;
+    }
+    let digest = Sha256::digest(name);
+    format!("{DIGEST_MARK}{}", lower_hex(&digest))
+}
+
+/// Whether two digits of a code follow an escape character.
+fn begins_with_code(rest: &[u8]) -> bool {
+    let digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
+    rest.len() >= 2 && rest.iter().take(2).all(digit)
+}
+
+/// The volume behind a folder's name, the inverse of [`volume_folder`]; none for a digest, and for what the host did not make.
+pub fn volume_of_folder(plugin: &PluginName, folder: &str) -> Option<UniqueVolumeName> {
+    if folder.starts_with(DIGEST_MARK) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(folder.len());
+    let mut rest = folder.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if char::from(byte) == ESCAPE && begins_with_code(after) {
+            let (digits, beyond) = after.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = beyond;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    let volume = UniqueVolumeName::shared(plugin, &String::from_utf8(bytes).ok()?).ok()?;
+    (volume_folder(plugin, &volume) == folder).then_some(volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volumes_folder_leads_back_to_the_volume() {
+        let plugin = PluginName::new("volhost.io/loop").unwrap();
+        for name in
+            ["data", "/images/a b.img", "..", ".hidden", "ü%2F", "~sha256~", "~2F", "a~2Fb", "a~2", "acme~lun/pv"]
+        {
+            let volume = UniqueVolumeName::shared(&plugin, name).unwrap();
+            let folder = volume_folder(&plugin, &volume);
+            assert!(!folder.contains(['/', '%']) && !folder.starts_with('.'), "{folder}");
+            assert_eq!(volume_of_folder(&plugin, &folder), Some(volume), "{folder}");
+        }
+        assert_eq!(
+            mount_folder(&plugin, &UniqueVolumeName::shared(&plugin, "/a/b.img").unwrap()),
+            Path::new("plugins/volhost.io/loop/mounts/~2Fa~2Fb.img")
+        );
+        let of_driver = UniqueVolumeName::shared(&plugin, "acme~lun/pv-1").unwrap();
+        assert_eq!(volume_folder(&plugin, &of_driver), "acme~lun~2Fpv-1");
+    }
+
+    #[test]
+    fn a_long_name_is_a_digest_and_leads_nowhere() {
+        let plugin = PluginName::new("a/b").unwrap();
+        let volume = UniqueVolumeName::shared(&plugin, &"/".repeat(1000)).unwrap();
+        let folder = volume_folder(&plugin, &volume);
+        assert!(folder.len() < 100, "{folder}");
+        for other in [folder.as_str(), "~2f", "~", "~zz", "a%zz", "a~2E"] {
+            assert_eq!(volume_of_folder(&plugin, other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What the node has of volumes when the process starts: attached, mounted for the node, or mapped as devices, whether or not a pod's folder
+//! tells of it too. The folders' names lead back to the volumes, so that a lost record costs nothing but knowledge of the spec.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use volhost_core::RecoveredDevice;
+use volhost_kernel::{Directory, Entry};
+use volhost_model::VolumeSpec;
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+
+use super::device_records::DeviceRecord;
+use super::layout;
+use super::recovery::Recovery;
+use super::standing::NodePlace;
+use super::volume_ops::VolumeOps;
+
+/// What is shown of a volume whose name in pods' folders nobody knows.
+const UNKNOWN_NAME: &str = "unknown";
+
+/// What a mount shows: its source, and which folder of that.
+pub(super) type Shown = (OsString, PathBuf);
+
+/// One volume that the node has, or may have.
+#[derive(Debug)]
+pub(super) struct FoundDevice {
+    plugin: PluginName,
+    unique_name: UniqueVolumeName,
+    spec: Option<Arc<VolumeSpec>>,
+    pub(super) attachable: bool,
+    pub(super) device_mountable: bool,
+    /// What the node's own mount shows: the device, and which folder of it.
+    source: Option<Shown>,
+    /// The pods it is mapped for.
+    pods: BTreeSet<PodUid>,
+}
+
+/// Every volume that the node has, by name.
+#[derive(Debug, Default)]
+pub(super) struct FoundDevices(BTreeMap<UniqueVolumeName, FoundDevice>);
+
+impl FoundDevices {
+    /// The volume that stands in a pod's folder without a record: by its name there, by what its mount shows, or by the pod that
+    /// it is mapped for.
+    pub(super) fn behind(
+        &self,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+        source: Option<&Shown>,
+        mapped_for: Option<&PodUid>,
+    ) -> Option<(&UniqueVolumeName, &FoundDevice)> {
+        self.0.iter().filter(|(_, found)| found.plugin == *plugin).find(|(_, found)| match &found.spec {
+            Some(spec) => spec.name == *spec_name,
+            None => {
+                source.is_some_and(|source| found.source.as_ref() == Some(source))
+                    || mapped_for.is_some_and(|pod| found.pods.contains(pod))
+            }
+        })
+    }
+
+    /// What the state machine is told.
+    pub(super) fn into_events(self) -> Vec<RecoveredDevice> {
+        let unknown = SpecName::new(UNKNOWN_NAME).ok();
+        self.0
+            .into_values()
+            .filter_map(|found| {
+                let spec_name = found.spec.as_ref().map(|spec| spec.name.clone()).or_else(|| unknown.clone())?;
+                Some(RecoveredDevice {
+                    plugin: found.plugin,
+                    unique_name: found.unique_name,
+                    spec_name,
+                    spec: found.spec,
+                    attachable: found.attachable,
+                    device_mountable: found.device_mountable,
+                })
+            })
+            .collect()
+    }
+
+    fn add_record(&mut self, record: DeviceRecord) {
+        let found = FoundDevice {
+            plugin: record.plugin,
+            unique_name: record.unique_name.clone(),
+            spec: Some(Arc::new(record.spec)),
+            attachable: record.attachable,
+            device_mountable: record.device_mountable,
+            source: None,
+            pods: BTreeSet::new(),
+        };
+        self.0.insert(record.unique_name, found);
+    }
+
+    /// The entry of a volume whose folder was found. Without a record it may be attached: detaching what is not does no harm.
+    fn of_folder(&mut self, plugin: &PluginName, volume: UniqueVolumeName) -> &mut FoundDevice {
+        let found = self.0.entry(volume.clone()).or_insert_with(|| FoundDevice {
+            plugin: plugin.clone(),
+            unique_name: volume,
+            spec: None,
+            attachable: true,
+            device_mountable: true,
+            source: None,
+            pods: BTreeSet::new(),
+        });
+        found.device_mountable = true;
+        found
+    }
+}
+
+impl VolumeOps {
+    /// Reads the records of the node's volumes, and looks through `plugins/*/*/mounts/*`, `plugins/*/*/volumeDevices/*` and `plugins/*/*/driverDevices/*`. Empty folders
+    /// of volumes without a record are removed: a restarted machine leaves them.
+    pub(super) fn recover_devices(&self, found: &mut Recovery) -> FoundDevices {
+        let mut devices = FoundDevices::default();
+        match self.records.devices() {
+            Ok((records, problems)) => {
+                found.problems.extend(problems.iter().map(|error| ("records".to_owned(), error.to_string())));
+                for record in records {
+                    found.digests.insert(record.digest.clone());
+                    devices.add_record(record);
+                }
+            }
+            Err(error) => found.problems.push(("records".to_owned(), error.to_string())),
+        }
+        for (vendor, of_vendor) in self.folders_in(Path::new(layout::PLUGINS), found) {
+            for (name, of_plugin) in self.folders_in(&of_vendor, found) {
+                let Ok(plugin) = PluginName::new(format!("{}/{}", vendor.display(), name.display())) else {
+                    found.problems.push((
+                        of_plugin.display().to_string(),
+                        "its name is no plugin's; the host did not make it".to_owned(),
+                    ));
+                    continue;
+                };
+                self.recover_mounts(&plugin, &of_plugin.join(layout::MOUNTS), &mut devices, found);
+                self.recover_maps(&plugin, &of_plugin.join(layout::VOLUME_DEVICES), &mut devices, found);
+                self.recover_driver_places(&plugin, &of_plugin.join(layout::DRIVER_DEVICES), &mut devices, found);
+            }
+        }
+        devices
+    }
+
+    fn recover_mounts(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
+        let name = OsStr::new(layout::GLOBAL_MOUNT);
+        for (volume, path) in self.volumes_in(plugin, path, found) {
+            let looked = self
+                .kernel
+                .walk(&self.root, &path)
+                .and_then(|folder| Ok((self.kernel.entry(&folder, name)?, self.kernel.mount_at(&folder, name)?)));
+            match looked {
+                Ok((Entry::Mount(_), mount)) => {
+                    self.standing.stands_on_node(NodePlace { plugin: plugin.clone(), volume: volume.clone() });
+                    devices.of_folder(plugin, volume).source = mount.map(|mount| (mount.source, mount.root));
+                }
+                Ok(_) if !devices.0.contains_key(&volume) => self.forget_volume_folder(&path, name),
+                Ok(_) => {}
+                Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
+    }
+
+    fn recover_maps(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
+        for (volume, path) in self.volumes_in(plugin, path, found) {
+            match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
+                Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
+                Ok(names) => {
+                    let pods = names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok());
+                    devices.of_folder(plugin, volume).pods.extend(pods);
+                }
+                Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
+    }
+
+    /// A driver outside may have staged what it was given a place for.
+    fn recover_driver_places(
+        &self,
+        plugin: &PluginName,
+        path: &Path,
+        devices: &mut FoundDevices,
+        found: &mut Recovery,
+    ) {
+        for (volume, path) in self.volumes_in(plugin, path, found) {
+            match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
+                Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
+                Ok(_) => {
+                    devices.of_folder(plugin, volume);
+                }
+                Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
+            }
+        }
+    }
+
+    fn forget_empty(&self, folder: &Path) {
+        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
+            self.forget_volume_folder(parent, name);
+        }
+    }
+
+    fn volumes_in(&self, plugin: &PluginName, path: &Path, found: &mut Recovery) -> Vec<(UniqueVolumeName, PathBuf)> {
+        let mut volumes = Vec::new();
+        for (name, path) in self.folders_in(path, found) {
+            let folder = name.to_string_lossy();
+            let recorded = || {
+                // A name too long for a folder is only known from its record.
+                let (records, _) = self.records.devices().ok()?;
+                let mut named = records.into_iter().filter(|record| record.plugin == *plugin);
+                named
+                    .find(|record| layout::volume_folder(plugin, &record.unique_name) == folder)
+                    .map(|record| record.unique_name)
+            };
+            match layout::volume_of_folder(plugin, &folder).or_else(recorded) {
+                Some(volume) => volumes.push((volume, path)),
+                None => found.problems.push((
+                    path.display().to_string(),
+                    "no record tells which volume it belongs to; it stays until a pod wants that volume again"
+                        .to_owned(),
+                )),
+            }
+        }
+        volumes
+    }
+
+    fn folders_in(&self, path: &Path, found: &mut Recovery) -> Vec<(PathBuf, PathBuf)> {
+        let named = |folder: Directory| self.kernel.names(&folder);
+        match self.open_if_there(path).and_then(|folder| folder.map_or_else(|| Ok(Vec::new()), named)) {
+            Ok(names) => names.into_iter().map(|name| (PathBuf::from(&name), path.join(name))).collect(),
+            Err(error) => {
+                found.problems.push((path.display().to_string(), error.to_string()));
+                Vec::new()
+            }
+        }
+    }
+}

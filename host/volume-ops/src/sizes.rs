@@ -1,0 +1,231 @@
+//! Volumes whose size nothing limits: they are measured from time to time, and their pods are told when they are too large.
+//!
+//! ```text
+//!  set-up, recovery ──> watched volumes ──> every period, one pool for all ──> disk_usage (kernel) ──> event, once a crossing
+//!  tear-down ──────────────┘ (forgotten)
+//! ```
+//!
+//! Measuring is reading every folder of the volume, so one that takes long is measured less often. One whose storage hangs holds a
+//! thread of the pool and is not asked again before it answers.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+use volhost_kernel::{DiskUsage, KernelError};
+use volhost_model::Pod;
+use volhost_model::names::{PluginName, PodUid, SpecName};
+use volhost_model::view::EventKind;
+
+use super::events::{EventSink, NewEvent};
+use super::layout;
+use super::volume_ops::VolumeOps;
+use super::worker_pool::WorkerPool;
+
+/// How often a volume is measured: as often as the kubelet looks for pods to evict.
+const PERIOD: Duration = Duration::from_secs(10);
+/// A volume is measured again after this many times what measuring took: at most a twentieth of a processor goes into it.
+const RESTS: u32 = 20;
+/// Threads that measuring may hold. With so many hung, no volume is measured.
+const MAX_WORKERS: usize = 4;
+
+/// The event's reasons.
+const EXCEEDS: &str = "ExceedsSizeLimit";
+const WITHIN: &str = "WithinSizeLimit";
+
+/// One volume of a pod.
+type Key = (PodUid, PluginName, SpecName);
+
+/// The volumes that are watched.
+#[derive(Debug, Default)]
+pub struct SizeWatch {
+    volumes: Mutex<HashMap<Key, Watched>>,
+    /// There is a volume more, or one was measured.
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    /// The pod, `namespace/name`.
+    pod: String,
+    /// In bytes.
+    limit: u64,
+    /// When it is to be measured next; none while it is being measured.
+    due: Option<Instant>,
+    /// The pod was told that it is too large.
+    told: bool,
+}
+
+impl SizeWatch {
+    /// Every change of the map is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Watched>> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches a volume from now on, or no longer when there is no limit.
+    pub(super) fn watch(&self, pod: &Pod, plugin: &PluginName, spec_name: &SpecName, limit: Option<u64>) {
+        let Some(limit) = limit else {
+            return self.forget(&pod.uid, plugin, spec_name);
+        };
+        let key = (pod.uid.clone(), plugin.clone(), spec_name.clone());
+        let mut volumes = self.lock();
+        let known = volumes.entry(key).or_insert_with(|| Watched {
+            pod: pod.full_name(),
+            limit,
+            due: Some(Instant::now() + PERIOD),
+            told: false,
+        });
+        known.limit = limit;
+        drop(volumes);
+        self.changed.notify_one();
+    }
+
+    /// Watches it no longer.
+    pub(super) fn forget(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) {
+        self.lock().remove(&(pod.clone(), plugin.clone(), spec_name.clone()));
+    }
+
+    /// When the next volume is due.
+    fn next_due(&self) -> Option<Instant> {
+        self.lock().values().filter_map(|watched| watched.due).min()
+    }
+
+    /// The volumes that are due; they are being measured from now on.
+    fn take_due(&self, now: Instant) -> Vec<Key> {
+        let mut volumes = self.lock();
+        let due = volumes.iter_mut().filter(|(_, watched)| watched.due.is_some_and(|due| due <= now));
+        due.map(|(key, watched)| {
+            watched.due = None;
+            key.clone()
+        })
+        .collect()
+    }
+
+    /// Takes what a volume was found to hold, and says what the pod is to be told.
+    fn measured(&self, key: &Key, found: Option<u64>, took: Duration) -> Option<NewEvent> {
+        let mut volumes = self.lock();
+        let watched = volumes.get_mut(key)?;
+        watched.due = Some(Instant::now() + PERIOD.max(took.saturating_mul(RESTS)));
+        let told = tell(watched, &key.2, found?);
+        drop(volumes);
+        self.changed.notify_one();
+        told
+    }
+}
+
+/// What is said when a volume becomes too large, and when it is no longer.
+fn tell(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent> {
+    let exceeds = bytes > watched.limit;
+    if exceeds == watched.told {
+        return None;
+    }
+    watched.told = exceeds;
+    let limit = watched.limit;
+    let (kind, reason, message) = if exceeds {
+        let why = "nothing stops it from growing on this file system; delete files in it, or raise the limit";
+        (
+            EventKind::Warning,
+            EXCEEDS,
+            format!("volume \"{name}\" holds {bytes} bytes, which exceeds its limit of {limit}: {why}"),
+        )
+    } else {
+        (
+            EventKind::Normal,
+            WITHIN,
+            format!("volume \"{name}\" holds {bytes} bytes, which its limit of {limit} allows again"),
+        )
+    };
+    Some(NewEvent { kind, reason: reason.to_owned(), object: format!("pod {}", watched.pod), message })
+}
+
+/// Measures what is due, until it is stopped or the engine has ended.
+pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: CancellationToken) {
+    let pool = WorkerPool::new(MAX_WORKERS);
+    loop {
+        let Some(shop) = volume_ops.upgrade() else { return };
+        let now = Instant::now();
+        for key in shop.sizes.take_due(now) {
+            let (volume_ops, events) = (Arc::clone(&shop), events.clone());
+            let measured = key.clone();
+            let pushed = pool.push(Box::new(move || {
+                let begun = Instant::now();
+                let usage = usage(&volume_ops, &measured);
+                let bytes = match usage {
+                    Ok(usage) => Some(usage.bytes),
+                    Err(error) => {
+                        debug!(pod = %measured.0, volume = %measured.2, %error, "the volume could not be measured");
+                        None
+                    }
+                };
+                if let Some(event) = volume_ops.sizes.measured(&measured, bytes, begun.elapsed()) {
+                    events.emit(event);
+                }
+            }));
+            if pushed.is_err() {
+                // Without a thread for it, it is tried again.
+                shop.sizes.measured(&key, None, Duration::ZERO);
+            }
+        }
+        pool.scale_up(now);
+        let next = [shop.sizes.next_due(), pool.next_scale_up()].into_iter().flatten().min();
+        let changed = Arc::clone(&shop.sizes.changed);
+        // Once the engine has ended, nobody may hold the root folder open.
+        drop(shop);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = changed.notified() => {}
+            () = tokio::time::sleep_until(next.unwrap_or(now).into()), if next.is_some() => {}
+        }
+    }
+}
+
+/// Adds up what the volume's files take; may hang as long as the storage does.
+fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &Key) -> Result<DiskUsage, KernelError> {
+    let folder = volume_ops.kernel.walk(&volume_ops.root, &layout::plugin_folder(pod, plugin))?;
+    volume_ops.kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(limit: u64) -> Watched {
+        Watched { pod: "default/a".to_owned(), limit, due: None, told: false }
+    }
+
+    fn reason(told: Option<NewEvent>) -> Option<String> {
+        told.map(|event| event.reason)
+    }
+
+    #[test]
+    fn a_pod_is_told_once_a_crossing_and_when_it_is_over() {
+        let name = SpecName::new("cache").unwrap();
+        let mut volume = watched(100);
+        for (bytes, said) in
+            [(100, None), (101, Some(EXCEEDS)), (5000, None), (100, Some(WITHIN)), (0, None), (200, Some(EXCEEDS))]
+        {
+            assert_eq!(reason(tell(&mut volume, &name, bytes)).as_deref(), said, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_takes_long_is_measured_less_often_and_what_is_gone_never() {
+        let watch = SizeWatch::default();
+        let key = (PodUid::new("uid").unwrap(), PluginName::new("a/b").unwrap(), SpecName::new("cache").unwrap());
+        let now = Instant::now();
+        watch.lock().insert(key.clone(), Watched { due: Some(now), ..watched(100) });
+        assert_eq!(watch.take_due(now), std::slice::from_ref(&key));
+        assert_eq!((watch.take_due(now), watch.next_due()), (Vec::new(), None), "it is being measured");
+        let minute = Duration::from_secs(60);
+        assert_eq!(reason(watch.measured(&key, Some(101), minute)).as_deref(), Some(EXCEEDS));
+        assert!(watch.next_due().unwrap() >= now + 20 * minute);
+        assert!(watch.measured(&key, None, Duration::ZERO).is_none(), "what could not be measured says nothing");
+        assert!(watch.next_due().unwrap() <= Instant::now() + PERIOD);
+        watch.forget(&key.0, &key.1, &key.2);
+        assert!(watch.measured(&key, Some(0), Duration::ZERO).is_none() && watch.next_due().is_none());
+    }
+}

@@ -1,0 +1,178 @@
+//! Parts of a volume for containers: what `subPath` and `subPathExpr` name, bound below the pod's folder.
+//!
+//! A part is opened and bound by handle, so what a pod renames in its volume meanwhile leads nobody out of it. The binds go, all at
+//! once, before the volume is taken away; what a crash leaves of them is found there again.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use tracing::instrument;
+use volhost_core::Operation;
+use volhost_kernel::{Detach, Directory, Entry, ErrorKind, KernelError, Missing, SubPathBind};
+use volhost_model::view::EventKind;
+use volhost_model::{ContainerMount, Failure, FailureClass, MountPropagation, PodUid, VolumeSpec};
+use volhost_runtime::Call;
+
+use super::layout;
+use super::records::Record;
+use super::volume_ops::{VolumeOps, kernel_failure};
+
+const PREPARE: &str = "MountVolume.PrepareSubPath";
+const CLEAN: &str = "UnmountVolume.CleanSubPaths";
+/// How many failed parts a message names: the rest fail for the same reason, mostly.
+const NAMED: usize = 5;
+
+impl VolumeOps {
+    /// Shows every part of the mounted volume that a container names, and takes away those that none names any more. Those that stand
+    /// as they should are left alone. One that fails keeps no other.
+    ///
+    /// # Errors
+    /// The parts that are not shown, each with its container, place and cause. The volume itself stands.
+    #[instrument(name = "PrepareSubPaths", level = "debug", skip_all)]
+    pub(super) fn prepare_sub_paths(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        pod: &PodUid,
+        parent: &Directory,
+    ) -> Result<(), Failure> {
+        let parts: Vec<&ContainerMount> =
+            operation.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).collect();
+        let uncertain = |error: &KernelError| kernel_failure(PREPARE, FailureClass::Uncertain, error);
+        self.take_away_unwanted(operation, pod, &parts).map_err(|error| uncertain(&error))?;
+        let Some(spec) = &operation.spec else { return Ok(()) };
+        let mut failed = Vec::new();
+        for part in parts {
+            call.progress().enter(format!("sub-path of {}", part.shown()));
+            let shown = match self.show(operation, pod, parent, spec, part) {
+                // The folders of a pod whose last volume has just gone are removed: they can vanish under a new volume's parts.
+                Err(error) if error.kind() == ErrorKind::NotFound => self.show(operation, pod, parent, spec, part),
+                shown => shown,
+            };
+            if let Err(error) = shown {
+                failed.push(described(spec, part, &error));
+            }
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let more = failed.len().saturating_sub(NAMED);
+        failed.truncate(NAMED);
+        let mut message = failed.join("; ");
+        if more > 0 {
+            message.push_str(&format!("; and {more} more"));
+        }
+        Err(Failure::new(FailureClass::Uncertain, PREPARE, message))
+    }
+
+    fn show(
+        &self,
+        operation: &Operation,
+        pod: &PodUid,
+        parent: &Directory,
+        spec: &VolumeSpec,
+        part: &ContainerMount,
+    ) -> Result<(), KernelError> {
+        let missing = if spec.read_only { Missing::Refuse } else { Missing::MakeFolders };
+        let path = Path::new(part.sub_path.as_deref().unwrap_or_default());
+        let volume = OsStr::new(operation.spec_name.as_str());
+        let source = self.kernel.open_sub_path(parent, volume, path, missing)?;
+        let folder = layout::container_folder(pod, &operation.spec_name, &part.container);
+        let folder = self.kernel.make_dirs(&self.root, &folder, layout::FOLDER_MODE)?;
+        let how = SubPathBind {
+            read_only: part.read_only || spec.read_only,
+            submounts: part.propagation != MountPropagation::None,
+        };
+        self.kernel.bind_sub_path(&source, how, &folder, OsStr::new(&part.index.to_string())).map(drop)
+    }
+
+    /// Takes away parts that an earlier version of the pod had.
+    fn take_away_unwanted(
+        &self,
+        operation: &Operation,
+        pod: &PodUid,
+        parts: &[&ContainerMount],
+    ) -> Result<(), KernelError> {
+        let of_volume = layout::sub_paths_folder(pod).join(operation.spec_name.as_str());
+        let Some(of_volume) = self.open_if_there(&of_volume)? else {
+            return Ok(());
+        };
+        let wanted: BTreeSet<(&str, String)> =
+            parts.iter().map(|part| (part.container.as_str(), part.index.to_string())).collect();
+        for container in self.kernel.names(&of_volume)? {
+            let folder = self.kernel.walk(&of_volume, Path::new(&container))?;
+            for index in self.kernel.names(&folder)? {
+                let place = container.to_str().zip(index.to_str().map(str::to_owned));
+                if !place.is_some_and(|place| wanted.contains(&place)) {
+                    self.kernel.detach(&folder, &index, Detach::Normal)?;
+                }
+            }
+            drop(folder);
+            self.remove_if_empty(&of_volume, &container)?;
+        }
+        Ok(())
+    }
+
+    /// Takes every part of the volume away, and says whether there was one. What the host did not make stays, and is told.
+    ///
+    /// # Errors
+    /// What the kernel said of a part that could not be taken away; the volume is to stay until it can.
+    #[instrument(name = "CleanSubPaths", level = "debug", skip_all)]
+    pub(super) fn clean_sub_paths(&self, operation: &Operation, call: &Call, pod: &PodUid) -> Result<bool, Failure> {
+        let failed = |error: &KernelError| kernel_failure(CLEAN, FailureClass::Uncertain, error);
+        let Some(folder) = self.open_if_there(&layout::sub_paths_folder(pod)).map_err(|error| failed(&error))? else {
+            return Ok(false);
+        };
+        call.progress().enter("sub-paths");
+        let name = OsStr::new(operation.spec_name.as_str());
+        let had_parts = self.kernel.entry(&folder, name).map_err(|error| failed(&error))? != Entry::Absent;
+        match self.kernel.detach_tree(&folder, name, Detach::Normal) {
+            Ok(()) => self.forget_sub_paths(pod).map(|()| had_parts).map_err(|error| failed(&error)),
+            // Nothing is mounted there any more: it need not keep the volume.
+            Err(error @ KernelError::NotEmpty { .. }) => {
+                let message = format!(
+                    "volume {:?}: its sub-paths are gone, but something that volhost did not put there is left and stays: {error}",
+                    operation.spec_name.as_str()
+                );
+                call.sink().event(EventKind::Warning, "SubPathLeftover", &message);
+                Ok(true)
+            }
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// Removes the pod's folder of parts when it is empty.
+    pub(super) fn forget_sub_paths(&self, pod: &PodUid) -> Result<(), KernelError> {
+        match self.open_if_there(&Path::new(layout::PODS).join(pod.as_str()))? {
+            Some(folder) => self.remove_if_empty(&folder, OsStr::new(layout::SUB_PATHS)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every part that the record tells of is a mount still.
+    pub(super) fn shows_recorded_parts(&self, pod: &PodUid, record: &Record) -> bool {
+        record.container_mounts.iter().filter(|mount| mount.sub_path.is_some()).all(|part| {
+            let folder = layout::container_folder(pod, &record.spec.name, &part.container);
+            let entry = self
+                .kernel
+                .walk(&self.root, &folder)
+                .and_then(|folder| self.kernel.entry(&folder, OsStr::new(&part.index.to_string())));
+            matches!(entry, Ok(Entry::Mount(_)))
+        })
+    }
+}
+
+/// A part that is not shown: the container, the place, the path, and why.
+fn described(spec: &VolumeSpec, part: &ContainerMount, error: &KernelError) -> String {
+    let mut text = format!(
+        "{}: subPath {:?} of volume \"{}\" is not ready: {error}",
+        part.shown(),
+        part.sub_path.as_deref().unwrap_or_default(),
+        spec.name
+    );
+    if spec.read_only && error.kind() == ErrorKind::NotFound {
+        text.push_str("; the volume is read-only, so that it is not made");
+    }
+    text
+}
