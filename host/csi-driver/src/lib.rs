@@ -24,7 +24,6 @@
 //! | `check`, `refusal` | what is wrong with a request, and the code that says so |
 //! | `registration` | the kubelet's registration, without a sidecar |
 //! | `serve` | sockets |
-//! | `pb` | the messages |
 #![forbid(unsafe_code)]
 
 mod check;
