@@ -5,11 +5,11 @@ use libfuzzer_sys::fuzz_target;
 
 // The name by which the record's file knows the crate that has this type.
 extern crate self as volhost_runtime;
-pub use fuse_helpers::HelperBounds;
+pub use fuse_servers::HelperBounds;
 
 #[allow(dead_code, reason = "only the record's form is read here")]
-#[path = "../../host/runtime/src/fuse_helpers.rs"]
-mod fuse_helpers;
+#[path = "../../host/runtime/src/fuse_servers.rs"]
+mod fuse_servers;
 #[allow(dead_code, reason = "only the record's form is read here")]
 #[path = "../../host/helpers/src/record.rs"]
 mod record;

@@ -11,8 +11,8 @@ mod abi;
 #[path = "../../host/runtime/src/digest.rs"]
 mod digest;
 #[allow(dead_code, reason = "only the grants are read here")]
-#[path = "../../host/runtime/src/fuse_helpers.rs"]
-mod fuse_helpers;
+#[path = "../../host/runtime/src/fuse_servers.rs"]
+mod fuse_servers;
 #[allow(dead_code, unused_imports, reason = "only the grants are read here")]
 #[path = "../../host/runtime/src/grants/mod.rs"]
 mod grants;

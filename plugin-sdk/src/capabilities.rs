@@ -16,13 +16,13 @@
 //!         id.name(&volume.absolute_path("image")?);
 //!         Ok(())
 //!     }
-//!     fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
-//!         match target.device_mount()? {
+//!     fn publish(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
+//!         match target.staging_mount()? {
 //!             Some(mounted) if !target.is_mounted()? => target.attach(mounted.bind(false)?),
 //!             _ => Ok(()),
 //!         }
 //!     }
-//!     fn tear_down(target: &MountTarget) -> Result<()> {
+//!     fn unpublish(target: &MountTarget) -> Result<()> {
 //!         target.detach()
 //!     }
 //! }
@@ -47,8 +47,8 @@
 //!     }
 //! }
 //!
-//! impl DeviceMounter for Disks {
-//!     fn mount_device(_: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+//! impl Stager for Disks {
+//!     fn stage(_: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
 //!         let Some(attached) = attached else { return Err(Error::precondition("it is not attached")) };
 //!         if target.is_mounted()? {
 //!             return Ok(());
@@ -59,24 +59,24 @@
 //!         }
 //!         target.attach(filesystems::mount(&device, "ext4", &[], false)?)
 //!     }
-//!     fn unmount_device(_: &str, target: &MountTarget) -> Result<()> {
+//!     fn unstage(_: &str, target: &MountTarget) -> Result<()> {
 //!         target.detach()
 //!     }
 //! }
 //!
 //! impl BlockMapper for Disks {
-//!     fn set_up_device(_: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+//!     fn stage_device(_: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
 //!         attached.map_or_else(|| Err(Error::precondition("it is not attached")), Attachment::open).map(Some)
 //!     }
 //!     // Without these three nothing is done beside: each pod has the node's own device.
-//!     fn map_pod_device(_: &Volume, _: &Pod, device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
+//!     fn map_device(_: &Volume, _: &Pod, device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
 //!         log::debug(format_args!("the pod has {:?}", device.map(LentDevice::path)));
 //!         Ok(None)
 //!     }
-//!     fn unmap_pod_device(_: &str, _pod_uid: &str) -> Result<()> {
+//!     fn unmap_device(_: &str, _pod_uid: &str) -> Result<()> {
 //!         Ok(())
 //!     }
-//!     fn tear_down_device(_: &str) -> Result<()> {
+//!     fn unstage_device(_: &str) -> Result<()> {
 //!         Ok(())
 //!     }
 //! }
@@ -107,7 +107,7 @@
 //!     }
 //! }
 //!
-//! export_plugin!(Disks, Attacher, OtherNodes, DeviceMounter, BlockMapper, Expander, Stats);
+//! export_plugin!(Disks, Attacher, OtherNodes, Stager, BlockMapper, Expander, Stats);
 //!
 //! let host = volhost_plugin_sdk::testing::TestHost::new();
 //! host.grant_images("/srv/images");
@@ -115,13 +115,13 @@
 //! let attached = host.attach::<Disks>(&volume)?;
 //! let attached = host.wait_for_attach::<Disks>(&volume, &attached)?;
 //! assert!(host.is_attached::<Disks>("/srv/images/a.img")?);
-//! let device = host.set_up_device::<Disks>(&volume, Some(&attached))?;
-//! assert_eq!(host.map_pod_device::<Disks>(&volume, &Pod::builder(), device.as_deref())?, None);
-//! host.mount_device::<Disks>(&volume, Some(&attached))?;
+//! let device = host.stage_device::<Disks>(&volume, Some(&attached))?;
+//! assert_eq!(host.map_device::<Disks>(&volume, &Pod::builder(), device.as_deref())?, None);
+//! host.stage::<Disks>(&volume, Some(&attached))?;
 //! assert_eq!(host.node_target(volume.name()).mount().unwrap().fs_type, "ext4");
 //! assert_eq!(host.expand::<Disks>(&volume, Some(&attached), true, 128 << 20)?, 128 << 20);
 //! assert_eq!(host.measure::<Disks>("/srv/images/a.img", None)?.capacity, Some(128 << 20));
-//! host.unmount_device::<Disks>("/srv/images/a.img", volume.name())?;
+//! host.unstage::<Disks>("/srv/images/a.img", volume.name())?;
 //! host.detach::<Disks>("/srv/images/a.img")?;
 //! # Ok::<(), Error>(())
 //! ```
@@ -190,24 +190,24 @@ pub trait OtherNodes: Attacher {
     fn detach_from(volume_name: &str, node: &str) -> Result<()>;
 }
 
-/// The volume is mounted once for the node, then once for each pod: `set_up` binds [`MountTarget::device_mount`].
+/// The volume is mounted once for the node, then once for each pod: `publish` binds [`MountTarget::staging_mount`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not mount volumes once for the node: `export_plugin!` names the capability `DeviceMounter`, and the trait is not implemented",
-    label = "there is no `impl DeviceMounter for {Self}`",
-    note = "implement the trait, or take `DeviceMounter` out of `export_plugin!`"
+    message = "`{Self}` does not mount volumes once for the node: `export_plugin!` names the capability `Stager`, and the trait is not implemented",
+    label = "there is no `impl Stager for {Self}`",
+    note = "implement the trait, or take `Stager` out of `export_plugin!`"
 )]
-pub trait DeviceMounter: VolumePlugin {
+pub trait Stager: VolumePlugin {
     /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount stands there.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
-    fn mount_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>, target: &MountTarget<'_>) -> Result<()>;
+    fn stage(volume: &Volume<'_>, attached: Option<&Attachment<'_>>, target: &MountTarget<'_>) -> Result<()>;
 
     /// Takes it away. No pod uses the volume. The host checks afterwards that nothing stands there.
     ///
     /// # Errors
     /// Any.
-    fn unmount_device(volume_name: &str, target: &MountTarget<'_>) -> Result<()>;
+    fn unstage(volume_name: &str, target: &MountTarget<'_>) -> Result<()>;
 }
 
 /// The volume can be handed to containers as a raw device.
@@ -218,40 +218,36 @@ pub trait DeviceMounter: VolumePlugin {
 )]
 pub trait BlockMapper: VolumePlugin {
     /// Makes the device ready for the node, and returns it. None: the volume is staged, and each pod gets a device of its own from
-    /// [`map_pod_device`](Self::map_pod_device).
+    /// [`map_device`](Self::map_device).
     ///
     /// # Errors
     /// Any.
-    fn set_up_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<Option<BlockDevice>>;
+    fn stage_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<Option<BlockDevice>>;
 
     /// Returns the device for this pod; none, the default, if it is the node's own, `device`. `device` is none if
-    /// [`set_up_device`](Self::set_up_device) returned none; then this has to return one.
+    /// [`stage_device`](Self::stage_device) returned none; then this has to return one.
     ///
     /// # Errors
     /// Any.
-    fn map_pod_device(
-        volume: &Volume<'_>,
-        pod: &Pod<'_>,
-        device: Option<&LentDevice<'_>>,
-    ) -> Result<Option<BlockDevice>> {
+    fn map_device(volume: &Volume<'_>, pod: &Pod<'_>, device: Option<&LentDevice<'_>>) -> Result<Option<BlockDevice>> {
         let _ = (volume, pod, device);
         Ok(None)
     }
 
-    /// Takes back what [`map_pod_device`](Self::map_pod_device) did; by default nothing.
+    /// Takes back what [`map_device`](Self::map_device) did; by default nothing.
     ///
     /// # Errors
     /// Any.
-    fn unmap_pod_device(volume_name: &str, pod_uid: &str) -> Result<()> {
+    fn unmap_device(volume_name: &str, pod_uid: &str) -> Result<()> {
         let _ = (volume_name, pod_uid);
         Ok(())
     }
 
-    /// Takes back what [`set_up_device`](Self::set_up_device) did; by default nothing.
+    /// Takes back what [`stage_device`](Self::stage_device) did; by default nothing.
     ///
     /// # Errors
     /// Any.
-    fn tear_down_device(volume_name: &str) -> Result<()> {
+    fn unstage_device(volume_name: &str) -> Result<()> {
         let _ = volume_name;
         Ok(())
     }

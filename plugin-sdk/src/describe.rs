@@ -45,7 +45,7 @@ impl<'call> Description<'call> {
         self
     }
 
-    /// The content follows its source: the host calls `set_up` again on a mounted volume when the source may have
+    /// The content follows its source: the host calls `publish` again on a mounted volume when the source may have
     /// changed.
     pub fn follows_its_source(&mut self) -> &mut Self {
         self.0.follows_its_source();
@@ -80,7 +80,7 @@ impl fmt::Debug for Description<'_> {
 ///         id.name(&volume.required("share")?);
 ///         // This one lies on the node already, and is bound for each pod.
 ///         id.attachable(false);
-///         id.device_mountable(false);
+///         id.stageable(false);
 ///         id.attach_limit(16);
 ///         // The storage counts the volumes of this server apart; and its content is looked at again from time to time.
 ///         id.attach_limit_of("share", 4);
@@ -91,8 +91,8 @@ impl fmt::Debug for Description<'_> {
 ///         }
 ///         Ok(())
 ///     }
-/// #   fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
-/// #   fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// #   fn publish(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #   fn unpublish(_: &MountTarget) -> Result<()> { Ok(()) }
 /// }
 ///
 /// let host = volhost_plugin_sdk::testing::TestHost::new();
@@ -119,13 +119,13 @@ impl<'call> Identity<'call> {
     }
 
     /// Whether this volume is mounted for the node first. Without this, it is if the plugin is a
-    /// [`DeviceMounter`](crate::DeviceMounter).
-    pub fn device_mountable(&mut self, device_mountable: bool) {
-        self.0.device_mountable(device_mountable);
+    /// [`Stager`](crate::Stager).
+    pub fn stageable(&mut self, stageable: bool) {
+        self.0.stageable(stageable);
     }
 
     /// The volume is made of the pod's other volume of this name: that one is set up first and stays as long as this one may stand.
-    /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `set_up`. Not of a device, nor of one that
+    /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `publish`. Not of a device, nor of one that
     /// [follows its source](Description::follows_its_source), nor of one that is made of others itself.
     pub fn needs_volume(&mut self, name: &str) {
         self.0.needs_volume(name);

@@ -9,8 +9,8 @@
 //! use volhost_plugin_sdk::driver_mounts::{DevicePlace, DriverPlace, Found, Leaf};
 //!
 //! /// Has a driver mount a pod's volume.
-//! fn set_up(target: &MountTarget, ask_driver: impl Fn(&str, Option<String>) -> Result<()>) -> Result<()> {
-//!     // Whatever ends this call: the tear-down knows whose it is.
+//! fn publish(target: &MountTarget, ask_driver: impl Fn(&str, Option<String>) -> Result<()>) -> Result<()> {
+//!     // Whatever ends this call: the unpublish knows whose it is.
 //!     driver_mounts::keep_note(target, "acme volume-1")?;
 //!     let place: DriverPlace = driver_mounts::prepare(target, Leaf::Folder)?;
 //!     place.may_be_folder();
@@ -41,7 +41,7 @@
 //! # use volhost_plugin_sdk::testing::{TestDriver, TestHost, TestMount};
 //! # let host = TestHost::new();
 //! # let target = host.target("data");
-//! # set_up(&target.handle(), |path, _| { TestDriver::mount(path, TestMount::of_type("nfs4")); Ok(()) })?;
+//! # publish(&target.handle(), |path, _| { TestDriver::mount(path, TestMount::of_type("nfs4")); Ok(()) })?;
 //! assert_eq!(driver_mounts::note(&target.handle())?.as_deref(), Some("acme volume-1"));
 //! # let _ = || device(|_| Ok(()));
 //! # Ok::<(), Error>(())

@@ -1,12 +1,12 @@
 //! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`, a folder or a tmpfs that the files
-//! stand in, folders for volumes that are mounted inside, and what is taken back when the first set-up fails.
+//! stand in, folders for volumes that are mounted inside, and what is taken back when the first publish fails.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
 //! use volhost_plugin_sdk::FileSet;
 //! use volhost_plugin_sdk::file_set::{self, DEFAULT_MODE};
 //!
-//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//! fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
 //!     let files = FileSet::for_pod(pod);
 //!     files.add("hello.txt", b"hello", DEFAULT_MODE)?;
 //!     files.show_in_folder(volume, pod, target)
@@ -14,9 +14,9 @@
 //!
 //! let host = volhost_plugin_sdk::testing::TestHost::new();
 //! let (volume, pod) = (Volume::builder("greeting"), Pod::builder());
-//! set_up(&volume.handle(), &pod.handle(), &host.target("greeting").handle())?;
+//! publish(&volume.handle(), &pod.handle(), &host.target("greeting").handle())?;
 //! assert_eq!(host.target("greeting").payload().unwrap().files["hello.txt"].text(), "hello");
-//! file_set::tear_down(&host.target("greeting").handle())?;
+//! file_set::unpublish(&host.target("greeting").handle())?;
 //! assert!(host.target("greeting").is_absent());
 //! # Ok::<(), Error>(())
 //! ```
@@ -99,7 +99,7 @@ impl FileSet {
         if self.group.is_some() { mode | GROUP_READS } else { mode }
     }
 
-    /// Makes a plain folder at the target show these files. What a first set-up made is taken back when it fails; what stood before
+    /// Makes a plain folder at the target show these files. What a first publish made is taken back when it fails; what stood before
     /// stays as it is.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl FileSet {
     }
 
     /// Makes a tmpfs at the target show these files. Its pages never reach a disk where the kernel can promise that; where it can't,
-    /// the pod is told so, once. What a first set-up made is taken back when it fails; what stood before stays as it is.
+    /// the pod is told so, once. What a first publish made is taken back when it fails; what stood before stays as it is.
     ///
     /// # Errors
     /// [`Conflict`](Error::Conflict) when something else stands there; else as [`Payload::publish`].
@@ -160,7 +160,7 @@ impl fmt::Debug for FileSet {
 ///
 /// # Errors
 /// As the kernel says.
-pub fn tear_down(target: &MountTarget) -> Result<()> {
+pub fn unpublish(target: &MountTarget) -> Result<()> {
     match target.state()? {
         TargetState::Absent => Ok(()),
         TargetState::Mounted => target.detach(),
@@ -172,7 +172,7 @@ fn folder_mode(group: Option<u32>) -> u32 {
     if group.is_some() { FOLDER_MODE | GROUP_ENTERS } else { FOLDER_MODE }
 }
 
-/// The error of a set-up. Where taking its beginning back fails too, the volume is there and not as it should be.
+/// The error of a publish. Where taking its beginning back fails too, the volume is there and not as it should be.
 fn taken_back(error: Error, first: bool, take_back: impl FnOnce() -> Result<()>) -> Error {
     if !first {
         return error;

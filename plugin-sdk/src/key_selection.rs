@@ -6,7 +6,7 @@
 //! use volhost_plugin_sdk::objects::ConfigMap;
 //! use volhost_plugin_sdk::{FileSet, KeySelection};
 //!
-//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//! fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
 //!     let keys = KeySelection::read(volume, "", 0o644)?;
 //!     let files = FileSet::for_pod(pod);
 //!     keys.show(volume, ConfigMap::open(volume, pod, "app"), &files)?;
@@ -17,7 +17,7 @@
 //! # let host = volhost_plugin_sdk::testing::TestHost::new();
 //! # host.config_map("app", &[("a", b"1"), ("b", b"2")]);
 //! # let volume = Volume::builder("configMap").field("name", "app").field("items.0.key", "a").field("items.0.path", "x/a");
-//! # set_up(&volume.handle(), &Pod::builder().handle(), &host.target("c").handle())?;
+//! # publish(&volume.handle(), &Pod::builder().handle(), &host.target("c").handle())?;
 //! # assert_eq!(host.target("c").payload().unwrap().paths(), ["x/a"]);
 //! # Ok::<(), Error>(())
 //! ```

@@ -19,12 +19,12 @@
 //!         about.name("example.com/scratch").version(env!("CARGO_PKG_VERSION")).serves("scratch");
 //!     }
 //!
-//!     // Checks every field, so that a typing error is told. Of a volume that is only mounted for pods the host may ask `set_up` alone.
+//!     // Checks every field, so that a typing error is told. Of a volume that is only mounted for pods the host may ask `publish` alone.
 //!     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
 //!         size(volume).map(drop)
 //!     }
 //!
-//!     fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//!     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
 //!         // The host may call again at any time: what stands already is done.
 //!         if target.is_mounted()? {
 //!             return Ok(());
@@ -40,7 +40,7 @@
 //!         target.attach(tmpfs.create()?)
 //!     }
 //!
-//!     fn tear_down(target: &MountTarget) -> Result<()> {
+//!     fn unpublish(target: &MountTarget) -> Result<()> {
 //!         target.detach()
 //!     }
 //! }
@@ -56,12 +56,12 @@
 //! // The same code runs natively against a double of the host.
 //! let host = volhost_plugin_sdk::testing::TestHost::new();
 //! let volume = Volume::builder("scratch").field("size", "64Mi");
-//! host.set_up::<Scratch>(&volume, &Pod::builder().fs_group(2000))?;
+//! host.publish::<Scratch>(&volume, &Pod::builder().fs_group(2000))?;
 //! let mount = host.target(volume.name()).mount().expect("it is mounted");
 //! assert_eq!(mount.option("size"), Some("67108864"));
 //! assert_eq!(mount.option("gid"), Some("2000"));
 //!
-//! host.tear_down::<Scratch>(volume.name())?;
+//! host.unpublish::<Scratch>(volume.name())?;
 //! assert!(host.target(volume.name()).is_absent());
 //! # Ok::<(), Error>(())
 //! ```
@@ -80,12 +80,12 @@
 //! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
 //!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
 //!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
-//!    [`driver_exec`], [`fuse_helpers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
+//!    [`driver_exec`], [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
 //! A volume that must be attached, mounted once for the node, handed over as a device, or can grow: each is a trait ([`Attacher`],
-//! [`DeviceMounter`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
+//! [`Stager`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
 //! The plugin `loop` has all of them.
 //!
 //! # Reading a volume
@@ -107,7 +107,7 @@
 //!
 //! # Rules
 //!
-//! - **Repeat.** `set_up` of what is set up, and `tear_down` of what is gone, succeed and change nothing.
+//! - **Repeat.** `publish` of what is set up, and `unpublish` of what is gone, succeed and change nothing.
 //! - **Nothing is kept.** Each call runs in a fresh sandbox; a `static` is empty again at the next call.
 //! - **Errors say what to do.** Choose the [`Error`] case by what should happen next, and name the field or the object,
 //!   what is wrong, and what would be right. [`Error::context`] adds words and keeps the case.
@@ -125,11 +125,12 @@ pub mod driver_exec;
 pub mod driver_mounts;
 mod error;
 pub mod events;
+mod field_kind;
 pub mod file_set;
 pub mod files;
 pub mod filesystems;
 pub mod fs_group;
-pub mod fuse_helpers;
+pub mod fuse_servers;
 pub mod grpc;
 pub mod host_paths;
 pub mod huge_pages;
@@ -171,12 +172,12 @@ use testing::double as backend;
 use wasm as backend;
 
 pub use capabilities::{
-    Attacher, BlockMapper, Controller, DeviceMounter, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter,
-    Stats,
+    Attacher, BlockMapper, Controller, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter, Stager, Stats,
 };
 pub use describe::{Description, Identity, Measurement};
 pub use devices::{Attachment, BlockDevice, LentDevice};
 pub use error::{Context, Error, OtherError, Result};
+pub use field_kind::FieldKind;
 pub use file_set::FileSet;
 pub use fs_group::FsGroup;
 pub use key_selection::KeySelection;
@@ -193,14 +194,14 @@ pub use volume::Volume;
 
 /// Everything a plugin's source usually names.
 pub mod prelude {
-    pub use crate::fuse_helpers::Helper;
+    pub use crate::fuse_servers::FuseServer;
     pub use crate::huge_pages::HugePages;
     pub use crate::tmpfs::Tmpfs;
     pub use crate::{
-        Attacher, Attachment, BlockDevice, BlockMapper, Context, Controller, Description, DetachedMount, DeviceMounter,
-        Error, Expander, FsGroup, GroupRequest, GroupSnapshotter, Identity, LentDevice, Measurement, Modifier,
+        Attacher, Attachment, BlockDevice, BlockMapper, Context, Controller, Description, DetachedMount, Error,
+        Expander, FieldKind, FsGroup, GroupRequest, GroupSnapshotter, Identity, LentDevice, Measurement, Modifier,
         MountSource, MountTarget, OtherNodes, Pod, Result, SnapshotPage, SnapshotRequest, Snapshotter, SourceKind,
-        Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest, block_devices,
+        Stager, Stats, TargetState, Volume, VolumeAnswer, VolumePage, VolumePlugin, VolumeRequest, block_devices,
         driver_mounts, events, export_plugin, filesystems, grpc, host_paths, id_maps, image_files, log, loop_devices,
         node, overlays, pod_volumes, provisioning, quotas, quoted,
     };

@@ -201,7 +201,7 @@ pub enum TargetState {
     Mounted,
 }
 
-/// The one place where the host wants this volume: for this pod, or, for a [`DeviceMounter`](crate::DeviceMounter), for the node.
+/// The one place where the host wants this volume: for this pod, or, for a [`Stager`](crate::Stager), for the node.
 pub struct MountTarget<'call>(pub(crate) &'call backend::MountTarget);
 
 impl<'call> MountTarget<'call> {
@@ -254,7 +254,7 @@ impl<'call> MountTarget<'call> {
         self.0.mounted_options().map_err(backend::error_in)
     }
 
-    /// The node's own mount of this volume, as [`DeviceMounter::mount_device`](crate::DeviceMounter::mount_device) made it, to be
+    /// The node's own mount of this volume, as [`Stager::stage`](crate::Stager::stage) made it, to be
     /// bound for the pod. None if the volume has no such mount.
     ///
     /// # Errors
@@ -262,9 +262,9 @@ impl<'call> MountTarget<'call> {
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
-    /// /// `set_up` of a volume that the node has mounted already.
-    /// fn set_up(pod: &Pod, target: &MountTarget) -> Result<()> {
-    ///     let Some(mounted) = target.device_mount()? else {
+    /// /// `publish` of a volume that the node has mounted already.
+    /// fn publish(pod: &Pod, target: &MountTarget) -> Result<()> {
+    ///     let Some(mounted) = target.staging_mount()? else {
     ///         return Err(Error::precondition("the volume is not mounted on this node"));
     ///     };
     ///     target.attach(mounted.bind(false)?)?;
@@ -272,8 +272,8 @@ impl<'call> MountTarget<'call> {
     ///     if target.other_pods()? == 0 { target.apply_fs_group(pod, false) } else { Ok(()) }
     /// }
     /// ```
-    pub fn device_mount(&self) -> Result<Option<MountSource>> {
-        Ok(self.0.device_mount().map_err(backend::error_in)?.map(MountSource::new))
+    pub fn staging_mount(&self) -> Result<Option<MountSource>> {
+        Ok(self.0.staging_mount().map_err(backend::error_in)?.map(MountSource::new))
     }
 
     /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's root is one. All or
@@ -312,11 +312,9 @@ impl<'call> MountTarget<'call> {
     /// interrupted.
     ///
     /// # Errors
-    /// [`Uncertain`](crate::Error::Uncertain), since some of it may be done: the first files that kept their group are named.
+    /// [`Uncertain`](crate::Error::Uncertain), since some files may have been changed: the text names the first files that were not.
     pub fn apply_fs_group(&self, pod: &crate::Pod<'_>, read_only: bool) -> Result<()> {
-        self.0
-            .apply_fs_group(pod.0, read_only)
-            .map_err(|error| crate::Error::uncertain(backend::error_in(error).to_string()))
+        self.0.apply_fs_group(pod.0, read_only).map_err(backend::error_in)
     }
 
     /// The group that what stands here belongs to.

@@ -147,7 +147,7 @@ pub fn token_expires(token: &Content) -> Option<String> {
     backend::service_account_tokens::expires(token.handle())
 }
 
-/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's own when none). The host calls `set_up`
+/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's own when none). The host calls `publish`
 /// again in time for the next one. Needs the grant `service-account-tokens`.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use crate::volume::Volume;
 /// when the call ends. What must last stands in the kernel (the mount) or in the storage.
 ///
 /// # Replay
-/// The host may call [`set_up`](Self::set_up) and [`tear_down`](Self::tear_down) again at any time: after a crash, a
+/// The host may call [`publish`](Self::publish) and [`unpublish`](Self::unpublish) again at any time: after a crash, a
 /// time-out, an uncertain answer, or only to be sure. Setting up what is set up, and tearing down what is gone, must
 /// succeed and change nothing. Ask [`MountTarget::state`] first and it comes by itself.
 ///
@@ -25,7 +25,7 @@ use crate::volume::Volume;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no volume plugin",
     label = "there is no `impl VolumePlugin for {Self}`",
-    note = "a volume plugin has the functions `describe`, `identify`, `set_up` and `tear_down` of the trait `VolumePlugin`"
+    note = "a volume plugin has the functions `describe`, `identify`, `publish` and `unpublish` of the trait `VolumePlugin`"
 )]
 pub trait VolumePlugin {
     /// Says what this plugin is. Always the same answer: the host calls it when it loads the plugin.
@@ -44,14 +44,14 @@ pub trait VolumePlugin {
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
-    fn set_up(volume: &Volume<'_>, pod: &Pod<'_>, target: &MountTarget<'_>) -> Result<()>;
+    fn publish(volume: &Volume<'_>, pod: &Pod<'_>, target: &MountTarget<'_>) -> Result<()>;
 
     /// Takes the volume away from `target`. Of the volume no more is known than the target tells: its source may be
     /// long gone. The host checks afterwards that nothing stands there.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
-    fn tear_down(target: &MountTarget<'_>) -> Result<()>;
+    fn unpublish(target: &MountTarget<'_>) -> Result<()>;
 }
 
 /// Makes a type that implements [`VolumePlugin`] the plugin of this crate. Called once, at the crate's top level.
@@ -66,8 +66,8 @@ pub trait VolumePlugin {
 /// # impl VolumePlugin for MyPlugin {
 /// #     fn describe(_: &mut Description) {}
 /// #     fn identify(_: &Volume, _: &mut Identity) -> Result<()> { Ok(()) }
-/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
-/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn publish(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn unpublish(_: &MountTarget) -> Result<()> { Ok(()) }
 /// # }
 /// export_plugin!(MyPlugin);
 /// # fn main() {}
@@ -105,7 +105,7 @@ macro_rules! export_plugin {
 macro_rules! __check_capability {
     (Attacher, $plugin:ty) => { $crate::__has_capability!(Attacher, $plugin) };
     (OtherNodes, $plugin:ty) => { $crate::__has_capability!(OtherNodes, $plugin) };
-    (DeviceMounter, $plugin:ty) => { $crate::__has_capability!(DeviceMounter, $plugin) };
+    (Stager, $plugin:ty) => { $crate::__has_capability!(Stager, $plugin) };
     (BlockMapper, $plugin:ty) => { $crate::__has_capability!(BlockMapper, $plugin) };
     (Expander, $plugin:ty) => { $crate::__has_capability!(Expander, $plugin) };
     (Stats, $plugin:ty) => { $crate::__has_capability!(Stats, $plugin) };
@@ -123,7 +123,7 @@ macro_rules! __check_capability {
         ::core::compile_error!(::core::concat!(
             "`",
             ::core::stringify!($other),
-            "` is no capability of a volume plugin; there are Attacher, OtherNodes, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter, Modifier, GroupSnapshotter"
+            "` is no capability of a volume plugin; there are Attacher, OtherNodes, Stager, BlockMapper, Expander, Stats, Controller, Snapshotter, Modifier, GroupSnapshotter"
         ));
     };
 }
@@ -174,10 +174,10 @@ macro_rules! __export_capability {
     $crate::wasm::other_nodes::export_other_nodes!(Exports with_types_in $crate::wasm::other_nodes);
         };
     };
-    (DeviceMounter, $plugin:ty) => {
+    (Stager, $plugin:ty) => {
         const _: () = {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
-    $crate::wasm::device_mounter::export_device_mounter!(Exports with_types_in $crate::wasm::device_mounter);
+    $crate::wasm::stager::export_stager!(Exports with_types_in $crate::wasm::stager);
         };
     };
     (BlockMapper, $plugin:ty) => {

@@ -4,13 +4,13 @@
 //! use volhost_plugin_sdk::prelude::*;
 //! use volhost_plugin_sdk::{FileSet, PodItems};
 //!
-//! fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+//! fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
 //!     let items = PodItems::read(volume, "", 0o644)?;
 //!     let files = FileSet::for_pod(pod);
 //!     items.show(volume, pod, &files)?;
 //!     files.show_in_folder(volume, pod, target)
 //! }
-//! # let _ = set_up;
+//! # let _ = publish;
 //! ```
 
 use crate::error::Result;

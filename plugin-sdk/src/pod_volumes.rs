@@ -6,7 +6,7 @@
 //! use volhost_plugin_sdk::prelude::*;
 //! # let host = volhost_plugin_sdk::testing::TestHost::new();
 //! # host.pod_volume("base");
-//! /// In `set_up` of a volume whose `identify` has named it: `id.needs_volume("base")`.
+//! /// In `publish` of a volume whose `identify` has named it: `id.needs_volume("base")`.
 //! fn bind_base(target: &MountTarget) -> Result<()> {
 //!     target.attach(pod_volumes::open(target, "base")?.bind(true)?)
 //! }

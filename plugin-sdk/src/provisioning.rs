@@ -7,8 +7,8 @@
 //! # impl VolumePlugin for Images {
 //! #     fn describe(about: &mut Description) { about.name("example.com/images").serves("images"); }
 //! #     fn identify(_: &Volume, _: &mut Identity) -> Result<()> { Ok(()) }
-//! #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
-//! #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+//! #     fn publish(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+//! #     fn unpublish(_: &MountTarget) -> Result<()> { Ok(()) }
 //! # }
 //! # fn path(id: &str) -> String { format!("/srv/images/{id}") }
 //!

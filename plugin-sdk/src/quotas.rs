@@ -35,7 +35,7 @@ pub fn make_limited_folder(target: &MountTarget<'_>, mode: u32, group: Option<u3
 }
 
 /// Where nothing enforces a limit: the host measures the volume from time to time, and tells the pod when it is larger than `limit`
-/// bytes. Only in [`set_up`](crate::VolumePlugin::set_up), and it begins when that has ended well.
+/// bytes. Only in [`publish`](crate::VolumePlugin::publish), and it begins when that has ended well.
 pub fn watch_size(target: &MountTarget<'_>, limit: u64) {
     backend::quotas::watch_size(target.0, limit);
 }

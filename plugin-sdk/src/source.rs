@@ -51,6 +51,7 @@ use serde::de::value::StringDeserializer;
 use serde::de::{self, Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 
 use crate::error::Result;
+use crate::field_kind::FieldKind;
 use crate::mode::Mode;
 use crate::quantity::Bytes;
 use crate::quote::quoted;
@@ -144,8 +145,8 @@ struct Place<'v> {
 }
 
 impl<'v> Place<'v> {
-    fn kind(&self) -> Option<String> {
-        if self.path.is_empty() { Some("map".to_owned()) } else { self.volume.kind(&self.path) }
+    fn kind(&self) -> Option<FieldKind> {
+        if self.path.is_empty() { Some(FieldKind::Map) } else { self.volume.kind(&self.path) }
     }
 
     fn text(&self) -> String {
@@ -161,13 +162,13 @@ impl<'v> Place<'v> {
     }
 
     fn any<'de, V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value, Fault> {
-        match self.kind().as_deref() {
+        match self.kind() {
             None => visitor.visit_unit(),
-            Some("map") => visitor.visit_map(self.inside()),
-            Some("list") => visitor.visit_seq(self.inside()),
-            Some("boolean") => visitor.visit_bool(self.text() == "true"),
-            Some("number") => number(&self.text(), visitor),
-            Some(_) => visitor.visit_string(self.text()),
+            Some(FieldKind::Map) => visitor.visit_map(self.inside()),
+            Some(FieldKind::List) => visitor.visit_seq(self.inside()),
+            Some(FieldKind::Boolean) => visitor.visit_bool(self.text() == "true"),
+            Some(FieldKind::Number) => number(&self.text(), visitor),
+            Some(FieldKind::Text) => visitor.visit_string(self.text()),
         }
     }
 }
@@ -206,7 +207,7 @@ impl<'de> Deserializer<'de> for Place<'_> {
         known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        if self.kind().as_deref() == Some("map") {
+        if self.kind() == Some(FieldKind::Map) {
             let fields = self.fields();
             if let Some(unknown) = fields.iter().find(|field| !known.contains(&field.as_str())) {
                 let fault = Fault::new(suggest::unknown("no such field", unknown, known, str::to_owned));
@@ -222,8 +223,8 @@ impl<'de> Deserializer<'de> for Place<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        let words = match self.kind().as_deref() {
-            Some("text") => {
+        let words = match self.kind() {
+            Some(FieldKind::Text) => {
                 let word: StringDeserializer<Fault> = self.text().into_deserializer();
                 visitor.visit_enum(word)
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::backend;
 use crate::error::{Error, Result};
+use crate::field_kind::{FieldKind, word_or};
 use crate::quote::quoted;
 use crate::{quantity, suggest};
 
@@ -127,7 +128,7 @@ impl<'call> Volume<'call> {
         self.0.selinux_label()
     }
 
-    /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `set_up` the pod's, in `mount_device` that of the pod for
+    /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `publish` the pod's, in `stage` that of the pod for
     /// whose sake the node mounts it. None in any other function.
     #[must_use]
     pub fn mount_group(&self) -> Option<u32> {
@@ -152,10 +153,10 @@ impl<'call> Volume<'call> {
         self.0.parameters()
     }
 
-    /// What the source has at this path: `text`, `number`, `boolean`, `list` or `map`; none when absent or null.
+    /// The type of the source's field at this path; none when absent or null.
     #[must_use]
-    pub fn kind(&self, path: &str) -> Option<String> {
-        self.0.kind(path)
+    pub fn kind(&self, path: &str) -> Option<FieldKind> {
+        self.0.kind(path).map(backend::field_kind)
     }
 
     /// The names of the fields of the map at this path, or the indices of the list; empty for anything else.
@@ -169,16 +170,16 @@ impl<'call> Volume<'call> {
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
     pub fn list(&self, path: &str) -> Result<Vec<String>> {
-        match self.kind(path).as_deref() {
+        match self.kind(path) {
             None => return Ok(Vec::new()),
-            Some("list") => {}
+            Some(FieldKind::List) => {}
             Some(other) => return Err(self.invalid(path, format_args!("is a {other}, and must be a list"))),
         }
         let entries = self.fields_at(path).into_iter().map(|index| join(path, &index));
         entries
-            .map(|at| match self.kind(&at).as_deref() {
-                Some("map") => Ok(at),
-                other => Err(self.invalid(&at, format_args!("is {}, and must be a map", other.unwrap_or("nothing")))),
+            .map(|at| match self.kind(&at) {
+                Some(FieldKind::Map) => Ok(at),
+                other => Err(self.invalid(&at, format_args!("is {}, and must be a map", word_or(other, "nothing")))),
             })
             .collect()
     }
@@ -259,7 +260,7 @@ impl<'call> Volume<'call> {
     }
 
     fn is_list_or_map(&self, path: &str) -> bool {
-        self.kind(path).is_some_and(|kind| kind == "list" || kind == "map")
+        self.kind(path).is_some_and(|kind| matches!(kind, FieldKind::List | FieldKind::Map))
     }
 
     /// A field that must be there and not be empty. As [`Volume::short`].
@@ -379,17 +380,17 @@ impl<'call> Volume<'call> {
     /// }
     ///
     /// let volume = Volume::builder("shares").field("at", "/srv").field("limits.files", 10).field("items.0.path", "a/b");
-    /// assert_eq!(volume.handle().kind("items").as_deref(), Some("list"));
+    /// assert_eq!(volume.handle().kind("items"), Some(FieldKind::List));
     /// assert_eq!(volume.handle().fields(), ["at", "items", "limits"]);
     /// assert_eq!(volume.handle().fields_at("limits"), ["files"]);
     /// read(&volume.handle())?;
     /// # Ok::<(), Error>(())
     /// ```
     pub fn known_fields_at(&self, path: &str, known: &[&str]) -> Result<()> {
-        match self.kind(path).as_deref() {
-            Some("map") => {}
+        match self.kind(path) {
+            Some(FieldKind::Map) => {}
             other => {
-                return Err(self.invalid(path, format_args!("is {}, and must be a map", other.unwrap_or("missing"))));
+                return Err(self.invalid(path, format_args!("is {}, and must be a map", word_or(other, "missing"))));
             }
         }
         let fields = self.fields_at(path);

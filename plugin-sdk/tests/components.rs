@@ -133,19 +133,19 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
 #[test]
 fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
     for component in [plugin("empty-dir"), plugin("host-path"), fixture("fixture-misbehaving")] {
-        assert_eq!(component.exports, interfaces(&["mounter", "plugin"]));
+        assert_eq!(component.exports, interfaces(&["publisher", "plugin"]));
     }
-    let of_devices = interfaces(&["block-mapper", "device-mounter", "expander", "mounter", "plugin"]);
+    let of_devices = interfaces(&["block-mapper", "stager", "expander", "publisher", "plugin"]);
     assert_eq!(plugin("local").exports, of_devices);
     let all = interfaces(&[
         "attacher",
         "block-mapper",
         "controller",
-        "device-mounter",
+        "stager",
         "expander",
         "group-snapshotter",
         "modifier",
-        "mounter",
+        "publisher",
         "plugin",
         "snapshotter",
         "stats",
@@ -179,8 +179,8 @@ fn fixtures_are_wrong_in_the_way_they_are_named_for() {
     let foreign = |component: &Component| component.imports.iter().any(|import| import.starts_with("wasi:"));
     assert!(foreign(&fixture("fixture-wants-wasi")));
     assert!(fixture("fixture-ungranted").imports.contains(&interfaces(&["host-paths"])[0]));
-    assert!(fixture("fixture-newer-abi").exports.contains(&"volhost:plugin/mounter@0.9.0".to_owned()));
+    assert!(fixture("fixture-newer-abi").exports.contains(&"volhost:plugin/publisher@0.9.0".to_owned()));
     assert_eq!(fixture("fixture-wrong-world").exports, ["fixture:wrong-world/greeter@1.0.0"]);
-    assert_eq!(fixture("fixture-wrong-shape").exports, interfaces(&["mounter", "plugin"]));
+    assert_eq!(fixture("fixture-wrong-shape").exports, interfaces(&["publisher", "plugin"]));
     assert!(fixture("fixture-wrong-shape").imports.is_empty(), "it takes no handle");
 }

@@ -43,7 +43,7 @@ impl CsiServe {
              [grants.\"fixture.volhost/array\"]\nloop-files = [\"{disk}\"]\n\
              [grants.\"fixture.volhost/keeper\"]\ninterfaces = [\"files\", \"secrets\"]\n\
              [grants.\"fixture.volhost/helped\"]\nhost-paths = [\"{disk}\"]\n\
-             [grants.\"fixture.volhost/helped\".fuse-helpers.cow]\nprogram = \"/usr/bin/fuse-overlayfs\"\n\
+             [grants.\"fixture.volhost/helped\".fuse-servers.cow]\nprogram = \"/usr/bin/fuse-overlayfs\"\n\
              arguments = [\"-f\", \"-o\", \"lowerdir={{lower}},upperdir={{upper}},workdir={{work}}\", \"{{mount}}\"]\n\
              user = 0\ncapabilities = [\"chown\", \"dac-override\", \"fowner\", \"fsetid\"]\n"
         );

@@ -35,9 +35,9 @@ export const plugin = {
   },
 };
 
-export const mounter = {
-  setUp(volume, pod, target) {
-    // The host may call again at any time: what stands already is done.
+export const publisher = {
+  publish(volume, pod, target) {
+    // The host may call again at any time: an existing mount is done.
     if (target.state() === 'mounted') return;
     const options = [{ key: 'mode', value: '0777' }];
     const limit = size(volume);
@@ -46,10 +46,10 @@ export const mounter = {
     if (group !== undefined) options.push({ key: 'gid', value: `${group}` });
     const mount = create(options);
     if (volume.readOnly()) mount.setOptions(['ro'], false);
-    // Nobody sees the mount before this; if anything failed until here, it is gone by itself.
+    // No process sees the mount before this; if anything failed until here, it is gone by itself.
     target.attach(mount);
   },
-  tearDown(target) {
+  unpublish(target) {
     target.detach();
   },
 };

@@ -42,23 +42,23 @@ class Plugin(exports.Plugin):
         size(volume)
 
 
-class Mounter(exports.Mounter):
-    def set_up(self, volume: volumes.Volume, pod: volumes.Pod, target: mounts.MountTarget) -> None:
-        # The host may call again at any time: what stands already is done.
+class Publisher(exports.Publisher):
+    def publish(self, volume: volumes.Volume, pod: volumes.Pod, target: mounts.MountTarget) -> None:
+        # The host may call again at any time: an existing mount is done.
         if target.state() == mounts.TargetState.MOUNTED:
             return
-        options = [tmpfs.FsOption("mode", "0777")]
+        options = [types.FsOption("mode", "0777")]
         limit = size(volume)
         if limit is not None:
-            options.append(tmpfs.FsOption("size", str(limit)))
+            options.append(types.FsOption("size", str(limit)))
         group = pod.fs_group()
         if group is not None:
-            options.append(tmpfs.FsOption("gid", str(group)))
+            options.append(types.FsOption("gid", str(group)))
         mount = tmpfs.create(options)
         if volume.read_only():
             mount.set_options(["ro"], False)
-        # Nobody sees the mount before this; if anything failed until here, it is gone by itself.
+        # No process sees the mount before this; if anything failed until here, it is gone by itself.
         target.attach(mount)
 
-    def tear_down(self, target: mounts.MountTarget) -> None:
+    def unpublish(self, target: mounts.MountTarget) -> None:
         target.detach()

@@ -168,7 +168,7 @@ pub(super) enum Command {
     },
     /// Hold a plugin to the contract, on the real kernel; needs no daemon
     #[command(
-        after_help = "Nothing is left on the machine. Exit codes: 0 every case that applies passed, 1 a case failed, 2 wrong usage or case file, 4 the plugin could not be tested here.\n\nExamples:\n  volhost conformance target/plugins/scratch.wasm\n  volhost conformance loop.wasm --config loop.yaml --only set-up/crash-then-repeat\n  volhost conformance loop.wasm --config loop.yaml -o junit > report.xml"
+        after_help = "Nothing is left on the machine. Exit codes: 0 every case that applies passed, 1 a case failed, 2 wrong usage or case file, 4 the plugin could not be tested here.\n\nExamples:\n  volhost conformance target/plugins/scratch.wasm\n  volhost conformance loop.wasm --config loop.yaml --only publish/crash-then-repeat\n  volhost conformance loop.wasm --config loop.yaml -o junit > report.xml"
     )]
     Conformance(ConformanceArguments),
     /// Show the versions of this program and of the daemon

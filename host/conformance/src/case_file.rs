@@ -167,7 +167,7 @@ pub(crate) struct Expectations {
     pub(crate) files: BTreeMap<PathBuf, String>,
     /// Pods can write to it; yes unless it says no.
     pub(crate) writable: Option<bool>,
-    /// What pods write outlives their volume's tear-down.
+    /// What pods write outlives their volume's unpublish.
     pub(crate) keeps_data: Option<bool>,
     /// A volume of this kind can be asked for read-only: yes for PersistentVolumes, else no, unless it says.
     pub(crate) read_only: Option<bool>,
@@ -232,7 +232,7 @@ impl CaseFile {
 
     /// The volume; what a plugin without a case file gets is of its first source, without fields.
     pub(crate) fn spec(&self, plugin: &PluginInfo) -> Result<VolumeSpec, String> {
-        let on_node = ["attacher", "device-mounter", "block-mapper"];
+        let on_node = ["attacher", "stager", "block-mapper"];
         let default = || default_source(plugin);
         if let Some(of) = &self.persistent_volume {
             return of.spec(&of.source);

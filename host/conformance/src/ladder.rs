@@ -25,10 +25,10 @@ impl Rung {
     pub(crate) const fn up(self) -> &'static str {
         match self {
             Self::Attach => "attach",
-            Self::Node => "mount-device",
-            Self::Pod => "set-up",
-            Self::Device => "set-up-device",
-            Self::PodDevice => "map-pod-device",
+            Self::Node => "stage",
+            Self::Pod => "publish",
+            Self::Device => "stage-device",
+            Self::PodDevice => "map-device",
         }
     }
 
@@ -36,10 +36,10 @@ impl Rung {
     pub(crate) const fn down(self) -> &'static str {
         match self {
             Self::Attach => "detach",
-            Self::Node => "unmount-device",
-            Self::Pod => "tear-down",
-            Self::Device => "tear-down-device",
-            Self::PodDevice => "unmap-pod-device",
+            Self::Node => "unstage",
+            Self::Pod => "unpublish",
+            Self::Device => "unstage-device",
+            Self::PodDevice => "unmap-device",
         }
     }
 
@@ -69,7 +69,7 @@ impl Ladder {
         if spec.is_block() {
             rungs.extend([Rung::Device, Rung::PodDevice]);
         } else {
-            if can(Capability::DeviceMounter) && identified.device_mountable.unwrap_or(true) {
+            if can(Capability::Stager) && identified.stageable.unwrap_or(true) {
                 rungs.push(Rung::Node);
             }
             rungs.push(Rung::Pod);

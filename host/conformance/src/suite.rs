@@ -21,7 +21,7 @@ use crate::verdict::{Failure, Stop, Verdict};
 #[derive(Debug, Error)]
 pub enum SuiteError {
     /// No case has such a name.
-    #[error("there is no case {name:?}; `--only` takes a case's name, such as `set-up/idempotent`, or a group's, such as `set-up`{}", nearest(.name))]
+    #[error("there is no case {name:?}; `--only` takes a case's name, such as `publish/idempotent`, or a group's, such as `publish`{}", nearest(.name))]
     NoSuchCase {
         /// What was asked for.
         name: String,

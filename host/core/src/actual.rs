@@ -26,7 +26,7 @@ pub(crate) struct Volume {
     /// It must be attached to be used.
     pub(crate) attachable: bool,
     /// It is mounted once for the node.
-    pub(crate) device_mountable: bool,
+    pub(crate) stageable: bool,
     /// Its attachment; stays absent for volumes that need none.
     pub(crate) attach: MountState,
     /// The other node that has it attached, or may, as the last attempt to attach it found out.
@@ -168,7 +168,7 @@ impl Actual {
     /// Sets what the volume is, as far as known.
     pub(crate) fn set_spec(&mut self, name: &UniqueVolumeName, spec: Option<Arc<VolumeSpec>>) {
         let Some(volume) = self.volumes.get_mut(name) else { return };
-        let shared = volume.attachable || volume.device_mountable;
+        let shared = volume.attachable || volume.stageable;
         let key = |spec: Option<&Arc<VolumeSpec>>| spec.map(|spec| spec.source_key()).filter(|_| shared);
         if !shared || (volume.spec.as_ref().zip(spec.as_ref())).is_some_and(|(old, new)| Arc::ptr_eq(old, new)) {
             volume.spec = spec;

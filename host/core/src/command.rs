@@ -53,7 +53,7 @@ pub struct Operation {
     /// The volume has to be attached to be used.
     pub attachable: bool,
     /// The volume is mounted once for the node.
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// For mounts: how the pod's containers use it.
     pub container_mounts: Arc<[ContainerMount]>,
     /// For mounts: the volumes of the pod that it is made of; they are mounted.
@@ -73,7 +73,7 @@ pub enum OperationKind {
     /// mount.
     Mount {
         /// The device is mounted already.
-        device_mounted: bool,
+        staged: bool,
         /// The pod's mount exists; its content is to be brought up to date.
         remount: bool,
     },
@@ -84,7 +84,7 @@ pub enum OperationKind {
     /// `map_volume`
     Map {
         /// The device is set up already.
-        device_mounted: bool,
+        staged: bool,
     },
     /// `unmap_volume`
     Unmap,
@@ -102,7 +102,7 @@ pub enum OperationKind {
 impl OperationKind {
     /// It sets a pod's volume up on a device that was mounted already when it began.
     pub const fn found_device(self) -> bool {
-        matches!(self, Self::Mount { device_mounted: true, .. } | Self::Map { device_mounted: true })
+        matches!(self, Self::Mount { staged: true, .. } | Self::Map { staged: true })
     }
 
     /// Returns which operation it is, whatever its details.

@@ -147,7 +147,7 @@ pub struct DesiredVolume {
     /// It must be attached to the node first.
     pub attachable: bool,
     /// It is mounted once for the node, then once for each pod.
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// It is set up again when its source may have changed.
     pub follows_source: bool,
     /// Its file system may be expanded on this node.
@@ -228,7 +228,7 @@ pub struct RecoveredVolume {
     /// It was attached, or may have been.
     pub attachable: bool,
     /// It was staged, or may have been.
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// The uses by containers that it was made ready for, from the record.
     pub container_mounts: Arc<[ContainerMount]>,
     /// The volumes of the pod that it was made of, from the record.
@@ -249,7 +249,7 @@ pub struct RecoveredDevice {
     /// It was attached, or may have been.
     pub attachable: bool,
     /// It was staged, or may have been.
-    pub device_mountable: bool,
+    pub stageable: bool,
 }
 
 /// How an operation ended.

@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::refusal::{Refusal, Result};
 
 /// What a plugin imports that starts helpers.
-const IMPORT: &str = "fuse-helpers";
+const IMPORT: &str = "fuse-servers";
 /// How the types of FUSE file systems begin that helpers serve.
 const FUSE: &str = "fuse.";
 

@@ -13,7 +13,7 @@ use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
 use volhost_model::names::check_dns_subdomain;
 use volhost_model::spec::is_pod_source;
 use volhost_runtime::{
-    Call, CallError, Capability, DevicePlaces, Environment, FuseHelpers, NodeFacts, Plugin, PluginInfo,
+    Call, CallError, Capability, DevicePlaces, Environment, FuseServers, NodeFacts, Plugin, PluginInfo,
 };
 
 use crate::in_flight::{InFlight, Running};
@@ -116,7 +116,7 @@ pub struct Driver {
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
     environment: Arc<Environment>,
-    pub(crate) helpers: Arc<dyn FuseHelpers>,
+    pub(crate) helpers: Arc<dyn FuseServers>,
     plugin_time: Duration,
     _lock: RootLock,
 }
@@ -169,7 +169,7 @@ impl Driver {
             labels: options.topology.clone(),
             ..NodeFacts::default()
         };
-        let helpers: Arc<dyn FuseHelpers> = Arc::new(helpers);
+        let helpers: Arc<dyn FuseServers> = Arc::new(helpers);
         let environment = Environment::default().with_node(Arc::new(facts)).with_fuse_servers(Arc::clone(&helpers));
         Ok(Self {
             plugin,
@@ -208,9 +208,7 @@ impl Driver {
 
     /// Volumes are staged before they are published.
     pub(crate) fn stages(&self) -> bool {
-        [Capability::Attacher, Capability::DeviceMounter, Capability::BlockMapper]
-            .into_iter()
-            .any(|what| self.can(what))
+        [Capability::Attacher, Capability::Stager, Capability::BlockMapper].into_iter().any(|what| self.can(what))
     }
 
     /// The folder of records can still be reached.

@@ -34,7 +34,7 @@ impl Driver {
         let attached = self.attachment(&record, BTreeMap::new())?;
         let target = match (&record.staged, stands) {
             _ if record.spec.is_block() => None,
-            (Some(staged), _) if record.device_mountable => {
+            (Some(staged), _) if record.stageable => {
                 let folder = self.staging_folder(id, staged)?;
                 folder.map(|folder| self.node_target(&record, &folder)).transpose()?
             }

@@ -78,7 +78,7 @@ impl Driver {
             let target = self.target(&record, target, &pod.uid, place)?;
             let (spec, pod) = (secrets.referred(&self.plugin, &spec, SECRETS), Arc::new(pod.clone()));
             let call = self.call_with(id, &secrets);
-            self.did("publishing", id, self.plugin.set_up(&call, &spec, &pod, target)).map(drop)
+            self.did("publishing", id, self.plugin.publish(&call, &spec, &pod, target)).map(drop)
         };
         match outcome {
             Ok(()) => {
@@ -181,7 +181,7 @@ impl Driver {
             return Ok(false);
         }
         let entry = self.kernel.entry(&place.parent, &place.name).map_err(failed)?;
-        Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.device_mountable && entry == Entry::Folder))
+        Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.stageable && entry == Entry::Folder))
     }
 
     fn show_device(&self, record: &OnNode, pod: &volhost_model::Pod, place: &Place, secrets: &Secrets) -> Result<()> {
@@ -190,7 +190,7 @@ impl Driver {
         let device = self.device(record)?;
         let read_only = record.published.values().any(|published| published.read_only);
         let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
-        let own = self.plugin.map_pod_device(&call, &spec, &Arc::new(pod.clone()), device.as_ref());
+        let own = self.plugin.map_device(&call, &spec, &Arc::new(pod.clone()), device.as_ref());
         let device = self.did("mapping the device of", id, own)?;
         if read_only && !self.kernel.device_read_only(&device).map_err(failed)? {
             let why = "the device can be written; stage the volume with an access mode for readers";
@@ -206,12 +206,12 @@ impl Driver {
         if block {
             self.kernel.detach(&place.parent, &place.name, Detach::Normal).map_err(failed)?;
             if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
-                let unmapped = self.plugin.unmap_pod_device(&self.call(id), name, pod);
+                let unmapped = self.plugin.unmap_device(&self.call(id), name, pod);
                 self.did("unmapping the device of", id, unmapped)?;
             }
         } else {
             let place = self.target(record, target, pod, place)?;
-            self.did("unpublishing", id, self.plugin.tear_down(&self.call(id), place))?;
+            self.did("unpublishing", id, self.plugin.unpublish(&self.call(id), place))?;
         }
         self.private(id, target).remove(&*self.kernel).map_err(failed)
     }
@@ -252,7 +252,7 @@ impl Driver {
             name: place.name,
             pod_uid: Some(pod.clone()),
             spec_name: record.spec.name.clone(),
-            device_mount: self.node_place(record)?,
+            staging_mount: self.node_place(record)?,
             private: Some(self.private(&record.volume_id, target)),
             sharers: Some(Arc::new(OtherTargets(u32::try_from(others).unwrap_or(u32::MAX)))),
             needed: Vec::new(),

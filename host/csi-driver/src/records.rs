@@ -35,7 +35,7 @@ pub(crate) struct OnNode {
     /// It has to be attached.
     pub(crate) attachable: bool,
     /// It is mounted for the node first.
-    pub(crate) device_mountable: bool,
+    pub(crate) stageable: bool,
     /// What it is attached as, since it was.
     pub(crate) attached_as: Option<String>,
     /// The controller has attached it, and detaches it.
@@ -59,7 +59,7 @@ impl OnNode {
             spec: source.spec(&Asked { volume_id: id, context: &context, usage: &usage, read_only: false })?,
             name: None,
             attachable: false,
-            device_mountable: false,
+            stageable: false,
             attached_as: None,
             by_controller: false,
             staged: None,

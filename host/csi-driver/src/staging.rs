@@ -205,7 +205,7 @@ impl Driver {
         Ok(OnNode {
             volume_id: id.to_owned(),
             attachable: exports(Capability::Attacher) && identified.attachable.unwrap_or(true),
-            device_mountable: exports(Capability::DeviceMounter) && identified.device_mountable.unwrap_or(true),
+            stageable: exports(Capability::Stager) && identified.stageable.unwrap_or(true),
             name: identified.name,
             spec: spec.as_ref().clone(),
             attached_as: None,
@@ -248,7 +248,7 @@ impl Driver {
                 _ => {}
             }
         }
-        if !record.device_mountable || record.spec.is_block() {
+        if !record.stageable || record.spec.is_block() {
             return Ok(true);
         }
         let found = self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(|source| failed(record, source))?;
@@ -275,10 +275,10 @@ impl Driver {
         }
         let attached = self.attachment(record, publish_context)?;
         if spec.is_block() {
-            self.did("making ready the device of", &id, self.plugin.set_up_device(&call, &spec, attached.as_ref()))?;
-        } else if record.device_mountable {
+            self.did("making ready the device of", &id, self.plugin.stage_device(&call, &spec, attached.as_ref()))?;
+        } else if record.stageable {
             let target = self.node_target(record, folder)?;
-            let mounted = self.plugin.mount_device(&call, &spec, attached.as_ref(), target);
+            let mounted = self.plugin.stage(&call, &spec, attached.as_ref(), target);
             self.did("mounting for the node", &id, mounted)?;
         }
         Ok(())
@@ -298,7 +298,7 @@ impl Driver {
     pub(crate) fn device(&self, record: &OnNode) -> Result<Option<Arc<BlockDevice>>> {
         let attached = self.attachment(record, BTreeMap::new())?;
         let spec = Arc::new(record.spec.clone());
-        let device = self.plugin.set_up_device(&self.call(&record.volume_id), &spec, attached.as_ref());
+        let device = self.plugin.stage_device(&self.call(&record.volume_id), &spec, attached.as_ref());
         self.did("making ready the device of", &record.volume_id, device)
     }
 
@@ -313,16 +313,16 @@ impl Driver {
             return self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source));
         }
         let call = self.call(id);
-        match (&record.name, record.device_mountable) {
+        match (&record.name, record.stageable) {
             (Some(name), true) => {
                 let target = self.node_target(record, folder)?;
-                self.did("unmounting for the node", id, self.plugin.unmount_device(&call, name, target))?;
+                self.did("unmounting for the node", id, self.plugin.unstage(&call, name, target))?;
                 self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source))?;
             }
             _ => self.clear_mount(id, folder)?,
         }
         if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
-            self.did("giving up the device of", id, self.plugin.tear_down_device(&call, name))?;
+            self.did("giving up the device of", id, self.plugin.unstage_device(&call, name))?;
         }
         self.detach(record)
     }
@@ -357,7 +357,7 @@ impl Driver {
             name: MOUNT.into(),
             pod_uid: None,
             spec_name: record.spec.name.clone(),
-            device_mount: None,
+            staging_mount: None,
             private: Some(self.private(&record.volume_id, MOUNT)),
             sharers: None,
             needed: Vec::new(),
@@ -366,7 +366,7 @@ impl Driver {
 
     /// The same as a place to bind; none for a volume that has none.
     pub(crate) fn node_place(&self, record: &OnNode) -> Result<Option<Place>> {
-        let Some(staged) = record.staged.as_ref().filter(|_| record.device_mountable) else { return Ok(None) };
+        let Some(staged) = record.staged.as_ref().filter(|_| record.stageable) else { return Ok(None) };
         let folder = self.staging_folder(&record.volume_id, staged)?;
         Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
     }

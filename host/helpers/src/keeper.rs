@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use tracing::warn;
 use volhost_kernel::program::{Child, Program};
 use volhost_kernel::{Directory, FuseConnection, FuseMount, FuseOptions, Kernel, KernelError};
-use volhost_runtime::{FuseHelpers, HelperDescriptor, HelperError, HelperStart, Served};
+use volhost_runtime::{FuseServers, HelperDescriptor, HelperError, HelperStart, Served};
 
 use crate::launch::Settings;
 use crate::record::{Process, Record, Records};
@@ -141,7 +141,7 @@ impl Helpers {
     }
 }
 
-impl FuseHelpers for Helpers {
+impl FuseServers for Helpers {
     fn serve(&self, start: HelperStart) -> Result<Served, HelperError> {
         self.0.clone().serve(start)
     }

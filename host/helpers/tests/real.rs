@@ -20,7 +20,7 @@ use volhost_helpers::{Helpers, Launcher};
 use volhost_kernel::namespace::unshare_mounts;
 use volhost_kernel::{Detach, Directory, FuseMounts, Kernel, LinuxKernel};
 use volhost_runtime::{
-    FuseHelpers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
+    FuseServers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
     Served,
 };
 

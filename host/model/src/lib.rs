@@ -53,4 +53,4 @@ pub use failure::{Failure, FailureClass};
 pub use names::{NameError, OuterName, PluginName, PodUid, SpecName, UniqueVolumeName};
 pub use needed_volume::NeededVolume;
 pub use pod::{ContainerResources, FsGroupChangePolicy, Pod};
-pub use spec::VolumeSpec;
+pub use spec::{FieldKind, VolumeSpec};

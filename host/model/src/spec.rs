@@ -35,6 +35,21 @@ pub fn is_pod_source(source: &str) -> bool {
     POD_SOURCES.contains(&source)
 }
 
+/// The type of a field of a volume's source: one of JSON's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A string.
+    Text,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// A list.
+    List,
+    /// A map.
+    Map,
+}
+
 /// A volume with everything known that a plugin may ask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VolumeSpec {
@@ -188,15 +203,15 @@ impl VolumeSpec {
         }
     }
 
-    /// What the source has at this path: `text`, `number`, `boolean`, `list` or `map`; none when absent or null.
-    pub fn kind(&self, path: &str) -> Option<&'static str> {
+    /// The type of the source's field at this path; none when absent or null.
+    pub fn kind(&self, path: &str) -> Option<FieldKind> {
         match self.value(path)? {
             Value::Null => None,
-            Value::String(_) => Some("text"),
-            Value::Number(_) => Some("number"),
-            Value::Bool(_) => Some("boolean"),
-            Value::Array(_) => Some("list"),
-            Value::Object(_) => Some("map"),
+            Value::String(_) => Some(FieldKind::Text),
+            Value::Number(_) => Some(FieldKind::Number),
+            Value::Bool(_) => Some(FieldKind::Boolean),
+            Value::Array(_) => Some(FieldKind::List),
+            Value::Object(_) => Some(FieldKind::Map),
         }
     }
 
@@ -305,12 +320,12 @@ mod tests {
         assert_eq!(spec.parameter("a.b.1.z"), None);
         assert_eq!(spec.parameter("a.b").as_deref(), Some("[1,\"two\",null]"));
         for (path, kind) in [
-            ("a", Some("map")),
-            ("a.b", Some("list")),
-            ("a.b.0", Some("number")),
-            ("a.b.1", Some("text")),
+            ("a", Some(FieldKind::Map)),
+            ("a.b", Some(FieldKind::List)),
+            ("a.b.0", Some(FieldKind::Number)),
+            ("a.b.1", Some(FieldKind::Text)),
             ("a.b.2", None),
-            ("flag", Some("boolean")),
+            ("flag", Some(FieldKind::Boolean)),
             ("", None),
         ] {
             assert_eq!(spec.kind(path), kind, "{path}");

@@ -46,7 +46,7 @@ impl PluginCatalog for PluginRegistry {
             plugin: info.name.clone(),
             unique_shared_name: on_node.name,
             attachable: on_node.attachable,
-            device_mountable: on_node.device_mountable,
+            stageable: on_node.stageable,
             follows_source: info.follows_its_source,
             read_only: info.read_only,
             expandable: plugin.exports(Capability::Expander),
@@ -66,7 +66,7 @@ struct OnNode {
     /// The plugin's name for it; none for a volume that is its pod's alone.
     name: Option<String>,
     attachable: bool,
-    device_mountable: bool,
+    stageable: bool,
     selinux_mount: bool,
     attach_limit: Option<u32>,
     attach_limit_of: Option<NamedLimit>,
@@ -78,7 +78,7 @@ struct OnNode {
 impl PluginRegistry {
     /// What a plugin that neither attaches nor stages nor uses the pod's other volumes says of a volume changes nothing here, so it is not asked.
     fn on_node(&self, plugin: &Arc<Plugin>, spec: &Arc<VolumeSpec>) -> Result<OnNode, NoChoice> {
-        let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::DeviceMounter };
+        let stages = if spec.is_block() { Capability::BlockMapper } else { Capability::Stager };
         let (attaches, stages) = (plugin.exports(Capability::Attacher), plugin.exports(stages));
         let uses_others = plugin.info().imports.iter().any(|import| import == POD_VOLUMES);
         if !attaches && !stages && !uses_others {
@@ -96,8 +96,8 @@ impl PluginRegistry {
         }
         let attachable = attaches && said.attachable.unwrap_or(true);
         // A device is always made ready for the node first.
-        let device_mountable = stages && (spec.is_block() || said.device_mountable.unwrap_or(true));
-        if !attachable && !device_mountable {
+        let stageable = stages && (spec.is_block() || said.stageable.unwrap_or(true));
+        if !attachable && !stageable {
             return Ok(OnNode { needs, refreshed, ..OnNode::default() });
         }
         let plugin = &plugin.info().name;
@@ -107,16 +107,7 @@ impl PluginRegistry {
         let (selinux_mount, attach_limit) = (said.selinux_mount, said.attach_limit);
         let attach_limit_of = said.attach_limit_of.map(|(names, limit)| NamedLimit { names, limit });
         let name = Some(name);
-        Ok(OnNode {
-            name,
-            attachable,
-            device_mountable,
-            selinux_mount,
-            attach_limit,
-            attach_limit_of,
-            refreshed,
-            needs,
-        })
+        Ok(OnNode { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
     }
 }
 

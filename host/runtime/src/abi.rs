@@ -33,10 +33,10 @@ pub(crate) const GRANTABLE_INTERFACES: &[&str] = &[
     "grpc",
     "driver-mounts",
     "driver-exec",
-    "fuse-helpers",
+    "fuse-servers",
 ];
 /// Interfaces that every plugin must export.
-pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "mounter"];
+pub(crate) const REQUIRED_EXPORTS: [&str; 2] = ["plugin", "publisher"];
 
 /// A version of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -25,7 +25,7 @@ wasmtime::component::bindgen!({
         "volhost:plugin/mounts.mount-source": crate::handles::MountSource,
         "volhost:plugin/mounts.detached-mount": crate::handles::DetachedMount,
         "volhost:plugin/mounts.mount-target": crate::handles::MountTarget,
-        "volhost:plugin/files.content": crate::handles::Content,
+        "volhost:plugin/types.content": crate::handles::Content,
         "volhost:plugin/files.payload": crate::handles::Payload,
         "volhost:plugin/config-maps.config-map": crate::handles::ConfigMap,
         "volhost:plugin/grpc.request": crate::handles::GrpcRequest,
@@ -36,7 +36,7 @@ wasmtime::component::bindgen!({
         "volhost:plugin/driver-exec.arguments": crate::handles::Arguments,
         "volhost:plugin/driver-exec.options": crate::handles::Options,
         "volhost:plugin/driver-exec.outcome": crate::handles::Outcome,
-        "volhost:plugin/fuse-helpers.helper": crate::handles::Helper,
+        "volhost:plugin/fuse-servers.fuse-server": crate::handles::FuseServerHandle,
         "volhost:plugin/driver-mounts.driver-place": crate::handles::DriverPlace,
         "volhost:plugin/driver-mounts.device-place": crate::handles::DevicePlace,
         "volhost:plugin/devices.attachment": crate::handles::AttachmentHandle,
@@ -48,7 +48,7 @@ wasmtime::component::bindgen!({
 #[expect(unreachable_pub, reason = "the generated traits are `pub` and return it")]
 pub enum HostError {
     /// An error that the plugin gets.
-    #[error("told to the plugin: {0}")]
+    #[error("answered to the plugin: {0}")]
     Plugin(volhost::plugin::types::Error),
     /// Ends the call.
     #[error(transparent)]

@@ -17,10 +17,10 @@ pub enum Function {
     Describe,
     /// `plugin.identify`.
     Identify,
-    /// `mounter.set-up`.
-    SetUp,
-    /// `mounter.tear-down`.
-    TearDown,
+    /// `publisher.publish`.
+    Publish,
+    /// `publisher.unpublish`.
+    Unpublish,
     /// `attacher.attach`.
     Attach,
     /// `attacher.detach`.
@@ -33,18 +33,18 @@ pub enum Function {
     AttachedTo,
     /// `other-nodes.detach-from`.
     DetachFrom,
-    /// `device-mounter.mount-device`.
-    MountDevice,
-    /// `device-mounter.unmount-device`.
-    UnmountDevice,
-    /// `block-mapper.set-up-device`.
-    SetUpDevice,
-    /// `block-mapper.map-pod-device`.
-    MapPodDevice,
-    /// `block-mapper.unmap-pod-device`.
-    UnmapPodDevice,
-    /// `block-mapper.tear-down-device`.
-    TearDownDevice,
+    /// `stager.stage`.
+    Stage,
+    /// `stager.unstage`.
+    Unstage,
+    /// `block-mapper.stage-device`.
+    StageDevice,
+    /// `block-mapper.map-device`.
+    MapDevice,
+    /// `block-mapper.unmap-device`.
+    UnmapDevice,
+    /// `block-mapper.unstage-device`.
+    UnstageDevice,
     /// `expander.expand`.
     Expand,
     /// `stats.measure`.
@@ -86,20 +86,20 @@ impl Function {
         match self {
             Self::Describe => "describe",
             Self::Identify => "identify",
-            Self::SetUp => "set-up",
-            Self::TearDown => "tear-down",
+            Self::Publish => "publish",
+            Self::Unpublish => "unpublish",
             Self::Attach => "attach",
             Self::Detach => "detach",
             Self::WaitForAttach => "wait-for-attach",
             Self::AreAttached => "are-attached",
             Self::AttachedTo => "attached-to",
             Self::DetachFrom => "detach-from",
-            Self::MountDevice => "mount-device",
-            Self::UnmountDevice => "unmount-device",
-            Self::SetUpDevice => "set-up-device",
-            Self::MapPodDevice => "map-pod-device",
-            Self::UnmapPodDevice => "unmap-pod-device",
-            Self::TearDownDevice => "tear-down-device",
+            Self::Stage => "stage",
+            Self::Unstage => "unstage",
+            Self::StageDevice => "stage-device",
+            Self::MapDevice => "map-device",
+            Self::UnmapDevice => "unmap-device",
+            Self::UnstageDevice => "unstage-device",
             Self::Expand => "expand",
             Self::Measure => "measure",
             Self::CreateVolume => "create",
@@ -298,15 +298,11 @@ impl CallError {
             Self::Plugin(PluginError { case: ErrorCase::Uncertain, .. }) | Self::Check { .. } => {
                 FailureClass::Uncertain
             }
-            // Nothing stands where set-up should have put it; something still stands where tear-down took nothing away; what the storage was asked to
+            // Nothing stands where publish should have put it; something still stands where unpublish took nothing away; what the storage was asked to
             // attach may come yet.
             Self::Lied {
                 function:
-                    Function::TearDown
-                    | Function::UnmountDevice
-                    | Function::Detach
-                    | Function::DetachFrom
-                    | Function::Attach,
+                    Function::Unpublish | Function::Unstage | Function::Detach | Function::DetachFrom | Function::Attach,
                 ..
             } => FailureClass::Uncertain,
             Self::Plugin(PluginError { case: ErrorCase::Other(code), .. }) if code == NOT_BEGUN => {

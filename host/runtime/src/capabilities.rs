@@ -149,28 +149,23 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn mount_device(
+    pub fn stage(
         &self,
         call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
         target: Target,
     ) -> Result<Option<PathBuf>, CallError> {
-        const FUNCTION: Function = Function::MountDevice;
+        const FUNCTION: Function = Function::Stage;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
-        let guest = guest!(self, sandbox, FUNCTION, device_mounter, "device-mounter");
+        let guest = guest!(self, sandbox, FUNCTION, stager, "stager");
         sandbox.state().selinux_label.clone_from(&spec.selinux_label);
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let attachment = put_attachment(&mut sandbox, FUNCTION, attached)?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
         let (answer, state) = sandbox.call(|store| {
-            guest.call_mount_device(
-                store,
-                Resource::new_borrow(volume.rep()),
-                attachment,
-                Resource::new_borrow(place.rep()),
-            )
+            guest.call_stage(store, Resource::new_borrow(volume.rep()), attachment, Resource::new_borrow(place.rep()))
         })?;
         answer.map_err(PluginError::from)?;
         match self.look(call, FUNCTION, &target)? {
@@ -184,14 +179,14 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn unmount_device(&self, call: &Call, volume_name: &str, target: Target) -> Result<(), CallError> {
-        const FUNCTION: Function = Function::UnmountDevice;
+    pub fn unstage(&self, call: &Call, volume_name: &str, target: Target) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::Unstage;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
-        let guest = guest!(self, sandbox, FUNCTION, device_mounter, "device-mounter");
+        let guest = guest!(self, sandbox, FUNCTION, stager, "stager");
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
         let (answer, _) =
-            sandbox.call(|store| guest.call_unmount_device(store, volume_name, Resource::new_borrow(place.rep())))?;
+            sandbox.call(|store| guest.call_unstage(store, volume_name, Resource::new_borrow(place.rep())))?;
         answer.map_err(PluginError::from)?;
         self.check_gone(call, FUNCTION, &target)
     }
@@ -200,19 +195,19 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn set_up_device(
+    pub fn stage_device(
         &self,
         call: &Call,
         spec: &Arc<VolumeSpec>,
         attached: Option<&Attachment>,
     ) -> Result<Option<Arc<BlockDevice>>, CallError> {
-        const FUNCTION: Function = Function::SetUpDevice;
+        const FUNCTION: Function = Function::StageDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let attachment = put_attachment(&mut sandbox, FUNCTION, attached)?;
         let (answer, mut state) =
-            sandbox.call(|store| guest.call_set_up_device(store, Resource::new_borrow(volume.rep()), attachment))?;
+            sandbox.call(|store| guest.call_stage_device(store, Resource::new_borrow(volume.rep()), attachment))?;
         let device = answer.map_err(PluginError::from)?;
         device.map(|device| take_device(&mut state, FUNCTION, device)).transpose()
     }
@@ -221,14 +216,14 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn map_pod_device(
+    pub fn map_device(
         &self,
         call: &Call,
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
         device: Option<&Arc<BlockDevice>>,
     ) -> Result<Arc<BlockDevice>, CallError> {
-        const FUNCTION: Function = Function::MapPodDevice;
+        const FUNCTION: Function = Function::MapDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
@@ -237,7 +232,7 @@ impl Plugin {
             .map(|device| put(&mut sandbox, FUNCTION, crate::handles::BlockDevice(Arc::clone(device))))
             .transpose()?;
         let (answer, mut state) = sandbox.call(|store| {
-            guest.call_map_pod_device(
+            guest.call_map_device(
                 store,
                 Resource::new_borrow(volume.rep()),
                 Resource::new_borrow(pod.rep()),
@@ -249,33 +244,33 @@ impl Plugin {
             (None, Some(device)) => Ok(Arc::clone(device)),
             (None, None) => Err(CallError::BrokeContract {
                 function: FUNCTION,
-                what: "neither it nor set-up-device handed over a device".to_owned(),
+                what: "neither it nor stage-device handed over a device".to_owned(),
                 changed: true,
             }),
         }
     }
 
-    /// Takes back what [`Plugin::map_pod_device`] did.
+    /// Takes back what [`Plugin::map_device`] did.
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn unmap_pod_device(&self, call: &Call, volume_name: &str, pod: &PodUid) -> Result<(), CallError> {
-        const FUNCTION: Function = Function::UnmapPodDevice;
+    pub fn unmap_device(&self, call: &Call, volume_name: &str, pod: &PodUid) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::UnmapDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
-        let (answer, _) = sandbox.call(|store| guest.call_unmap_pod_device(store, volume_name, pod.as_str()))?;
+        let (answer, _) = sandbox.call(|store| guest.call_unmap_device(store, volume_name, pod.as_str()))?;
         Ok(answer.map_err(PluginError::from)?)
     }
 
-    /// Takes back what [`Plugin::set_up_device`] did.
+    /// Takes back what [`Plugin::stage_device`] did.
     ///
     /// # Errors
     /// [`CallError`].
-    pub fn tear_down_device(&self, call: &Call, volume_name: &str) -> Result<(), CallError> {
-        const FUNCTION: Function = Function::TearDownDevice;
+    pub fn unstage_device(&self, call: &Call, volume_name: &str) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::UnstageDevice;
         let mut sandbox = self.sandbox(FUNCTION, call)?;
         let guest = guest!(self, sandbox, FUNCTION, block_mapper, "block-mapper");
-        let (answer, _) = sandbox.call(|store| guest.call_tear_down_device(store, volume_name))?;
+        let (answer, _) = sandbox.call(|store| guest.call_unstage_device(store, volume_name))?;
         Ok(answer.map_err(PluginError::from)?)
     }
 

@@ -79,20 +79,20 @@ fn check_names(imports: &[String], exports: &[String], sdk: Option<&str>) -> Res
 const FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("plugin", "describe", &["into"]),
     ("plugin", "identify", &["volume", "into"]),
-    ("mounter", "set-up", &["volume", "pod", "target"]),
-    ("mounter", "tear-down", &["target"]),
+    ("publisher", "publish", &["volume", "pod", "target"]),
+    ("publisher", "unpublish", &["target"]),
     ("attacher", "attach", &["volume"]),
     ("attacher", "detach", &["volume-name"]),
     ("attacher", "wait-for-attach", &["volume", "attached"]),
     ("attacher", "are-attached", &["volume-names"]),
     ("other-nodes", "attached-to", &["volume-name"]),
     ("other-nodes", "detach-from", &["volume-name", "node"]),
-    ("device-mounter", "mount-device", &["volume", "attached", "target"]),
-    ("device-mounter", "unmount-device", &["volume-name", "target"]),
-    ("block-mapper", "set-up-device", &["volume", "attached"]),
-    ("block-mapper", "map-pod-device", &["volume", "pod", "device"]),
-    ("block-mapper", "unmap-pod-device", &["volume-name", "pod-uid"]),
-    ("block-mapper", "tear-down-device", &["volume-name"]),
+    ("stager", "stage", &["volume", "attached", "target"]),
+    ("stager", "unstage", &["volume-name", "target"]),
+    ("block-mapper", "stage-device", &["volume", "attached"]),
+    ("block-mapper", "map-device", &["volume", "pod", "device"]),
+    ("block-mapper", "unmap-device", &["volume-name", "pod-uid"]),
+    ("block-mapper", "unstage-device", &["volume-name"]),
     ("expander", "expand", &["volume", "attached", "target", "to"]),
     ("stats", "measure", &["volume-name", "target", "into"]),
     ("controller", "create", &["wanted", "into"]),
@@ -178,7 +178,7 @@ mod tests {
         list.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    const PLUGIN: [&str; 2] = ["volhost:plugin/plugin@0.1.0", "volhost:plugin/mounter@0.1.3"];
+    const PLUGIN: [&str; 2] = ["volhost:plugin/plugin@0.1.0", "volhost:plugin/publisher@0.1.3"];
 
     #[test]
     fn a_wrong_version_is_told_before_all_that_follows_from_it() {
@@ -198,7 +198,7 @@ mod tests {
     fn missing_exports_are_listed() {
         let text = check_names(&[], &names(&["volhost:plugin/plugin@0.1.0"]), None).unwrap_err().to_string();
         assert!(
-            text.contains("lacks the exports volhost:plugin/mounter; it exports volhost:plugin/plugin@0.1.0"),
+            text.contains("lacks the exports volhost:plugin/publisher; it exports volhost:plugin/plugin@0.1.0"),
             "{text}"
         );
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use volhost_model::pod_resources::Allocatable;
 
-use crate::fuse_helpers::{FuseHelpers, NoHelpers};
+use crate::fuse_servers::{FuseServers, NoHelpers};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
 use volhost_model::objects::{NoObjects, Objects};
@@ -45,7 +45,7 @@ pub struct Environment {
     objects: Arc<dyn Objects>,
     drivers: Arc<dyn Drivers>,
     programs: Arc<dyn DriverPrograms>,
-    fuse_servers: Arc<dyn FuseHelpers>,
+    fuse_servers: Arc<dyn FuseServers>,
 }
 
 impl Default for Environment {
@@ -91,7 +91,7 @@ impl Environment {
 
     /// Sets the programs that serve file systems.
     #[must_use]
-    pub fn with_fuse_servers(mut self, fuse_servers: Arc<dyn FuseHelpers>) -> Self {
+    pub fn with_fuse_servers(mut self, fuse_servers: Arc<dyn FuseServers>) -> Self {
         self.fuse_servers = fuse_servers;
         self
     }
@@ -114,7 +114,7 @@ impl Environment {
         &*self.programs
     }
 
-    pub(crate) fn fuse_servers(&self) -> &Arc<dyn FuseHelpers> {
+    pub(crate) fn fuse_servers(&self) -> &Arc<dyn FuseServers> {
         &self.fuse_servers
     }
 }

@@ -11,10 +11,10 @@ use crate::host::State;
 pub(crate) struct Exports {
     pub(crate) pre: InstancePre<State>,
     pub(crate) plugin: contract::plugin::GuestIndices,
-    pub(crate) mounter: contract::mounter::GuestIndices,
+    pub(crate) publisher: contract::publisher::GuestIndices,
     pub(crate) attacher: Option<contract::attacher::GuestIndices>,
     pub(crate) other_nodes: Option<contract::other_nodes::GuestIndices>,
-    pub(crate) device_mounter: Option<contract::device_mounter::GuestIndices>,
+    pub(crate) stager: Option<contract::stager::GuestIndices>,
     pub(crate) block_mapper: Option<contract::block_mapper::GuestIndices>,
     pub(crate) expander: Option<contract::expander::GuestIndices>,
     pub(crate) stats: Option<contract::stats::GuestIndices>,
@@ -29,8 +29,7 @@ impl Exports {
     pub(crate) fn find(pre: InstancePre<State>, has: impl Fn(&str) -> bool) -> wasmtime::Result<Self> {
         let attacher = has("attacher").then(|| contract::attacher::GuestIndices::new(&pre)).transpose()?;
         let other_nodes = has("other-nodes").then(|| contract::other_nodes::GuestIndices::new(&pre)).transpose()?;
-        let device_mounter =
-            has("device-mounter").then(|| contract::device_mounter::GuestIndices::new(&pre)).transpose()?;
+        let stager = has("stager").then(|| contract::stager::GuestIndices::new(&pre)).transpose()?;
         let block_mapper = has("block-mapper").then(|| contract::block_mapper::GuestIndices::new(&pre)).transpose()?;
         let expander = has("expander").then(|| contract::expander::GuestIndices::new(&pre)).transpose()?;
         let stats = has("stats").then(|| contract::stats::GuestIndices::new(&pre)).transpose()?;
@@ -41,10 +40,10 @@ impl Exports {
             has("group-snapshotter").then(|| contract::group_snapshotter::GuestIndices::new(&pre)).transpose()?;
         Ok(Self {
             plugin: contract::plugin::GuestIndices::new(&pre)?,
-            mounter: contract::mounter::GuestIndices::new(&pre)?,
+            publisher: contract::publisher::GuestIndices::new(&pre)?,
             attacher,
             other_nodes,
-            device_mounter,
+            stager,
             block_mapper,
             expander,
             stats,
@@ -59,15 +58,15 @@ impl Exports {
     /// Holds the type of every exported function against the contract.
     pub(crate) fn check(&self, store: &mut Store<State>, instance: &Instance) -> wasmtime::Result<()> {
         self.plugin.load(&mut *store, instance)?;
-        self.mounter.load(&mut *store, instance)?;
+        self.publisher.load(&mut *store, instance)?;
         if let Some(attacher) = &self.attacher {
             attacher.load(&mut *store, instance)?;
         }
         if let Some(other_nodes) = &self.other_nodes {
             other_nodes.load(&mut *store, instance)?;
         }
-        if let Some(device_mounter) = &self.device_mounter {
-            device_mounter.load(&mut *store, instance)?;
+        if let Some(stager) = &self.stager {
+            stager.load(&mut *store, instance)?;
         }
         if let Some(block_mapper) = &self.block_mapper {
             block_mapper.load(&mut *store, instance)?;

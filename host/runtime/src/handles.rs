@@ -6,7 +6,7 @@ use std::sync::Arc;
 use volhost_kernel::MountId;
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::fuse_helpers::HelperDescriptor;
+use crate::fuse_servers::HelperDescriptor;
 use crate::measured::Measured;
 use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 use crate::target::{Attachment, Place, Target};
@@ -29,7 +29,7 @@ pub struct Description {
 pub struct Identity {
     pub(crate) name: Option<String>,
     pub(crate) attachable: Option<bool>,
-    pub(crate) device_mountable: Option<bool>,
+    pub(crate) stageable: Option<bool>,
     pub(crate) needs: Vec<String>,
     pub(crate) selinux_mount: bool,
     pub(crate) attach_limit: Option<u32>,
@@ -256,7 +256,7 @@ pub struct Outcome(pub(crate) DriverOutcome);
 
 /// A helper that is about to be started; none once it was.
 #[derive(Debug)]
-pub struct Helper {
+pub struct FuseServerHandle {
     pub(crate) name: String,
     pub(crate) slots: Option<BTreeMap<String, Filling>>,
 }

@@ -38,7 +38,7 @@
 //! | `call`, `target`, `sink` | what is asked of a plugin now, where the volume goes, and where its log lines go |
 //! | `progress`, `trace` | the current step of a call, and its spans |
 //! | `host_calls` | watching the host calls of a call, and making them fail |
-//! | `fuse_helpers` | programs that serve file systems for a call |
+//! | `fuse_servers` | programs that serve file systems for a call |
 //! | `token_expiry` | when a token ends |
 //! | `error`, `call_error`, `abort`, `text` | failures, and the text of them |
 #![deny(unsafe_code)]
@@ -60,7 +60,7 @@ mod environment;
 mod error;
 mod exports;
 mod file;
-mod fuse_helpers;
+mod fuse_servers;
 mod grant_bindings;
 mod grants;
 #[expect(unreachable_pub, reason = "the generated bindings re-export these types, which takes `pub`")]
@@ -98,8 +98,8 @@ pub use environment::{Environment, NodeFacts};
 pub use error::{
     CacheError, CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError,
 };
-pub use fuse_helpers::{
-    FuseHelpers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
+pub use fuse_servers::{
+    FuseServers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
     NoHelpers, Served,
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
@@ -107,7 +107,7 @@ pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError,
 pub use host_calls::{HostCallVerdict, HostCalls};
 pub use limits::{Limits, MOST_MEMORY_BYTES};
 pub use measured::Measured;
-pub use plugin::{Capability, Identified, Plugin, PluginInfo, SetUp};
+pub use plugin::{Capability, Identified, Plugin, PluginInfo, Publish};
 pub use private::PrivateFolder;
 pub use progress::{Progress, Step};
 pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};

@@ -28,13 +28,13 @@ pub enum Capability {
     /// Names volumes.
     Plugin,
     /// Sets volumes up in pods and tears them down.
-    Mounter,
+    Publisher,
     /// Attaches volumes to the node.
     Attacher,
     /// Tells which other node has a volume, and takes it away from there.
     OtherNodes,
     /// Mounts a device once a node, for all pods.
-    DeviceMounter,
+    Stager,
     /// Hands volumes over as block devices.
     BlockMapper,
     /// Grows volumes.
@@ -59,10 +59,10 @@ impl Capability {
     pub const fn interface(self) -> &'static str {
         match self {
             Self::Plugin => "plugin",
-            Self::Mounter => "mounter",
+            Self::Publisher => "publisher",
             Self::Attacher => "attacher",
             Self::OtherNodes => "other-nodes",
-            Self::DeviceMounter => "device-mounter",
+            Self::Stager => "stager",
             Self::BlockMapper => "block-mapper",
             Self::Expander => "expander",
             Self::Stats => "stats",
@@ -86,7 +86,7 @@ pub struct PluginInfo {
     pub sources: Vec<String>,
     /// It passes PersistentVolume mount options on.
     pub accepts_mount_options: bool,
-    /// Its volumes' content follows their source: set-up is called again when that may have changed.
+    /// Its volumes' content follows their source: publish is called again when that may have changed.
     pub follows_its_source: bool,
     /// Pods can only read its volumes' content.
     pub read_only: bool,
@@ -114,7 +114,7 @@ pub struct Identified {
     /// Whether it must be attached, if the plugin says so; else what it exports tells.
     pub attachable: Option<bool>,
     /// Whether it is mounted for the node first, likewise.
-    pub device_mountable: Option<bool>,
+    pub stageable: Option<bool>,
     /// The pod's other volumes that it is made of, by their names in the pod.
     pub needs: Vec<String>,
     /// Whether it can be mounted with an SELinux label.
@@ -129,7 +129,7 @@ pub struct Identified {
 
 /// What came of setting a volume up, besides that it stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SetUp {
+pub struct Publish {
     /// Beyond this many bytes the pod is to be told that the volume is too large; none when the plugin did not ask for it.
     pub watched_size: Option<u64>,
 }
@@ -203,55 +203,38 @@ impl Plugin {
         })?;
         answer.map_err(PluginError::from)?;
         let said = state.table.get_mut(&form).map(std::mem::take).unwrap_or_default();
-        let Identity {
-            name,
-            attachable,
-            device_mountable,
-            selinux_mount,
-            attach_limit,
-            attach_limit_of,
-            refreshed,
-            needs,
-        } = said;
+        let Identity { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs } =
+            said;
         if let Some(name) = &name {
             check_volume_name(name)?;
         }
         if let Some((names, _)) = &attach_limit_of {
             check_limited_names(names, name.as_deref())?;
         }
-        Ok(Identified {
-            name,
-            attachable,
-            device_mountable,
-            selinux_mount,
-            attach_limit,
-            attach_limit_of,
-            refreshed,
-            needs,
-        })
+        Ok(Identified { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
     }
 
     /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
-    pub fn set_up(
+    pub fn publish(
         &self,
         call: &Call,
         spec: &Arc<VolumeSpec>,
         pod: &Arc<Pod>,
         target: Target,
-    ) -> Result<SetUp, CallError> {
-        const FUNCTION: Function = Function::SetUp;
+    ) -> Result<Publish, CallError> {
+        const FUNCTION: Function = Function::Publish;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
-        let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
+        let publisher = sandbox.load(|store, instance| self.exports.publisher.load(store, instance))?;
         sandbox.state().call.set_mount_group(pod.fs_group);
         let volume = put(&mut sandbox, FUNCTION, VolumeHandle(Arc::clone(spec)))?;
         let pod = put(&mut sandbox, FUNCTION, PodHandle(Arc::clone(pod)))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
         let (answer, state) = sandbox.call(|store| {
-            mounter.call_set_up(
+            publisher.call_publish(
                 store,
                 Resource::new_borrow(volume.rep()),
                 Resource::new_borrow(pod.rep()),
@@ -259,12 +242,12 @@ impl Plugin {
             )
         })?;
         answer.map_err(PluginError::from)?;
-        let set_up = SetUp { watched_size: state.watched_size };
+        let publish = Publish { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
             Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
                 // Whatever the plugin, or a driver behind it, thinks of the wish: the pod does not write.
                 let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
-                return made.map(|()| set_up).map_err(|source| CallError::Check { function: FUNCTION, source });
+                return made.map(|()| publish).map_err(|source| CallError::Check { function: FUNCTION, source });
             }
             Entry::Folder if spec.read_only && !self.updates_what_pods_read() => {
                 return Err(CallError::Plugin(PluginError {
@@ -272,7 +255,7 @@ impl Plugin {
                     message: WRITABLE_FOLDER.to_owned(),
                 }));
             }
-            Entry::Mount(_) | Entry::Folder => return Ok(set_up),
+            Entry::Mount(_) | Entry::Folder => return Ok(publish),
             Entry::Absent => "nothing stands at the target",
             Entry::File => "an ordinary file stands at the target",
             Entry::Symlink => "a symbolic link stands at the target",
@@ -281,7 +264,7 @@ impl Plugin {
         Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
     }
 
-    /// Whether set-up writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
+    /// Whether publish writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
     /// a container's own mount of it is read-only.
     fn updates_what_pods_read(&self) -> bool {
         self.info.read_only && self.info.follows_its_source
@@ -291,14 +274,14 @@ impl Plugin {
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
-    pub fn tear_down(&self, call: &Call, target: Target) -> Result<(), CallError> {
-        const FUNCTION: Function = Function::TearDown;
+    pub fn unpublish(&self, call: &Call, target: Target) -> Result<(), CallError> {
+        const FUNCTION: Function = Function::Unpublish;
         let target = Arc::new(target);
         let mut sandbox = self.sandbox(FUNCTION, call)?;
-        let mounter = sandbox.load(|store, instance| self.exports.mounter.load(store, instance))?;
+        let publisher = sandbox.load(|store, instance| self.exports.publisher.load(store, instance))?;
         let place = put(&mut sandbox, FUNCTION, MountTarget(Arc::clone(&target)))?;
         let (answer, _state) =
-            sandbox.call(|store| mounter.call_tear_down(store, Resource::new_borrow(place.rep())))?;
+            sandbox.call(|store| publisher.call_unpublish(store, Resource::new_borrow(place.rep())))?;
         answer.map_err(PluginError::from)?;
         self.check_gone(call, FUNCTION, &target)
     }
@@ -307,7 +290,7 @@ impl Plugin {
         self.shared.sandbox(&self.exports, function, call, &self.reach)
     }
 
-    /// Nothing may stand at the target after what the plugin says is a tear-down.
+    /// Nothing may stand at the target after what the plugin says is a unpublish.
     pub(crate) fn check_gone(&self, call: &Call, function: Function, target: &Target) -> Result<(), CallError> {
         let found = match self.look(call, function, target)? {
             Entry::Absent => return Ok(()),

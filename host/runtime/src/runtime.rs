@@ -428,7 +428,7 @@ fn lines_of_grant(missing: &[String]) -> String {
             "grpc" => "\ncsi-drivers = [\"name.of.a.driver\"]",
             "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
             "block-devices" => "\nblock-devices = [\"/dev/of-its-own\"]",
-            "fuse-helpers" => {
+            "fuse-servers" => {
                 "\nfuse-helpers.NAME = { program = \"/usr/bin/PROGRAM\", arguments = [\"-f\", \"{mount}\"] }"
             }
             "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",

@@ -31,7 +31,7 @@ pub struct Target {
     /// The volume's name in pods' folders.
     pub spec_name: SpecName,
     /// Where the node's own mount of the volume stands, for a pod's target of a volume that has one.
-    pub device_mount: Option<Place>,
+    pub staging_mount: Option<Place>,
     /// The folder where the target's note is kept; for a pod's target also the volume's private folder.
     pub private: Option<PrivateFolder>,
     /// Who else has the volume, likewise.

@@ -14,12 +14,12 @@ fn a_volume_is_set_up_and_torn_down_and_repeating_either_changes_nothing() {
     let host = Host::new();
     let plugin = host.load(&Guest::default());
     for _ in 0..2 {
-        host.set_up(&plugin, "v").unwrap();
+        host.publish(&plugin, "v").unwrap();
         let mount = host.kernel.mounts().into_iter().find(|mount| mount.point.ends_with("v")).unwrap();
         assert_eq!(mount.fs_type, "tmpfs");
     }
     for _ in 0..2 {
-        host.tear_down(&plugin, "v").unwrap();
+        host.unpublish(&plugin, "v").unwrap();
         assert_eq!(host.entry("v"), Entry::Absent);
     }
 }
@@ -28,7 +28,7 @@ fn a_volume_is_set_up_and_torn_down_and_repeating_either_changes_nothing() {
 fn an_error_of_the_plugin_keeps_its_case_and_text() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up("(call $err (i32.const 0) {guest.size: not a size})", &[]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     let CallError::Plugin(plugin_error) = &error else { panic!("{error}") };
     assert_eq!(plugin_error.case, ErrorCase::InvalidArgument);
     assert_eq!(error.message(), "guest.size: not a size");
@@ -40,7 +40,7 @@ fn an_error_of_the_plugin_keeps_its_case_and_text() {
 fn an_uncertain_answer_stays_uncertain() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up("(call $err (i32.const 8) {who knows})", &[]));
-    assert_eq!(host.set_up(&plugin, "v").unwrap_err().class(), FailureClass::Uncertain);
+    assert_eq!(host.publish(&plugin, "v").unwrap_err().class(), FailureClass::Uncertain);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn the_kernels_words_reach_the_user() {
     let host = Host::new();
     let plugin = host.load(&Guest::default());
     host.kernel.fail_next(Step::Attach, Errno::NOMEM);
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert!(error.message().contains("ENOMEM"), "{}", error.message());
     assert_eq!(host.entry("v"), Entry::Absent);
     assert_eq!(host.kernel.detached_count(), 0);
@@ -58,9 +58,9 @@ fn the_kernels_words_reach_the_user() {
 fn a_busy_volume_is_busy_and_stays() {
     let host = Host::new();
     let plugin = host.load(&Guest::default());
-    host.set_up(&plugin, "v").unwrap();
+    host.publish(&plugin, "v").unwrap();
     let _hold = host.kernel.hold("/var/lib/volhost/v").unwrap();
-    let error = host.tear_down(&plugin, "v").unwrap_err();
+    let error = host.unpublish(&plugin, "v").unwrap_err();
     let CallError::Plugin(plugin_error) = &error else { panic!("{error}") };
     assert_eq!(plugin_error.case, ErrorCase::Busy);
     assert!(matches!(host.entry("v"), Entry::Mount(_)));
@@ -71,8 +71,8 @@ fn a_crash_before_any_change_is_final_and_tells_the_last_words() {
     let host = Host::new();
     let plugin =
         host.load(&Guest::setting_up("(call $log (i32.const 0) {out of luck at line 7}) (unreachable)", &[guest::LOG]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
-    assert!(matches!(error, CallError::Trap { function: Function::SetUp, .. }), "{error}");
+    let error = host.publish(&plugin, "v").unwrap_err();
+    assert!(matches!(error, CallError::Trap { function: Function::Publish, .. }), "{error}");
     assert_eq!(error.class(), FailureClass::Final);
     assert!(error.is_misbehaviour());
     assert!(
@@ -86,12 +86,12 @@ fn a_crash_before_any_change_is_final_and_tells_the_last_words() {
 fn a_crash_after_a_change_is_uncertain_and_the_plugin_can_be_called_again() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up(&format!("{MOUNT_TMPFS} (drop) (unreachable)"), &[]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert!(matches!(error, CallError::Trap { changed: true, .. }), "{error}");
     assert_eq!(error.class(), FailureClass::Uncertain);
     // It was mounted before the crash: now the plugin finds it so, and is done.
-    host.set_up(&plugin, "v").unwrap();
-    host.tear_down(&plugin, "v").unwrap();
+    host.publish(&plugin, "v").unwrap();
+    host.unpublish(&plugin, "v").unwrap();
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_mount_that_a_crashed_plugin_held_is_discarded() {
     let host = Host::new();
     let take = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
     let plugin = host.load(&Guest::setting_up(&format!("{take} {take} {take} (unreachable)"), &[]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert_eq!(error.class(), FailureClass::Final, "a mount that nobody saw is no change");
     assert_eq!(host.kernel.detached_count(), 0);
 }
@@ -109,7 +109,7 @@ fn mounts_that_a_plugin_forgets_to_drop_are_discarded_too() {
     let host = Host::new();
     let take = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
     let plugin = host.load(&Guest::setting_up(&format!("{take} {take} {MOUNT_TMPFS}"), &[]));
-    host.set_up(&plugin, "v").unwrap();
+    host.publish(&plugin, "v").unwrap();
     assert_eq!(host.kernel.detached_count(), 0);
 }
 
@@ -121,8 +121,8 @@ fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     let call = host.call().with_plugin_time(Duration::from_millis(200));
     let begun = Instant::now();
     let error = std::thread::scope(|scope| {
-        let stuck = scope.spawn(|| looping.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("stuck")));
-        host.set_up(&honest, "v").unwrap();
+        let stuck = scope.spawn(|| looping.publish(&call, &spec(serde_json::json!({})), &pod(), host.target("stuck")));
+        host.publish(&honest, "v").unwrap();
         stuck.join().unwrap().unwrap_err()
     });
     assert!(matches!(error, CallError::Deadline { .. }), "{error}");
@@ -137,7 +137,7 @@ fn a_loop_around_host_calls_ends_too() {
     let host = Host::new();
     let body = "(loop $more (drop (call $memory)) (br $more)) (unreachable)";
     let plugin = host.load(&Guest::setting_up(body, &[guest::MEMORY]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert!(matches!(error, CallError::LimitExceeded { .. }), "{error}");
     assert!(error.message().contains("host calls"), "{}", error.message());
 }
@@ -147,7 +147,7 @@ fn a_memory_flood_ends_the_call_with_the_limit_named() {
     let host = Host::new();
     let plugin =
         host.load(&Guest::setting_up("(loop $more (drop (memory.grow (i32.const 16))) (br $more)) (unreachable)", &[]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert!(matches!(error, CallError::LimitExceeded { .. }), "{error}");
     assert!(error.message().contains("64 MiB of memory"), "{}", error.message());
 }
@@ -157,7 +157,7 @@ fn a_handle_flood_ends_the_call_and_leaves_nothing() {
     let host = Host::new();
     let body = "(loop $more (call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer)) (br $more)) (unreachable)";
     let plugin = host.load(&Guest::setting_up(body, &[]));
-    let error = host.set_up(&plugin, "v").unwrap_err();
+    let error = host.publish(&plugin, "v").unwrap_err();
     assert!(error.message().contains("more handles"), "{}", error.message());
     assert_eq!(host.kernel.detached_count(), 0);
 }
@@ -168,7 +168,7 @@ fn a_stack_overflow_is_a_crash() {
     let mut guest = Guest::setting_up("(call $deeper (i32.const 0))", &[]);
     guest.functions =
         "(func $deeper (param i32) (result i32) (i32.add (call $deeper (local.get 0)) (i32.const 1)))".into();
-    let error = host.set_up(&host.load(&guest), "v").unwrap_err();
+    let error = host.publish(&host.load(&guest), "v").unwrap_err();
     assert!(error.message().contains("stack"), "{}", error.message());
 }
 
@@ -179,8 +179,8 @@ fn a_log_flood_is_cut_and_the_rest_counted() {
         (br_if $more (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 1000)))) (call $ok)";
     let mut guest = Guest::setting_up(MOUNT_TMPFS, &[guest::LOG]);
     guest.functions = format!("(func $flood (result i32) {body})");
-    guest.set_up = format!("(drop (call $flood)) {MOUNT_TMPFS}");
-    host.set_up(&host.load(&guest), "v").unwrap();
+    guest.publish = format!("(drop (call $flood)) {MOUNT_TMPFS}");
+    host.publish(&host.load(&guest), "v").unwrap();
     let lines = host.lines();
     assert_eq!(lines.iter().filter(|(_, line)| line == "again").count(), 200);
     assert_eq!(lines.last().unwrap().0, LogLevel::Warn);
@@ -191,7 +191,7 @@ fn a_log_flood_is_cut_and_the_rest_counted() {
 fn log_lines_and_events_are_tamed() {
     let host = Host::new();
     let body = format!("(call $log (i32.const 1) {{\u{1b}[2Jboo}}) (call $event {{Bad Word!}} {{a\tb}}) {MOUNT_TMPFS}");
-    host.set_up(&host.load(&Guest::setting_up(&body, &[guest::LOG, guest::EVENT])), "v").unwrap();
+    host.publish(&host.load(&Guest::setting_up(&body, &[guest::LOG, guest::EVENT])), "v").unwrap();
     assert_eq!(host.lines()[0].1, "\\u{1b}[2Jboo");
     let events = host.said.events.lock().unwrap();
     assert_eq!((events[0].1.as_str(), events[0].2.as_str()), ("BadWord", "a\\tb"));
@@ -202,7 +202,7 @@ fn a_huge_answer_is_refused_unread() {
     let host = Host::new();
     let mut guest = Guest::setting_up("(call $err (i32.const 0) (i32.const 0) (i32.const 4194304))", &[]);
     guest.memory_pages = 65;
-    let error = host.set_up(&host.load(&guest), "v").unwrap_err();
+    let error = host.publish(&host.load(&guest), "v").unwrap_err();
     assert!(matches!(error, CallError::OversizedAnswer { .. }), "{error}");
     assert!(error.message().contains("1048576 bytes"), "{}", error.message());
 }
@@ -212,33 +212,33 @@ fn a_long_error_is_cut() {
     let host = Host::new();
     let mut guest = Guest::setting_up("(call $err (i32.const 0) (i32.const 0) (i32.const 65536))", &[]);
     guest.memory_pages = 2;
-    let error = host.set_up(&host.load(&guest), "v").unwrap_err();
+    let error = host.publish(&host.load(&guest), "v").unwrap_err();
     assert!(error.message().len() < 5000, "{}", error.message().len());
 }
 
 #[test]
 fn an_address_outside_of_memory_is_the_plugins_fault() {
     let host = Host::new();
-    let error = host.set_up(&host.load(&Guest::setting_up("(i32.const -8)", &[])), "v").unwrap_err();
+    let error = host.publish(&host.load(&Guest::setting_up("(i32.const -8)", &[])), "v").unwrap_err();
     assert!(error.is_misbehaviour(), "{error}");
 }
 
 #[test]
 fn set_up_that_only_says_so_is_found_out() {
     let host = Host::new();
-    let error = host.set_up(&host.load(&Guest::setting_up(guest::OK, &[])), "v").unwrap_err();
+    let error = host.publish(&host.load(&Guest::setting_up(guest::OK, &[])), "v").unwrap_err();
     assert!(matches!(error, CallError::Lied { .. }), "{error}");
-    assert_eq!(error.message(), "the plugin reported set-up as done, but nothing stands at the target");
+    assert_eq!(error.message(), "the plugin reported publish as done, but nothing stands at the target");
     assert_eq!(error.class(), FailureClass::Final);
 }
 
 #[test]
 fn tear_down_that_only_says_so_is_found_out_and_uncertain() {
     let host = Host::new();
-    let plugin = host.load(&Guest { tear_down: guest::OK.into(), ..Guest::default() });
-    host.set_up(&plugin, "v").unwrap();
-    let error = host.tear_down(&plugin, "v").unwrap_err();
-    assert_eq!(error.message(), "the plugin reported tear-down as done, but a mount still stands at the target");
+    let plugin = host.load(&Guest { unpublish: guest::OK.into(), ..Guest::default() });
+    host.publish(&plugin, "v").unwrap();
+    let error = host.unpublish(&plugin, "v").unwrap_err();
+    assert_eq!(error.message(), "the plugin reported unpublish as done, but a mount still stands at the target");
     assert_eq!(error.class(), FailureClass::Uncertain);
 }
 
@@ -247,7 +247,7 @@ fn a_borrowed_handle_cannot_be_kept() {
     let host = Host::new();
     // The wrapper drops what it was lent; a second drop is a handle that does not exist.
     let error = host
-        .set_up(&host.load(&Guest::setting_up("(call $drop_target (local.get $target)) (call $ok)", &[])), "v")
+        .publish(&host.load(&Guest::setting_up("(call $drop_target (local.get $target)) (call $ok)", &[])), "v")
         .unwrap_err();
     assert!(error.is_misbehaviour(), "{error}");
 }
@@ -293,8 +293,8 @@ fn calls_run_in_parallel_on_threads() {
             scope.spawn(move || {
                 for round in 0..20 {
                     let name = format!("v{thread}-{round}");
-                    host.set_up(&plugin, &name).unwrap();
-                    host.tear_down(&plugin, &name).unwrap();
+                    host.publish(&plugin, &name).unwrap();
+                    host.unpublish(&plugin, &name).unwrap();
                 }
             });
         }
@@ -320,9 +320,9 @@ fn host_paths_are_bounded_by_the_grant() {
         )
     };
     let imports = &[guest::OPEN, guest::BIND];
-    host.set_up(&host.load(&Guest::setting_up(&body("/srv/data"), imports)), "v").unwrap();
+    host.publish(&host.load(&Guest::setting_up(&body("/srv/data"), imports)), "v").unwrap();
     assert!(matches!(host.entry("v"), Entry::Mount(_)));
-    let error = host.set_up(&host.load(&Guest::setting_up(&body("/etc"), imports)), "w").unwrap_err();
+    let error = host.publish(&host.load(&Guest::setting_up(&body("/etc"), imports)), "w").unwrap_err();
     let CallError::Plugin(refused) = &error else { panic!("{error}") };
     assert_eq!(refused.case, ErrorCase::PermissionDenied);
 }
@@ -334,7 +334,7 @@ fn the_progress_says_where_a_call_stands() {
     let call = host.call().with_plugin_time(Duration::from_secs(180));
     assert_eq!(call.progress().current().what, "not started");
     std::thread::scope(|scope| {
-        let stuck = scope.spawn(|| plugin.set_up(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
+        let stuck = scope.spawn(|| plugin.publish(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
         while call.progress().current().what != "plugin code" {
             assert!(!stuck.is_finished(), "it ended without saying where it stands");
             std::thread::yield_now();

@@ -127,7 +127,7 @@ fn nested_loops(depth: usize) -> Guest {
     let turn = "(loop (local.set $n (i32.add (local.get $n) (i32.const 1)))";
     let again = "(br_if 0 (local.get $n)))";
     let body = format!("(local $n i32) {} {} (call $ok)", turn.repeat(depth), again.repeat(depth));
-    Guest { name: "test.io/nested".into(), set_up: body, ..Guest::default() }
+    Guest { name: "test.io/nested".into(), publish: body, ..Guest::default() }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::common::host::Host;
 use volhost_kernel::Entry;
 use volhost_runtime::CallError;
 
-/// What is tried, the body of `set-up`, what it imports besides the usual, and the words of the refusal.
+/// What is tried, the body of `publish`, what it imports besides the usual, and the words of the refusal.
 struct Row {
     tries: &'static str,
     body: &'static str,
@@ -134,7 +134,7 @@ const ROWS: &[Row] = &[
     },
     allocating(
         "to call itself from its allocator",
-        "(drop (call $set_up (i32.const 1) (i32.const 2) (i32.const 3))) (i32.const 1024)",
+        "(drop (call $publish (i32.const 1) (i32.const 2) (i32.const 3))) (i32.const 1024)",
         "",
     ),
 ];
@@ -156,7 +156,7 @@ fn what_no_compiler_would_write_ends_its_own_call_and_leaves_nothing() {
             }
         };
         let mounts = host.kernel.mounts().len();
-        match host.set_up(&plugin, "volume") {
+        match host.publish(&plugin, "volume") {
             Err(error) if error.is_misbehaviour() && error.message().contains(refused) => {}
             other => wrong.push(format!("{tries}: {:?}", other.map_err(|error| error.message()))),
         }
@@ -195,7 +195,7 @@ fn what_runs_or_is_asked_for_before_any_call_keeps_a_plugin_out() {
         assert!(error.contains(told), "{tries}: {error}");
         // The next one is none the worse for it.
         let plugin = host.load(&Guest::default());
-        host.set_up(&plugin, "volume").unwrap();
+        host.publish(&plugin, "volume").unwrap();
         assert!(matches!(host.entry("volume"), Entry::Mount(_)), "{tries}");
     }
     let host = Host::new();
@@ -214,6 +214,6 @@ fn a_handle_does_not_outlive_its_call() {
     let plugin = host.load(&guest);
     for _ in 0..3 {
         // Each call begins with nothing kept: it says that it is done, and nothing stands there.
-        assert!(matches!(host.set_up(&plugin, "volume"), Err(CallError::Lied { .. })));
+        assert!(matches!(host.publish(&plugin, "volume"), Err(CallError::Lied { .. })));
     }
 }

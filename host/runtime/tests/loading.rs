@@ -27,9 +27,9 @@ fn a_plugin_is_known_by_what_it_says_and_what_it_exports() {
     assert_eq!(info.name.as_str(), "test.io/guest");
     assert_eq!(info.sources, ["guest"]);
     assert_eq!(info.abi, "0.1.0");
-    assert_eq!(info.exports, ["mounter", "plugin"]);
+    assert_eq!(info.exports, ["publisher", "plugin"]);
     assert_eq!(info.imports, ["mounts", "tmpfs", "types", "volumes"]);
-    assert!(plugin.exports(Capability::Mounter) && !plugin.exports(Capability::Attacher));
+    assert!(plugin.exports(Capability::Publisher) && !plugin.exports(Capability::Attacher));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_file_that_is_too_large_is_refused() {
 #[test]
 fn a_component_of_another_world_is_told_what_it_lacks() {
     let message = Host::new().refusal(&guest::unrelated_component());
-    contains(&message, &["not a volume plugin", "volhost:plugin/plugin", "volhost:plugin/mounter", "it exports run"]);
+    contains(&message, &["not a volume plugin", "volhost:plugin/plugin", "volhost:plugin/publisher", "it exports run"]);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn what_is_not_served_of_wasi_is_named() {
             (import "wasi:nn/graph@0.2.6" (instance $graph (export "load" (func (result (list string))))))
             (instance $empty)
             (export "volhost:plugin/plugin@0.1.0" (instance $empty))
-            (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
+            (export "volhost:plugin/publisher@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
     contains(&Host::new().refusal(&component), &["wasi:nn/graph@0.2.6", "of WASI this host serves 0.2: cli"]);
@@ -234,7 +234,7 @@ fn an_export_of_the_wrong_shape_is_refused_at_load() {
         r#"(component
             (instance $empty)
             (export "volhost:plugin/plugin@0.1.0" (instance $empty))
-            (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
+            (export "volhost:plugin/publisher@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
     contains(
@@ -253,7 +253,7 @@ fn a_function_with_other_parameters_is_named() {
             (instance $plugin (export "describe" (func $f)))
             (instance $empty)
             (export "volhost:plugin/plugin@0.1.0" (instance $plugin))
-            (export "volhost:plugin/mounter@0.1.0" (instance $empty)))"#,
+            (export "volhost:plugin/publisher@0.1.0" (instance $empty)))"#,
     )
     .unwrap();
     contains(&Host::new().refusal(&component), &["plugin.describe takes ()", "the contract says (into)"]);
@@ -291,8 +291,8 @@ fn a_damaged_cache_is_made_again() {
             std::fs::remove_file(&damaged).unwrap();
             std::fs::write(&damaged, damage).unwrap();
             let plugin = host.load(&guest);
-            host.set_up(&plugin, "v").unwrap();
-            host.tear_down(&plugin, "v").unwrap();
+            host.publish(&plugin, "v").unwrap();
+            host.unpublish(&plugin, "v").unwrap();
         }
     }
     assert_eq!(files().len(), 2, "{:?}", files());
@@ -332,7 +332,7 @@ fn unused_code_can_be_removed_from_the_cache() {
     assert!(host.runtime.load_cached(&kept.info().digest).is_ok());
     assert!(host.runtime.load_cached(&gone.info().digest).is_err());
     // What is loaded keeps working.
-    host.set_up(&gone, "v").unwrap();
+    host.publish(&gone, "v").unwrap();
 }
 
 #[test]

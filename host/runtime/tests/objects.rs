@@ -51,8 +51,8 @@ fn show_secret() -> Guest {
     Guest::setting_up(SHOW_SECRET, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD_CONTENT, PUBLISH, MAKE_FOLDER])
 }
 
-fn set_up(host: &Host, guest: &Guest, fields: serde_json::Value) -> Result<(), CallError> {
-    host.load(guest).set_up(&host.call(), &spec(fields), &pod(), host.target("v")).map(drop)
+fn publish(host: &Host, guest: &Guest, fields: serde_json::Value) -> Result<(), CallError> {
+    host.load(guest).publish(&host.call(), &spec(fields), &pod(), host.target("v")).map(drop)
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn each_kind_of_object_takes_a_grant_of_its_own() {
 fn a_secret_goes_into_the_file_and_the_log_says_that_it_was_used_and_not_what_it_holds() {
     let host = granting("\"secrets\", \"files\"");
     with_secret(&host);
-    set_up(&host, &show_secret(), serde_json::json!({"secretName": "db"})).unwrap();
+    publish(&host, &show_secret(), serde_json::json!({"secretName": "db"})).unwrap();
     let lines = host.lines();
     assert!(lines.iter().any(|(_, line)| line == "audit: secret ns/db was used, 1 of its keys"), "{lines:?}");
     assert!(!format!("{lines:?} {:?}", host.objects).contains("hush"), "{lines:?}");
@@ -81,7 +81,7 @@ fn an_object_that_the_volume_does_not_name_is_not_opened() {
     let host = granting("\"secrets\", \"files\"");
     with_secret(&host);
     for fields in [serde_json::json!({}), serde_json::json!({"secretName": "dbx", "db": {"x": ["d"]}})] {
-        let error = set_up(&host, &show_secret(), fields).unwrap_err();
+        let error = publish(&host, &show_secret(), fields).unwrap_err();
         let CallError::Plugin(error) = &error else { panic!("{error}") };
         assert_eq!(error.case, ErrorCase::PermissionDenied, "{error}");
     }
@@ -92,7 +92,7 @@ fn an_object_that_the_volume_does_not_name_is_not_opened() {
 fn what_is_missing_is_said_and_final() {
     let host = granting("\"config-maps\"");
     let body = "(call $open_map (local.get $volume) (local.get $pod) {app} (global.get $answer)) (global.get $answer)";
-    let error = set_up(&host, &Guest::setting_up(body, &[OPEN_MAP]), serde_json::json!({"name": "app"})).unwrap_err();
+    let error = publish(&host, &Guest::setting_up(body, &[OPEN_MAP]), serde_json::json!({"name": "app"})).unwrap_err();
     assert_eq!(error.class(), FailureClass::Final);
     let CallError::Plugin(error) = &error else { panic!("{error}") };
     assert_eq!((&error.case, error.message.as_str()), (&ErrorCase::NotFound, "there is no ns/app"));
@@ -126,7 +126,7 @@ fn files_are_bounded_in_mode_number_and_size() {
             (config.limits.payload_bytes, config.limits.payload_files) = (2500, 5);
         });
         let guest = Guest::setting_up(&body(mode, length, times), &[NEW_PAYLOAD, ADD]);
-        let error = set_up(&host, &guest, serde_json::json!({})).unwrap_err().message();
+        let error = publish(&host, &guest, serde_json::json!({})).unwrap_err().message();
         assert!(error.contains(words), "{words}: {error}");
     }
 }
@@ -172,7 +172,7 @@ fn what_is_refused_says_nothing_of_how_long_a_secret_is() {
             });
             let data = BTreeMap::from([("pin".to_owned(), Arc::from(vec![b'x'; secret].as_slice()))]);
             host.objects.secrets.lock().unwrap().insert("ns/db".to_owned(), KeyedObject::new(data));
-            set_up(&host, &showing(files, length), serde_json::json!({"secretName": "db"})).unwrap_err().message()
+            publish(&host, &showing(files, length), serde_json::json!({"secretName": "db"})).unwrap_err().message()
         });
         assert!(answers.iter().all(|answer| answer.contains(words) && *answer == answers[0]), "{words}: {answers:?}");
     }
@@ -194,7 +194,7 @@ fn no_function_says_how_long_a_secret_is_or_whether_it_changed() {
             "(if (i32.load8_u offset=4 (global.get $answer)) (then (return (call $err (i32.const 5) {changed}))))\n    (call $ok)",
         );
         let guest = Guest::setting_up(&told, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD_CONTENT, PUBLISH, MAKE_FOLDER]);
-        answers.push(set_up(&host, &guest, serde_json::json!({"secretName": "db"})).map_err(|error| error.message()));
+        answers.push(publish(&host, &guest, serde_json::json!({"secretName": "db"})).map_err(|error| error.message()));
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
 }

@@ -111,7 +111,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         what: "R4: devices that no pod uses stay.",
         file: "core/reconcile.rs",
         place: "if [[in_use || wanted]] {",
-        broken: "in_use || wanted || volume.device_mountable",
+        broken: "in_use || wanted || volume.stageable",
     },
     Mutant {
         name: "LeaveVolume",
@@ -173,7 +173,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         name: "ShareLabels",
         what: "A pod gets a volume that the node has mounted with another label.",
         file: "core/labels.rs",
-        place: "!(volume.device_mountable && volume.device.may_exist())",
+        place: "!(volume.stageable && volume.device.may_exist())",
         broken: "true",
     },
     Mutant {

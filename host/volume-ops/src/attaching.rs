@@ -122,7 +122,7 @@ impl VolumeOps {
         if let Some(path) = record.as_ref().and_then(|record| record.device.as_deref()) {
             self.check_not_in_use("DetachVolume.VerifySafe", path)?;
         }
-        if let Some(record) = record.as_ref().filter(|record| record.device_mountable) {
+        if let Some(record) = record.as_ref().filter(|record| record.stageable) {
             // The record of an unstage that has ended may be stale; repeating it changes nothing.
             if record.spec.is_block() {
                 self.unmap_device(operation, call)?;

@@ -27,14 +27,14 @@ impl VolumeOps {
         let attached = self.attachment(operation, call, &plugin, "MapVolume.WaitForAttach")?;
         let before = self.device_record(operation);
         self.note_device(operation, &plugin, |record| {
-            record.device_mountable = true;
+            record.stageable = true;
             record.attachable |= operation.attachable;
         });
         let call = &self.about_device(operation, call).with_attachment(attached.as_ref());
-        let outcome = plugin.set_up_device(call, spec, attached.as_ref());
+        let outcome = plugin.stage_device(call, spec, attached.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome.map_err(|error| {
-            if before.as_ref().is_some_and(|record| record.device_mountable) {
+            if before.as_ref().is_some_and(|record| record.stageable) {
                 found.device = after_restage(error.class());
                 return Failure::new(error.class(), STEP, error.message());
             }
@@ -54,7 +54,7 @@ impl VolumeOps {
         if let Some(path) = device.as_ref().map(|device| device.path().to_string_lossy().into_owned()) {
             self.note_device(operation, &plugin, |record| record.device = Some(path));
         }
-        let outcome = plugin.map_pod_device(call, spec, pod, device.as_ref());
+        let outcome = plugin.map_device(call, spec, pod, device.as_ref());
         self.note_conduct(operation, call, outcome.as_ref().err());
         let device = outcome
             .map_err(|error| Failure::new(FailureClass::Uncertain, "MapVolume.MapPodDevice", error.message()))?;
@@ -110,7 +110,7 @@ impl VolumeOps {
         if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::BlockMapper)) {
             let volume = layout::volume_name(&operation.plugin, &operation.volume);
             let call = &self.about_device(operation, call);
-            let outcome = plugin.unmap_pod_device(call, volume, pod);
+            let outcome = plugin.unmap_device(call, volume, pod);
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| {
                 Failure::new(FailureClass::Uncertain, "UnmapVolume.UnmapPodDevice", error.message())
@@ -151,7 +151,7 @@ impl VolumeOps {
         if let Some(plugin) = plugin.filter(|plugin| plugin.exports(Capability::BlockMapper)) {
             let name = layout::volume_name(&operation.plugin, &operation.volume);
             let call = &self.about_device(operation, call);
-            let outcome = plugin.tear_down_device(call, name);
+            let outcome = plugin.unstage_device(call, name);
             self.note_conduct(operation, call, outcome.as_ref().err());
             outcome.map_err(|error| Failure::new(tear_down_class(&error, false), STEP, error.message()))?;
         }

@@ -34,7 +34,7 @@ pub struct DeviceRecord {
     /// It had to be attached.
     pub attachable: bool,
     /// It was mounted, or made ready as a device, for the node.
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// What it is attached as, once it was.
     pub attached_as: Option<String>,
     /// The path of its device, once it was found.
@@ -51,7 +51,7 @@ impl DeviceRecord {
             unique_name,
             spec,
             attachable: false,
-            device_mountable: false,
+            stageable: false,
             attached_as: None,
             device: None,
         }

@@ -31,7 +31,7 @@ impl VolumeOps {
         found: &mut Findings,
     ) -> Result<(), Failure> {
         let before = self.device_record(operation);
-        let was_staged = before.as_ref().is_some_and(|record| record.device_mountable);
+        let was_staged = before.as_ref().is_some_and(|record| record.stageable);
         let outcome = self.stage_recorded(operation, call, (plugin, attached), was_staged, found);
         // Nothing was begun: the next start must not undo it.
         if outcome.is_err() && found.device.is_none() && !was_staged {
@@ -51,7 +51,7 @@ impl VolumeOps {
         const STEP: &str = "MountVolume.MountDevice";
         let Some(spec) = &operation.spec else { return Ok(()) };
         self.note_device(operation, plugin, |record| {
-            record.device_mountable = true;
+            record.stageable = true;
             record.spec.selinux_label.clone_from(&spec.selinux_label);
             record.attachable |= operation.attachable;
         });
@@ -63,7 +63,7 @@ impl VolumeOps {
             found.device = Some(DeviceReport::Uncertain);
             kernel_failure(STEP, FailureClass::Uncertain, &error)
         })?;
-        let outcome = plugin.mount_device(call, spec, attached, self.node_target(&parent, operation)?);
+        let outcome = plugin.stage(call, spec, attached, self.node_target(&parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
         match outcome {
             Ok(device) => {
@@ -138,7 +138,7 @@ impl VolumeOps {
         let parent = match self.open_if_there(&folder).map_err(failed)? {
             // A driver may stage without a mount. Its plugin has to unstage the volume although
             // another process has removed the folder.
-            None if record.as_ref().is_some_and(|record| record.device_mountable) => {
+            None if record.as_ref().is_some_and(|record| record.stageable) => {
                 Some(self.make_volume_folder(&folder).map_err(failed)?)
             }
             parent => parent,
@@ -156,7 +156,7 @@ impl VolumeOps {
                 self.check_references(&folder, &mount)?;
                 device = device.or_else(|| Some(mount.source.to_string_lossy().into_owned()));
             }
-            self.take_device_mount_away(operation, call, &parent)?;
+            self.unmount_staging_mount(operation, call, &parent)?;
         }
         if let Some(path) = &device {
             self.check_not_in_use("UnmountDevice.CheckDevice", path)?;
@@ -171,9 +171,9 @@ impl VolumeOps {
         self.tear_down_plugin(operation, None).is_none_or(|plugin| plugin.exports(Capability::Attacher))
     }
 
-    fn take_device_mount_away(&self, operation: &Operation, call: &Call, parent: &Directory) -> Result<(), Failure> {
+    fn unmount_staging_mount(&self, operation: &Operation, call: &Call, parent: &Directory) -> Result<(), Failure> {
         const STEP: &str = "UnmountDevice";
-        let plugin = self.tear_down_plugin(operation, None).filter(|plugin| plugin.exports(Capability::DeviceMounter));
+        let plugin = self.tear_down_plugin(operation, None).filter(|plugin| plugin.exports(Capability::Stager));
         let Some(plugin) = plugin else {
             // Every mount there was made by the host, so the host can take it away alone.
             return self
@@ -184,7 +184,7 @@ impl VolumeOps {
         let name = layout::volume_name(&operation.plugin, &operation.volume);
         let is_mounted = || matches!(self.kernel.entry(parent, OsStr::new(layout::GLOBAL_MOUNT)), Ok(Entry::Mount(_)));
         let was_mounted = is_mounted();
-        let outcome = plugin.unmount_device(call, name, self.node_target(parent, operation)?);
+        let outcome = plugin.unstage(call, name, self.node_target(parent, operation)?);
         self.note_conduct(operation, call, outcome.as_ref().err());
         outcome.map_err(|error| {
             // The plugin's word that it has not begun counts only while the kernel shows the same as before.
@@ -223,14 +223,14 @@ impl VolumeOps {
     }
 
     /// Where the node's own mount of the operation's volume is, if the volume has one.
-    pub(super) fn device_mount(&self, operation: &Operation) -> Result<Option<Place>, Failure> {
-        if !operation.device_mountable {
+    pub(super) fn staging_mount(&self, operation: &Operation) -> Result<Option<Place>, Failure> {
+        if !operation.stageable {
             return Ok(None);
         }
         let folder = layout::mount_folder(&operation.plugin, &operation.volume);
         let parent = self
             .open_if_there(&folder)
-            .map_err(|error| kernel_failure("OpenDeviceMount", FailureClass::Transient, &error))?;
+            .map_err(|error| kernel_failure("OpenStagingMount", FailureClass::Transient, &error))?;
         Ok(parent.map(|parent| Place { parent, name: layout::GLOBAL_MOUNT.into() }))
     }
 
@@ -242,7 +242,7 @@ impl VolumeOps {
             name: place.name,
             pod_uid: None,
             spec_name: operation.spec_name.clone(),
-            device_mount: None,
+            staging_mount: None,
             private: Some(self.note_of_device(operation)),
             sharers: None,
             needed: Vec::new(),
@@ -267,7 +267,7 @@ impl VolumeOps {
         self.forget_note(operation);
         let outcome = match self.device_record(operation) {
             Some(mut record) if record.attachable => {
-                record.device_mountable = false;
+                record.stageable = false;
                 self.records.write_device(&record)
             }
             _ => self.records.remove_device(&operation.volume),

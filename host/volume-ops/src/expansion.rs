@@ -162,7 +162,7 @@ impl VolumeOps {
 
     /// Whether a mount stands at the node's place; a driver outside may keep a folder there.
     fn has_node_mount(&self, operation: &Operation) -> Result<bool, Failure> {
-        let Some(place) = self.device_mount(operation)? else { return Ok(false) };
+        let Some(place) = self.staging_mount(operation)? else { return Ok(false) };
         let entry = self.kernel.entry(&place.parent, &place.name);
         let entry = entry.map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
         Ok(matches!(entry, Entry::Mount(_)))
@@ -170,7 +170,7 @@ impl VolumeOps {
 
     /// The node's mount of the volume if it has one, else the pod's.
     fn mounted_target(&self, operation: &Operation) -> Result<Option<Target>, Failure> {
-        let on_node = operation.device_mountable && (operation.pod_uid.is_none() || self.has_node_mount(operation)?);
+        let on_node = operation.stageable && (operation.pod_uid.is_none() || self.has_node_mount(operation)?);
         let folder = match &operation.pod_uid {
             _ if on_node => layout::mount_folder(&operation.plugin, &operation.volume),
             Some(pod) => layout::plugin_folder(pod, &operation.plugin),
@@ -188,7 +188,7 @@ impl VolumeOps {
             name: place.name,
             pod_uid: operation.pod_uid.clone(),
             spec_name: operation.spec_name.clone(),
-            device_mount: self.device_mount(operation)?,
+            staging_mount: self.staging_mount(operation)?,
             private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
             sharers: None,
             needed: Vec::new(),

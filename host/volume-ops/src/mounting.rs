@@ -25,7 +25,7 @@ impl VolumeOps {
         let plugin = self.plugin_for_set_up(operation, "MountVolume")?;
         let attached = self.attachment(operation, call, &plugin, "MountVolume.WaitForAttach")?;
         let call = &call.clone().with_attachment(attached.as_ref()).with_mount_group(pod.fs_group);
-        if operation.device_mountable {
+        if operation.stageable {
             self.stage(operation, call, &plugin, attached.as_ref(), found)?;
         }
         let path = layout::plugin_folder(&pod.uid, &operation.plugin);
@@ -36,7 +36,7 @@ impl VolumeOps {
                 // The volume itself was not touched: what may stand of it since an earlier try may stand still.
                 .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Transient, &error))?;
             let target = self.pod_target(&parent, operation, pod.uid.clone())?;
-            let outcome = plugin.set_up(call, spec, pod, target);
+            let outcome = plugin.publish(call, spec, pod, target);
             self.note_conduct(operation, call, outcome.as_ref().err());
             let set_up = outcome.map_err(|error| {
                 let class = self.class_after_look(operation, error.class(), &parent);
@@ -68,7 +68,7 @@ impl VolumeOps {
             spec.as_ref().clone(),
             stands,
         );
-        let record = record.on_node(operation.attachable, operation.device_mountable).watched(set_up.watched_size);
+        let record = record.on_node(operation.attachable, operation.stageable).watched(set_up.watched_size);
         self.write_record(&record.for_containers(&operation.container_mounts).made_of(&operation.needs));
         self.sizes.watch(pod, &operation.plugin, &operation.spec_name, set_up.watched_size);
         Ok(())
@@ -108,7 +108,7 @@ impl VolumeOps {
             match self.tear_down_plugin(operation, Some(pod)) {
                 Some(plugin) => {
                     let target = self.pod_target(&parent, operation, pod.clone())?;
-                    let outcome = plugin.tear_down(call, target);
+                    let outcome = plugin.unpublish(call, target);
                     self.note_conduct(operation, call, outcome.as_ref().err());
                     outcome.map_err(|error| {
                         // The plugin's word that it has not begun counts only while the mount is there.
@@ -173,7 +173,7 @@ impl VolumeOps {
             name: place.name,
             pod_uid: Some(pod.clone()),
             spec_name: operation.spec_name.clone(),
-            device_mount: self.device_mount(operation)?,
+            staging_mount: self.staging_mount(operation)?,
             private: Some(self.private_folder(operation, &pod)),
             sharers: self.sharers(operation)?,
             needed: self.needed_places(operation, &pod)?,

@@ -54,7 +54,7 @@ pub struct Record {
     pub attachable: bool,
     /// The volume was mounted for the node first.
     #[serde(default)]
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// Beyond this many bytes the pod is told that the volume is too large.
     #[serde(default)]
     pub watched_size: Option<u64>,
@@ -117,7 +117,7 @@ impl Record {
             spec,
             stands,
             attachable: false,
-            device_mountable: false,
+            stageable: false,
             watched_size: None,
             container_mounts: Vec::new(),
             needs: Vec::new(),
@@ -140,9 +140,9 @@ impl Record {
 
     /// Says what the volume needs for the node.
     #[must_use]
-    pub fn on_node(mut self, attachable: bool, device_mountable: bool) -> Self {
+    pub fn on_node(mut self, attachable: bool, stageable: bool) -> Self {
         self.attachable = attachable;
-        self.device_mountable = device_mountable;
+        self.stageable = stageable;
         self
     }
 

@@ -228,15 +228,15 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -
             unique_name: record.unique_name,
             spec: Some(Arc::new(record.spec)),
             attachable: record.attachable,
-            device_mountable: record.device_mountable,
+            stageable: record.stageable,
             container_mounts: record.container_mounts.into(),
             needs: record.needs.into(),
         },
         None => {
             let mapped_for = stands.is_none().then_some(pod);
             let behind = devices.behind(&plugin, &spec_name, source.as_ref(), mapped_for);
-            let (unique_name, attachable, device_mountable) = match behind {
-                Some((name, found)) => (name.clone(), found.attachable, found.device_mountable),
+            let (unique_name, attachable, stageable) = match behind {
+                Some((name, found)) => (name.clone(), found.attachable, found.stageable),
                 None => (UniqueVolumeName::of_pod(&plugin, pod, &spec_name), false, false),
             };
             RecoveredVolume {
@@ -248,7 +248,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -
                 spec: None,
                 intact: false,
                 attachable,
-                device_mountable,
+                stageable,
                 container_mounts: Arc::default(),
                 needs: Arc::default(),
             }

@@ -30,7 +30,7 @@ pub(super) struct FoundDevice {
     unique_name: UniqueVolumeName,
     spec: Option<Arc<VolumeSpec>>,
     pub(super) attachable: bool,
-    pub(super) device_mountable: bool,
+    pub(super) stageable: bool,
     /// What the node's own mount shows: the device, and which folder of it.
     source: Option<Shown>,
     /// The pods it is mapped for.
@@ -73,7 +73,7 @@ impl FoundDevices {
                     spec_name,
                     spec: found.spec,
                     attachable: found.attachable,
-                    device_mountable: found.device_mountable,
+                    stageable: found.stageable,
                 })
             })
             .collect()
@@ -85,7 +85,7 @@ impl FoundDevices {
             unique_name: record.unique_name.clone(),
             spec: Some(Arc::new(record.spec)),
             attachable: record.attachable,
-            device_mountable: record.device_mountable,
+            stageable: record.stageable,
             source: None,
             pods: BTreeSet::new(),
         };
@@ -99,11 +99,11 @@ impl FoundDevices {
             unique_name: volume,
             spec: None,
             attachable: true,
-            device_mountable: true,
+            stageable: true,
             source: None,
             pods: BTreeSet::new(),
         });
-        found.device_mountable = true;
+        found.stageable = true;
         found
     }
 }

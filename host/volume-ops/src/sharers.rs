@@ -45,7 +45,7 @@ fn is_volume(point: &std::path::Path) -> bool {
 impl VolumeOps {
     /// Who else has the operation's volume, if it is mounted for the node.
     pub(super) fn sharers(&self, operation: &Operation) -> Result<Option<Arc<dyn Sharers>>, Failure> {
-        let (Some(pod), true) = (&operation.pod_uid, operation.device_mountable) else {
+        let (Some(pod), true) = (&operation.pod_uid, operation.stageable) else {
             return Ok(None);
         };
         let root = self

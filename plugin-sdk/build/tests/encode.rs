@@ -39,8 +39,8 @@ fn a_core_module_without_a_contract_is_told_of_the_macro_that_is_missing() {
 
 #[test]
 fn a_missing_export_is_named() {
-    let error = component(&module_claiming("export set-up: func();")).unwrap_err().to_string();
-    assert!(error.contains("set-up"), "{error}");
+    let error = component(&module_claiming("export publish: func();")).unwrap_err().to_string();
+    assert!(error.contains("publish"), "{error}");
 }
 
 #[test]

@@ -105,8 +105,8 @@ impl Driver {
     /// What `export_plugin!` names besides the type.
     fn traits(&self) -> String {
         match (self.attach, self.resize) {
-            (true, true) => ", Attacher, DeviceMounter, Expander".to_owned(),
-            (true, false) => ", Attacher, DeviceMounter".to_owned(),
+            (true, true) => ", Attacher, Stager, Expander".to_owned(),
+            (true, false) => ", Attacher, Stager".to_owned(),
             (false, _) => String::new(),
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     fn a_skeleton_has_what_the_drivers_answer_says() {
         let all = lib(&driver(r#"{"status":"Success"}"#));
         assert!(all.contains(r#"serves("flexVolume:Acme.org/my_lun")"#) && all.contains(r#"name("acme.org/my-lun")"#));
-        assert!(all.contains("export_plugin!(MyLunVolumes, Attacher, DeviceMounter, Expander);"));
+        assert!(all.contains("export_plugin!(MyLunVolumes, Attacher, Stager, Expander);"));
         assert!(all.contains("apply_fs_group"));
 
         let plain = lib(&driver(r#"{"status":"Success","capabilities":{"attach":false,"fsGroup":false}}"#));
@@ -179,9 +179,7 @@ mod tests {
         assert!(!plain.contains("apply_fs_group") && !plain.contains("Attacher"));
 
         let fixed = lib(&driver(r#"{"capabilities":{"requiresFSResize":false}}"#));
-        assert!(
-            fixed.contains("export_plugin!(MyLunVolumes, Attacher, DeviceMounter);") && !fixed.contains("Expander")
-        );
+        assert!(fixed.contains("export_plugin!(MyLunVolumes, Attacher, Stager);") && !fixed.contains("Expander"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesyst
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
 pub(crate) use super::flex::{Arguments, Driver, Options, Outcome, driver_exec};
+pub(crate) use super::fuse_servers::{FuseServer, fuse_servers};
 pub(crate) use super::grpc::{self, Part};
-pub(crate) use super::helpers::{Helper, fuse_helpers};
 pub(crate) use super::identity::{Description, Identity, Measurement};
 pub(crate) use super::layers::{image_files, overlays, pod_volumes};
 pub(crate) use super::mount::{DetachedMount, FsOption, MountSource};
@@ -24,6 +24,7 @@ pub(crate) use super::volume::Volume;
 
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::Error;
+use crate::field_kind::FieldKind;
 use crate::grpc::Failure;
 use crate::mounts::TargetState;
 
@@ -40,6 +41,11 @@ pub(crate) fn failure_in(failure: Failure) -> Failure {
 /// The double speaks the author's states already.
 pub(crate) fn target_state(state: TargetState) -> TargetState {
     state
+}
+
+/// The double speaks the author's words already.
+pub(crate) fn field_kind(kind: FieldKind) -> FieldKind {
+    kind
 }
 
 /// The double speaks the author's words already.

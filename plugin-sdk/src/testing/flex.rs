@@ -10,6 +10,7 @@ use super::pod::Pod;
 use super::volume::Volume;
 use super::world::{Shared, current};
 use crate::error::{Error, Result};
+use crate::field_kind::FieldKind;
 
 /// A call of a driver, as the driver gets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -196,7 +197,7 @@ impl Options {
     pub(crate) fn set_from(&self, volume: &Volume, path: &str) -> Result<()> {
         for name in volume.fields(path) {
             let field = format!("{path}.{name}");
-            if volume.kind(&field).as_deref() != Some("text") {
+            if volume.kind(&field) != Some(FieldKind::Text) {
                 return Err(Error::invalid_argument(format!("{field}: it must be a text")));
             }
             self.set(&name, &volume.parameter(&field).unwrap_or_default());

@@ -23,8 +23,8 @@ use crate::plugin::VolumePlugin;
 /// # impl VolumePlugin for Mine {
 /// #     fn describe(about: &mut Description) { about.name("example.com/mine").serves("mine"); }
 /// #     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> { id.name(&volume.spec_name()); Ok(()) }
-/// #     fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> { log::info("set up"); events::normal("Made", "it"); target.attach(Tmpfs::new().create()?) }
-/// #     fn tear_down(target: &MountTarget) -> Result<()> { target.detach() }
+/// #     fn publish(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> { log::info("set up"); events::normal("Made", "it"); target.attach(Tmpfs::new().create()?) }
+/// #     fn unpublish(target: &MountTarget) -> Result<()> { target.detach() }
 /// # }
 ///
 /// // A node: its name, its memory, what it can do, its paths, and the objects that it knows.
@@ -42,7 +42,7 @@ use crate::plugin::VolumePlugin;
 /// let (volume, pod) = (Volume::builder("mine").named("data"), Pod::builder().with_uid("uid-1"));
 /// assert_eq!(host.describe::<Mine>().name, "example.com/mine");
 /// assert_eq!(host.identify::<Mine>(&volume)?.as_deref(), Some("data"));
-/// host.set_up::<Mine>(&volume, &pod)?;
+/// host.publish::<Mine>(&volume, &pod)?;
 /// assert!(host.target_of(&pod, "data").mount().is_some());
 ///
 /// // What it said.
@@ -265,18 +265,18 @@ impl TestHost {
     ///
     /// # Errors
     /// The plugin's.
-    pub fn set_up<P: VolumePlugin>(&self, volume: &TestVolume, pod: &TestPod) -> Result<()> {
+    pub fn publish<P: VolumePlugin>(&self, volume: &TestVolume, pod: &TestPod) -> Result<()> {
         let target = MountTarget::new(&self.world, pod.uid(), volume.name());
         let volume = volume.clone().for_group(pod.group());
-        P::set_up(&volume.handle(), &pod.handle(), &crate::mounts::MountTarget::new(&target))
+        P::publish(&volume.handle(), &pod.handle(), &crate::mounts::MountTarget::new(&target))
     }
 
     /// Tears down the volume of that name in the pod that [`TestPod::new`] makes.
     ///
     /// # Errors
     /// The plugin's.
-    pub fn tear_down<P: VolumePlugin>(&self, volume: &str) -> Result<()> {
-        P::tear_down(&self.target(volume).handle())
+    pub fn unpublish<P: VolumePlugin>(&self, volume: &str) -> Result<()> {
+        P::unpublish(&self.target(volume).handle())
     }
 
     // What came of it.

@@ -6,7 +6,7 @@ use super::identity::{Measurement, TestMeasurement};
 use super::pod::TestPod;
 use super::target::{MountTarget, TestTarget};
 use super::volume::TestVolume;
-use crate::capabilities::{Attacher, BlockMapper, DeviceMounter, Expander, Stats};
+use crate::capabilities::{Attacher, BlockMapper, Expander, Stager, Stats};
 use crate::devices::{Attachment, BlockDevice, LentDevice};
 use crate::error::Result;
 
@@ -127,43 +127,43 @@ impl TestHost {
         Ok(P::are_attached(&[volume_name.to_owned()])? == [true])
     }
 
-    /// [`DeviceMounter::mount_device`], at [`TestHost::node_target`].
+    /// [`Stager::stage`], at [`TestHost::node_target`].
     ///
     /// # Errors
     /// The plugin's.
-    pub fn mount_device<P: DeviceMounter>(&self, volume: &TestVolume, attached: Option<&TestAttachment>) -> Result<()> {
+    pub fn stage<P: Stager>(&self, volume: &TestVolume, attached: Option<&TestAttachment>) -> Result<()> {
         let attached = attached.map(|attached| attached.handle(&self.world));
         let target = self.node_target(volume.name());
-        P::mount_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), &target.handle())
+        P::stage(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), &target.handle())
     }
 
-    /// [`DeviceMounter::unmount_device`]. `volume` is its name in pods' folders.
+    /// [`Stager::unstage`]. `volume` is its name in pods' folders.
     ///
     /// # Errors
     /// The plugin's.
-    pub fn unmount_device<P: DeviceMounter>(&self, volume_name: &str, volume: &str) -> Result<()> {
-        P::unmount_device(volume_name, &self.node_target(volume).handle())
+    pub fn unstage<P: Stager>(&self, volume_name: &str, volume: &str) -> Result<()> {
+        P::unstage(volume_name, &self.node_target(volume).handle())
     }
 
-    /// [`BlockMapper::set_up_device`]; the device's path, if it is the node's own.
+    /// [`BlockMapper::stage_device`]; the device's path, if it is the node's own.
     ///
     /// # Errors
     /// The plugin's.
-    pub fn set_up_device<P: BlockMapper>(
+    pub fn stage_device<P: BlockMapper>(
         &self,
         volume: &TestVolume,
         attached: Option<&TestAttachment>,
     ) -> Result<Option<String>> {
         let attached = attached.map(|attached| attached.handle(&self.world));
-        let device = P::set_up_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref())?;
+        let device = P::stage_device(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref())?;
         Ok(device.as_ref().map(BlockDevice::path))
     }
 
-    /// [`BlockMapper::map_pod_device`] of the node's device at this path, if it has one; the path of the pod's own device, if it has one.
+    /// [`BlockMapper::map_device`] of the node's device at this path, if it has one; the path of the pod's own device, if it has one.
     ///
     /// # Errors
     /// The plugin's; `NotFound` when there is no such device.
-    pub fn map_pod_device<P: BlockMapper>(
+    pub fn map_device<P: BlockMapper>(
         &self,
         volume: &TestVolume,
         pod: &TestPod,
@@ -171,7 +171,7 @@ impl TestHost {
     ) -> Result<Option<String>> {
         let device = device.map(|device| super::devices::BlockDevice::open(&self.world, device)).transpose()?;
         let lent = device.as_ref().map(LentDevice::new);
-        let own = P::map_pod_device(&volume.handle(), &pod.handle(), lent.as_ref())?;
+        let own = P::map_device(&volume.handle(), &pod.handle(), lent.as_ref())?;
         Ok(own.as_ref().map(BlockDevice::path))
     }
 

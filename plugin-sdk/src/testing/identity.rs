@@ -11,8 +11,8 @@ use std::cell::RefCell;
 /// # impl VolumePlugin for Mine {
 /// #     fn describe(about: &mut Description) { about.name("example.com/mine").version("1.2.0").serves("mine"); }
 /// #     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> { id.name(&volume.spec_name()); Ok(()) }
-/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
-/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn publish(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn unpublish(_: &MountTarget) -> Result<()> { Ok(()) }
 /// # }
 /// # impl Stats for Mine {
 /// #     fn measure(_: &str, _: Option<&MountTarget>, into: &mut Measurement) -> Result<()> { into.capacity(7); Ok(()) }
@@ -86,7 +86,7 @@ pub struct TestIdentity {
     /// Whether it must be attached, if that was said.
     pub attachable: Option<bool>,
     /// Whether it is mounted for the node first, if that was said.
-    pub device_mountable: Option<bool>,
+    pub stageable: Option<bool>,
     /// The pod's other volumes that it is made of, in the order it said them.
     pub needs: Vec<String>,
     /// Whether it can be mounted with an SELinux label.
@@ -111,8 +111,8 @@ impl Identity {
         self.0.borrow_mut().attachable = Some(attachable);
     }
 
-    pub(crate) fn device_mountable(&self, device_mountable: bool) {
-        self.0.borrow_mut().device_mountable = Some(device_mountable);
+    pub(crate) fn stageable(&self, stageable: bool) {
+        self.0.borrow_mut().stageable = Some(stageable);
     }
 
     pub(crate) fn needs_volume(&self, name: &str) {

@@ -172,8 +172,8 @@ impl VolumeRequest {
 /// # impl VolumePlugin for NoPlugin {
 /// #     fn describe(_: &mut Description) {}
 /// #     fn identify(_: &Volume, _: &mut Identity) -> Result<()> { Ok(()) }
-/// #     fn set_up(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
-/// #     fn tear_down(_: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn publish(_: &Volume, _: &Pod, _: &MountTarget) -> Result<()> { Ok(()) }
+/// #     fn unpublish(_: &MountTarget) -> Result<()> { Ok(()) }
 /// # }
 /// # impl Controller for NoPlugin {
 /// #     fn create(_: &VolumeRequest, _: &mut VolumeAnswer) -> Result<()> { Ok(()) }

@@ -120,8 +120,8 @@ impl MountTarget {
         }
     }
 
-    pub(crate) fn device_mount(&self) -> Result<Option<MountSource>> {
-        self.called("device-mount")?;
+    pub(crate) fn staging_mount(&self) -> Result<Option<MountSource>> {
+        self.called("staging-mount")?;
         let node = Self::new(&self.world, "", &self.spec_name);
         Ok(node.standing_mount().map(|mount| MountSource::of_mount(&self.world, mount)))
     }
@@ -129,7 +129,7 @@ impl MountTarget {
     pub(crate) fn apply_fs_group(&self, pod: &Pod, _read_only: bool) -> Result<()> {
         self.called("apply-fs-group")?;
         if self.standing().is_none() {
-            return Err(Error::not_found(format!("apply-fs-group {}: nothing stands here", self.spec_name)));
+            return Err(Error::uncertain(format!("apply-fs-group {}: not mounted", self.spec_name)));
         }
         if let Some(group) = pod.fs_group() {
             self.world.borrow_mut().groups.insert(self.key(), group);

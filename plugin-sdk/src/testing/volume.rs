@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::field_kind::FieldKind;
+
 /// A volume made up for a test; [`crate::Volume::builder`] begins one.
 ///
 /// ```
@@ -219,24 +221,24 @@ impl Volume {
     }
 
     /// A field that only has fields below it is a list when all of them are numbers, else a map.
-    pub(crate) fn kind(&self, path: &str) -> Option<String> {
+    pub(crate) fn kind(&self, path: &str) -> Option<FieldKind> {
         let below = Volume::fields(self, path);
-        let word = match self.fields.get(path).map(String::as_str) {
+        let kind = match self.fields.get(path).map(String::as_str) {
             _ if !below.is_empty() => {
                 if below.iter().all(|name| name.parse::<usize>().is_ok()) {
-                    "list"
+                    FieldKind::List
                 } else {
-                    "map"
+                    FieldKind::Map
                 }
             }
             None => return None,
-            Some("{}") => "map",
-            Some("[]") => "list",
-            Some("true" | "false") => "boolean",
-            Some(text) if text.parse::<f64>().is_ok() => "number",
-            Some(_) => "text",
+            Some("{}") => FieldKind::Map,
+            Some("[]") => FieldKind::List,
+            Some("true" | "false") => FieldKind::Boolean,
+            Some(text) if text.parse::<f64>().is_ok() => FieldKind::Number,
+            Some(_) => FieldKind::Text,
         };
-        Some(word.to_owned())
+        Some(kind)
     }
 
     pub(crate) fn fields(&self, path: &str) -> Vec<String> {

@@ -2,19 +2,17 @@
 
 use std::marker::PhantomData;
 
-use super::bindings::exports::volhost::plugin::{mounter, plugin};
+use super::bindings::exports::volhost::plugin::{plugin, publisher};
 use super::bindings::volhost::plugin::types;
 use super::{
     Attachment, BlockDevice, Description, GroupRequest, Identity, Measurement, MountTarget, Pod, SnapshotPage,
     SnapshotRequest, Volume, VolumeAnswer, VolumePage, VolumeRequest, error_out, write_log,
 };
 use super::{
-    attacher, block_mapper, controller, device_mounter, expander, group_snapshotter, modifier, other_nodes,
-    snapshotter, stats,
+    attacher, block_mapper, controller, expander, group_snapshotter, modifier, other_nodes, snapshotter, stager, stats,
 };
 use crate::capabilities::{
-    Attacher, BlockMapper, Controller, DeviceMounter, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter,
-    Stats,
+    Attacher, BlockMapper, Controller, Expander, GroupSnapshotter, Modifier, OtherNodes, Snapshotter, Stager, Stats,
 };
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
@@ -49,10 +47,10 @@ impl<T: VolumePlugin> plugin::Guest for Exports<T> {
     }
 }
 
-impl<T: VolumePlugin> mounter::Guest for Exports<T> {
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<(), types::Error> {
+impl<T: VolumePlugin> publisher::Guest for Exports<T> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<(), types::Error> {
         report_panics();
-        T::set_up(
+        T::publish(
             &crate::volume::Volume::new(volume),
             &crate::pod::Pod::new(pod),
             &crate::mounts::MountTarget::new(target),
@@ -60,9 +58,9 @@ impl<T: VolumePlugin> mounter::Guest for Exports<T> {
         .map_err(error_out)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<(), types::Error> {
+    fn unpublish(target: &MountTarget) -> Result<(), types::Error> {
         report_panics();
-        T::tear_down(&crate::mounts::MountTarget::new(target)).map_err(error_out)
+        T::unpublish(&crate::mounts::MountTarget::new(target)).map_err(error_out)
     }
 }
 
@@ -102,10 +100,10 @@ impl<T: OtherNodes> other_nodes::exports::volhost::plugin::other_nodes::Guest fo
     }
 }
 
-impl<T: DeviceMounter> device_mounter::exports::volhost::plugin::device_mounter::Guest for Exports<T> {
-    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<(), types::Error> {
+impl<T: Stager> stager::exports::volhost::plugin::stager::Guest for Exports<T> {
+    fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<(), types::Error> {
         report_panics();
-        T::mount_device(
+        T::stage(
             &crate::volume::Volume::new(volume),
             attached.map(crate::devices::Attachment::new).as_ref(),
             &crate::mounts::MountTarget::new(target),
@@ -113,28 +111,28 @@ impl<T: DeviceMounter> device_mounter::exports::volhost::plugin::device_mounter:
         .map_err(error_out)
     }
 
-    fn unmount_device(volume_name: String, target: &MountTarget) -> Result<(), types::Error> {
+    fn unstage(volume_name: String, target: &MountTarget) -> Result<(), types::Error> {
         report_panics();
-        T::unmount_device(&volume_name, &crate::mounts::MountTarget::new(target)).map_err(error_out)
+        T::unstage(&volume_name, &crate::mounts::MountTarget::new(target)).map_err(error_out)
     }
 }
 
 impl<T: BlockMapper> block_mapper::exports::volhost::plugin::block_mapper::Guest for Exports<T> {
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>, types::Error> {
+    fn stage_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>, types::Error> {
         report_panics();
         let attached = attached.map(crate::devices::Attachment::new);
-        T::set_up_device(&crate::volume::Volume::new(volume), attached.as_ref())
+        T::stage_device(&crate::volume::Volume::new(volume), attached.as_ref())
             .map(|device| device.map(|device| device.0))
             .map_err(error_out)
     }
 
-    fn map_pod_device(
+    fn map_device(
         volume: &Volume,
         pod: &Pod,
         device: Option<&BlockDevice>,
     ) -> Result<Option<BlockDevice>, types::Error> {
         report_panics();
-        T::map_pod_device(
+        T::map_device(
             &crate::volume::Volume::new(volume),
             &crate::pod::Pod::new(pod),
             device.map(crate::devices::LentDevice::new).as_ref(),
@@ -143,14 +141,14 @@ impl<T: BlockMapper> block_mapper::exports::volhost::plugin::block_mapper::Guest
         .map_err(error_out)
     }
 
-    fn unmap_pod_device(volume_name: String, pod_uid: String) -> Result<(), types::Error> {
+    fn unmap_device(volume_name: String, pod_uid: String) -> Result<(), types::Error> {
         report_panics();
-        T::unmap_pod_device(&volume_name, &pod_uid).map_err(error_out)
+        T::unmap_device(&volume_name, &pod_uid).map_err(error_out)
     }
 
-    fn tear_down_device(volume_name: String) -> Result<(), types::Error> {
+    fn unstage_device(volume_name: String) -> Result<(), types::Error> {
         report_panics();
-        T::tear_down_device(&volume_name).map_err(error_out)
+        T::unstage_device(&volume_name).map_err(error_out)
     }
 }
 

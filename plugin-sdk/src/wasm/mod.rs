@@ -53,7 +53,7 @@ macro_rules! capability {
                     "volhost:plugin/huge-pages@0.1.0": crate::wasm::bindings::volhost::plugin::huge_pages,
                     "volhost:plugin/quotas@0.1.0": crate::wasm::bindings::volhost::plugin::quotas,
                     "volhost:plugin/driver-exec@0.1.0": crate::wasm::bindings::volhost::plugin::driver_exec,
-                    "volhost:plugin/fuse-helpers@0.1.0": crate::wasm::bindings::volhost::plugin::fuse_helpers,
+                    "volhost:plugin/fuse-servers@0.1.0": crate::wasm::bindings::volhost::plugin::fuse_servers,
                     "volhost:plugin/driver-mounts@0.1.0": crate::wasm::bindings::volhost::plugin::driver_mounts,
                 },
             });
@@ -70,8 +70,8 @@ capability!(
     other_nodes, "other-nodes-capability", "export_other_nodes", "other-nodes"
 );
 capability!(
-    /// The exports of a device mounter.
-    device_mounter, "device-mounter-capability", "export_device_mounter", "device-mounter"
+    /// The exports of a stager.
+    stager, "stager-capability", "export_stager", "stager"
 );
 capability!(
     /// The exports of a block mapper.
@@ -109,23 +109,24 @@ pub use bindings::volhost::plugin::devices::{Attachment, BlockDevice};
 pub use bindings::volhost::plugin::driver_exec::{Arguments, Driver, Options, Outcome};
 pub use bindings::volhost::plugin::driver_mounts::{DevicePlace, DriverPlace};
 pub use bindings::volhost::plugin::filesystems::FormatOptions;
-pub use bindings::volhost::plugin::fuse_helpers::Helper;
+pub use bindings::volhost::plugin::fuse_servers::FuseServer;
 pub use bindings::volhost::plugin::mounts::{DetachedMount, MountSource, MountTarget};
 pub use bindings::volhost::plugin::provisioning::{
     GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
 };
-pub use bindings::volhost::plugin::tmpfs::FsOption;
+pub use bindings::volhost::plugin::types::FsOption;
 pub use bindings::volhost::plugin::volumes::{Description, Identity, Measurement, Pod, Volume};
 pub use bindings::volhost::plugin::{
     block_devices, cluster_trust_bundles, config_maps, csi_driver_objects, driver_exec, driver_mounts, events, files,
-    filesystems, fuse_helpers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays,
+    filesystems, fuse_servers, grpc, host_paths, huge_pages, id_maps, image_files, loop_devices, node, overlays,
     pod_volumes, provisioning, provisioning_calls, quotas, secrets, service_account_tokens, tmpfs,
 };
 
-use bindings::volhost::plugin::{log as host_log, mounts, types};
+use bindings::volhost::plugin::{log as host_log, mounts, types, volumes};
 
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::{Error, OtherError};
+use crate::field_kind::FieldKind;
 use crate::grpc::Failure;
 use crate::log::Level;
 use crate::mounts::TargetState;
@@ -182,6 +183,17 @@ pub fn target_state(state: mounts::TargetState) -> TargetState {
         mounts::TargetState::Absent => TargetState::Absent,
         mounts::TargetState::Plain => TargetState::Plain,
         mounts::TargetState::Mounted => TargetState::Mounted,
+    }
+}
+
+/// The type of a field.
+pub fn field_kind(kind: volumes::FieldKind) -> FieldKind {
+    match kind {
+        volumes::FieldKind::Text => FieldKind::Text,
+        volumes::FieldKind::Number => FieldKind::Number,
+        volumes::FieldKind::Boolean => FieldKind::Boolean,
+        volumes::FieldKind::List => FieldKind::List,
+        volumes::FieldKind::Map => FieldKind::Map,
     }
 }
 

@@ -9,10 +9,10 @@ impl VolumePlugin for MyPlugin {
     fn identify(_: &Volume, _: &mut Identity) -> Result<()> {
         Ok(())
     }
-    fn set_up(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> {
         target.make_folder(0o755, None)
     }
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.delete_folder()
     }
 }

@@ -42,8 +42,8 @@ fn the_list_has_what_authors_know() {
     let has = |name: &str, words: &str| found.iter().any(|one| one.name == name && one.line.contains(words));
     for (name, words) in [
         ("VolumePlugin", "trait"),
-        ("VolumePlugin::set_up", "fn set_up(volume: &Volume"),
-        ("BlockMapper::map_pod_device", "{ given }"),
+        ("VolumePlugin::publish", "fn publish(volume: &Volume"),
+        ("BlockMapper::map_device", "{ given }"),
         ("MountTarget::attach", "mount: DetachedMount"),
         ("tmpfs::Tmpfs::size", "bytes: u64"),
         ("log::info", "fn info("),

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use volhost_plugin_sdk::file_set::{DEFAULT_MODE, tear_down};
+use volhost_plugin_sdk::file_set::{DEFAULT_MODE, unpublish};
 use volhost_plugin_sdk::objects::ConfigMap as Object;
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::{FileSet, KeySelection};
@@ -42,15 +42,15 @@ impl VolumePlugin for ConfigMap {
         Source::read(volume).map(drop)
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         let files = FileSet::for_pod(pod);
         source.keys.show(volume, Object::open(volume, pod, &source.name), &files)?;
         files.show_in_folder(volume, pod, target)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
-        tear_down(target)
+    fn unpublish(target: &MountTarget) -> Result<()> {
+        unpublish(target)
     }
 }
 

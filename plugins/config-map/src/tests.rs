@@ -12,12 +12,12 @@ fn host() -> TestHost {
     host
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<ConfigMap>(volume, &Pod::builder())
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
+    host.publish::<ConfigMap>(volume, &Pod::builder())
 }
 
 fn shown(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> TestPayload {
-    host.set_up::<ConfigMap>(volume, pod).unwrap();
+    host.publish::<ConfigMap>(volume, pod).unwrap();
     host.target("config").payload().unwrap()
 }
 
@@ -71,9 +71,9 @@ fn with_fs_group_everything_belongs_to_the_group_which_can_read_it() {
 #[test]
 fn a_missing_config_map_or_key_is_named_and_nothing_is_made() {
     let host = host();
-    let error = set_up(&host, &app().field("name", "other")).unwrap_err();
+    let error = publish(&host, &app().field("name", "other")).unwrap_err();
     assert!(matches!(error, Error::NotFound(_)) && error.message().contains("default/other"), "{error}");
-    let error = set_up(&host, &item(app(), 0, "size", "size")).unwrap_err();
+    let error = publish(&host, &item(app(), 0, "size", "size")).unwrap_err();
     assert_eq!(error, Error::not_found(r#"configMap.items.0.key: config map "app" has no key "size""#));
     assert!(host.target("config").is_absent());
 }
@@ -90,9 +90,9 @@ fn what_is_optional_may_be_missing() {
 #[test]
 fn an_optional_config_map_that_nobody_can_say_of_whether_it_exists_is_not_taken_for_missing() {
     let host = host();
-    set_up(&host, &app().field("optional", true)).unwrap();
+    publish(&host, &app().field("optional", true)).unwrap();
     host.fail("config-maps.open", Error::retryable("a manifest cannot be read"));
-    let error = set_up(&host, &app().field("optional", true)).unwrap_err();
+    let error = publish(&host, &app().field("optional", true)).unwrap_err();
     assert_eq!(error, Error::retryable("a manifest cannot be read"));
     assert_eq!(host.target("config").payload().unwrap().paths(), ["colour", "logo.png"]);
 }
@@ -101,7 +101,7 @@ fn an_optional_config_map_that_nobody_can_say_of_whether_it_exists_is_not_taken_
 fn an_optional_config_map_that_appears_and_goes_takes_its_files_with_it() {
     let host = TestHost::new();
     let volume = app().field("optional", true);
-    set_up(&host, &volume).unwrap();
+    publish(&host, &volume).unwrap();
     host.config_map("app", &[("colour", b"red")]);
     assert_eq!(shown(&host, &volume, &Pod::builder()).paths(), ["colour"]);
     host.remove_config_map("app");
@@ -111,16 +111,16 @@ fn an_optional_config_map_that_appears_and_goes_takes_its_files_with_it() {
 #[test]
 fn a_refresh_shows_what_is_new_and_a_failed_one_keeps_what_is_old() {
     let host = host();
-    set_up(&host, &app()).unwrap();
+    publish(&host, &app()).unwrap();
     host.config_map("app", &[("colour", b"red")]);
     let new = shown(&host, &app(), &Pod::builder());
     assert_eq!((new.paths(), new.files["colour"].text()), (vec!["colour"], "red"));
 
     host.remove_config_map("app");
-    assert!(matches!(set_up(&host, &app()), Err(Error::NotFound(_))));
+    assert!(matches!(publish(&host, &app()), Err(Error::NotFound(_))));
     assert_eq!(host.target("config").payload(), Some(new.clone()));
     host.config_map("app", &[("colour", b"green")]).fail("publish", Error::retryable("no space left"));
-    assert_eq!(set_up(&host, &app()), Err(Error::retryable("no space left")));
+    assert_eq!(publish(&host, &app()), Err(Error::retryable("no space left")));
     assert_eq!(host.target("config").payload(), Some(new));
 }
 
@@ -130,13 +130,13 @@ fn a_first_set_up_that_fails_takes_back_what_it_made() {
         let host = host();
         host.fail(call, Error::retryable("the kernel is tired"));
         let pod = Pod::builder().nested_mount("config", "inner");
-        let error = host.set_up::<ConfigMap>(&app(), &pod).unwrap_err();
+        let error = host.publish::<ConfigMap>(&app(), &pod).unwrap_err();
         assert!(matches!(error, Error::Retryable(_)), "{error}");
         assert!(host.target("config").is_absent(), "{call}");
     }
     let host = host();
     host.fail("publish", Error::retryable("tired")).fail("delete-folder", Error::busy("in use"));
-    let error = set_up(&host, &app()).unwrap_err();
+    let error = publish(&host, &app()).unwrap_err();
     assert!(matches!(&error, Error::Uncertain(text) if text.contains("tired") && text.contains("in use")), "{error}");
 }
 
@@ -153,7 +153,7 @@ fn folders_for_volumes_mounted_inside_are_there_before_the_container_starts() {
 fn a_mount_where_the_folder_should_be_is_a_conflict() {
     let host = host();
     host.target("config").put_mount(TestMount::of_type("ext4"));
-    assert!(matches!(set_up(&host, &app()), Err(Error::Conflict(_))));
+    assert!(matches!(publish(&host, &app()), Err(Error::Conflict(_))));
     assert!(host.target("config").mount().unwrap().payload.is_none());
 }
 
@@ -188,7 +188,7 @@ fn a_bad_field_is_named_with_its_path_and_nothing_is_made() {
         let error = host.identify::<ConfigMap>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{said}: {error}");
-        assert_eq!(set_up(&host, &volume).unwrap_err(), error, "set-up says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
     }
     assert!(host.target("config").is_absent());
 }
@@ -198,7 +198,7 @@ fn a_key_that_is_no_file_name_is_refused() {
     for key in ["../up", "..", ".", "a/b", "..x", "", "a b", &"k".repeat(254)] {
         let host = TestHost::new();
         host.config_map("app", &[("good", b""), (key, b"x")]);
-        let error = set_up(&host, &app()).unwrap_err();
+        let error = publish(&host, &app()).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with("configMap: "), "{error}");
         assert!(host.target("config").is_absent());
     }
@@ -208,7 +208,7 @@ fn a_key_that_is_no_file_name_is_refused() {
 fn paths_that_are_file_and_folder_at_once_are_refused() {
     let host = host();
     let volume = item(item(app(), 0, "colour", "a"), 1, "colour", "a/b");
-    assert!(matches!(set_up(&host, &volume), Err(Error::InvalidArgument(_))));
+    assert!(matches!(publish(&host, &volume), Err(Error::InvalidArgument(_))));
     assert!(host.target("config").is_absent());
 }
 
@@ -237,8 +237,8 @@ fn a_config_map_that_the_volume_does_not_name_is_never_opened() {
 #[test]
 fn tearing_down_removes_the_folder_and_can_be_repeated() {
     let host = host();
-    set_up(&host, &app()).unwrap();
-    host.tear_down::<ConfigMap>("config").unwrap();
+    publish(&host, &app()).unwrap();
+    host.unpublish::<ConfigMap>("config").unwrap();
     assert!(host.target("config").is_absent());
-    host.tear_down::<ConfigMap>("config").unwrap();
+    host.unpublish::<ConfigMap>("config").unwrap();
 }

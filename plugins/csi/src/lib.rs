@@ -63,7 +63,7 @@ impl VolumePlugin for Csi {
             }
             None => {
                 id.attachable(false);
-                id.device_mountable(false);
+                id.stageable(false);
             }
         }
         if object.requires_republish {
@@ -72,11 +72,11 @@ impl VolumePlugin for Csi {
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         publish::publish(volume, pod, target)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         publish::unpublish(target)
     }
 }
@@ -100,31 +100,31 @@ impl Attacher for Csi {
     }
 }
 
-impl DeviceMounter for Csi {
-    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for Csi {
+    fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         stage::stage(volume, attached, target)
     }
 
-    fn unmount_device(volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(volume_name: &str, target: &MountTarget) -> Result<()> {
         stage::unstage(volume_name, target)
     }
 }
 
 impl BlockMapper for Csi {
     /// A driver shows a device only when it publishes the volume for a pod.
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+    fn stage_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
         device::stage(volume, attached).map(|()| None)
     }
 
-    fn map_pod_device(volume: &Volume, pod: &Pod, _device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
+    fn map_device(volume: &Volume, pod: &Pod, _device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
         device::publish(volume, pod).map(Some)
     }
 
-    fn unmap_pod_device(volume_name: &str, pod_uid: &str) -> Result<()> {
+    fn unmap_device(volume_name: &str, pod_uid: &str) -> Result<()> {
         device::unpublish(volume_name, pod_uid)
     }
 
-    fn tear_down_device(volume_name: &str) -> Result<()> {
+    fn unstage_device(volume_name: &str) -> Result<()> {
         device::unstage(volume_name)
     }
 }
@@ -213,4 +213,4 @@ impl Stats for Csi {
     }
 }
 
-export_plugin!(Csi, Attacher, DeviceMounter, BlockMapper, Expander, Stats, Controller, Snapshotter);
+export_plugin!(Csi, Attacher, Stager, BlockMapper, Expander, Stats, Controller, Snapshotter);

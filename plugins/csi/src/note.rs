@@ -1,4 +1,4 @@
-//! What is kept with a pod's volume for its tear-down.
+//! What is kept with a pod's volume for its unpublish.
 
 use serde_json::{Value, json};
 use volhost_plugin_sdk::driver_mounts;

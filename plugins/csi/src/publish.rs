@@ -100,7 +100,7 @@ fn give_to_group(
     if volume.read_only() || pod.fs_group().is_none() || !object.applies_group(&source.fs_type, volume) {
         return Ok(());
     }
-    target.apply_fs_group(pod, false).map_err(|error| Error::uncertain(error.message().to_owned()))
+    target.apply_fs_group(pod, false)
 }
 
 /// Takes the volume from the pod, and what the driver left at the target.

@@ -110,7 +110,7 @@ pub(crate) fn split(name: &str) -> Result<(&str, &str)> {
 
 fn check_reference(volume: &Volume, field: &str, persistent: bool) -> Result<()> {
     let Some(kind) = volume.kind(field) else { return Ok(()) };
-    if kind != "map" {
+    if kind != FieldKind::Map {
         return Err(volume.invalid(field, format_args!("must be a map with the name of a secret, and is a {kind}")));
     }
     let needed: &[&str] = if persistent { &["name", "namespace"] } else { &["name"] };
@@ -121,9 +121,9 @@ fn check_reference(volume: &Volume, field: &str, persistent: bool) -> Result<()>
 /// `volumeAttributes`: texts by names that may have dots, so the map is read as a whole.
 fn attributes(volume: &Volume) -> Result<BTreeMap<String, String>> {
     const FIELD: &str = "volumeAttributes";
-    match volume.kind(FIELD).as_deref() {
+    match volume.kind(FIELD) {
         None => return Ok(BTreeMap::new()),
-        Some("map") => {}
+        Some(FieldKind::Map) => {}
         Some(kind) => return Err(volume.invalid(FIELD, format_args!("must be a map of texts, and is a {kind}"))),
     }
     let text = volume.string(FIELD).unwrap_or_default();

@@ -96,7 +96,7 @@ fn a_volume_is_named_by_driver_and_handle_and_attached_as_its_driver_wants() {
     assert!(refused.contains("spec.volumeLifecycleModes") && refused.contains("Ephemeral"), "{refused}");
     host.csi_driver(DRIVER, r#"{"volumeLifecycleModes":["Ephemeral"]}"#);
     let said = host.identity::<Csi>(&inline()).unwrap();
-    assert_eq!((said.name, said.attachable, said.device_mountable), (None, Some(false), Some(false)));
+    assert_eq!((said.name, said.attachable, said.stageable), (None, Some(false), Some(false)));
     assert!(host.identity::<Csi>(&volume()).unwrap_err().to_string().contains("Persistent"));
 }
 
@@ -116,8 +116,8 @@ fn a_group_and_a_label_reach_the_driver_when_it_stages_and_when_it_publishes() {
     for (kinds, group) in [(&ALL[..], "9"), (&[node::STAGE_UNSTAGE_VOLUME][..], "")] {
         let host = host(kinds);
         let volume = volume().mount_group(9).mount_option("noatime").selinux_label("u:r:t:s0:c1,c2");
-        host.mount_device::<Csi>(&volume, None).unwrap();
-        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        host.stage::<Csi>(&volume, None).unwrap();
+        host.publish::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
         let staged = last::<NodeStageVolumeRequest>(&host, "NodeStageVolume").volume_capability;
         let published = last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_capability;
         for capability in [staged, published] {
@@ -132,11 +132,11 @@ fn a_group_and_a_label_reach_the_driver_when_it_stages_and_when_it_publishes() {
 fn what_a_controller_reports_beside_the_attachment_is_the_publish_context() {
     let host = host(&[node::STAGE_UNSTAGE_VOLUME]);
     let attached = TestAttachment::new("csi-0123").said("lun", "7");
-    host.mount_device::<Csi>(&volume(), Some(&attached)).unwrap();
+    host.stage::<Csi>(&volume(), Some(&attached)).unwrap();
     assert_eq!(last::<NodeStageVolumeRequest>(&host, "NodeStageVolume").publish_context["lun"], "7");
     TestDriver::attached_as("csi-0123");
     TestDriver::attachment_said("lun", "7");
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").publish_context["lun"], "7");
 }
 
@@ -165,8 +165,8 @@ fn each_call_gets_the_secret_of_its_name() {
             .field(&format!("{name}SecretRef.namespace"), "default");
     }
     host.attach::<Csi>(&volume).unwrap();
-    host.mount_device::<Csi>(&volume, None).unwrap();
-    host.set_up::<Csi>(&volume, &TestPod::new()).unwrap();
+    host.stage::<Csi>(&volume, None).unwrap();
+    host.publish::<Csi>(&volume, &TestPod::new()).unwrap();
     host.expand::<Csi>(&volume, None, true, 5).unwrap();
     assert_eq!(last::<Secrets>(&host, "ControllerPublishVolume").five["of"], "controllerPublish");
     assert_eq!(last::<Secrets>(&host, "NodeStageVolume").five["of"], "nodeStage");
@@ -177,8 +177,8 @@ fn each_call_gets_the_secret_of_its_name() {
 #[test]
 fn a_request_to_grow_that_cannot_be_made_calls_no_size_infeasible() {
     let host = host(&ALL);
-    host.mount_device::<Csi>(&volume(), None).unwrap();
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.stage::<Csi>(&volume(), None).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     let calls = count(&host, "NodeExpandVolume");
     let error = host.expand::<Csi>(&volume().field("nodeExpandSecretRef", "{}"), None, true, 5).unwrap_err();
     assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "{error:?}");
@@ -223,7 +223,7 @@ fn a_volume_is_attached_staged_published_and_taken_back() {
     let sent: ControllerPublishVolumeRequest = last(&host, "ControllerPublishVolume");
     assert_eq!((sent.volume_id.as_str(), sent.node_id.as_str()), (ID, "node-1"));
 
-    host.mount_device::<Csi>(&volume, Some(&attached)).unwrap();
+    host.stage::<Csi>(&volume, Some(&attached)).unwrap();
     assert!(TestDriver::takes_folder("pv-1"), "a driver need not mount where it stages");
     let staged: NodeStageVolumeRequest = last(&host, "NodeStageVolume");
     assert_eq!(staged.publish_context["lun"], "4");
@@ -233,18 +233,18 @@ fn a_volume_is_attached_staged_published_and_taken_back() {
     assert_eq!(capability.access_mode.unwrap().mode(), Mode::SingleNodeWriter);
 
     TestDriver::attached_as(r#"{"lun":"4"}"#);
-    host.set_up::<Csi>(&volume, &TestPod::new().fs_group(7)).unwrap();
+    host.publish::<Csi>(&volume, &TestPod::new().fs_group(7)).unwrap();
     let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
     assert_eq!(sent.staging_target_path, staged.staging_target_path);
     assert_eq!(sent.publish_context["lun"], "4");
     assert!(host.target("pv-1").mount().is_some());
     assert_eq!(host.target("pv-1").group(), Some(7), "fsType is set and there is one writer");
 
-    host.tear_down::<Csi>("pv-1").unwrap();
+    host.unpublish::<Csi>("pv-1").unwrap();
     let left: LeavePathRequest = last(&host, "NodeUnpublishVolume");
     assert_eq!((left.volume_id.as_str(), left.path), (ID, sent.target_path));
     assert!(host.target("pv-1").is_absent());
-    host.unmount_device::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
+    host.unstage::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
     let left: LeavePathRequest = last(&host, "NodeUnstageVolume");
     assert_eq!((left.volume_id.as_str(), left.path), (ID, staged.staging_target_path));
     assert!(host.node_target("pv-1").is_absent());
@@ -260,12 +260,12 @@ fn a_driver_without_staging_or_controller_is_not_asked_for_either() {
         _ => well_behaved(&[])(call),
     });
     assert_eq!(host.attach::<Csi>(&volume()).unwrap(), TestAttachment::new(request::NOTHING));
-    host.mount_device::<Csi>(&volume(), None).unwrap();
+    host.stage::<Csi>(&volume(), None).unwrap();
     assert!(host.node_target("pv-1").folder().is_some(), "a folder stands for it");
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").staging_target_path, "");
-    host.tear_down::<Csi>("pv-1").unwrap();
-    host.unmount_device::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
+    host.unpublish::<Csi>("pv-1").unwrap();
+    host.unstage::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
     assert_eq!((count(&host, "NodeStageVolume"), count(&host, "NodeUnstageVolume")), (0, 0));
     assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(5), "nothing to be done on the node");
 }
@@ -279,8 +279,8 @@ fn codes_are_final_or_uncertain_as_with_the_kubelet() {
             _ => well_behaved(&[node::STAGE_UNSTAGE_VOLUME])(call),
         });
         let uncertain = [1, 4, 8, 10, 14].contains(&code);
-        let staged = host.mount_device::<Csi>(&volume(), None).unwrap_err();
-        let published = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+        let staged = host.stage::<Csi>(&volume(), None).unwrap_err();
+        let published = host.publish::<Csi>(&volume(), &TestPod::new()).unwrap_err();
         for error in [staged, published] {
             assert_eq!(matches!(error, Error::Uncertain(_)), uncertain, "{code}: {error:?}");
             assert!(error.message().contains(DRIVER) && error.message().contains(&format!("gRPC code {code}")));
@@ -294,8 +294,8 @@ fn codes_are_final_or_uncertain_as_with_the_kubelet() {
 fn a_call_that_never_reached_the_driver_leaves_the_volume_as_it_was() {
     let host = TestHost::new();
     for error in [
-        host.mount_device::<Csi>(&volume(), None).unwrap_err(),
-        host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err(),
+        host.stage::<Csi>(&volume(), None).unwrap_err(),
+        host.publish::<Csi>(&volume(), &TestPod::new()).unwrap_err(),
         host.attach::<Csi>(&volume()).unwrap_err(),
     ] {
         let Error::Other(other) = &error else { panic!("{error:?}") };
@@ -310,12 +310,12 @@ fn what_a_driver_leaves_or_does_not_do_is_found_out() {
         "NodeGetCapabilities" => Ok(abilities(&[])),
         _ => Ok(Vec::new()),
     });
-    let error = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+    let error = host.publish::<Csi>(&volume(), &TestPod::new()).unwrap_err();
     assert!(matches!(error, Error::Uncertain(_)) && error.message().contains("has mounted nothing"), "{error:?}");
     host.driver(DRIVER, well_behaved(&[]));
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     host.driver(DRIVER, |_| Ok(Vec::new()));
-    host.tear_down::<Csi>("pv-1").unwrap();
+    host.unpublish::<Csi>("pv-1").unwrap();
     assert!(host.target("pv-1").is_absent(), "the mount that the driver left is taken away");
     assert!(host.lines().iter().any(|line| line.message.contains("has left a mount")));
 }
@@ -324,17 +324,17 @@ fn what_a_driver_leaves_or_does_not_do_is_found_out() {
 fn a_published_volume_is_published_again_only_where_the_driver_wants_it() {
     let host = host(&[]);
     for _ in 0..2 {
-        host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+        host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     }
     assert_eq!(count(&host, "NodePublishVolume"), 1);
     host.csi_driver(DRIVER, r#"{"requiresRepublish":true}"#);
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(count(&host, "NodePublishVolume"), 2);
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
         "NodePublishVolume" => Err(Failure::Status { code: 13, message: "no".to_owned() }),
         _ => well_behaved(&[])(call),
     });
-    let error = host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap_err();
+    let error = host.publish::<Csi>(&volume(), &TestPod::new()).unwrap_err();
     assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "the mount stays: {error:?}");
     assert!(host.target("pv-1").mount().is_some());
 }
@@ -353,7 +353,7 @@ fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
         .field("nodePublishSecretRef", r#"{"name":"login","namespace":"default"}"#)
         .field("nodePublishSecretRef.name", "login")
         .field("nodePublishSecretRef.namespace", "default");
-    host.set_up::<Csi>(&volume, &TestPod::new().named("default", "web")).unwrap();
+    host.publish::<Csi>(&volume, &TestPod::new().named("default", "web")).unwrap();
     let filled: Filled = last(&host, "NodePublishVolume");
     assert_eq!(filled.secrets["password"], "s3cret");
     assert_eq!(filled.context["a.b/c"], "d");
@@ -370,7 +370,7 @@ fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
         DRIVER,
         r#"{"requiresRepublish":true,"serviceAccountTokenInSecrets":true,"tokenRequests":[{"audience":"vault"}]}"#,
     );
-    host.set_up::<Csi>(&volume, &TestPod::new()).unwrap();
+    host.publish::<Csi>(&volume, &TestPod::new()).unwrap();
     let filled: Filled = last(&host, "NodePublishVolume");
     assert!(filled.secrets.contains_key("csi.storage.k8s.io/serviceAccount.tokens"));
     assert_eq!(filled.context.len(), 1, "the driver is told of the pod only when it asks: {:?}", filled.context);
@@ -392,7 +392,7 @@ fn access_modes_are_told_as_the_driver_knows_them() {
             .field("driver", DRIVER)
             .field("volumeHandle", ID)
             .access_mode(mode);
-        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        host.publish::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
         let capability = last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_capability.unwrap();
         assert_eq!(capability.access_mode.unwrap().mode(), expected, "{mode}");
         let Some(AccessType::Mount(mount)) = capability.access_type else { panic!("not mounted") };
@@ -418,7 +418,7 @@ fn the_group_is_applied_by_the_policy_of_the_driver() {
             .field("volumeHandle", ID)
             .field("fsType", fs_type)
             .access_mode(mode);
-        host.set_up::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
+        host.publish::<Csi>(&volume, &TestPod::new().fs_group(9)).unwrap();
         assert_eq!(host.target("pv-1").group().is_some(), applied, "{policy} {fs_type} {mode}");
     }
 }
@@ -427,14 +427,14 @@ fn the_group_is_applied_by_the_policy_of_the_driver() {
 fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_published_alone() {
     let host = host(&ALL);
     host.csi_driver(DRIVER, r#"{"podInfoOnMount":true,"volumeLifecycleModes":["Ephemeral"]}"#);
-    host.set_up::<Csi>(&inline(), &TestPod::new()).unwrap();
+    host.publish::<Csi>(&inline(), &TestPod::new()).unwrap();
     let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
     assert!(sent.volume_id.starts_with("csi-") && sent.volume_id.len() == 68, "{}", sent.volume_id);
     assert_eq!((sent.staging_target_path.as_str(), count(&host, "NodeStageVolume")), ("", 0));
     assert_eq!(sent.volume_context["csi.storage.k8s.io/ephemeral"], "true");
-    host.set_up::<Csi>(&inline(), &TestPod::new().with_uid("other")).unwrap();
+    host.publish::<Csi>(&inline(), &TestPod::new().with_uid("other")).unwrap();
     assert_ne!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").volume_id, sent.volume_id);
-    host.tear_down::<Csi>("scratch").unwrap();
+    host.unpublish::<Csi>("scratch").unwrap();
     assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").volume_id, sent.volume_id);
 }
 
@@ -453,11 +453,11 @@ fn a_device_is_staged_once_and_published_for_each_pod_with_what_the_driver_wants
     });
     host.csi_driver(DRIVER, r#"{"podInfoOnMount":true}"#);
     let (volume, name) = (volume().as_device(), "csi.example.com^vol-1");
-    assert_eq!(host.set_up_device::<Csi>(&volume, None), Ok(None));
+    assert_eq!(host.stage_device::<Csi>(&volume, None), Ok(None));
     let mut targets = Vec::new();
     for uid in ["one", "two"] {
         let pod = TestPod::new().with_uid(uid);
-        assert_eq!(host.map_pod_device::<Csi>(&volume, &pod, None), Ok(Some("/dev/disk7".to_owned())));
+        assert_eq!(host.map_device::<Csi>(&volume, &pod, None), Ok(Some("/dev/disk7".to_owned())));
         let sent: NodePublishVolumeRequest = last(&host, "NodePublishVolume");
         assert_eq!(sent.volume_context["csi.storage.k8s.io/pod.uid"], uid);
         assert!(!sent.staging_target_path.is_empty());
@@ -465,10 +465,10 @@ fn a_device_is_staged_once_and_published_for_each_pod_with_what_the_driver_wants
     }
     assert_ne!(targets[0], targets[1]);
     assert_eq!(count(&host, "NodeStageVolume"), 1);
-    Csi::unmap_pod_device(name, "one").unwrap();
+    Csi::unmap_device(name, "one").unwrap();
     assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[0]);
     // The other pod was forgotten: nothing is unstaged that is published.
-    Csi::tear_down_device(name).unwrap();
+    Csi::unstage_device(name).unwrap();
     assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[1]);
     assert_eq!((count(&host, "NodeUnpublishVolume"), count(&host, "NodeUnstageVolume")), (2, 1));
 }
@@ -494,8 +494,8 @@ fn growth_and_figures_are_the_drivers() {
         }
         _ => well_behaved(&ALL)(call),
     });
-    host.mount_device::<Csi>(&volume(), None).unwrap();
-    host.set_up::<Csi>(&volume(), &TestPod::new()).unwrap();
+    host.stage::<Csi>(&volume(), None).unwrap();
+    host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(8));
     assert!(matches!(host.expand::<Csi>(&volume(), None, true, 6), Err(Error::Precondition(_))));
     assert!(matches!(host.expand::<Csi>(&volume(), None, true, 7), Err(Error::InvalidArgument(_))));

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use volhost_plugin_sdk::file_set::{DEFAULT_MODE, tear_down};
+use volhost_plugin_sdk::file_set::{DEFAULT_MODE, unpublish};
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::{FileSet, PodItems};
 
@@ -32,14 +32,14 @@ impl VolumePlugin for DownwardApi {
         read(volume).map(drop)
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let files = FileSet::for_pod(pod);
         read(volume)?.show(volume, pod, &files)?;
         files.show_in_folder(volume, pod, target)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
-        tear_down(target)
+    fn unpublish(target: &MountTarget) -> Result<()> {
+        unpublish(target)
     }
 }
 

@@ -22,7 +22,7 @@ fn pod() -> TestPod {
 }
 
 fn shown(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> TestPayload {
-    host.set_up::<DownwardApi>(volume, pod).unwrap();
+    host.publish::<DownwardApi>(volume, pod).unwrap();
     host.target("info").payload().unwrap()
 }
 
@@ -99,7 +99,7 @@ fn a_field_or_resource_that_there_is_none_of_is_named_and_changes_nothing() {
         (field(good.clone(), 1, "ip", "status.podIP"), "downwardAPI.items.1.fieldRef.fieldPath: \"status.podIP\""),
         (resource("cpu", "limits.gpu"), "downwardAPI.items.0.resourceFieldRef: \"limits.gpu\""),
     ] {
-        let error = host.set_up::<DownwardApi>(&volume, &pod()).unwrap_err();
+        let error = host.publish::<DownwardApi>(&volume, &pod()).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{said}: {error}");
         assert_eq!(host.target("info").payload(), Some(before.clone()));
     }

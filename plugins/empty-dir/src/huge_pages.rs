@@ -8,7 +8,7 @@ use crate::source::Source;
 const FS_TYPE: &str = "hugetlbfs";
 
 /// Makes a hugetlbfs stand at the target. `asked` is the size of a page that the medium names.
-pub(crate) fn set_up(source: &Source, asked: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
+pub(crate) fn publish(source: &Source, asked: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
     let page = page_size(asked, pod)?;
     let size = size(source, page, pod)?;
     match target.state()? {

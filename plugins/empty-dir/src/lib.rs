@@ -35,16 +35,16 @@ impl VolumePlugin for EmptyDir {
         Source::read(volume).map(|_| ())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         match source.medium {
             Medium::Disk => set_up_on_disk(limit_on_disk(&source, pod), pod, target),
-            Medium::Memory => memory::set_up(&source, pod, target),
-            Medium::HugePages(size) => huge_pages::set_up(&source, size, pod, target),
+            Medium::Memory => memory::publish(&source, pod, target),
+            Medium::HugePages(size) => huge_pages::publish(&source, size, pod, target),
         }
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         match target.state()? {
             TargetState::Absent => Ok(()),
             TargetState::Mounted => target.detach(),

@@ -9,7 +9,7 @@ use crate::source::Source;
 const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
 
 /// Makes a tmpfs stand at the target.
-pub(crate) fn set_up(source: &Source, pod: &Pod, target: &MountTarget) -> Result<()> {
+pub(crate) fn publish(source: &Source, pod: &Pod, target: &MountTarget) -> Result<()> {
     match target.state()? {
         TargetState::Mounted => return accept(target),
         // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.

@@ -10,13 +10,13 @@ fn memory() -> TestVolume {
     disk().field("medium", "Memory")
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<EmptyDir>(volume, &Pod::builder())
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
+    host.publish::<EmptyDir>(volume, &Pod::builder())
 }
 
 /// The size of the tmpfs that comes of it.
 fn size_of(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Option<u64> {
-    host.set_up::<EmptyDir>(volume, pod).unwrap();
+    host.publish::<EmptyDir>(volume, pod).unwrap();
     host.target("cache").mount().unwrap().option("size").map(|size| size.parse().unwrap())
 }
 
@@ -32,7 +32,7 @@ fn it_serves_empty_dir() {
 fn the_default_medium_is_a_folder_that_everybody_may_write_to() {
     let host = TestHost::new();
     for volume in [disk(), disk().field("medium", "").named("other")] {
-        set_up(&host, &volume).unwrap();
+        publish(&host, &volume).unwrap();
         let folder = host.target(volume.name()).folder().unwrap();
         assert_eq!((folder.mode, folder.group), (0o777, None));
     }
@@ -42,7 +42,7 @@ fn the_default_medium_is_a_folder_that_everybody_may_write_to() {
 #[test]
 fn a_folder_belongs_to_the_pods_fs_group_and_passes_it_on() {
     let host = TestHost::new();
-    host.set_up::<EmptyDir>(&disk(), &Pod::builder().fs_group(2000)).unwrap();
+    host.publish::<EmptyDir>(&disk(), &Pod::builder().fs_group(2000)).unwrap();
     let folder = host.target("cache").folder().unwrap();
     assert_eq!((folder.mode, folder.group), (0o2777, Some(2000)));
 }
@@ -50,16 +50,16 @@ fn a_folder_belongs_to_the_pods_fs_group_and_passes_it_on() {
 #[test]
 fn setting_a_folder_up_again_keeps_its_content() {
     let host = TestHost::new();
-    set_up(&host, &disk()).unwrap();
+    publish(&host, &disk()).unwrap();
     host.target("cache").write("data", b"precious");
-    set_up(&host, &disk()).unwrap();
+    publish(&host, &disk()).unwrap();
     assert_eq!(host.target("cache").folder().unwrap().files["data"], b"precious");
 }
 
 #[test]
 fn a_memory_volume_is_a_tmpfs_that_never_swaps() {
     let host = TestHost::new();
-    set_up(&host, &memory()).unwrap();
+    publish(&host, &memory()).unwrap();
     let mount = host.target("cache").mount().unwrap();
     assert_eq!(mount.fs_type, "tmpfs");
     assert_eq!(mount.option("mode"), Some("777"));
@@ -71,7 +71,7 @@ fn a_memory_volume_is_a_tmpfs_that_never_swaps() {
 #[test]
 fn a_memory_volume_belongs_to_the_pods_fs_group() {
     let host = TestHost::new();
-    host.set_up::<EmptyDir>(&memory(), &Pod::builder().fs_group(2000)).unwrap();
+    host.publish::<EmptyDir>(&memory(), &Pod::builder().fs_group(2000)).unwrap();
     let mount = host.target("cache").mount().unwrap();
     assert_eq!((mount.option("mode"), mount.option("gid")), (Some("2777"), Some("2000")));
 }
@@ -99,7 +99,7 @@ fn the_least_limit_that_is_set_wins() {
 fn without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once() {
     let host = TestHost::new();
     host.without_tmpfs_option("noswap");
-    set_up(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
+    publish(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
     let mount = host.target("cache").mount().unwrap();
     assert!(!mount.has_option("noswap"));
     assert_eq!(mount.option("size"), Some("1048576"));
@@ -108,7 +108,7 @@ fn without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once() {
     assert_eq!(events.len(), 1);
     assert!(events[0].warning && events[0].reason == "PossibleMemoryBackedVolumesOnDisk");
     assert!(events[0].message.contains("noswap"), "{}", events[0].message);
-    set_up(&host, &memory()).unwrap();
+    publish(&host, &memory()).unwrap();
     assert_eq!(host.events().len(), 1, "what is mounted already is not told again");
 }
 
@@ -116,7 +116,7 @@ fn without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once() {
 fn a_tmpfs_that_cannot_be_made_at_all_is_an_error_without_an_event() {
     let host = TestHost::new();
     host.without_tmpfs_option("noswap").without_tmpfs_option("size");
-    let error = set_up(&host, &memory()).unwrap_err();
+    let error = publish(&host, &memory()).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)), "{error}");
     assert!(host.events().is_empty() && host.target("cache").is_absent());
 }
@@ -125,7 +125,7 @@ fn a_tmpfs_that_cannot_be_made_at_all_is_an_error_without_an_event() {
 fn a_mounted_tmpfs_is_done_and_stays_as_it_is() {
     let host = TestHost::new();
     host.target("cache").put_mount(TestMount::tmpfs());
-    set_up(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
+    publish(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
     assert_eq!(host.target("cache").mount(), Some(TestMount::tmpfs()));
 }
 
@@ -133,16 +133,16 @@ fn a_mounted_tmpfs_is_done_and_stays_as_it_is() {
 fn an_empty_mount_point_that_a_crash_left_is_used() {
     let host = TestHost::new();
     host.target("cache").put_folder(TestFolder::default());
-    set_up(&host, &memory()).unwrap();
+    publish(&host, &memory()).unwrap();
     assert_eq!(host.target("cache").mount().unwrap().fs_type, "tmpfs");
 }
 
 #[test]
 fn data_in_a_plain_folder_is_never_hidden_below_a_tmpfs() {
     let host = TestHost::new();
-    set_up(&host, &disk()).unwrap();
+    publish(&host, &disk()).unwrap();
     host.target("cache").write("data", b"precious");
-    let error = set_up(&host, &memory()).unwrap_err();
+    let error = publish(&host, &memory()).unwrap_err();
     assert!(matches!(error, Error::Conflict(_)) && error.message().contains("emptyDir.medium"), "{error}");
     assert_eq!(host.target("cache").folder().unwrap().files["data"], b"precious");
 }
@@ -152,7 +152,7 @@ fn a_mount_in_the_place_of_another_shape_is_a_conflict() {
     let host = TestHost::new();
     host.target("cache").put_mount(TestMount::of_type("ext4"));
     for volume in [disk(), memory()] {
-        let error = set_up(&host, &volume).unwrap_err();
+        let error = publish(&host, &volume).unwrap_err();
         assert!(matches!(error, Error::Conflict(_)) && error.message().contains("ext4"), "{error}");
     }
 }
@@ -172,14 +172,14 @@ fn huge_pages_are_of_the_size_that_the_medium_or_else_the_pod_says() {
         ("HugePages-1Gi", Pod::builder().huge_pages(2 * MIB, 8 * MIB).huge_pages(1 << 30, 1 << 30), 1 << 30),
     ] {
         let host = TestHost::new();
-        host.set_up::<EmptyDir>(&huge(medium), &pod).unwrap();
+        host.publish::<EmptyDir>(&huge(medium), &pod).unwrap();
         let mount = host.target("cache").mount().unwrap();
         assert_eq!((mount.fs_type.as_str(), mount.option("mode")), ("hugetlbfs", Some("777")), "{medium}");
         assert_eq!(mount.option("pagesize"), Some(page.to_string().as_str()), "{medium}");
         assert_eq!(host.detached_mounts(), 0);
-        host.set_up::<EmptyDir>(&huge(medium), &pod).unwrap();
+        host.publish::<EmptyDir>(&huge(medium), &pod).unwrap();
         assert_eq!(host.target("cache").mount(), Some(mount), "again, and nothing changes");
-        host.tear_down::<EmptyDir>("cache").unwrap();
+        host.unpublish::<EmptyDir>("cache").unwrap();
         assert!(host.target("cache").is_absent());
     }
 }
@@ -189,7 +189,7 @@ fn huge_pages_hold_the_lesser_of_the_limit_and_what_the_pod_may_use() {
     for (limit, size) in [(None, 8 * MIB), (Some("4Mi"), 4 * MIB), (Some("1Gi"), 8 * MIB)] {
         let host = TestHost::new();
         let volume = limit.map_or_else(|| huge("HugePages"), |limit| huge("HugePages").field("sizeLimit", limit));
-        host.set_up::<EmptyDir>(&volume, &Pod::builder().huge_pages(2 * MIB, 8 * MIB).fs_group(9)).unwrap();
+        host.publish::<EmptyDir>(&volume, &Pod::builder().huge_pages(2 * MIB, 8 * MIB).fs_group(9)).unwrap();
         let mount = host.target("cache").mount().unwrap();
         assert_eq!(mount.option("size"), Some(size.to_string().as_str()));
         assert_eq!((mount.option("gid"), host.target("cache").group()), (Some("9"), Some(9)));
@@ -208,7 +208,7 @@ fn huge_pages_that_the_pod_does_not_ask_for_or_leaves_open_are_refused() {
         (huge("HugePages").field("sizeLimit", "1Mi"), one(), "emptyDir.sizeLimit: 1048576 bytes are less than one"),
     ] {
         let host = TestHost::new();
-        let error = host.set_up::<EmptyDir>(&volume, &pod).unwrap_err();
+        let error = host.publish::<EmptyDir>(&volume, &pod).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{error}");
         assert!(host.target("cache").is_absent());
     }
@@ -219,7 +219,7 @@ fn huge_pages_that_the_node_lacks_are_named_with_the_node() {
     let host = TestHost::new();
     host.huge_pages(&[2 * MIB]).node_name("n7");
     let pod = Pod::builder().huge_pages(1 << 30, 1 << 30);
-    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &pod).unwrap_err();
+    let error = host.publish::<EmptyDir>(&huge("HugePages"), &pod).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)), "{error}");
     assert!(error.message().contains("node n7 has no huge pages of 1Gi"), "{error}");
 }
@@ -227,11 +227,11 @@ fn huge_pages_that_the_node_lacks_are_named_with_the_node() {
 #[test]
 fn huge_pages_of_another_size_are_not_taken_for_these() {
     let host = TestHost::new();
-    host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 8 * MIB)).unwrap();
-    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(1 << 30, 1 << 30)).unwrap_err();
+    host.publish::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 8 * MIB)).unwrap();
+    let error = host.publish::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(1 << 30, 1 << 30)).unwrap_err();
     assert!(matches!(error, Error::Conflict(_)) && error.message().contains("2M, and 1Gi"), "{error}");
     host.target("cache").put_mount(TestMount::tmpfs());
-    let error = host.set_up::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 1)).unwrap_err();
+    let error = host.publish::<EmptyDir>(&huge("HugePages"), &Pod::builder().huge_pages(2 * MIB, 1)).unwrap_err();
     assert!(matches!(error, Error::Conflict(_)) && error.message().contains("tmpfs"), "{error}");
 }
 
@@ -241,13 +241,13 @@ fn a_limit_on_disk_is_the_file_systems_where_it_has_quotas() {
     host.folder_quotas();
     let volume = disk().field("sizeLimit", "64Mi");
     for _ in 0..2 {
-        host.set_up::<EmptyDir>(&volume, &Pod::builder().fs_group(9)).unwrap();
+        host.publish::<EmptyDir>(&volume, &Pod::builder().fs_group(9)).unwrap();
         let folder = host.target("cache").folder().unwrap();
         assert_eq!((folder.limit, folder.mode, folder.group), (Some(64 * MIB), 0o2777, Some(9)));
         host.target("cache").write("data", b"precious");
     }
     assert_eq!(host.target("cache").watched_size(), None);
-    host.tear_down::<EmptyDir>("cache").unwrap();
+    host.unpublish::<EmptyDir>("cache").unwrap();
     assert!(host.target("cache").is_absent());
 }
 
@@ -267,10 +267,10 @@ fn the_lesser_of_the_volumes_limit_and_the_pods_counts_on_disk() {
         let volume = size.map_or_else(disk, |size| disk().field("sizeLimit", size));
         let owner = pod.map_or_else(Pod::builder, |bytes| Pod::builder().ephemeral_storage_limit(bytes));
         let host = TestHost::new();
-        host.set_up::<EmptyDir>(&volume, &owner).unwrap();
+        host.publish::<EmptyDir>(&volume, &owner).unwrap();
         assert_eq!(host.target("cache").watched_size(), expected, "{size:?} {pod:?}");
-        host.tear_down::<EmptyDir>("cache").unwrap();
-        host.folder_quotas().set_up::<EmptyDir>(&volume, &owner).unwrap();
+        host.unpublish::<EmptyDir>("cache").unwrap();
+        host.folder_quotas().publish::<EmptyDir>(&volume, &owner).unwrap();
         let standing = host.target("cache").folder().map(|folder| folder.limit);
         assert_eq!(standing, Some(expected), "{size:?} {pod:?}");
     }
@@ -279,11 +279,11 @@ fn the_lesser_of_the_volumes_limit_and_the_pods_counts_on_disk() {
 #[test]
 fn a_limit_on_disk_is_watched_where_nothing_enforces_it() {
     let host = TestHost::new();
-    set_up(&host, &disk().field("sizeLimit", "64Mi")).unwrap();
+    publish(&host, &disk().field("sizeLimit", "64Mi")).unwrap();
     assert_eq!(host.target("cache").watched_size(), Some(64 * MIB));
     host.target("cache").write("data", b"precious");
     host.folder_quotas();
-    set_up(&host, &disk().field("sizeLimit", "32Mi")).unwrap();
+    publish(&host, &disk().field("sizeLimit", "32Mi")).unwrap();
     let folder = host.target("cache").folder().unwrap();
     assert_eq!((folder.limit, folder.files.len()), (None, 1), "a folder that stands is not made anew");
     assert_eq!(host.target("cache").watched_size(), Some(32 * MIB));
@@ -293,7 +293,7 @@ fn a_limit_on_disk_is_watched_where_nothing_enforces_it() {
 fn a_quota_that_fails_is_told_and_not_passed_over() {
     let host = TestHost::new();
     host.folder_quotas().fail("make-limited-folder", Error::retryable("the disk is tired"));
-    let error = set_up(&host, &disk().field("sizeLimit", "64Mi")).unwrap_err();
+    let error = publish(&host, &disk().field("sizeLimit", "64Mi")).unwrap_err();
     assert_eq!(error, Error::retryable("the disk is tired"));
     assert!(host.target("cache").is_absent());
 }
@@ -322,7 +322,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         let error = host.identify::<EmptyDir>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{error}");
-        assert_eq!(set_up(&host, &volume).unwrap_err(), error, "set-up says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
     }
     assert!(host.target("cache").is_absent());
 }
@@ -336,18 +336,18 @@ fn a_volume_has_no_name_of_its_own() {
 #[test]
 fn tearing_down_removes_the_folder_with_its_content() {
     let host = TestHost::new();
-    set_up(&host, &disk()).unwrap();
+    publish(&host, &disk()).unwrap();
     host.target("cache").write("data", b"done with");
-    host.tear_down::<EmptyDir>("cache").unwrap();
+    host.unpublish::<EmptyDir>("cache").unwrap();
     assert!(host.target("cache").is_absent());
-    host.tear_down::<EmptyDir>("cache").unwrap();
+    host.unpublish::<EmptyDir>("cache").unwrap();
 }
 
 #[test]
 fn tearing_down_a_memory_volume_unmounts_it() {
     let host = TestHost::new();
-    set_up(&host, &memory()).unwrap();
-    host.tear_down::<EmptyDir>("cache").unwrap();
+    publish(&host, &memory()).unwrap();
+    host.unpublish::<EmptyDir>("cache").unwrap();
     assert!(host.target("cache").is_absent());
     assert!(!host.calls().contains(&"delete-folder"), "nothing is deleted through a mount");
 }
@@ -357,12 +357,12 @@ fn a_failed_step_is_reported_as_it_is_and_leaves_nothing() {
     for (call, volume) in [("make-folder", disk()), ("attach", memory()), ("tmpfs.create", memory())] {
         let host = TestHost::new();
         host.fail_always(call, Error::retryable("the kernel is tired"));
-        assert_eq!(set_up(&host, &volume), Err(Error::retryable("the kernel is tired")), "{call}");
+        assert_eq!(publish(&host, &volume), Err(Error::retryable("the kernel is tired")), "{call}");
         assert!(host.target("cache").is_absent() && host.detached_mounts() == 0, "{call}");
     }
     let host = TestHost::new();
-    set_up(&host, &memory()).unwrap();
+    publish(&host, &memory()).unwrap();
     host.fail("detach", Error::busy("in use"));
-    assert_eq!(host.tear_down::<EmptyDir>("cache"), Err(Error::busy("in use")));
-    host.tear_down::<EmptyDir>("cache").unwrap();
+    assert_eq!(host.unpublish::<EmptyDir>("cache"), Err(Error::busy("in use")));
+    host.unpublish::<EmptyDir>("cache").unwrap();
 }

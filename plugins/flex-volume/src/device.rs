@@ -95,8 +95,8 @@ fn device_of(volume: &Volume, source: &Source, driver: &Caller, attached: Option
     }
 }
 
-impl DeviceMounter for FlexVolume {
-    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for FlexVolume {
+    fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         if place::stands(target, "unmountdevice")? {
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl DeviceMounter for FlexVolume {
         Note::confirm(target, &source.driver, confirmed)
     }
 
-    fn unmount_device(volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(volume_name: &str, target: &MountTarget) -> Result<()> {
         let (driver, _) = driver_and_name(volume_name)?;
         unmount(target, &driver, "unmountdevice")
     }

@@ -35,12 +35,12 @@ impl VolumePlugin for FlexVolume {
         call::options(volume, &source)?;
         let attaches = Caller::open(&source.driver)?.attaches();
         id.attachable(attaches);
-        id.device_mountable(attaches);
+        id.stageable(attaches);
         id.name(&source.unique_name(volume)?);
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         let driver = Caller::open(&source.driver)?;
         if !place::stands(target, "unmount")? {
@@ -56,7 +56,7 @@ impl VolumePlugin for FlexVolume {
         target.apply_fs_group(pod, false)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         let Some(note) = Note::read(target)? else {
             // Nobody knows whose it was; a mount is a mount.
             return target.detach();
@@ -78,7 +78,7 @@ fn mount(volume: &Volume, pod: &Pod, target: &MountTarget, source: &Source, driv
     place.may_be_folder();
     match driver.call("mount", Arguments::new("mount").text(&place.path())?.json(&options)) {
         Ok(Said::Done(_)) => place::confirmed(target, &place, &source.driver, "mount"),
-        Ok(Said::NotSupported) => match target.device_mount()? {
+        Ok(Said::NotSupported) => match target.staging_mount()? {
             Some(node) => {
                 let mount = node.bind(RECURSIVE)?;
                 if volume.read_only() {
@@ -101,4 +101,4 @@ fn mount(volume: &Volume, pod: &Pod, target: &MountTarget, source: &Source, driv
     }
 }
 
-export_plugin!(FlexVolume, Attacher, DeviceMounter, Expander);
+export_plugin!(FlexVolume, Attacher, Stager, Expander);

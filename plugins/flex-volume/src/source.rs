@@ -36,7 +36,7 @@ impl Source {
             let known: &[&str] = if volume.persistent_volume().is_some() { &["name", "namespace"] } else { &["name"] };
             volume.known_fields_at("secretRef", known)?;
         }
-        if volume.kind("options").is_some_and(|kind| kind != "map") {
+        if volume.kind("options").is_some_and(|kind| kind != FieldKind::Map) {
             return Err(volume.invalid("options", "must be a map of texts"));
         }
         for key in volume.fields_at("options") {

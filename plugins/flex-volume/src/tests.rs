@@ -38,7 +38,7 @@ fn a_driver_mounts_once_however_often_it_is_asked() {
     let host = honest(&[("capabilities.attach", "false")]);
     let (volume, pod) = (volume(), Pod::builder().fs_group(2000));
     for _ in 0..2 {
-        host.set_up::<FlexVolume>(&volume, &pod).unwrap();
+        host.publish::<FlexVolume>(&volume, &pod).unwrap();
     }
     let run = &host.flex_runs()[0];
     assert_eq!(run.options["lun"], "seven");
@@ -46,7 +46,7 @@ fn a_driver_mounts_once_however_often_it_is_asked() {
     assert_eq!(run.options["kubernetes.io/mounterArgs.FsGroup"], "2000");
     assert_eq!(host.target(volume.name()).group(), Some(2000));
     for _ in 0..2 {
-        host.tear_down::<FlexVolume>(volume.name()).unwrap();
+        host.unpublish::<FlexVolume>(volume.name()).unwrap();
     }
     assert!(host.target(volume.name()).is_absent());
     assert_eq!(calls(&host), ["mount", "unmount"]);
@@ -56,8 +56,8 @@ fn a_driver_mounts_once_however_often_it_is_asked() {
 fn what_is_attached_follows_from_init() {
     let said = |init: &[(&str, &str)]| honest(init).identity::<FlexVolume>(&volume()).unwrap();
     let (plain, attached) = (said(&[("capabilities.attach", "false")]), said(&[]));
-    assert_eq!((plain.attachable, plain.device_mountable), (Some(false), Some(false)));
-    assert_eq!((attached.attachable, attached.device_mountable), (Some(true), Some(true)), "the kubelet's default");
+    assert_eq!((plain.attachable, plain.stageable), (Some(false), Some(false)));
+    assert_eq!((attached.attachable, attached.stageable), (Some(true), Some(true)), "the kubelet's default");
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn a_failure_leaves_nothing_behind_and_doubt_leaves_all() {
         TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
         TestReply::status("Failure").field("message", "half done")
     });
-    let error = host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
+    let error = host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
     assert!(matches!(&error, Error::Retryable(text) if text.contains("half done")), "{error:?}");
     assert!(host.target(volume().name()).is_absent());
     host.flex_script(|run| {
         TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
         TestReply::words("usage").exit(2)
     });
-    let error = host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
+    let error = host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
     assert!(matches!(&error, Error::Uncertain(text) if text.contains("usage")), "{error:?}");
     assert!(host.target(volume().name()).mount().is_some());
 }
@@ -98,7 +98,7 @@ fn what_an_uncertain_call_has_left_is_taken_back_before_the_driver_is_called_aga
         TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
         TestReply::words("killed").exit(2)
     });
-    host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
+    host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap_err();
     host.flex_script(|run| match run.arguments[0].as_str() {
         "mount" => {
             assert!(TestDriver::mount(&run.arguments[1], TestMount::of_type("fuse")), "nothing is mounted there");
@@ -107,7 +107,7 @@ fn what_an_uncertain_call_has_left_is_taken_back_before_the_driver_is_called_aga
         _ => TestReply::status("Failure").field("message", "it knows of no mount").exit(1),
     });
     for _ in 0..2 {
-        host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
+        host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
     }
     assert_eq!(calls(&host), ["mount", "unmount", "mount"]);
     assert_eq!(host.events()[0].reason, "UncertainMountUndone");
@@ -120,9 +120,9 @@ fn a_driver_may_fill_the_folder_without_a_mount() {
         TestDriver::fill(&run.arguments[1], "file", b"content");
         TestReply::status("Success")
     });
-    host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
+    host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
     assert!(host.target(volume().name()).mount().is_none());
-    let error = host.tear_down::<FlexVolume>(volume().name()).unwrap_err();
+    let error = host.unpublish::<FlexVolume>(volume().name()).unwrap_err();
     assert!(error.to_string().contains("left files in its folder"), "{error:?}");
 }
 
@@ -139,9 +139,9 @@ fn options_in_the_namespaces_of_kubernetes_are_refused() {
 #[test]
 fn a_driver_that_has_gone_keeps_no_mount() {
     let host = honest(&[("capabilities.attach", "false")]);
-    host.set_up::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
+    host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
     host.remove_flex_driver(DRIVER);
-    host.tear_down::<FlexVolume>(volume().name()).unwrap();
+    host.unpublish::<FlexVolume>(volume().name()).unwrap();
     assert!(host.target(volume().name()).is_absent());
     assert_eq!(host.events()[0].reason, "DriverMissing");
 }
@@ -159,8 +159,8 @@ fn a_pod_gets_the_nodes_mount_where_the_driver_leaves_it_to_the_host() {
     });
     let attached = host.attach::<FlexVolume>(&volume()).unwrap();
     let attached = host.wait_for_attach::<FlexVolume>(&volume(), &attached).unwrap();
-    host.mount_device::<FlexVolume>(&volume(), Some(&attached)).unwrap();
-    host.set_up::<FlexVolume>(&volume().read_only(), &Pod::builder()).unwrap();
+    host.stage::<FlexVolume>(&volume(), Some(&attached)).unwrap();
+    host.publish::<FlexVolume>(&volume().read_only(), &Pod::builder()).unwrap();
     assert!(host.target(volume().name()).mount().unwrap().is_read_only());
     let run = host.flex_runs().into_iter().find(|run| run.arguments[0] == "mountdevice").unwrap();
     assert_eq!(run.arguments[2], "word");

@@ -22,12 +22,12 @@ impl VolumePlugin for GitRepo {
         Err(Error::unsupported(REFUSAL))
     }
 
-    fn set_up(_volume: &Volume, _pod: &Pod, _target: &MountTarget) -> Result<()> {
+    fn publish(_volume: &Volume, _pod: &Pod, _target: &MountTarget) -> Result<()> {
         Err(Error::unsupported(REFUSAL))
     }
 
     /// Nothing ever stands there; a mount point that is empty may go.
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }

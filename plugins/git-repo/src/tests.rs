@@ -7,7 +7,7 @@ fn a_git_repository_is_refused_with_the_reason_and_the_alternative() {
     let host = TestHost::new();
     let volume = Volume::builder("gitRepo").field("repository", "https://example.com/r.git");
     for error in
-        [host.identify::<GitRepo>(&volume).unwrap_err(), host.set_up::<GitRepo>(&volume, &Pod::builder()).unwrap_err()]
+        [host.identify::<GitRepo>(&volume).unwrap_err(), host.publish::<GitRepo>(&volume, &Pod::builder()).unwrap_err()]
     {
         assert!(matches!(error, Error::Unsupported(_)), "{error}");
         for words in ["CVE-2024-10220", "emptyDir", "init container"] {
@@ -15,5 +15,5 @@ fn a_git_repository_is_refused_with_the_reason_and_the_alternative() {
         }
     }
     assert!(host.target(volume.name()).is_absent());
-    host.tear_down::<GitRepo>(volume.name()).unwrap();
+    host.unpublish::<GitRepo>(volume.name()).unwrap();
 }

@@ -26,7 +26,7 @@ impl VolumePlugin for HostPath {
         Source::read(volume).map(|_| ())
     }
 
-    fn set_up(volume: &Volume, _pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, _pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());
@@ -39,7 +39,7 @@ impl VolumePlugin for HostPath {
         target.attach(mount)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }

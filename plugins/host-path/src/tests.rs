@@ -28,8 +28,8 @@ fn volume(path: &str, path_type: &str) -> TestVolume {
     Volume::builder("hostPath").named("host").field("path", path).field("type", path_type)
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<HostPath>(volume, &Pod::builder())
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
+    host.publish::<HostPath>(volume, &Pod::builder())
 }
 
 fn mount(host: &TestHost) -> TestMount {
@@ -50,7 +50,7 @@ fn every_thing_is_bound_where_its_type_or_none_is_asked_for() {
             [volume(path, path_type), volume(path, ""), Volume::builder("hostPath").named("host").field("path", path)]
         {
             let host = host();
-            set_up(&host, &volume).unwrap();
+            publish(&host, &volume).unwrap();
             let mount = mount(&host);
             assert_eq!(mount.source.as_deref(), Some(path));
             assert!(mount.recursive && !mount.is_read_only());
@@ -65,7 +65,7 @@ fn every_thing_of_another_type_is_refused_with_both_named() {
     for &(path, is, _) in THINGS {
         for &(_, wanted, word) in THINGS.iter().filter(|(_, wanted, _)| *wanted != is) {
             let host = host();
-            let error = set_up(&host, &volume(path, wanted)).unwrap_err();
+            let error = publish(&host, &volume(path, wanted)).unwrap_err();
             assert!(matches!(error, Error::Precondition(_)), "{error}");
             let said = format!("hostPath type check failed: {path} is not a {word}, it is a ");
             assert!(error.message().starts_with(&said), "{error}");
@@ -82,7 +82,7 @@ fn what_is_to_be_created_but_exists_as_something_else_is_refused() {
         ("/srv/data", "FileOrCreate", "file"),
         ("/run/pipe", "FileOrCreate", "file"),
     ] {
-        let error = set_up(&host, &volume(path, path_type)).unwrap_err();
+        let error = publish(&host, &volume(path, path_type)).unwrap_err();
         assert!(error.message().contains(&format!("{path} is not a {word}, it is a ")), "{error}");
     }
 }
@@ -98,7 +98,7 @@ fn a_missing_path_is_not_found_and_the_way_out_is_said() {
         ("BlockDevice", "not a block device"),
     ] {
         let host = host();
-        let error = set_up(&host, &volume("/srv/new", path_type)).unwrap_err();
+        let error = publish(&host, &volume("/srv/new", path_type)).unwrap_err();
         assert!(matches!(error, Error::NotFound(_)), "{error}");
         assert!(error.message().contains(way_out), "{error}");
         assert!(!host.has_path("/srv/new"), "{path_type} creates nothing");
@@ -108,7 +108,7 @@ fn a_missing_path_is_not_found_and_the_way_out_is_said() {
 #[test]
 fn a_missing_folder_is_created_with_its_parents() {
     let host = host();
-    set_up(&host, &volume("/srv/a/b/c", "DirectoryOrCreate")).unwrap();
+    publish(&host, &volume("/srv/a/b/c", "DirectoryOrCreate")).unwrap();
     assert!(host.has_path("/srv/a/b/c"));
     assert!(mount(&host).root_is_folder);
 }
@@ -116,10 +116,10 @@ fn a_missing_folder_is_created_with_its_parents() {
 #[test]
 fn a_missing_file_is_created_but_not_its_folder() {
     let host = host();
-    set_up(&host, &volume("/srv/data/new", "FileOrCreate")).unwrap();
+    publish(&host, &volume("/srv/data/new", "FileOrCreate")).unwrap();
     assert!(host.has_path("/srv/data/new") && !mount(&host).root_is_folder);
 
-    let error = set_up(&host, &volume("/srv/none/new", "FileOrCreate").named("other")).unwrap_err();
+    let error = publish(&host, &volume("/srv/none/new", "FileOrCreate").named("other")).unwrap_err();
     assert!(matches!(error, Error::NotFound(_)) && error.message().contains("creates no folder"), "{error}");
     assert!(!host.has_path("/srv/none"));
 }
@@ -128,14 +128,14 @@ fn a_missing_file_is_created_but_not_its_folder() {
 fn a_symbolic_link_is_followed() {
     let host = host();
     host.symlink("/srv/link", "/srv/data");
-    set_up(&host, &volume("/srv/link", "Directory")).unwrap();
+    publish(&host, &volume("/srv/link", "Directory")).unwrap();
     assert_eq!(mount(&host).source.as_deref(), Some("/srv/data"));
 }
 
 #[test]
 fn a_read_only_volume_is_read_only_with_all_below() {
     let host = host();
-    set_up(&host, &volume("/srv/data", "").read_only()).unwrap();
+    publish(&host, &volume("/srv/data", "").read_only()).unwrap();
     assert!(mount(&host).is_read_only());
     let calls = host.calls();
     let position = |call| calls.iter().position(|made| *made == call).unwrap();
@@ -147,10 +147,10 @@ fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
     host.grant("/srv").directory("/etc/secret").directory("/srvother").symlink("/srv/link", "/etc/secret");
     for path in ["/etc/secret", "/srv/link", "/srvother"] {
-        let error = set_up(&host, &volume(path, "")).unwrap_err();
+        let error = publish(&host, &volume(path, "")).unwrap_err();
         assert!(matches!(error, Error::PermissionDenied(_)), "{error}");
     }
-    let error = set_up(&host, &volume("/var/new", "DirectoryOrCreate")).unwrap_err();
+    let error = publish(&host, &volume("/var/new", "DirectoryOrCreate")).unwrap_err();
     assert!(matches!(error, Error::PermissionDenied(_)) && !host.has_path("/var/new"), "{error}");
 }
 
@@ -171,7 +171,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         let error = host.identify::<HostPath>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{error}");
-        assert_eq!(set_up(&host, &volume).unwrap_err(), error, "set-up says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
     }
 }
 
@@ -179,7 +179,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 fn two_dots_in_a_name_are_no_step_up() {
     let host = host();
     host.directory("/srv/a..b");
-    set_up(&host, &volume("/srv/a..b", "Directory")).unwrap();
+    publish(&host, &volume("/srv/a..b", "Directory")).unwrap();
 }
 
 #[test]
@@ -192,18 +192,18 @@ fn identify_changes_nothing_on_the_node() {
 #[test]
 fn what_is_mounted_is_done_even_if_the_path_is_gone() {
     let host = host();
-    set_up(&host, &volume("/srv/data", "Directory")).unwrap();
-    set_up(&host, &volume("/srv/gone", "Directory")).unwrap();
+    publish(&host, &volume("/srv/data", "Directory")).unwrap();
+    publish(&host, &volume("/srv/gone", "Directory")).unwrap();
     assert_eq!(mount(&host).source.as_deref(), Some("/srv/data"));
 }
 
 #[test]
 fn tearing_down_unmounts_and_leaves_the_path_alone() {
     let host = host();
-    set_up(&host, &volume("/srv/data", "Directory")).unwrap();
-    host.tear_down::<HostPath>("host").unwrap();
+    publish(&host, &volume("/srv/data", "Directory")).unwrap();
+    host.unpublish::<HostPath>("host").unwrap();
     assert!(host.target("host").is_absent() && host.has_path("/srv/data"));
-    host.tear_down::<HostPath>("host").unwrap();
+    host.unpublish::<HostPath>("host").unwrap();
     assert!(!host.calls().contains(&"delete-folder"));
 }
 
@@ -212,7 +212,7 @@ fn a_failed_step_leaves_no_mount_behind() {
     for call in ["open", "bind", "set-options", "attach"] {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
-        let error = set_up(&host, &volume("/srv/data", "").read_only()).unwrap_err();
+        let error = publish(&host, &volume("/srv/data", "").read_only()).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
         assert!(host.target("host").is_absent() && host.detached_mounts() == 0, "{call}");
     }

@@ -35,12 +35,12 @@ impl VolumePlugin for ImageFile {
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());
         }
-        let Some(node) = target.device_mount()? else {
+        let Some(node) = target.staging_mount()? else {
             return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
         };
         let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.image))?;
@@ -51,13 +51,13 @@ impl VolumePlugin for ImageFile {
         target.attach(mount)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
-impl DeviceMounter for ImageFile {
-    fn mount_device(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for ImageFile {
+    fn stage(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());
@@ -68,9 +68,9 @@ impl DeviceMounter for ImageFile {
         target.attach(mount)
     }
 
-    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(_volume_name: &str, target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
-export_plugin!(ImageFile, DeviceMounter);
+export_plugin!(ImageFile, Stager);

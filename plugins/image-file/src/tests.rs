@@ -42,10 +42,10 @@ fn where_the_owner_wants_it_the_image_is_shown_to_the_pods_group() {
     let host = host();
     let pod = Pod::builder().fs_group(2000);
     for (volume, mapped) in [(volume(), None), (volume().annotation("volhost.io/fs-group", "map"), Some(2000))] {
-        host.mount_device::<ImageFile>(&volume, None).unwrap();
-        host.set_up::<ImageFile>(&volume, &pod).unwrap();
+        host.stage::<ImageFile>(&volume, None).unwrap();
+        host.publish::<ImageFile>(&volume, &pod).unwrap();
         assert_eq!(host.target_of(&pod, volume.name()).mount().unwrap().mapped_group, mapped);
-        host.tear_down::<ImageFile>(volume.name()).unwrap();
+        host.unpublish::<ImageFile>(volume.name()).unwrap();
     }
 }
 
@@ -53,17 +53,17 @@ fn where_the_owner_wants_it_the_image_is_shown_to_the_pods_group() {
 fn an_image_is_mounted_once_for_the_node_and_bound_for_pods() {
     let host = host();
     let volume = volume().mount_option("noexec,cache_strategy=disabled");
-    assert!(matches!(host.set_up::<ImageFile>(&volume, &Pod::builder()), Err(Error::Precondition(_))));
+    assert!(matches!(host.publish::<ImageFile>(&volume, &Pod::builder()), Err(Error::Precondition(_))));
     for _ in 0..2 {
-        host.mount_device::<ImageFile>(&volume, None).unwrap();
-        host.set_up::<ImageFile>(&volume, &Pod::builder()).unwrap();
+        host.stage::<ImageFile>(&volume, None).unwrap();
+        host.publish::<ImageFile>(&volume, &Pod::builder()).unwrap();
     }
     let node = host.node_target(volume.name()).mount().unwrap();
     assert_eq!((node.fs_type.as_str(), node.option("cache_strategy")), ("erofs", Some("disabled")));
     let flags: Vec<String> = host.target(volume.name()).mount().unwrap().flags.into_iter().collect();
     assert_eq!(flags, ["nodev", "noexec", "nosuid", "ro"]);
-    host.tear_down::<ImageFile>(volume.name()).unwrap();
-    host.unmount_device::<ImageFile>("any", volume.name()).unwrap();
+    host.unpublish::<ImageFile>(volume.name()).unwrap();
+    host.unstage::<ImageFile>("any", volume.name()).unwrap();
     assert!(host.target(volume.name()).is_absent() && host.node_target(volume.name()).is_absent());
     assert_eq!(host.detached_mounts(), 0);
 }
@@ -71,7 +71,7 @@ fn an_image_is_mounted_once_for_the_node_and_bound_for_pods() {
 #[test]
 fn what_is_no_such_image_is_told() {
     let host = host();
-    let mount = |volume: &TestVolume| host.mount_device::<ImageFile>(volume, None).unwrap_err();
+    let mount = |volume: &TestVolume| host.stage::<ImageFile>(volume, None).unwrap_err();
     let other = mount(&volume().field("fsType", "squashfs"));
     assert!(matches!(other, Error::Conflict(_)) && other.message().contains("holds erofs"), "{other}");
     assert!(matches!(mount(&named("/images/empty")), Error::Conflict(_)));
@@ -115,7 +115,7 @@ fn a_failed_step_leaves_no_mount_behind() {
     for call in ["image-files.mount", "set-options", "attach"] {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
-        let error = host.mount_device::<ImageFile>(&volume(), None).unwrap_err();
+        let error = host.stage::<ImageFile>(&volume(), None).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "{call} {error}");
         assert!(host.node_target(volume().name()).is_absent() && host.detached_mounts() == 0, "{call}");
     }

@@ -32,7 +32,7 @@ impl VolumePlugin for Local {
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if !target.is_mounted()? {
             target.attach(mount_for(&source, volume, pod, target)?)?;
@@ -43,13 +43,13 @@ impl VolumePlugin for Local {
         }
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
-impl DeviceMounter for Local {
-    fn mount_device(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for Local {
+    fn stage(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());
@@ -57,13 +57,13 @@ impl DeviceMounter for Local {
         target.attach(staging::mount(&source)?)
     }
 
-    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(_volume_name: &str, target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
 impl BlockMapper for Local {
-    fn set_up_device(volume: &Volume, _attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+    fn stage_device(volume: &Volume, _attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
         Source::read(volume)?.device().map(Some)
     }
 }
@@ -76,7 +76,7 @@ impl Expander for Local {
 
 /// A bind of the node's mount, as the pod is to have it.
 fn mount_for(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<DetachedMount> {
-    let Some(node) = target.device_mount()? else {
+    let Some(node) = target.staging_mount()? else {
         return Err(Error::precondition(format!("local.path: {} is not mounted on this node yet", source.path)));
     };
     let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.path))?;
@@ -91,4 +91,4 @@ fn mount_for(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) 
     Ok(mount)
 }
 
-export_plugin!(Local, DeviceMounter, BlockMapper, Expander);
+export_plugin!(Local, Stager, BlockMapper, Expander);

@@ -19,11 +19,11 @@ pub(crate) fn mount(source: &Source) -> Result<DetachedMount> {
             }
             folder.bind(RECURSIVE).with_context(|| format!("local.path: binding {}", source.path))
         }
-        Opened::Device(device) => mount_device(source, &device),
+        Opened::Device(device) => stage(source, &device),
     }
 }
 
-fn mount_device(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
+fn stage(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
     let Source { path, fs_type, .. } = source;
     // Of a file system that is mounted elsewhere the kernel would hand out the same one again, whatever options it has there.
     if device.is_in_use()? {

@@ -19,11 +19,11 @@ fn volume(path: &str) -> TestVolume {
 
 /// Mounts for the node, then for the pod, as the host does.
 fn set_up_for(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Result<()> {
-    host.mount_device::<Local>(volume, None)?;
-    host.set_up::<Local>(volume, pod)
+    host.stage::<Local>(volume, None)?;
+    host.publish::<Local>(volume, pod)
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
     set_up_for(host, volume, &Pod::builder())
 }
 
@@ -43,7 +43,7 @@ fn it_serves_local_and_accepts_mount_options() {
 fn a_volume_is_named_by_its_persistent_volume() {
     let host = host();
     let identity = host.identity::<Local>(&volume("/mnt/disk1")).unwrap();
-    assert_eq!((identity.name.as_deref(), identity.device_mountable), (Some("pv-1"), None));
+    assert_eq!((identity.name.as_deref(), identity.stageable), (Some("pv-1"), None));
     assert!(host.calls().is_empty(), "nothing on the node is looked at");
 }
 
@@ -57,7 +57,7 @@ fn without_a_persistent_volume_it_is_refused_and_told_the_way() {
 fn the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below() {
     let host = host();
     for _ in 0..2 {
-        set_up(&host, &volume("/mnt/disk1").field("fsType", "ext4")).unwrap();
+        publish(&host, &volume("/mnt/disk1").field("fsType", "ext4")).unwrap();
         for mount in [mount(&host), host.node_target("pv-1").mount().unwrap()] {
             assert_eq!(mount.source.as_deref(), Some("/mnt/disk1"));
             assert!(!mount.recursive && mount.flags.is_empty());
@@ -68,14 +68,14 @@ fn the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below() {
 
 #[test]
 fn a_pods_mount_waits_for_the_nodes() {
-    let error = host().set_up::<Local>(&volume("/mnt/disk1"), &Pod::builder()).unwrap_err();
+    let error = host().publish::<Local>(&volume("/mnt/disk1"), &Pod::builder()).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)) && error.message().contains("not mounted on this node"), "{error}");
 }
 
 #[test]
 fn a_read_only_volume_is_read_only_before_it_is_seen_and_for_its_pod_alone() {
     let host = host();
-    set_up(&host, &volume("/mnt/disk1").read_only()).unwrap();
+    publish(&host, &volume("/mnt/disk1").read_only()).unwrap();
     assert!(mount(&host).is_read_only() && !host.node_target("pv-1").mount().unwrap().is_read_only());
     let calls = host.calls();
     let options = calls.iter().position(|made| *made == "set-options").unwrap();
@@ -86,12 +86,12 @@ fn a_read_only_volume_is_read_only_before_it_is_seen_and_for_its_pod_alone() {
 fn mount_options_go_to_the_mount_or_the_file_system() {
     let folder = host();
     let options = || volume("/mnt/disk1").mount_option("noexec,nodev").mount_option("noatime").read_only();
-    set_up(&folder, &options()).unwrap();
+    publish(&folder, &options()).unwrap();
     let flags: Vec<String> = mount(&folder).flags.into_iter().collect();
     assert_eq!(flags, ["noatime", "nodev", "noexec", "ro"]);
     drop(folder);
     let host = host();
-    set_up(&host, &volume(DISK).mount_option("noatime,discard").mount_option("commit=5")).unwrap();
+    publish(&host, &volume(DISK).mount_option("noatime,discard").mount_option("commit=5")).unwrap();
     let node = host.node_target("pv-1").mount().unwrap();
     assert!(node.has_option("discard") && node.option("commit") == Some("5") && node.flags.is_empty());
     assert!(mount(&host).flags.contains("noatime"));
@@ -101,7 +101,7 @@ fn mount_options_go_to_the_mount_or_the_file_system() {
 fn a_mount_option_of_a_file_system_is_refused_for_a_folder() {
     let host = host();
     for option in ["discard", "size=5", "noexec,data=ordered"] {
-        let error = set_up(&host, &volume("/mnt/disk1").mount_option(option)).unwrap_err();
+        let error = publish(&host, &volume("/mnt/disk1").mount_option(option)).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with("spec.mountOptions: \"") && error.message().contains("nosuid"), "{error}");
     }
@@ -113,21 +113,21 @@ fn a_mount_option_of_a_file_system_is_refused_for_a_folder() {
 #[test]
 fn a_missing_path_is_waited_for_and_never_created() {
     let host = host();
-    let error = set_up(&host, &volume("/mnt/disk2")).unwrap_err();
+    let error = publish(&host, &volume("/mnt/disk2")).unwrap_err();
     assert!(matches!(error, Error::NotFound(_)), "{error}");
     for word in ["/mnt/disk2", "node n7", "nodeAffinity", "pv-1"] {
         assert!(error.message().contains(word), "{word}: {error}");
     }
     assert!(!host.has_path("/mnt/disk2"));
     host.directory("/mnt/disk2");
-    set_up(&host, &volume("/mnt/disk2")).unwrap();
+    publish(&host, &volume("/mnt/disk2")).unwrap();
 }
 
 #[test]
 fn a_blank_device_is_formatted_once_and_mounted_for_the_node() {
     let host = host();
     for _ in 0..2 {
-        set_up(&host, &volume(DISK).field("fsType", "xfs")).unwrap();
+        publish(&host, &volume(DISK).field("fsType", "xfs")).unwrap();
         assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some("xfs"));
         let (node, pod) = (host.node_target("pv-1").mount().unwrap(), mount(&host));
         assert_eq!(
@@ -142,7 +142,7 @@ fn a_blank_device_is_formatted_once_and_mounted_for_the_node() {
 #[test]
 fn without_a_type_a_device_is_ext4() {
     let host = host();
-    set_up(&host, &volume(DISK)).unwrap();
+    publish(&host, &volume(DISK)).unwrap();
     assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some("ext4"));
 }
 
@@ -151,7 +151,7 @@ fn what_has_data_is_never_formatted() {
     for held in ["partitions", "xfs", "LVM2_member"] {
         let host = host();
         host.contents(DISK, held);
-        let error = set_up(&host, &volume(DISK)).unwrap_err();
+        let error = publish(&host, &volume(DISK)).unwrap_err();
         assert!(matches!(error, Error::Conflict(_)) && error.message().contains(held), "{error}");
         assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some(held));
         assert!(!host.calls().contains(&"format") && host.node_target("pv-1").is_absent());
@@ -162,21 +162,21 @@ fn what_has_data_is_never_formatted() {
 fn a_device_that_something_else_has_is_left_alone() {
     let host = host();
     host.contents(DISK, "ext4").use_device(DISK, true);
-    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    let error = publish(&host, &volume(DISK)).unwrap_err();
     assert!(matches!(error, Error::Busy(_)) && error.message().contains("/dev/sdb is in use on node n7"), "{error}");
     assert!(host.node_target("pv-1").is_absent());
     host.use_device(DISK, false);
-    set_up(&host, &volume(DISK)).unwrap();
+    publish(&host, &volume(DISK)).unwrap();
 }
 
 #[test]
 fn a_device_that_refuses_writes_is_neither_formatted_nor_written() {
     let host = host();
     host.lock_device(DISK);
-    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    let error = publish(&host, &volume(DISK)).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)) && error.message().contains("is blank"), "{error}");
     host.contents(DISK, "ext4");
-    set_up(&host, &volume(DISK)).unwrap();
+    publish(&host, &volume(DISK)).unwrap();
     assert!(host.node_target("pv-1").mount().unwrap().is_read_only());
 }
 
@@ -184,23 +184,23 @@ fn a_device_that_refuses_writes_is_neither_formatted_nor_written() {
 fn a_damaged_file_system_is_told_and_left_alone() {
     let host = host();
     host.contents(DISK, "ext4").damage(DISK);
-    assert!(matches!(set_up(&host, &volume(DISK)), Err(Error::Corrupt(_))));
+    assert!(matches!(publish(&host, &volume(DISK)), Err(Error::Corrupt(_))));
     assert!(host.node_target("pv-1").is_absent());
 }
 
 #[test]
 fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
     let host = host();
-    assert_eq!(host.set_up_device::<Local>(&volume(DISK), None).unwrap().as_deref(), Some(DISK));
+    assert_eq!(host.stage_device::<Local>(&volume(DISK), None).unwrap().as_deref(), Some(DISK));
     assert_eq!(host.disk(DISK).unwrap().contents, None, "nothing is written to it");
-    let error = host.set_up_device::<Local>(&volume("/mnt/disk1"), None).unwrap_err();
+    let error = host.stage_device::<Local>(&volume("/mnt/disk1"), None).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)) && error.message().contains("volumeMode Filesystem"), "{error}");
 }
 
 #[test]
 fn a_file_system_grows_with_its_device_and_a_folder_has_nothing_to_grow() {
     let host = host();
-    set_up(&host, &volume(DISK)).unwrap();
+    publish(&host, &volume(DISK)).unwrap();
     let error = host.expand::<Local>(&volume(DISK), None, true, 2 * GIB).unwrap_err();
     assert!(matches!(error, Error::Retryable(_)) && error.message().contains("enlarge the device first"), "{error}");
     host.image(DISK, 3 * GIB);
@@ -212,7 +212,7 @@ fn a_file_system_grows_with_its_device_and_a_folder_has_nothing_to_grow() {
 
 #[test]
 fn what_is_neither_folder_nor_device_is_refused() {
-    let error = set_up(&host(), &volume("/mnt/file")).unwrap_err();
+    let error = publish(&host(), &volume("/mnt/file")).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
     assert!(error.message().contains("/mnt/file is a file; only a directory or a block device"), "{error}");
 }
@@ -222,11 +222,11 @@ fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
     host.grant("/mnt").directory("/etc").symlink("/mnt/link", "/etc");
     for path in ["/etc", "/mnt/link"] {
-        let error = set_up(&host, &volume(path)).unwrap_err();
+        let error = publish(&host, &volume(path)).unwrap_err();
         assert!(matches!(error, Error::PermissionDenied(_)), "{error}");
     }
     host.grant("/dev").grant_devices("/dev/sdc").disk_device(DISK, GIB);
-    let error = set_up(&host, &volume(DISK)).unwrap_err();
+    let error = publish(&host, &volume(DISK)).unwrap_err();
     assert!(matches!(error, Error::PermissionDenied(_)), "the device itself must be granted: {error}");
 }
 
@@ -256,7 +256,7 @@ fn the_first_pod_gets_the_files_for_its_group() {
     let host = host();
     set_up_for(&host, &volume("/mnt/disk1").read_only(), &Pod::builder().fs_group(2000)).unwrap();
     assert_eq!(host.target("pv-1").group(), None, "a reader takes it as it is");
-    host.tear_down::<Local>("pv-1").unwrap();
+    host.unpublish::<Local>("pv-1").unwrap();
     host.fail("apply-fs-group", Error::busy("held"));
     let pod = Pod::builder().fs_group(2000);
     assert!(matches!(set_up_for(&host, &volume("/mnt/disk1"), &pod), Err(Error::Uncertain(_))), "mounted, not done");
@@ -268,7 +268,7 @@ fn the_first_pod_gets_the_files_for_its_group() {
 #[test]
 fn a_pod_that_comes_later_takes_the_files_as_they_are_and_is_told() {
     let host = host();
-    set_up(&host, &volume("/mnt/disk1")).unwrap();
+    publish(&host, &volume("/mnt/disk1")).unwrap();
     let other = Pod::builder().with_uid("uid-2").fs_group(2000);
     set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), None);
@@ -278,7 +278,7 @@ fn a_pod_that_comes_later_takes_the_files_as_they_are_and_is_told() {
         events[0].message,
         "The requested fsGroup is 2000, but the volume pv-1 has GID 0. The volume may not be shareable."
     );
-    host.tear_down::<Local>("pv-1").unwrap();
+    host.unpublish::<Local>("pv-1").unwrap();
     set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), Some(2000), "it is the only one now");
 }
@@ -304,10 +304,10 @@ fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() 
 fn tearing_down_unmounts_and_leaves_folder_and_device_alone() {
     for path in ["/mnt/disk1", DISK] {
         let host = host();
-        set_up(&host, &volume(path)).unwrap();
+        publish(&host, &volume(path)).unwrap();
         for _ in 0..2 {
-            host.tear_down::<Local>("pv-1").unwrap();
-            host.unmount_device::<Local>("pv-1", "pv-1").unwrap();
+            host.unpublish::<Local>("pv-1").unwrap();
+            host.unstage::<Local>("pv-1", "pv-1").unwrap();
             assert!(host.target("pv-1").is_absent() && host.node_target("pv-1").is_absent() && host.has_path(path));
         }
         assert!(!host.calls().contains(&"delete-folder"));
@@ -319,16 +319,16 @@ fn a_failed_step_leaves_no_mount_behind() {
     for call in ["open", "block-devices.open", "probe", "format", "filesystems.mount", "attach"] {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
-        let error = set_up(&host, &volume(DISK)).unwrap_err();
+        let error = publish(&host, &volume(DISK)).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
         assert!(host.node_target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
-        set_up(&host, &volume(DISK)).unwrap();
+        publish(&host, &volume(DISK)).unwrap();
     }
-    for call in ["device-mount", "bind", "set-options"] {
+    for call in ["staging-mount", "bind", "set-options"] {
         let host = host();
-        host.mount_device::<Local>(&volume(DISK), None).unwrap();
+        host.stage::<Local>(&volume(DISK), None).unwrap();
         host.fail(call, Error::uncertain("lost"));
-        let error = host.set_up::<Local>(&volume(DISK).read_only(), &Pod::builder()).unwrap_err();
+        let error = host.publish::<Local>(&volume(DISK).read_only(), &Pod::builder()).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
         assert!(host.target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
     }

@@ -36,13 +36,13 @@ impl VolumePlugin for Loop {
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             // It may have been interrupted.
             return give_to_group(&source, volume, pod, target);
         }
-        let Some(node) = target.device_mount()? else {
+        let Some(node) = target.staging_mount()? else {
             return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
         };
         let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.image))?;
@@ -58,7 +58,7 @@ impl VolumePlugin for Loop {
         give_to_group(&source, volume, pod, target)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
@@ -105,8 +105,8 @@ impl Attacher for Loop {
     }
 }
 
-impl DeviceMounter for Loop {
-    fn mount_device(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for Loop {
+    fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             return Ok(());
@@ -144,13 +144,13 @@ impl DeviceMounter for Loop {
         Ok(())
     }
 
-    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(_volume_name: &str, target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
 impl BlockMapper for Loop {
-    fn set_up_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
+    fn stage_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
         device(&Source::read(volume)?, attached).map(Some)
     }
 }
@@ -205,7 +205,7 @@ fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice>
 export_plugin!(
     Loop,
     Attacher,
-    DeviceMounter,
+    Stager,
     BlockMapper,
     Expander,
     Stats,

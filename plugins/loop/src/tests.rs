@@ -28,7 +28,7 @@ fn attached(host: &TestHost, volume: &TestVolume) -> TestAttachment {
 /// Attaches and mounts for the node.
 fn mounted(host: &TestHost, volume: &TestVolume) -> TestAttachment {
     let attached = attached(host, volume);
-    host.mount_device::<Loop>(volume, Some(&attached)).unwrap();
+    host.stage::<Loop>(volume, Some(&attached)).unwrap();
     attached
 }
 
@@ -119,13 +119,13 @@ fn a_blank_image_is_formatted_and_mounted_for_the_node_then_for_the_pod() {
     mounted(&host, &volume);
     let node = host.node_target("pv-1").mount().unwrap();
     assert_eq!((node.fs_type.as_str(), node.has_option("discard"), node.option("commit")), ("xfs", true, Some("5")));
-    host.set_up::<Loop>(&volume, &Pod::builder()).unwrap();
+    host.publish::<Loop>(&volume, &Pod::builder()).unwrap();
     let pod = host.target("pv-1").mount().unwrap();
     assert_eq!((pod.source, pod.flags.contains("noatime")), (node.source, true));
     assert_eq!(host.detached_mounts(), 0);
     // Again, and nothing changes.
-    host.mount_device::<Loop>(&volume, None).unwrap();
-    host.set_up::<Loop>(&volume, &Pod::builder()).unwrap();
+    host.stage::<Loop>(&volume, None).unwrap();
+    host.publish::<Loop>(&volume, &Pod::builder()).unwrap();
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn what_has_data_is_never_formatted() {
         let host = host();
         host.image(IMAGE, GIB).contents(IMAGE, held);
         let attached = attached(&host, &volume());
-        let error = host.mount_device::<Loop>(&volume(), Some(&attached)).unwrap_err();
+        let error = host.stage::<Loop>(&volume(), Some(&attached)).unwrap_err();
         assert!(matches!(error, Error::Conflict(_)) && error.message().contains(held), "{error}");
         assert_eq!(host.disk(IMAGE).unwrap().contents.as_deref(), Some(held));
         assert!(!host.calls().contains(&"format") && host.node_target("pv-1").is_absent());
@@ -148,9 +148,9 @@ fn a_read_only_volume_is_neither_made_nor_formatted_nor_grown() {
     assert!(matches!(host.attach::<Loop>(&volume), Err(Error::NotFound(_))));
     host.image(IMAGE, GIB / 2);
     let attached = attached(&host, &volume);
-    assert!(matches!(host.mount_device::<Loop>(&volume, Some(&attached)), Err(Error::Precondition(_))));
+    assert!(matches!(host.stage::<Loop>(&volume, Some(&attached)), Err(Error::Precondition(_))));
     host.contents(IMAGE, "ext4");
-    host.mount_device::<Loop>(&volume, Some(&attached)).unwrap();
+    host.stage::<Loop>(&volume, Some(&attached)).unwrap();
     assert!(host.node_target("pv-1").mount().unwrap().is_read_only());
     assert!(matches!(host.expand::<Loop>(&volume, Some(&attached), true, GIB), Err(Error::Unsupported(_))));
     assert_eq!(host.disk(IMAGE).unwrap().size, GIB / 2);
@@ -160,7 +160,7 @@ fn a_read_only_volume_is_neither_made_nor_formatted_nor_grown() {
 fn one_pod_may_have_it_read_only_while_the_node_has_it_writable() {
     let host = host();
     mounted(&host, &volume());
-    host.set_up::<Loop>(&volume().read_only(), &Pod::builder()).unwrap();
+    host.publish::<Loop>(&volume().read_only(), &Pod::builder()).unwrap();
     assert!(host.target("pv-1").mount().unwrap().is_read_only());
     assert!(!host.node_target("pv-1").mount().unwrap().is_read_only());
 }
@@ -170,12 +170,12 @@ fn a_pod_that_may_write_gets_the_files_for_its_group() {
     let host = host();
     mounted(&host, &volume());
     let pod = Pod::builder().fs_group(2000);
-    host.set_up::<Loop>(&volume().read_only(), &pod).unwrap();
+    host.publish::<Loop>(&volume().read_only(), &pod).unwrap();
     assert_eq!(host.target("pv-1").group(), None, "a reader takes it as it is");
     let other = pod.clone().with_uid("uid-2");
     host.fail("apply-fs-group", Error::busy("held"));
-    assert!(matches!(host.set_up::<Loop>(&volume(), &other), Err(Error::Uncertain(_))), "it is mounted, and not done");
-    host.set_up::<Loop>(&volume(), &other).unwrap();
+    assert!(matches!(host.publish::<Loop>(&volume(), &other), Err(Error::Uncertain(_))), "it is mounted, and not done");
+    host.publish::<Loop>(&volume(), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), Some(2000));
 }
 
@@ -183,7 +183,7 @@ fn a_pod_that_may_write_gets_the_files_for_its_group() {
 fn a_pods_mount_waits_for_the_nodes() {
     let host = host();
     attached(&host, &volume());
-    assert!(matches!(host.set_up::<Loop>(&volume(), &Pod::builder()), Err(Error::Precondition(_))));
+    assert!(matches!(host.publish::<Loop>(&volume(), &Pod::builder()), Err(Error::Precondition(_))));
 }
 
 #[test]
@@ -191,16 +191,16 @@ fn a_damaged_file_system_is_told_and_left_alone() {
     let host = host();
     host.image(IMAGE, GIB).contents(IMAGE, "ext4").damage(IMAGE);
     let attached = attached(&host, &volume());
-    assert!(matches!(host.mount_device::<Loop>(&volume(), Some(&attached)), Err(Error::Corrupt(_))));
+    assert!(matches!(host.stage::<Loop>(&volume(), Some(&attached)), Err(Error::Corrupt(_))));
 }
 
 #[test]
 fn the_device_is_handed_over_as_it_is() {
     let host = host();
     let attached = attached(&host, &volume());
-    let device = host.set_up_device::<Loop>(&volume(), Some(&attached)).unwrap().unwrap();
+    let device = host.stage_device::<Loop>(&volume(), Some(&attached)).unwrap().unwrap();
     assert_eq!(Some(device.clone()), host.loop_over(IMAGE));
-    assert_eq!(host.map_pod_device::<Loop>(&volume(), &Pod::builder(), Some(&device)), Ok(None));
+    assert_eq!(host.map_device::<Loop>(&volume(), &Pod::builder(), Some(&device)), Ok(None));
     assert_eq!(host.disk(IMAGE).unwrap().contents, None, "nothing is written to it");
 }
 
@@ -223,7 +223,7 @@ fn a_busy_device_is_not_detached() {
     host.use_device("/dev/loop0", true);
     assert!(matches!(host.detach::<Loop>(IMAGE), Err(Error::Busy(_))));
     host.use_device("/dev/loop0", false);
-    host.unmount_device::<Loop>(IMAGE, "pv-1").unwrap();
+    host.unstage::<Loop>(IMAGE, "pv-1").unwrap();
     host.detach::<Loop>(IMAGE).unwrap();
     assert!(host.node_target("pv-1").is_absent() && host.loop_over(IMAGE).is_none());
 }
@@ -236,14 +236,14 @@ fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() 
     for (uid, group) in [("uid-1", 2000), ("uid-2", 3000)] {
         let pod = Pod::builder().with_uid(uid).fs_group(group);
         for _ in 0..2 {
-            host.set_up::<Loop>(&volume, &pod).unwrap();
+            host.publish::<Loop>(&volume, &pod).unwrap();
         }
         assert_eq!(host.target_of(&pod, "pv-1").mount().unwrap().mapped_group, Some(group));
     }
     assert!(!host.calls().contains(&"apply-fs-group"));
     host.fail("id-maps.map-group", Error::unsupported("this file system can't"));
     let third = Pod::builder().with_uid("uid-3").fs_group(4000);
-    let error = host.set_up::<Loop>(&volume, &third).unwrap_err();
+    let error = host.publish::<Loop>(&volume, &third).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("volhost.io/fs-group"), "{error}");
     assert!(host.target_of(&third, "pv-1").is_absent() && host.detached_mounts() == 0);
     let other = volume.annotation("volhost.io/fs-group", "none");
@@ -263,10 +263,10 @@ fn a_failed_step_leaves_no_mount_behind_and_keeps_its_case() {
         let host = host();
         let attached = attached(&host, &volume());
         host.fail(call, Error::uncertain("lost"));
-        let error = host.mount_device::<Loop>(&volume(), Some(&attached)).unwrap_err();
+        let error = host.stage::<Loop>(&volume(), Some(&attached)).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "{call}: {error}");
         assert!(host.node_target("pv-1").is_absent() && host.detached_mounts() == 0, "{call}");
-        host.mount_device::<Loop>(&volume(), Some(&attached)).unwrap();
+        host.stage::<Loop>(&volume(), Some(&attached)).unwrap();
     }
 }
 

@@ -36,21 +36,21 @@ impl VolumePlugin for Overlay {
         if let Top::Kept(top) = &source.top {
             id.name(&format!("{top} over {}", source.bases.join(":")));
         }
-        id.device_mountable(source.is_kept());
+        id.stageable(source.is_kept());
         for name in &source.volumes {
             id.needs_volume(name);
         }
         Ok(())
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
             // It may have been interrupted.
             return give_to_group(volume, pod, target);
         }
         let mount = match (&source.top, volume.read_only()) {
-            (Top::Kept(top), _) => match target.device_mount()? {
+            (Top::Kept(top), _) => match target.staging_mount()? {
                 Some(node) => node.bind(RECURSIVE).with_context(|| format!("binding the overlay with top {top}"))?,
                 None => return Err(Error::precondition(format!("the overlay with top {top} is not mounted yet"))),
             },
@@ -80,13 +80,13 @@ impl VolumePlugin for Overlay {
     }
 
     /// The host removes the private folder, and with it a top on disk.
-    fn tear_down(target: &MountTarget) -> Result<()> {
+    fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
 
-impl DeviceMounter for Overlay {
-    fn mount_device(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
+impl Stager for Overlay {
+    fn stage(volume: &Volume, _attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
         const FIELD: &str = "csi.volumeAttributes.top";
         let source = Source::read(volume)?;
         if target.is_mounted()? {
@@ -102,7 +102,7 @@ impl DeviceMounter for Overlay {
         target.attach(mount)
     }
 
-    fn unmount_device(_volume_name: &str, target: &MountTarget) -> Result<()> {
+    fn unstage(_volume_name: &str, target: &MountTarget) -> Result<()> {
         target.detach()
     }
 }
@@ -131,4 +131,4 @@ fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()>
     target.apply_fs_group(pod, false)
 }
 
-export_plugin!(Overlay, DeviceMounter);
+export_plugin!(Overlay, Stager);

@@ -26,7 +26,7 @@ fn below(volumes: &str) -> TestVolume {
 }
 
 fn mounted(host: &TestHost, volume: &TestVolume) -> TestMount {
-    host.set_up::<Overlay>(volume, &Pod::builder()).unwrap();
+    host.publish::<Overlay>(volume, &Pod::builder()).unwrap();
     assert_eq!(host.detached_mounts(), 0);
     host.target(volume.name()).mount().expect("it is mounted")
 }
@@ -44,7 +44,7 @@ fn a_top_of_the_pods_own_is_in_its_private_folder() {
     let mount = mounted(&host, &volume());
     assert_eq!((mount.fs_type.as_str(), mount.lowers.as_slice()), ("overlay", &["/srv/base".to_owned()][..]));
     assert!(mount.top.unwrap().starts_with("private:") && host.target(volume().name()).has_private_folder());
-    assert_eq!(host.identity::<Overlay>(&volume()).unwrap().device_mountable, Some(false));
+    assert_eq!(host.identity::<Overlay>(&volume()).unwrap().stageable, Some(false));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_read_only_overlay_of_one_volume_is_that_volume_read_only() {
 fn a_volume_of_the_pod_that_does_not_stand_is_told_and_nothing_is_made() {
     let host = host();
     host.fail("pod-volumes.open", Error::precondition("it is gone"));
-    let error = host.set_up::<Overlay>(&below("models"), &Pod::builder()).unwrap_err();
+    let error = host.publish::<Overlay>(&below("models"), &Pod::builder()).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
     assert!(error.message().starts_with("csi.volumeAttributes.baseVolume"), "{error}");
     assert!(!host.target(volume().name()).has_private_folder() && host.detached_mounts() == 0);
@@ -95,17 +95,17 @@ fn a_kept_top_is_mounted_once_for_the_node_and_bound_for_pods() {
     let host = host();
     let volume = top("/srv/tops/app");
     let id = host.identity::<Overlay>(&volume).unwrap();
-    assert_eq!((id.name.as_deref(), id.device_mountable), (Some("/srv/tops/app over /srv/base"), Some(true)));
-    assert!(matches!(host.set_up::<Overlay>(&volume, &Pod::builder()), Err(Error::Precondition(_))));
+    assert_eq!((id.name.as_deref(), id.stageable), (Some("/srv/tops/app over /srv/base"), Some(true)));
+    assert!(matches!(host.publish::<Overlay>(&volume, &Pod::builder()), Err(Error::Precondition(_))));
     for _ in 0..2 {
-        host.mount_device::<Overlay>(&volume, None).unwrap();
+        host.stage::<Overlay>(&volume, None).unwrap();
     }
     let node = host.node_target(volume.name()).mount().unwrap();
     assert_eq!((node.top.as_deref(), node.option("index")), (Some("/srv/tops/app"), Some("on")));
     assert!(host.has_path("/srv/tops/app"), "it is made");
     assert_eq!(mounted(&host, &volume).top.as_deref(), Some("/srv/tops/app"));
-    host.tear_down::<Overlay>(volume.name()).unwrap();
-    host.unmount_device::<Overlay>("any", volume.name()).unwrap();
+    host.unpublish::<Overlay>(volume.name()).unwrap();
+    host.unstage::<Overlay>("any", volume.name()).unwrap();
     assert!(host.has_path("/srv/tops/app"), "and stays");
 }
 
@@ -115,7 +115,7 @@ fn a_read_only_volume_shows_the_base_alone() {
     let one = mounted(&host, &volume().read_only());
     assert_eq!((one.fs_type.as_str(), one.source.as_deref()), ("host", Some("/srv/base")));
     assert!(one.is_read_only() && !host.target(volume().name()).has_private_folder());
-    host.tear_down::<Overlay>(volume().name()).unwrap();
+    host.unpublish::<Overlay>(volume().name()).unwrap();
     let several = mounted(&host, &volume().field("volumeAttributes.base", "/srv/more:/srv/base").read_only());
     assert!(several.top.is_none() && several.is_read_only());
 }
@@ -125,12 +125,12 @@ fn the_group_gets_what_it_may_write() {
     let host = host();
     let pod = Pod::builder().fs_group(2000);
     for _ in 0..2 {
-        host.set_up::<Overlay>(&volume(), &pod).unwrap();
+        host.publish::<Overlay>(&volume(), &pod).unwrap();
         assert_eq!(host.target(volume().name()).group(), Some(2000), "also when it stands already");
     }
     drop(host);
     let host = self::host();
-    host.set_up::<Overlay>(&volume().read_only(), &pod).unwrap();
+    host.publish::<Overlay>(&volume().read_only(), &pod).unwrap();
     assert_eq!(host.target(volume().name()).group(), None);
 }
 
@@ -176,7 +176,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
     ] {
         let error = host.identify::<Overlay>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{said}: {error}");
-        assert_eq!(host.set_up::<Overlay>(&volume, &Pod::builder()), Err(error));
+        assert_eq!(host.publish::<Overlay>(&volume, &Pod::builder()), Err(error));
     }
     assert!(host.calls().is_empty(), "{:?}", host.calls());
 }
@@ -184,17 +184,17 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 #[test]
 fn a_base_that_is_missing_or_no_folder_says_what_to_do() {
     let host = host();
-    let set_up = |base: &str| {
+    let publish = |base: &str| {
         let volume = volume().field("volumeAttributes.base", base);
-        host.set_up::<Overlay>(&volume, &Pod::builder()).unwrap_err()
+        host.publish::<Overlay>(&volume, &Pod::builder()).unwrap_err()
     };
-    let missing = set_up("/srv/nowhere");
+    let missing = publish("/srv/nowhere");
     assert!(matches!(missing, Error::NotFound(_)) && missing.message().contains("node n7"), "{missing}");
-    let file = set_up("/srv/file");
+    let file = publish("/srv/file");
     assert!(matches!(file, Error::Precondition(_)) && file.message().contains("must be a directory"), "{file}");
     host.directory("/etc").symlink("/srv/link", "/etc");
     for outside in ["/etc", "/srv/link"] {
-        assert!(matches!(set_up(outside), Error::PermissionDenied(_)));
+        assert!(matches!(publish(outside), Error::PermissionDenied(_)));
     }
     assert!(host.target(volume().name()).is_absent());
 }
@@ -205,7 +205,7 @@ fn a_failed_step_leaves_no_mount_behind() {
         let host = host();
         host.fail(call, Error::uncertain("lost"));
         let volume = if call == "private-folder" { volume() } else { top("memory").mount_option("nosuid") };
-        let error = host.set_up::<Overlay>(&volume, &Pod::builder()).unwrap_err();
+        let error = host.publish::<Overlay>(&volume, &Pod::builder()).unwrap_err();
         assert!(matches!(error, Error::Uncertain(_)), "the case survives: {call} {error}");
         assert!(host.target(volume.name()).is_absent() && host.detached_mounts() == 0, "{call}");
     }

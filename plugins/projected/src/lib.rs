@@ -7,7 +7,7 @@ mod tests;
 
 use source::Source;
 use volhost_plugin_sdk::FileSet;
-use volhost_plugin_sdk::file_set::tear_down;
+use volhost_plugin_sdk::file_set::unpublish;
 use volhost_plugin_sdk::prelude::*;
 
 /// The plugin `kubernetes.io/projected`.
@@ -42,15 +42,15 @@ impl VolumePlugin for Projected {
         Source::read_all(volume).map(drop)
     }
 
-    fn set_up(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
+    fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let sources = Source::read_all(volume)?;
         let files = FileSet::for_pod(pod);
         collect(&sources, volume, pod, &files)?;
         files.show_in_memory(volume, pod, target)
     }
 
-    fn tear_down(target: &MountTarget) -> Result<()> {
-        tear_down(target)
+    fn unpublish(target: &MountTarget) -> Result<()> {
+        unpublish(target)
     }
 }
 

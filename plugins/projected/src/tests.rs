@@ -24,12 +24,12 @@ fn source(volume: TestVolume, index: usize, kind: &str, fields: &[(&str, &str)])
     fields.iter().fold(volume, put)
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<Projected>(volume, &Pod::builder())
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
+    host.publish::<Projected>(volume, &Pod::builder())
 }
 
 fn shown(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> TestPayload {
-    host.set_up::<Projected>(volume, pod).unwrap();
+    host.publish::<Projected>(volume, pod).unwrap();
     host.target_of(pod, "all").payload().unwrap()
 }
 
@@ -113,9 +113,9 @@ fn certificates_come_by_name_or_by_signer_and_labels() {
     let signer = ("signerName", "example.com/x");
     let text = |volume: &TestVolume| shown(&host, volume, &Pod::builder()).files["ca"].text().to_owned();
     assert_eq!(text(&bundle(&[signer, ("labelSelector", "{}")])), "ONETWO");
-    assert!(matches!(set_up(&host, &bundle(&[signer])), Err(Error::NotFound(_))), "no selector matches nothing");
+    assert!(matches!(publish(&host, &bundle(&[signer])), Err(Error::NotFound(_))), "no selector matches nothing");
     assert_eq!(text(&bundle(&[signer, ("optional", "true")])), "");
-    assert!(matches!(set_up(&host, &bundle(&[("name", "none")])), Err(Error::NotFound(_))));
+    assert!(matches!(publish(&host, &bundle(&[("name", "none")])), Err(Error::NotFound(_))));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn every_source_that_fails_is_told_and_nothing_changes() {
     let before = shown(&host, &good, &Pod::builder());
     let bad = source(good, 1, "configMap", &[("name", "none")]);
     let bad = source(bad, 2, "secret", &[("name", "login"), ("items.0.key", "pin"), ("items.0.path", "p")]);
-    let error = set_up(&host, &bad).unwrap_err();
+    let error = publish(&host, &bad).unwrap_err();
     assert!(matches!(error, Error::NotFound(_)), "{error}");
     assert!(error.message().contains("default/none"), "{error}");
     assert!(error.message().contains("projected.sources.2.secret.items.0.key"), "{error}");
@@ -135,7 +135,7 @@ fn every_source_that_fails_is_told_and_nothing_changes() {
 #[test]
 fn without_an_issuer_a_token_is_refused_with_the_field() {
     let host = TestHost::new();
-    let error = set_up(&host, &source(all(), 0, "serviceAccountToken", TOKEN)).unwrap_err();
+    let error = publish(&host, &source(all(), 0, "serviceAccountToken", TOKEN)).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
     assert!(error.message().starts_with("projected.sources.0.serviceAccountToken: "), "{error}");
     assert!(host.target("all").is_absent());
@@ -183,7 +183,7 @@ fn bad_fields_are_named() {
     ] {
         let error = host.identify::<Projected>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{said}: {error}");
-        assert_eq!(set_up(&host, &volume).unwrap_err(), error);
+        assert_eq!(publish(&host, &volume).unwrap_err(), error);
     }
     let error = host.identify::<Projected>(&one("podCertificate", &[("signerName", "x")])).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)), "{error}");

@@ -12,12 +12,12 @@ fn host() -> TestHost {
     host
 }
 
-fn set_up(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    host.set_up::<Secret>(volume, &Pod::builder())
+fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
+    host.publish::<Secret>(volume, &Pod::builder())
 }
 
 fn shown(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> TestPayload {
-    host.set_up::<Secret>(volume, pod).unwrap();
+    host.publish::<Secret>(volume, pod).unwrap();
     host.target("login").payload().unwrap()
 }
 
@@ -52,7 +52,7 @@ fn items_modes_and_fs_group_are_as_for_config_maps() {
     let plain = shown(&host, &volume, &Pod::builder());
     assert_eq!((plain.paths(), plain.files["ssh/id"].mode), (vec!["ssh/id"], 0o400));
     let other = Pod::builder().with_uid("uid-2").fs_group(2000);
-    host.set_up::<Secret>(&volume, &other).unwrap();
+    host.publish::<Secret>(&volume, &other).unwrap();
     let target = host.target_of(&other, "login");
     let grouped = target.payload().unwrap();
     assert_eq!((grouped.group, grouped.files["ssh/id"].mode, grouped.folder_mode), (Some(2000), 0o440, 0o2755));
@@ -64,8 +64,8 @@ fn items_modes_and_fs_group_are_as_for_config_maps() {
 fn without_noswap_the_pod_is_told_once() {
     let host = host();
     host.without_tmpfs_option("noswap");
-    set_up(&host, &login()).unwrap();
-    set_up(&host, &login()).unwrap();
+    publish(&host, &login()).unwrap();
+    publish(&host, &login()).unwrap();
     let events = host.events();
     assert_eq!(events.len(), 1);
     assert!(events[0].warning && events[0].reason == "PossibleMemoryBackedVolumesOnDisk");
@@ -77,7 +77,7 @@ fn a_refresh_goes_into_the_mount_that_stands_and_a_failed_one_keeps_its_files() 
     let host = host();
     let before = shown(&host, &login(), &Pod::builder());
     host.remove_secret("login");
-    assert!(matches!(set_up(&host, &login()), Err(Error::NotFound(_))));
+    assert!(matches!(publish(&host, &login()), Err(Error::NotFound(_))));
     assert_eq!(host.target("login").payload(), Some(before));
     host.secret("login", &[("user", b"root")]);
     assert_eq!(shown(&host, &login(), &Pod::builder()).paths(), ["user"]);
@@ -89,7 +89,7 @@ fn a_first_set_up_that_fails_leaves_no_mount() {
     for call in ["tmpfs.create", "set-options", "attach", "publish", "secrets.open"] {
         let host = host();
         host.fail(call, Error::retryable("the kernel is tired"));
-        assert_eq!(set_up(&host, &login()), Err(Error::retryable("the kernel is tired")), "{call}");
+        assert_eq!(publish(&host, &login()), Err(Error::retryable("the kernel is tired")), "{call}");
         assert!(host.target("login").is_absent() && host.detached_mounts() == 0, "{call}");
     }
 }
@@ -98,22 +98,22 @@ fn a_first_set_up_that_fails_leaves_no_mount() {
 fn what_stands_in_the_way_is_used_if_empty_and_else_a_conflict() {
     let host = host();
     host.target("login").put_folder(TestFolder::default());
-    set_up(&host, &login()).unwrap();
+    publish(&host, &login()).unwrap();
     assert_eq!(host.target("login").mount().unwrap().fs_type, "tmpfs");
 
     host.target("login").put_mount(TestMount::of_type("ext4"));
-    let error = set_up(&host, &login()).unwrap_err();
+    let error = publish(&host, &login()).unwrap_err();
     assert!(matches!(error, Error::Conflict(_)) && error.message().contains("ext4"), "{error}");
     host.target("login").put_folder(TestFolder::default());
     host.target("login").write("data", b"precious");
-    assert!(matches!(set_up(&host, &login()), Err(Error::Conflict(_))));
+    assert!(matches!(publish(&host, &login()), Err(Error::Conflict(_))));
     assert_eq!(host.target("login").folder().unwrap().files["data"], b"precious");
 }
 
 #[test]
 fn optional_secrets_may_be_missing_and_others_not() {
     let host = TestHost::new();
-    assert!(matches!(set_up(&host, &login()), Err(Error::NotFound(_))));
+    assert!(matches!(publish(&host, &login()), Err(Error::NotFound(_))));
     assert!(host.target("login").is_absent());
     assert!(shown(&host, &login().field("optional", true), &Pod::builder()).files.is_empty());
 }
@@ -130,7 +130,7 @@ fn bad_fields_are_named() {
     ] {
         let error = host.identify::<Secret>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)) && error.message().starts_with(said), "{said}: {error}");
-        assert_eq!(set_up(&host, &volume).unwrap_err(), error);
+        assert_eq!(publish(&host, &volume).unwrap_err(), error);
     }
 }
 
@@ -138,8 +138,8 @@ fn bad_fields_are_named() {
 fn nothing_that_is_said_holds_a_value() {
     let host = host();
     host.without_tmpfs_option("noswap");
-    set_up(&host, &login()).unwrap();
-    let error = set_up(&host, &login().field("items.0.key", "none").field("items.0.path", "x")).unwrap_err();
+    publish(&host, &login()).unwrap();
+    let error = publish(&host, &login().field("items.0.key", "none").field("items.0.path", "x")).unwrap_err();
     let said = format!("{error} {:?} {:?}", host.events(), host.lines());
     assert!(!said.contains("admin") && !said.contains("hush"), "{said}");
 }
@@ -147,9 +147,9 @@ fn nothing_that_is_said_holds_a_value() {
 #[test]
 fn tearing_down_unmounts_and_can_be_repeated() {
     let host = host();
-    set_up(&host, &login()).unwrap();
-    host.tear_down::<Secret>("login").unwrap();
-    host.tear_down::<Secret>("login").unwrap();
+    publish(&host, &login()).unwrap();
+    host.unpublish::<Secret>("login").unwrap();
+    host.unpublish::<Secret>("login").unwrap();
     assert!(host.target("login").is_absent());
     assert!(!host.calls().contains(&"delete-folder"), "nothing is deleted through a mount");
 }

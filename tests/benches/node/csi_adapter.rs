@@ -126,7 +126,7 @@ impl Adapter {
             name: NAME.into(),
             pod_uid: Some(PodUid::new(POD).expect("a uid")),
             spec_name: self.spec.name.clone(),
-            device_mount: Some(Place { parent: open(&self.folder), name: "staging".into() }),
+            staging_mount: Some(Place { parent: open(&self.folder), name: "staging".into() }),
             private: Some(PrivateFolder { root: self.root.clone(), parent: "private".into(), name: NAME.into() }),
             sharers: None,
             needed: Vec::new(),
@@ -138,7 +138,7 @@ impl Adapter {
         let call = Call::new(Arc::new(Environment::default().with_drivers(self.drivers.clone())), DEADLINE);
         let target = self.target();
         let begun = Instant::now();
-        self.plugin.set_up(&call, &self.spec, &self.pod, target).expect("it is published");
+        self.plugin.publish(&call, &self.spec, &self.pod, target).expect("it is published");
         let published = begun.elapsed();
         let target = self.target();
         let begun = Instant::now();
@@ -146,7 +146,7 @@ impl Adapter {
         let stats = begun.elapsed();
         let target = self.target();
         let begun = Instant::now();
-        self.plugin.tear_down(&call, target).expect("it is unpublished");
+        self.plugin.unpublish(&call, target).expect("it is unpublished");
         Took { pair: published + begun.elapsed(), stats }
     }
 }

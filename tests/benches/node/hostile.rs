@@ -44,7 +44,7 @@ pub(crate) async fn measure(report: &mut Report, scratch: &Path) {
     let mut daemon = Daemon::start_again(folder.path()).await;
     let alone = Times::new(good(&mut daemon, "alone", pods, THEIR_TIME).await);
     for bad in 0..HOSTILE {
-        daemon.add(pod(&format!("bad-{bad}"), r#""misbehaving":{"at":"set-up","how":"loop"}"#)).await;
+        daemon.add(pod(&format!("bad-{bad}"), r#""misbehaving":{"at":"publish","how":"loop"}"#)).await;
     }
     let beside = Times::new(good(&mut daemon, "beside", pods, THEIR_TIME).await);
     daemon.kill();

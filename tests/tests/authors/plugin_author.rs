@@ -130,7 +130,7 @@ fn a_plugin_from_the_network_template_holds_the_contract_over_a_real_ssh() {
     desk.conform(&folder, &component);
     let inspected =
         desk.volhost(&folder, &["plugin", "inspect", component.to_str().unwrap(), "--config", "volhost.toml"]);
-    for word in ["fuse-helpers", "secrets", "device-mounter"] {
+    for word in ["fuse-servers", "secrets", "stager"] {
         assert!(inspected.contains(word), "{word}: {inspected}");
     }
     assert!(!inspected.contains("Not granted: f"), "{inspected}");
@@ -149,7 +149,7 @@ fn the_whole_of_an_authors_test_is_one_command() {
     std::fs::write(&source, text.replace("if volume.read_only() {", "if true {")).unwrap();
     let failed = desk.run(&folder, artifacts::volhost(), &["plugin", "test"]);
     let told = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(failed.status.code() == Some(1) && told.contains("set-up/stands"), "{told}");
+    assert!(failed.status.code() == Some(1) && told.contains("publish/stands"), "{told}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_skeleton_of_a_driver_that_attaches_has_its_capabilities() {
     let folder = desk.new_plugin(&["acme.org/loops", "--from-flex", program.to_str().unwrap()]);
     let component = desk.test_and_build(&folder);
     let inspected = desk.volhost(desk.path(), &["plugin", "inspect", component.to_str().unwrap()]);
-    for word in ["acme.org/loops", "flexVolume:example.com/loopfile", "attacher", "device-mounter", "expander"] {
+    for word in ["acme.org/loops", "flexVolume:example.com/loopfile", "attacher", "stager", "expander"] {
         assert!(inspected.contains(word), "{word}: {inspected}");
     }
 }

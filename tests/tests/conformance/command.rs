@@ -62,15 +62,15 @@ fn a_plugin_that_fails_is_told_case_by_case() {
     fs::write(&config, said).unwrap();
     let plugin = text(&fixture("fixture-mutants"));
     let run = |format: &str| {
-        conformance(folder.path(), &[&plugin, "--config", &text(&config), "--only", "set-up/stands", "-o", format])
+        conformance(folder.path(), &[&plugin, "--config", &text(&config), "--only", "publish/stands", "-o", format])
     };
 
     let (code, out, complaints) = run("text");
     assert_eq!(code, Some(1), "{out}{complaints}");
     for words in [
-        "FAILED          set-up/stands",
+        "FAILED          publish/stands",
         "contract M1: When",
-        "done:     set-up",
+        "done:     publish",
         "expected: ok",
         "happened: the plugin",
     ] {
@@ -84,11 +84,11 @@ fn a_plugin_that_fails_is_told_case_by_case() {
     assert_eq!(report["plugin"], "fixture.volhost/mutants");
     assert_eq!(report["cases"][0]["outcome"], "failed");
     assert_eq!(report["cases"][0]["sentence"], "M1");
-    assert!(complaints.contains("1 of 1: set-up/stands FAILED"), "{complaints}");
+    assert!(complaints.contains("1 of 1: publish/stands FAILED"), "{complaints}");
 
     let (code, out, _) = run("junit");
     assert_eq!(code, Some(1));
-    assert!(out.contains("<testcase classname=\"set-up\" name=\"stands\""), "{out}");
+    assert!(out.contains("<testcase classname=\"publish\" name=\"stands\""), "{out}");
     assert!(out.contains("<failure message="), "{out}");
 }
 
@@ -101,7 +101,7 @@ fn what_cannot_be_tested_is_told_apart_from_what_fails() {
     let (wrong, no_plugin) = (text(&wrong), text(&folder.path().join("no.wasm")));
     let good = text(&plugin("empty-dir"));
     for (arguments, code, words) in [
-        (vec![good.as_str(), "--only", "set-up/idempotant"], 2, "there is no case"),
+        (vec![good.as_str(), "--only", "publish/idempotant"], 2, "there is no case"),
         (vec![good.as_str(), "--config", &wrong], 2, "emptyDir is no map of fields"),
         (vec![good.as_str(), "--config", "/no/such.yaml"], 2, "/no/such.yaml"),
         (vec![], 2, "Usage"),

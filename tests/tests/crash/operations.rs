@@ -44,19 +44,19 @@ fn payloads_that_change() {
 fn a_file_system_from_attach_to_set_up() {
     let mut site = site();
     let mut arrival = Arrival(Known::learn(Image::new("ext4", 16).fresh(), &site));
-    kill_everywhere("attach, wait-for-attach, format, mount-device, set-up", Who::Daemon, &mut site, &mut arrival);
+    kill_everywhere("attach, wait-for-attach, format, stage, publish", Who::Daemon, &mut site, &mut arrival);
 }
 
 #[test]
 fn a_file_system_from_tear_down_to_detach() {
     let mut site = site();
     let mut departure = Departure(Known::learn(Image::new("ext4", 16), &site));
-    kill_everywhere("tear-down, unmount-device, detach", Who::Daemon, &mut site, &mut departure);
+    kill_everywhere("unpublish, unstage, detach", Who::Daemon, &mut site, &mut departure);
 }
 
 #[test]
 fn a_device_from_attach_to_map_and_back() {
-    comes_and_goes("device: attach, set-up-device, map, and back", site(), Device);
+    comes_and_goes("device: attach, stage-device, map, and back", site(), Device);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Records that are damaged, gone, or another's: they cost a set-up at the most. What live pods have stays, what nobody wants goes.
+//! Records that are damaged, gone, or another's: they cost a publish at the most. What live pods have stays, what nobody wants goes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

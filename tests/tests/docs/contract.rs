@@ -11,13 +11,13 @@ fn the_contract_and_the_plan_for_the_rest_of_it_are_valid_wit() {
     assert_eq!(name, "volhost:plugin@0.1.0");
     let world = resolve.select_world(&[contract], Some("volume-plugin")).unwrap();
     let exports: Vec<String> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
-    assert_eq!(exports, ["volhost:plugin/plugin@0.1.0", "volhost:plugin/mounter@0.1.0"]);
+    assert_eq!(exports, ["volhost:plugin/plugin@0.1.0", "volhost:plugin/publisher@0.1.0"]);
 
     let (plan, _) = resolve.push_dir(workspace().join("wit/planned")).unwrap();
     for capability in [
         "attacher",
         "other-nodes",
-        "device-mounter",
+        "stager",
         "block-mapper",
         "expander",
         "stats",

@@ -19,7 +19,7 @@ fn granting(lines: &str) -> Host {
 
 fn refusal(host: &Host, fields: serde_json::Value) -> CallError {
     let plugin = host.fixture(MISBEHAVING);
-    let error = host.set_up(&plugin, "a", fields).unwrap_err();
+    let error = host.publish(&plugin, "a", fields).unwrap_err();
     assert_eq!(host.entry("a"), Entry::Absent, "{}", error.message());
     error
 }
@@ -28,7 +28,7 @@ fn refusal(host: &Host, fields: serde_json::Value) -> CallError {
 fn a_plugin_gets_the_memory_it_is_granted_less_or_more_than_others() {
     for (granted, told) in [("2Mi", "more than 2 MiB of memory"), ("128Mi", "more than 128 MiB of memory")] {
         let host = granting(&format!("memory = {granted:?}"));
-        let error = refusal(&host, json!({ "at": "set-up", "how": "memory" })).message();
+        let error = refusal(&host, json!({ "at": "publish", "how": "memory" })).message();
         assert!(error.contains(told), "{error}");
     }
 }
@@ -36,13 +36,13 @@ fn a_plugin_gets_the_memory_it_is_granted_less_or_more_than_others() {
 #[test]
 fn a_plugin_gets_the_time_it_is_granted_and_no_more_where_others_wait() {
     let host = granting("call-time = \"300ms\"");
-    let error = refusal(&host, json!({ "at": "set-up", "how": "loop" })).message();
-    assert!(error.contains("more than 0.3 s in set-up"), "{error}");
+    let error = refusal(&host, json!({ "at": "publish", "how": "loop" })).message();
+    assert!(error.contains("more than 0.3 s in publish"), "{error}");
     let call = Call::bare(Duration::from_millis(50));
     let plugin = host.fixture(MISBEHAVING);
     let error = plugin.identify(&call, &spec(json!({ "at": "identify", "how": "loop" }))).unwrap_err().message();
     assert!(error.contains("more than 0.1 s in identify"), "{error}");
-    let error = plugin.set_up(&call, &spec(json!({})), &pod(), host.target("b")).map(drop);
+    let error = plugin.publish(&call, &spec(json!({})), &pod(), host.target("b")).map(drop);
     assert!(error.is_ok(), "{error:?}");
 }
 
@@ -53,12 +53,12 @@ fn file_systems_and_options_that_are_not_granted_are_refused() {
     assert!(error.contains("\"tmpfs\" is not granted to this plugin (granted: ext4)"), "{error}");
     let host = granting("filesystems = [\"tmpfs\"]\nmount-options = []");
     let plugin = host.fixture(MISBEHAVING);
-    host.set_up(&plugin, "a", json!({})).unwrap();
+    host.publish(&plugin, "a", json!({})).unwrap();
     let host = Host::granting(&super::trespass::grants("/granted", "mount-options = [\"size\"]"));
     let plugin = host.fixture("fixture-trespassing");
-    let error = host.set_up(&plugin, "a", json!({ "how": "set-option", "word": "noatime" })).unwrap_err().message();
+    let error = host.publish(&plugin, "a", json!({ "how": "set-option", "word": "noatime" })).unwrap_err().message();
     assert!(error.contains("\"noatime\" is not granted to this plugin (granted: size)"), "{error}");
-    host.set_up(&plugin, "a", json!({ "how": "tmpfs-size", "word": "1m" })).unwrap();
+    host.publish(&plugin, "a", json!({ "how": "tmpfs-size", "word": "1m" })).unwrap();
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn folders_that_one_volume_gets_over_many_calls_are_bounded_and_repeating_a_call
     let call = host.call();
     let make = |from: u32| {
         let how = format!("attach-then-folders-{from}");
-        plugin.set_up(&call, &spec(json!({ "at": "set-up", "how": how })), &pod(), host.target("a")).map(drop)
+        plugin.publish(&call, &spec(json!({ "at": "publish", "how": how })), &pod(), host.target("a")).map(drop)
     };
     for _ in 0..10 {
         make(0).unwrap();
@@ -80,14 +80,14 @@ fn folders_that_one_volume_gets_over_many_calls_are_bounded_and_repeating_a_call
     assert!(matches!(error, CallError::LimitExceeded { .. }), "{error:?}");
     assert!(error.message().contains("more than 4096 new folders in one volume"), "{}", error.message());
     // Another volume has an account of its own.
-    host.set_up(&plugin, "b", json!({ "at": "set-up", "how": "attach-then-folders-4000" })).unwrap();
+    host.publish(&plugin, "b", json!({ "at": "publish", "how": "attach-then-folders-4000" })).unwrap();
 }
 
 #[test]
 fn files_that_one_call_writes_are_bounded() {
     let host = Host::granting(&super::trespass::grants("/granted", ""));
     let plugin = host.fixture("fixture-trespassing");
-    let error = host.set_up(&plugin, "a", json!({ "how": "file-flood" })).unwrap_err();
+    let error = host.publish(&plugin, "a", json!({ "how": "file-flood" })).unwrap_err();
     assert!(error.message().contains("bytes written in one call"), "{}", error.message());
 }
 
@@ -114,8 +114,8 @@ fn a_call_whose_pod_is_deleted_makes_no_further_host_call() {
     let cancellation = Arc::new(Cancellation::default());
     let watch = Arc::new(CancelsSoon { seen: AtomicU32::new(0), cancellation: cancellation.clone() });
     let call = host.call().with_cancellation(cancellation).with_host_calls(watch.clone());
-    let fields = json!({ "at": "set-up", "how": "attach-then-folder-flood" });
-    let error = plugin.set_up(&call, &spec(fields), &pod(), host.target("a")).unwrap_err();
+    let fields = json!({ "at": "publish", "how": "attach-then-folder-flood" });
+    let error = plugin.publish(&call, &spec(fields), &pod(), host.target("a")).unwrap_err();
     assert!(matches!(error, CallError::Cancelled { .. }), "{error:?}");
     assert_eq!(watch.seen.load(Ordering::Relaxed), 10);
     assert_eq!(error.class(), FailureClass::Uncertain, "it had changed something");
@@ -129,7 +129,7 @@ fn loop_devices_are_counted() {
     let plugin = host.fixture("fixture-trespassing");
     let act = |how: &str, image: &str| {
         // Done, it has nothing at the target, which is a lie; what matters here is what it was told before.
-        match host.set_up(&plugin, "a", json!({ "how": how, "word": image })) {
+        match host.publish(&plugin, "a", json!({ "how": how, "word": image })) {
             Err(CallError::Lied { .. }) => Ok(()),
             other => other.map_err(|error| error.message()),
         }

@@ -56,7 +56,7 @@ impl Host {
             name: name.into(),
             pod_uid: None,
             spec_name: SpecName::new("vol").unwrap(),
-            device_mount: None,
+            staging_mount: None,
             private: None,
             sharers: None,
             needed: Vec::new(),
@@ -65,7 +65,7 @@ impl Host {
 
     fn pod_target(&self, name: &str, node: &str) -> Target {
         let place = Place { parent: self.kernel.try_clone(&self.root).unwrap(), name: node.into() };
-        Target { pod_uid: Some(PodUid::new("uid-1").unwrap()), device_mount: Some(place), ..self.target(name) }
+        Target { pod_uid: Some(PodUid::new("uid-1").unwrap()), staging_mount: Some(place), ..self.target(name) }
     }
 
     fn attached(&self, spec: &Arc<VolumeSpec>) -> Attachment {
@@ -76,9 +76,9 @@ impl Host {
         attached
     }
 
-    fn mount_device(&self, spec: &Arc<VolumeSpec>) -> Result<(), CallError> {
+    fn stage(&self, spec: &Arc<VolumeSpec>) -> Result<(), CallError> {
         let attached = self.attached(spec);
-        self.plugin.mount_device(&self.call(), spec, Some(&attached), self.target("node")).map(drop)
+        self.plugin.stage(&self.call(), spec, Some(&attached), self.target("node")).map(drop)
     }
 
     fn entry(&self, name: &str) -> Entry {
@@ -132,14 +132,14 @@ fn a_volume_is_attached_staged_bound_and_taken_back() {
     let host = Host::start();
     let (call, spec) = (host.call(), honest());
     assert_eq!(host.plugin.are_attached(&call, &["image".to_owned()]).unwrap_err().class(), FailureClass::Final);
-    host.mount_device(&spec).unwrap();
-    host.mount_device(&spec).unwrap();
+    host.stage(&spec).unwrap();
+    host.stage(&spec).unwrap();
     assert_eq!(host.kernel.loops().len(), 1, "the same device every time");
     assert_eq!(host.plugin.are_attached(&call, &["image".to_owned()]).unwrap(), [true]);
-    host.plugin.set_up(&call, &spec, &pod(), host.pod_target("pod", "node")).unwrap();
+    host.plugin.publish(&call, &spec, &pod(), host.pod_target("pod", "node")).unwrap();
     assert!(matches!(host.entry("pod"), Entry::Mount(_)));
-    host.plugin.tear_down(&call, host.pod_target("pod", "node")).unwrap();
-    host.plugin.unmount_device(&call, "image", host.target("node")).unwrap();
+    host.plugin.unpublish(&call, host.pod_target("pod", "node")).unwrap();
+    host.plugin.unstage(&call, "image", host.target("node")).unwrap();
     host.plugin.detach(&call, "image").unwrap();
     host.plugin.detach(&call, "image").unwrap();
     assert!(host.kernel.loops().is_empty() && host.kernel.detached_count() == 0);
@@ -149,7 +149,7 @@ fn a_volume_is_attached_staged_bound_and_taken_back() {
 fn a_folder_at_the_nodes_place_is_not_taken_for_the_volume() {
     let host = Host::start();
     host.kernel.make_folder(&host.root, OsStr::new("node"), 0o750, None).unwrap();
-    let error = host.plugin.set_up(&host.call(), &honest(), &pod(), host.pod_target("pod", "node")).unwrap_err();
+    let error = host.plugin.publish(&host.call(), &honest(), &pod(), host.pod_target("pod", "node")).unwrap_err();
     let CallError::Plugin(error) = error else { panic!("{error}") };
     assert_eq!(error.case, ErrorCase::Precondition);
 }
@@ -159,12 +159,12 @@ fn a_device_is_handed_over_and_may_be_the_pods_own() {
     let host = Host::start();
     let (call, spec) = (host.call(), honest());
     let attached = host.attached(&spec);
-    let device = host.plugin.set_up_device(&call, &spec, Some(&attached)).unwrap().unwrap();
+    let device = host.plugin.stage_device(&call, &spec, Some(&attached)).unwrap().unwrap();
     assert_eq!(Some(path(&device)), attached.device.as_deref().map(path));
-    let own = host.plugin.map_pod_device(&call, &spec, &pod(), Some(&device)).unwrap();
+    let own = host.plugin.map_device(&call, &spec, &pod(), Some(&device)).unwrap();
     assert_eq!(path(&own), path(&device));
-    host.plugin.unmap_pod_device(&call, "image", &pod().uid).unwrap();
-    host.plugin.tear_down_device(&call, "image").unwrap();
+    host.plugin.unmap_device(&call, "image", &pod().uid).unwrap();
+    host.plugin.unstage_device(&call, "image").unwrap();
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn the_class_of_every_failure_survives() {
             host.plugin.attach(&call, &spec("attach")).unwrap_err(),
             host.plugin.detach(&call, &format!("detach:{how}:image")).unwrap_err(),
             host.plugin.wait_for_attach(&call, &spec("wait-for-attach"), &attached).map(drop).unwrap_err(),
-            host.mount_device(&spec("mount-device")).unwrap_err(),
-            host.plugin.unmount_device(&call, &format!("unmount-device:{how}:image"), host.target("node")).unwrap_err(),
-            host.plugin.set_up_device(&call, &spec("set-up-device"), Some(&attached)).map(drop).unwrap_err(),
+            host.stage(&spec("stage")).unwrap_err(),
+            host.plugin.unstage(&call, &format!("unstage:{how}:image"), host.target("node")).unwrap_err(),
+            host.plugin.stage_device(&call, &spec("stage-device"), Some(&attached)).map(drop).unwrap_err(),
             host.plugin.expand(&call, &spec("expand"), Some(&attached), None, 1).map(drop).unwrap_err(),
         ];
         for error in errors {
@@ -208,7 +208,7 @@ fn a_crash_after_something_was_changed_is_uncertain() {
     let error = host.plugin.attach(&host.call(), &misbehaving("attach", "panic-after")).unwrap_err();
     assert_eq!(error.class(), FailureClass::Uncertain, "{error}");
     assert_eq!(host.kernel.loops().len(), 1);
-    let error = host.mount_device(&misbehaving("mount-device", "panic-after")).unwrap_err();
+    let error = host.stage(&misbehaving("stage", "panic-after")).unwrap_err();
     assert_eq!(error.class(), FailureClass::Uncertain, "{error}");
     assert!(matches!(host.entry("node"), Entry::Mount(_)));
 }
@@ -217,11 +217,11 @@ fn a_crash_after_something_was_changed_is_uncertain() {
 fn lies_are_found_out() {
     let host = Host::start();
     let (call, honest) = (host.call(), honest());
-    let error = host.mount_device(&misbehaving("mount-device", "lie")).unwrap_err();
-    assert_eq!(error.message(), "the plugin reported mount-device as done, but no mount stands at the node's place");
+    let error = host.stage(&misbehaving("stage", "lie")).unwrap_err();
+    assert_eq!(error.message(), "the plugin reported stage as done, but no mount stands at the node's place");
     assert_eq!(error.class(), FailureClass::Final);
-    host.mount_device(&honest).unwrap();
-    let error = host.plugin.unmount_device(&call, "unmount-device:lie:image", host.target("node")).unwrap_err();
+    host.stage(&honest).unwrap();
+    let error = host.plugin.unstage(&call, "unstage:lie:image", host.target("node")).unwrap_err();
     assert!(error.message().contains("a mount still stands"), "{error}");
     assert_eq!(error.class(), FailureClass::Uncertain);
     let attached = host.attached(&honest);
@@ -237,12 +237,12 @@ fn lies_are_found_out() {
 fn what_a_plugin_says_of_a_volume_overrides_what_it_exports() {
     let host = Host::start();
     let said = host.plugin.identify(&host.call(), &honest()).unwrap();
-    assert_eq!((said.name, said.attachable, said.device_mountable), (None, None, None));
+    assert_eq!((said.name, said.attachable, said.stageable), (None, None, None));
     let mut spec = honest().as_ref().clone();
     spec.fields.insert("attachable".into(), false.into());
-    spec.fields.insert("deviceMountable".into(), true.into());
+    spec.fields.insert("stageable".into(), true.into());
     let said = host.plugin.identify(&host.call(), &Arc::new(spec)).unwrap();
-    assert_eq!((said.attachable, said.device_mountable), (Some(false), Some(true)));
+    assert_eq!((said.attachable, said.stageable), (Some(false), Some(true)));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_plugin_is_only_asked_for_what_it_exports() {
     assert!(matches!(error, CallError::Lacks { interface: "attacher", .. }), "{error}");
     assert!(!error.is_misbehaviour() && error.class() == FailureClass::Final);
     let all = Host::start();
-    for capability in [Capability::Attacher, Capability::DeviceMounter, Capability::BlockMapper, Capability::Expander] {
+    for capability in [Capability::Attacher, Capability::Stager, Capability::BlockMapper, Capability::Expander] {
         assert!(all.plugin.exports(capability), "{capability:?}");
     }
 }
@@ -263,21 +263,21 @@ fn a_volumes_label_is_set_by_the_host_and_by_nobody_else() {
     const LABEL: &str = "system_u:object_r:container_file_t:s0:c1,c2";
     let host = Host::start();
     let labelled = |how: &str| {
-        let mut spec = misbehaving("mount-device", how);
+        let mut spec = misbehaving("stage", how);
         Arc::make_mut(&mut spec).selinux_label = Some(LABEL.to_owned());
         spec
     };
     // A kernel without SELinux has no such option: that it was passed is seen by its answer.
-    let error = host.mount_device(&labelled("")).unwrap_err();
+    let error = host.stage(&labelled("")).unwrap_err();
     assert!(error.message().contains("context"), "{}", error.message());
     assert_eq!(host.entry("node"), Entry::Absent);
 
     host.kernel.set_container_file_label("system_u:object_r:container_file_t:s0");
-    host.mount_device(&labelled("")).unwrap();
+    host.stage(&labelled("")).unwrap();
     let mount = host.kernel.mount_at(&host.root, OsStr::new("node")).unwrap().unwrap();
     assert!(mount.options.contains(&format!("context={LABEL}")), "{:?}", mount.options);
 
-    let forged = Host::start().mount_device(&labelled("label")).unwrap_err();
+    let forged = Host::start().stage(&labelled("label")).unwrap_err();
     assert!(forged.message().contains("a label is for the host to set"), "{}", forged.message());
 }
 
@@ -287,7 +287,5 @@ fn what_a_controller_said_of_an_attachment_is_what_the_plugin_reads() {
     let mut attached = host.attached(&honest());
     attached.metadata = [("lun".to_owned(), "4".to_owned())].into();
     let call = host.call();
-    host.plugin
-        .mount_device(&call, &misbehaving("mount-device", "tell"), Some(&attached), host.target("node"))
-        .unwrap();
+    host.plugin.stage(&call, &misbehaving("stage", "tell"), Some(&attached), host.target("node")).unwrap();
 }

@@ -123,21 +123,21 @@ impl Host {
             name: "vol".into(),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),
-            device_mount: None,
+            staging_mount: None,
             private: Some(private),
             sharers: None,
             needed: Vec::new(),
         }
     }
 
-    fn set_up(&self, does: Does) -> Result<(), CallError> {
+    fn publish(&self, does: Does) -> Result<(), CallError> {
         self.set_up_on(does, "folder")
     }
 
     fn set_up_on(&self, does: Does, leaf: &str) -> Result<(), CallError> {
         *self.driver.does.lock().unwrap() = does;
         let spec = spec(leaf);
-        self.plugin.set_up(&self.call(), &spec, &pod(), self.target()).map(drop)
+        self.plugin.publish(&self.call(), &spec, &pod(), self.target()).map(drop)
     }
 
     fn entry(&self) -> Entry {
@@ -195,24 +195,24 @@ fn told(error: CallError) -> (ErrorCase, String) {
 #[test]
 fn what_a_driver_mounts_is_taken_over_and_taken_away() {
     let host = Host::start();
-    host.set_up(Does::AsTold).unwrap();
+    host.publish(Does::AsTold).unwrap();
     assert!(matches!(host.entry(), Entry::Mount(_)));
     assert_eq!(host.heard(), ["found a new mount"]);
-    host.set_up(Does::AsTold).unwrap();
+    host.publish(Does::AsTold).unwrap();
     assert_eq!(host.heard(), ["found the same mount"], "a call that comes again finds what stands");
     // The driver leaves its mount behind: the host takes it away.
-    host.plugin.tear_down(&host.call(), host.target()).unwrap();
+    host.plugin.unpublish(&host.call(), host.target()).unwrap();
     assert_eq!(host.entry(), Entry::Absent);
-    assert_eq!(host.heard(), ["noted kept by set-up"]);
+    assert_eq!(host.heard(), ["noted kept by publish"]);
     host.target().private.unwrap().remove(&*host.kernel).unwrap();
-    host.plugin.tear_down(&host.call(), host.target()).unwrap();
+    host.plugin.unpublish(&host.call(), host.target()).unwrap();
     assert_eq!(host.heard(), ["noted nothing"], "the note goes with the volume");
 }
 
 #[test]
 fn a_driver_finds_a_folder_or_nothing_as_the_plugin_wants() {
     let host = Host::start();
-    host.set_up(Does::Nothing).unwrap_err();
+    host.publish(Does::Nothing).unwrap_err();
     assert_eq!(host.entry(), Entry::Folder);
     assert_eq!(host.kernel.mode_and_group(format!("{ROOT}/pods/uid-1/volumes/vol")).unwrap().0, 0o750);
     host.set_up_on(Does::Nothing, "absent").unwrap_err();
@@ -227,13 +227,13 @@ fn a_driver_finds_a_folder_or_nothing_as_the_plugin_wants() {
 fn a_driver_that_mounted_nothing_is_told_with_what_appeared_instead() {
     let host = Host::start();
     let path = format!("{ROOT}/pods/uid-1/volumes/vol");
-    let (case, text) = told(host.set_up(Does::Nothing).unwrap_err());
+    let (case, text) = told(host.publish(Does::Nothing).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
     assert_eq!(text, format!("the driver has mounted nothing at {path}: a plain folder stands there"));
-    let (case, text) = told(host.set_up(Does::Elsewhere).unwrap_err());
+    let (case, text) = told(host.publish(Does::Elsewhere).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
     assert!(text.ends_with("; meanwhile appeared elsewhere: tmpfs at /elsewhere"), "{text}");
-    let (case, text) = told(host.set_up(Does::Below).unwrap_err());
+    let (case, text) = told(host.publish(Does::Below).unwrap_err());
     assert_eq!(case, ErrorCase::Conflict);
     assert!(text.contains(&format!("{path}/inner")), "{text}");
 }
@@ -241,12 +241,12 @@ fn a_driver_that_mounted_nothing_is_told_with_what_appeared_instead() {
 #[test]
 fn a_device_that_a_driver_shows_is_the_volumes_device() {
     let host = Host::start();
-    let device = host.plugin.set_up_device(&host.call(), &spec("folder"), None).unwrap().unwrap();
+    let device = host.plugin.stage_device(&host.call(), &spec("folder"), None).unwrap().unwrap();
     let disk = host.kernel.open_block_device(Path::new("/dev/vdb")).unwrap();
     assert_eq!(device.number(), disk.number());
-    host.plugin.tear_down_device(&host.call(), "the-volume").unwrap();
+    host.plugin.unstage_device(&host.call(), "the-volume").unwrap();
     assert_eq!(host.kernel.list(format!("{ROOT}/plugins/driven")).unwrap(), Vec::<std::ffi::OsString>::new());
     let elsewhere = host.call_without_places();
-    let (case, text) = told(host.plugin.set_up_device(&elsewhere, &spec("folder"), None).map(drop).unwrap_err());
+    let (case, text) = told(host.plugin.stage_device(&elsewhere, &spec("folder"), None).map(drop).unwrap_err());
     assert_eq!(case, ErrorCase::Unsupported, "{text}");
 }

@@ -404,12 +404,12 @@ impl Machine {
             name: "volume".into(),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("v").unwrap(),
-            device_mount: None,
+            staging_mount: None,
             private: None,
             sharers: None,
             needed: needed.collect(),
         };
-        let outcome = plugin.set_up(&call, spec, pod, target).map(drop).map_err(|error| error.message());
+        let outcome = plugin.publish(&call, spec, pod, target).map(drop).map_err(|error| error.message());
         if outcome.is_ok() {
             // What is allowed may stand for a moment; it is what comes next that must find the machine as it was.
             self.kernel.detach(&self.root, "volume".as_ref(), volhost_kernel::Detach::Normal).unwrap();

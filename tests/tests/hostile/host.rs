@@ -90,15 +90,15 @@ impl Host {
             name: OsString::from(name),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),
-            device_mount: None,
+            staging_mount: None,
             private: None,
             sharers: None,
             needed: Vec::new(),
         }
     }
 
-    pub(crate) fn set_up(&self, plugin: &Plugin, name: &str, fields: serde_json::Value) -> Result<(), CallError> {
-        plugin.set_up(&self.call(), &spec(fields), &pod(), self.target(name)).map(drop)
+    pub(crate) fn publish(&self, plugin: &Plugin, name: &str, fields: serde_json::Value) -> Result<(), CallError> {
+        plugin.publish(&self.call(), &spec(fields), &pod(), self.target(name)).map(drop)
     }
 
     pub(crate) fn entry(&self, name: &str) -> Entry {

@@ -134,7 +134,7 @@ fn in_set_up() {
     let plugin = host.fixture("fixture-misbehaving");
     for (how, ends) in IN_SET_UP {
         let before = host.machine().mounts().len();
-        let outcome = host.set_up(&plugin, how, json!({ "at": "set-up", "how": how }));
+        let outcome = host.publish(&plugin, how, json!({ "at": "publish", "how": how }));
         check(&host, how, *ends, &outcome, before);
         let stands = host.entry(how) != Entry::Absent;
         assert_eq!(stands, may_stand(how), "{how}: {outcome:?}");
@@ -148,14 +148,14 @@ fn in_tear_down() {
     let host = Host::new();
     let plugin = host.fixture("fixture-misbehaving");
     for (how, ends) in IN_TEAR_DOWN {
-        host.set_up(&plugin, how, json!({})).unwrap();
+        host.publish(&plugin, how, json!({})).unwrap();
         let before = host.machine().mounts().len();
         let mut target = host.target(how);
-        target.spec_name = volhost_model::SpecName::new(format!("tear-down-{how}")).unwrap();
-        let outcome = plugin.tear_down(&host.call(), target);
+        target.spec_name = volhost_model::SpecName::new(format!("unpublish-{how}")).unwrap();
+        let outcome = plugin.unpublish(&host.call(), target);
         check(&host, how, *ends, &outcome, before);
         assert_eq!(host.entry(how) == Entry::Absent, how.starts_with("detach"), "{how}: {outcome:?}");
-        plugin.tear_down(&host.call(), host.target(how)).unwrap();
+        plugin.unpublish(&host.call(), host.target(how)).unwrap();
         assert_eq!(host.entry(how), Entry::Absent, "{how}: the host can undo it");
     }
 }
@@ -193,22 +193,22 @@ fn no_other_volume_waits_for_one_that_runs_for_ever() {
             std::thread::spawn(move || {
                 begun.send(()).unwrap();
                 let target = format!("bad-{index}");
-                host.set_up(&bad, &target, json!({ "at": "set-up", "how": how })).unwrap_err();
+                host.publish(&bad, &target, json!({ "at": "publish", "how": how })).unwrap_err();
                 ended.send(()).unwrap();
             })
         })
         .collect();
     (0..threads.len()).for_each(|_| running.recv_timeout(PATIENCE).unwrap());
-    let mut set_up = 0;
+    let mut publish = 0;
     // The two that loop need two seconds of their own time; until the last of them has ended, the others' volumes come and go.
     let mut over = 0;
     while over < threads.len() {
-        let target = format!("good-{set_up}");
-        good.set_up(&host.call(), &spec(json!({})), &pod(), host.target(&target)).unwrap();
-        good.tear_down(&host.call(), host.target(&target)).unwrap();
-        set_up += 1;
+        let target = format!("good-{publish}");
+        good.publish(&host.call(), &spec(json!({})), &pod(), host.target(&target)).unwrap();
+        good.unpublish(&host.call(), host.target(&target)).unwrap();
+        publish += 1;
         over += end.try_iter().count();
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert!(set_up >= 20, "only {set_up} volumes were set up beside plugins that run for ever: they wait in line");
+    assert!(publish >= 20, "only {publish} volumes were set up beside plugins that run for ever: they wait in line");
 }

@@ -140,7 +140,7 @@ fn try_all(host: &Host, base: &str, picture: impl Fn() -> String) {
             .replace("$G", &format!("{base}/granted"))
             .replace("$O", &format!("{base}/outside"));
         let shown: String = word.chars().take(60).collect();
-        match host.set_up(&plugin, "target", json!({ "how": how, "word": word })) {
+        match host.publish(&plugin, "target", json!({ "how": how, "word": word })) {
             Err(CallError::Plugin(error)) if words.iter().any(|words| error.message.contains(words)) => {}
             Err(error @ CallError::BrokeContract { .. })
                 if words.iter().any(|words| error.message().contains(words)) => {}
@@ -160,7 +160,7 @@ fn compare_answers(host: &Host, base: &str) {
     const WAYS: [&str; 8] =
         ["open", "create-directory", "create-file", "image", "loop", "remove-loop", "mount-image", "device"];
     let plugin = host.fixture("fixture-trespassing");
-    let answer = |how: &str, word: &str| match host.set_up(&plugin, "target", json!({ "how": how, "word": word })) {
+    let answer = |how: &str, word: &str| match host.publish(&plugin, "target", json!({ "how": how, "word": word })) {
         Err(CallError::Plugin(error)) => format!("{:?} {}", error.case, error.message.replace(word, "PATH")),
         other => format!("{:?}", other.map_err(|error| error.message())),
     };

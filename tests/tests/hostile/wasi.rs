@@ -20,7 +20,7 @@ fn findings(host: &Host) -> Vec<(String, String)> {
 fn through_wasi_nothing_of_the_host_is_reached() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
-    host.set_up(&plugin, "a", json!({})).unwrap();
+    host.publish(&plugin, "a", json!({})).unwrap();
     assert_eq!(host.entry("a"), Entry::Folder);
     let first = findings(&host);
     for (what, expected) in [
@@ -38,7 +38,7 @@ fn through_wasi_nothing_of_the_host_is_reached() {
         let found = first.iter().find(|(name, _)| name == what).map(|(_, found)| found.as_str());
         assert_eq!(found, Some(expected), "{what}: {first:?}");
     }
-    host.set_up(&plugin, "b", json!({})).unwrap();
+    host.publish(&plugin, "b", json!({})).unwrap();
     let second = findings(&host);
     let differ: Vec<_> = first.iter().zip(&second).filter(|(a, b)| a != b).map(|((what, _), _)| what).collect();
     assert_eq!(differ, ["random"], "a call tells another nothing but by the kernel's random bytes");
@@ -48,7 +48,7 @@ fn through_wasi_nothing_of_the_host_is_reached() {
 fn what_a_plugin_writes_to_its_output_is_logged_by_line_and_bounded() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
-    host.set_up(&plugin, "a", json!({})).unwrap();
+    host.publish(&plugin, "a", json!({})).unwrap();
     let said = host.said.lines.lock().unwrap().clone();
     for line in [
         (LogLevel::Info, "written to standard output"),
@@ -58,7 +58,7 @@ fn what_a_plugin_writes_to_its_output_is_logged_by_line_and_bounded() {
         assert!(said.iter().any(|(level, text)| (*level, text.as_str()) == line), "{line:?}: {said:?}");
     }
     host.lines();
-    host.set_up(&plugin, "b", json!({ "do": "write" })).unwrap();
+    host.publish(&plugin, "b", json!({ "do": "write" })).unwrap();
     let lines = host.lines();
     assert!(lines.len() <= 201, "{} lines", lines.len());
     assert!(lines.last().unwrap().contains("more log lines of the plugin were dropped"), "{lines:?}");
@@ -68,7 +68,7 @@ fn what_a_plugin_writes_to_its_output_is_logged_by_line_and_bounded() {
 fn a_plugin_that_ends_itself_is_told_of_with_its_last_words() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
-    let error = host.set_up(&plugin, "a", json!({ "do": "exit" })).unwrap_err();
+    let error = host.publish(&plugin, "a", json!({ "do": "exit" })).unwrap_err();
     assert!(error.is_misbehaviour());
     assert!(
         error.message().contains("called exit instead of returning; its last words: gave up:; no such thing"),
@@ -82,9 +82,9 @@ fn a_plugin_that_ends_itself_is_told_of_with_its_last_words() {
 fn random_bytes_and_handles_have_bounds() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
-    let error = host.set_up(&plugin, "a", json!({ "do": "random" })).unwrap_err().message();
+    let error = host.publish(&plugin, "a", json!({ "do": "random" })).unwrap_err().message();
     assert!(error.contains("more than 64 KiB of random bytes at once"), "{error}");
-    let error = host.set_up(&plugin, "a", json!({ "do": "handles" })).unwrap_err().message();
+    let error = host.publish(&plugin, "a", json!({ "do": "handles" })).unwrap_err().message();
     assert!(error.contains("more handles at once than it may hold"), "{error}");
 }
 
@@ -92,6 +92,6 @@ fn random_bytes_and_handles_have_bounds() {
 fn who_sleeps_wakes_at_once_a_year_later() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
-    host.set_up(&plugin, "a", json!({ "do": "sleep" })).unwrap();
+    host.publish(&plugin, "a", json!({ "do": "sleep" })).unwrap();
     assert_eq!(host.lines(), ["slept a year: true, first: [1]"]);
 }

@@ -26,7 +26,7 @@ fn files_that_are_no_plugins_are_refused_with_the_reason_and_the_rest_goes_on() 
     install(&node, "module.wasm", b"\0asm\x01\0\0\0");
     node.wait_event(&["PluginNotLoaded", "module.wasm", "core module"]);
     for (fixture, words) in [
-        ("fixture-wrong-world", &["mounter"][..]),
+        ("fixture-wrong-world", &["publisher"][..]),
         ("fixture-newer-abi", &["0.9.0", "0.1"]),
         ("fixture-wrong-shape", &["wrong-shape"]),
         ("fixture-describe-panic", &["describe"]),
@@ -141,7 +141,7 @@ fn a_misbehaving_plugin_hurts_only_its_own_volume() {
         let name = format!("bad-{how}");
         node.manifest(
             &format!("{name}.yaml"),
-            &pod(&name, &format!("uid-{name}"), &[&format!("name: data, misbehaving: {{ at: set-up, how: {how} }}")]),
+            &pod(&name, &format!("uid-{name}"), &[&format!("name: data, misbehaving: {{ at: publish, how: {how} }}")]),
         );
         node.wait_event(&["FailedMount", &format!("default/{name}"), words]);
         let good = format!("good-{how}");
@@ -168,7 +168,7 @@ fn deleting_a_pod_ends_the_call_that_sets_its_volume_up() {
         .plugin(artifacts::fixture("fixture-misbehaving"))
         .arguments(&["--plugin-cpu-time", "1h", "--operation-deadline", "1s"])
         .start();
-    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, misbehaving: { at: set-up, how: loop }"]));
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, misbehaving: { at: publish, how: loop }"]));
     node.wait_event(&["VolumeOverdue", "default/a", "plugin code"]);
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
@@ -182,7 +182,7 @@ fn deleting_a_pod_ends_the_call_that_sets_its_volume_up() {
 fn a_plugin_that_fails_with_one_volume_after_another_is_set_aside_until_it_is_released() {
     let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
     for name in ["a", "b", "c"] {
-        let volume = "name: data, misbehaving: { at: set-up, how: panic }";
+        let volume = "name: data, misbehaving: { at: publish, how: panic }";
         node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), &[volume]));
     }
     node.wait_event(&["PluginQuarantined", "fixture.volhost/misbehaving"]);
@@ -202,13 +202,13 @@ fn a_plugin_that_fails_with_one_volume_after_another_is_set_aside_until_it_is_re
 #[test]
 fn a_tear_down_that_lies_is_found_out_and_told() {
     let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
-    node.manifest("a.yaml", &pod("a", "uid-a", &["name: tear-down-lie, misbehaving: {}"]));
+    node.manifest("a.yaml", &pod("a", "uid-a", &["name: unpublish-lie, misbehaving: {}"]));
     node.wait_mounted("default/a");
     node.remove_manifest("a.yaml");
-    node.wait_event(&["FailedUnmount", "default/a", "reported tear-down as done"]);
+    node.wait_event(&["FailedUnmount", "default/a", "reported unpublish as done"]);
     assert_eq!(node.pod_mounts().len(), 1, "the volume is not forgotten");
     let said = node.fails(&["wait", "pod", "default/a", "--for", "unmounted", "--timeout", "10ms"]);
-    assert!(said.contains("tear-down-lie"), "{said}");
+    assert!(said.contains("unpublish-lie"), "{said}");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn inspect_tells_what_a_file_is_without_a_daemon() {
         std::process::Command::new(artifacts::volhost()).args(["plugin", "inspect"]).arg(&file).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    for word in ["kubernetes.io/host-path", "mounter", "host-paths", "0.1.0"] {
+    for word in ["kubernetes.io/host-path", "publisher", "host-paths", "0.1.0"] {
         assert!(said.contains(word), "{word} is missing:\n{said}");
     }
 }

@@ -189,7 +189,7 @@ fn a_top_survives_the_daemon_and_the_machine_and_goes_with_its_pod() {
         ("mine".into(), "gigabytes".into())
     );
 
-    // Killed in the middle of the tear-down: the mount has gone, its folder too, and the top has not.
+    // Killed in the middle of the unpublish: the mount has gone, its folder too, and the top has not.
     node.kill();
     let volumes = "$NODE/root/pods/uid-a/volumes";
     run(&node, &format!("umount {volumes}/volhost.io~overlay/data; rm -r --one-file-system {volumes}"));

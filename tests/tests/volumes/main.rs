@@ -11,7 +11,7 @@
 mod attaching;
 mod devices;
 mod empty_dir;
-mod fuse_helpers;
+mod fuse_servers;
 mod host_paths;
 mod kept_volumes;
 mod layers;

@@ -8,7 +8,7 @@ const NAMED: [(&str, &str); 7] = [
     ("block-devices", "block-devices = [\"/dev/disk/by-id/archive\"]"),
     ("grpc", "csi-drivers = [\"csi.example.com\"]"),
     ("driver-exec", "flex-drivers = [\"acme/lun\"]"),
-    ("fuse-helpers", "fuse-helpers.sshfs = { program = \"/usr/bin/sshfs\", arguments = [\"{mount}\"] }"),
+    ("fuse-servers", "fuse-servers.sshfs = { program = \"/usr/bin/sshfs\", arguments = [\"{mount}\"] }"),
 ];
 
 /// Interfaces that every plugin may import.

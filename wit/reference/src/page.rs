@@ -9,7 +9,7 @@ use crate::surface::plain;
 use crate::{grants, words};
 
 /// The interfaces that each plugin exports.
-const REQUIRED: [&str; 2] = ["plugin", "mounter"];
+const REQUIRED: [&str; 2] = ["plugin", "publisher"];
 
 /// The page, in Markdown.
 pub fn render(contract: &Contract) -> String {

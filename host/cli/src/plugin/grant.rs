@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Where grants stand in the file.
 const GRANTS: &str = "grants";
 /// Where helpers stand in a grant.
-const HELPERS: &str = "fuse-helpers";
+const HELPERS: &str = "fuse-servers";
 /// The mode of a file that is made.
 const MODE: u32 = 0o644;
 
@@ -232,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("volhost.toml");
         let helper = |name: &str, program: &str| {
-            format!("[grants.\"a/b\".fuse-helpers.{name}]\nprogram = \"{program}\"\narguments = [\"{{mount}}\"]\n")
+            format!("[grants.\"a/b\".fuse-servers.{name}]\nprogram = \"{program}\"\narguments = [\"{{mount}}\"]\n")
         };
         let comes = format!("[grants.\"a/b\"]\nhost-paths = [\"/srv\", \"/data\"]\n{}", helper("cow", "/usr/bin/cow"));
         fs::write(&file, &comes).unwrap();
@@ -258,7 +258,7 @@ mod tests {
             let typed = ["a/b", "--remove", "--fuse-helper", "cow", "--fuse-helper", "none"];
             let without = edited(&new, &typed);
             assert!(!without.contains("cow"), "{without}");
-            assert_eq!(without.contains("fuse-helpers"), old.contains("sheep"), "{without}");
+            assert_eq!(without.contains("fuse-servers"), old.contains("sheep"), "{without}");
         }
         assert!(given(&file, &PluginName::new("c/d").unwrap()).is_err());
     }

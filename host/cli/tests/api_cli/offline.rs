@@ -105,6 +105,6 @@ async fn a_plugin_file_tells_its_name_capabilities_and_wishes() {
     assert_eq!(found["contract"], "0.1.0");
     assert_eq!(found["problem"], serde_json::Value::Null);
     let has = |list: &str, name: &str| found[list].as_array().unwrap().iter().any(|found| found == name);
-    assert!(has("exports", "mounter") && has("imports", "host-paths"), "{found}");
+    assert!(has("exports", "publisher") && has("imports", "host-paths"), "{found}");
     assert_eq!(found["digest"].as_str().map(str::len), Some(64));
 }

@@ -81,12 +81,11 @@ impl Bench {
         self.watched(Plan::Watch, Some(ladder), |call| self.plugin.wait_for_attach(call, &ladder.spec, attached))
     }
 
-    /// `set-up-device`, for its device; none if each pod has a device of its own.
+    /// `stage-device`, for its device; none if each pod has a device of its own.
     pub(crate) fn device(&self, ladder: &Ladder) -> Verdict<Called<Option<Arc<BlockDevice>>>> {
         let attached = self.attached(ladder)?;
-        Ok(self.watched(Plan::Watch, Some(ladder), |call| {
-            self.plugin.set_up_device(call, &ladder.spec, attached.as_ref())
-        }))
+        Ok(self
+            .watched(Plan::Watch, Some(ladder), |call| self.plugin.stage_device(call, &ladder.spec, attached.as_ref())))
     }
 
     /// `expand`, of a volume that is up.

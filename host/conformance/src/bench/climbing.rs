@@ -27,22 +27,20 @@ impl Bench {
         Ok(match rung {
             Rung::Node => {
                 let target = self.node_target(ladder)?;
-                self.watched(plan, Some(ladder), |call| {
-                    self.plugin.mount_device(call, spec, attached, target).map(|_| ())
-                })
+                self.watched(plan, Some(ladder), |call| self.plugin.stage(call, spec, attached, target).map(|_| ()))
             }
             Rung::Device => {
-                self.watched(plan, Some(ladder), |call| self.plugin.set_up_device(call, spec, attached).map(|_| ()))
+                self.watched(plan, Some(ladder), |call| self.plugin.stage_device(call, spec, attached).map(|_| ()))
             }
             Rung::PodDevice => {
-                let device = self.device(ladder)?.or_fail("set-up-device of a device that is ready")?;
+                let device = self.device(ladder)?.or_fail("stage-device of a device that is ready")?;
                 self.watched(plan, Some(ladder), |call| {
-                    self.plugin.map_pod_device(call, spec, pod, device.as_ref()).map(|_| ())
+                    self.plugin.map_device(call, spec, pod, device.as_ref()).map(|_| ())
                 })
             }
             Rung::Pod | Rung::Attach => {
                 let target = self.pod_target(ladder, pod)?;
-                self.watched(plan, Some(ladder), |call| self.plugin.set_up(call, spec, pod, target).map(|_| ()))
+                self.watched(plan, Some(ladder), |call| self.plugin.publish(call, spec, pod, target).map(|_| ()))
             }
         })
     }
@@ -54,15 +52,13 @@ impl Bench {
             Rung::Attach => self.watched(plan, Some(ladder), |call| self.plugin.detach(call, name)),
             Rung::Node => {
                 let target = self.node_target(ladder)?;
-                self.watched(plan, Some(ladder), |call| self.plugin.unmount_device(call, name, target))
+                self.watched(plan, Some(ladder), |call| self.plugin.unstage(call, name, target))
             }
-            Rung::Device => self.watched(plan, Some(ladder), |call| self.plugin.tear_down_device(call, name)),
-            Rung::PodDevice => {
-                self.watched(plan, Some(ladder), |call| self.plugin.unmap_pod_device(call, name, &pod.uid))
-            }
+            Rung::Device => self.watched(plan, Some(ladder), |call| self.plugin.unstage_device(call, name)),
+            Rung::PodDevice => self.watched(plan, Some(ladder), |call| self.plugin.unmap_device(call, name, &pod.uid)),
             Rung::Pod => {
                 let target = self.pod_target(ladder, pod)?;
-                self.watched(plan, Some(ladder), |call| self.plugin.tear_down(call, target))
+                self.watched(plan, Some(ladder), |call| self.plugin.unpublish(call, target))
             }
         };
         if called.result.is_ok() {

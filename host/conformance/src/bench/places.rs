@@ -44,7 +44,7 @@ impl Bench {
             name: place.name,
             pod_uid: Some(pod.uid.clone()),
             spec_name: ladder.spec.name.clone(),
-            device_mount: self.device_mount(ladder)?,
+            staging_mount: self.staging_mount(ladder)?,
             private: Some(self.private_folder(ladder, pod)),
             sharers: Some(Arc::new(OtherPods { kernel: self.kernel.clone(), root: self.root.clone(), own })),
             needed: Vec::new(),
@@ -59,14 +59,14 @@ impl Bench {
             name: place.name,
             pod_uid: None,
             spec_name: ladder.spec.name.clone(),
-            device_mount: None,
+            staging_mount: None,
             private: Some(self.node_note(ladder)),
             sharers: None,
             needed: Vec::new(),
         })
     }
 
-    fn device_mount(&self, ladder: &Ladder) -> Verdict<Option<Place>> {
+    fn staging_mount(&self, ladder: &Ladder) -> Verdict<Option<Place>> {
         if !ladder.has(Rung::Node) {
             return Ok(None);
         }

@@ -106,13 +106,13 @@ pub(super) fn same_for_every_pod(bench: &Bench) -> Verdict {
         return not_applicable("pods cannot write to the volume");
     }
     bench.climb(&ladder, &first)?;
-    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("set-up for a second pod")?;
+    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("publish for a second pod")?;
     super::data::write(bench, &ladder, &first)
         .or_else(|error| fail("writing a file into the first pod's volume", "ok", super::data::not_written(&error)))?;
     if !super::data::is_there(bench, &ladder, &second) {
         return fail("reading it in the second pod's volume", "what the first wrote", "it is not there");
     }
-    bench.down(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("tear-down for the second pod")?;
+    bench.down(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("unpublish for the second pod")?;
     bench.descend(&ladder, &first)
 }
 
@@ -122,18 +122,18 @@ pub(super) fn hands_over_a_device(bench: &Bench) -> Verdict {
     bench.climb_below(&ladder, Rung::Device, &pod)?;
     let mut paths = Vec::new();
     for _ in 0..2 {
-        let Some(device) = bench.device(&ladder)?.or_fail("set-up-device")? else {
+        let Some(device) = bench.device(&ladder)?.or_fail("stage-device")? else {
             bench.descend(&ladder, &pod)?;
             return not_applicable("each pod has a device of its own");
         };
         match bench.kernel.device_size(&device) {
             Ok(bytes) if bytes > 0 => paths.push(device.path().to_owned()),
-            Ok(_) => return fail("set-up-device", "a device", format!("{} is empty", device.path().display())),
-            Err(error) => return fail("set-up-device", "a device", error.to_string()),
+            Ok(_) => return fail("stage-device", "a device", format!("{} is empty", device.path().display())),
+            Err(error) => return fail("stage-device", "a device", error.to_string()),
         }
     }
     if paths.first() != paths.last() {
-        return fail("set-up-device, twice", "the same device", format!("{paths:?}"));
+        return fail("stage-device, twice", "the same device", format!("{paths:?}"));
     }
     bench.climb(&ladder, &pod)?;
     bench.descend(&ladder, &pod)

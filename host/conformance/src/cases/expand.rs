@@ -181,7 +181,7 @@ pub(super) fn grows_as_a_device(bench: &Bench) -> Verdict {
     let to = capacity(&ladder).saturating_mul(2);
     let did = format!("expand of a device to {to} bytes");
     let said = grown(&did, bench.expand(&ladder, &pod, to, Plan::Watch)?)?;
-    let Some(device) = bench.device(&ladder)?.or_fail("set-up-device")? else {
+    let Some(device) = bench.device(&ladder)?.or_fail("stage-device")? else {
         bench.descend(&ladder, &pod)?;
         return not_applicable("each pod has a device of its own");
     };

@@ -81,7 +81,7 @@ pub(super) fn unique(bench: &Bench) -> Verdict {
 pub(super) fn named(bench: &Bench) -> Verdict {
     let identified = bench.identify(&Arc::new(bench.spec()?)).or_fail("identify")?;
     let on_node = bench.plugin.exports(Capability::Attacher) && identified.attachable != Some(false)
-        || bench.plugin.exports(Capability::DeviceMounter) && identified.device_mountable != Some(false);
+        || bench.plugin.exports(Capability::Stager) && identified.stageable != Some(false);
     match identified.name {
         None if on_node => fail("identify of a volume that is attached or mounted for the node", "a name", "none"),
         _ => Ok(()),

@@ -16,7 +16,7 @@ mod other_nodes;
 mod rungs;
 mod standing;
 mod stats;
-mod tear_down;
+mod unpublish;
 
 use crate::bench::Bench;
 use crate::ladder::Rung;
@@ -100,28 +100,28 @@ const OF_THEIR_OWN: &[Case] = &[
     own("identify/wrong-type", "P7", identify::wrong_type),
     own("identify/missing-field", "P8", identify::missing_field),
     own("identify/edge-values", "P9", identify::edge_values),
-    own("set-up/stands", "M1", standing::stands),
-    own("set-up/over-an-empty-folder", "M11", standing::over_an_empty_folder),
-    own("set-up/heals", "M11", standing::heals),
-    own("set-up/two-pods-at-once", "M6", standing::two_pods_at_once),
-    own("set-up/long-name", "M18", standing::long_name),
-    own("set-up/keeps-to-itself", "M17", standing::keeps_to_itself),
-    own("set-up/read-only", "M12", options::read_only),
-    own("set-up/mount-options", "M13", options::mount_options),
-    own("set-up/unknown-mount-option", "M13", options::unknown_mount_option),
-    own("set-up/fs-group", "M14", options::fs_group),
-    own("tear-down/gone", "M3", tear_down::gone),
-    own("tear-down/leaves-the-other-pod", "M6", tear_down::leaves_the_other_pod),
-    own("tear-down/without-the-source", "M9", tear_down::without_the_source),
-    own("tear-down/busy", "M10", tear_down::busy),
-    own("set-up/keeps-data-when-repeated", "M10", data::kept_when_repeated),
-    own("tear-down/data", "M10", data::after_tear_down),
+    own("publish/stands", "M1", standing::stands),
+    own("publish/over-an-empty-folder", "M11", standing::over_an_empty_folder),
+    own("publish/heals", "M11", standing::heals),
+    own("publish/two-pods-at-once", "M6", standing::two_pods_at_once),
+    own("publish/long-name", "M18", standing::long_name),
+    own("publish/keeps-to-itself", "M17", standing::keeps_to_itself),
+    own("publish/read-only", "M12", options::read_only),
+    own("publish/mount-options", "M13", options::mount_options),
+    own("publish/unknown-mount-option", "M13", options::unknown_mount_option),
+    own("publish/fs-group", "M14", options::fs_group),
+    own("unpublish/gone", "M3", unpublish::gone),
+    own("unpublish/leaves-the-other-pod", "M6", unpublish::leaves_the_other_pod),
+    own("unpublish/without-the-source", "M9", unpublish::without_the_source),
+    own("unpublish/busy", "M10", unpublish::busy),
+    own("publish/keeps-data-when-repeated", "M10", data::kept_when_repeated),
+    own("unpublish/data", "M10", data::after_tear_down),
     own("attach/is-found", "N1", attach::is_found),
     own("are-attached/in-order", "N2", attach::in_order),
     own("wait-for-attach/finds-the-device", "N3", attach::finds_the_device),
     own("wait-for-attach/not-there", "N4", attach::not_there),
-    own("set-up/same-for-every-pod", "N5", attach::same_for_every_pod),
-    own("set-up-device/hands-over-a-device", "N6", attach::hands_over_a_device),
+    own("publish/same-for-every-pod", "N5", attach::same_for_every_pod),
+    own("stage-device/hands-over-a-device", "N6", attach::hands_over_a_device),
     own("expand/grows", "E1", expand::grows),
     own("expand/grows-as-a-device", "E1", expand::grows_as_a_device),
     own("expand/large-enough", "E2", expand::large_enough),
@@ -196,10 +196,10 @@ const OF_THEIR_OWN: &[Case] = &[
 pub(crate) fn all() -> impl Iterator<Item = Case> {
     let rungs = [
         on_rung!(Rung::Attach, "attach", "detach"),
-        on_rung!(Rung::Node, "mount-device", "unmount-device"),
-        on_rung!(Rung::Pod, "set-up", "tear-down"),
-        on_rung!(Rung::Device, "set-up-device", "tear-down-device"),
-        on_rung!(Rung::PodDevice, "map-pod-device", "unmap-pod-device"),
+        on_rung!(Rung::Node, "stage", "unstage"),
+        on_rung!(Rung::Pod, "publish", "unpublish"),
+        on_rung!(Rung::Device, "stage-device", "unstage-device"),
+        on_rung!(Rung::PodDevice, "map-device", "unmap-device"),
     ];
     OF_THEIR_OWN.iter().copied().chain(rungs.into_iter().flatten())
 }

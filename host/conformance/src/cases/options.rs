@@ -29,11 +29,11 @@ pub(super) fn read_only(bench: &Bench) -> Verdict {
     bench.climb(&ladder, &pod)?;
     bench.descend(&ladder, &pod)?;
     spec.read_only = true;
-    let (ladder, did) = (bench.ladder_of(spec)?, "set-up of the volume, read-only");
+    let (ladder, did) = (bench.ladder_of(spec)?, "publish of the volume, read-only");
     bench.climb(&ladder, &pod)?;
     for again in [false, true] {
         if again {
-            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("set-up again of the volume, read-only")?;
+            bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("publish again of the volume, read-only")?;
         }
         if data::write(bench, &ladder, &pod).is_ok() {
             return fail(did, "writing into it is refused", "it is not");
@@ -53,7 +53,7 @@ pub(super) fn mount_options(bench: &Bench) -> Verdict {
         None => return not_applicable("only a PersistentVolume has mount options"),
     }
     let (ladder, pod, did) =
-        (bench.ladder_of(spec)?, bench.pod("a")?, format!("set-up with the mount option {OPTION}"));
+        (bench.ladder_of(spec)?, bench.pod("a")?, format!("publish with the mount option {OPTION}"));
     bench.climb(&ladder, &pod)?;
     match bench.standing(&ladder, Rung::Pod, &pod)? {
         Some((standing, _)) if standing.options.iter().any(|option| option == OPTION) => bench.descend(&ladder, &pod),
@@ -71,7 +71,7 @@ pub(super) fn fs_group(bench: &Bench) -> Verdict {
     let pod = Arc::new(Pod { fs_group: Some(GROUP), ..Pod::clone(&*bench.pod("a")?) });
     bench.climb(&ladder, &pod)?;
     let path = bench.volume_path(&ladder, &pod);
-    let did = format!("set-up for a pod with the fsGroup {GROUP}");
+    let did = format!("publish for a pod with the fsGroup {GROUP}");
     for again in [false, true] {
         if again {
             bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(&format!("{did}, again"))?;

@@ -93,7 +93,7 @@ impl Reference {
     }
 }
 
-/// `set-up, ended at its host call 3 of 5, mount-target.attach`.
+/// `publish, ended at its host call 3 of 5, mount-target.attach`.
 fn ended(function: &str, calls: &[HostCall], at: usize) -> String {
     let name = calls.get(at).map_or("", |call| call.name.as_str());
     format!("{function}, ended where its host call {} of {} would begin, {name}", at + 1, calls.len())

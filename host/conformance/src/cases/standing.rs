@@ -24,10 +24,10 @@ pub(super) fn stands(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);
     bench.climb(&ladder, &pod)?;
     let Some((standing, _)) = bench.standing(&ladder, Rung::Pod, &pod)? else {
-        return fail("set-up", "a folder or a mount at the target", "nothing stands there");
+        return fail("publish", "a folder or a mount at the target", "nothing stands there");
     };
     if let Some(kind) = bench.case.expect.kind.as_ref().filter(|kind| **kind != standing.kind) {
-        return fail("set-up", kind.clone(), standing.kind);
+        return fail("publish", kind.clone(), standing.kind);
     }
     for (path, text) in &bench.case.expect.files {
         let found = fs::read_to_string(bench.volume_path(&ladder, &pod).join(path));
@@ -58,13 +58,13 @@ pub(super) fn over_an_empty_folder(bench: &Bench) -> Verdict {
     if !bench.volume_path(&ladder, &pod).is_dir() {
         return not_applicable("the volume is no folder");
     }
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("unpublish")?;
     let place = bench.volume_place(&ladder, &pod)?;
     bench
         .kernel
         .make_folder(&place.parent, &place.name, LEFT_FOLDER_MODE, None)
         .or_else(|error| fail("made a folder at the target", "ok", error.to_string()))?;
-    let did = "set-up where an empty folder was left at the target";
+    let did = "publish where an empty folder was left at the target";
     bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(did)?;
     match (usual, bench.standing(&ladder, Rung::Pod, &pod)?) {
         (Some(usual), Some((now, _))) => match usual.difference(&now) {
@@ -75,12 +75,12 @@ pub(super) fn over_an_empty_folder(bench: &Bench) -> Verdict {
     }
 }
 
-/// M11: a mount that somebody took away is made again, and its tear-down succeeds too.
+/// M11: a mount that somebody took away is made again, and its unpublish succeeds too.
 pub(super) fn heals(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);
     bench.climb(&ladder, &pod)?;
     let Some((usual, mounts)) = bench.standing(&ladder, Rung::Pod, &pod)? else {
-        return fail("set-up", "the volume stands", "it does not");
+        return fail("publish", "the volume stands", "it does not");
     };
     if mounts.is_empty() {
         return not_applicable("the volume is no mount");
@@ -91,7 +91,7 @@ pub(super) fn heals(bench: &Bench) -> Verdict {
         gone.or_else(|error| fail("unmounted the volume behind the plugin's back", "ok", error.to_string()))
     };
     unmount()?;
-    let did = "set-up after somebody unmounted the volume";
+    let did = "publish after somebody unmounted the volume";
     bench.up(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail(did)?;
     match bench.standing(&ladder, Rung::Pod, &pod)? {
         Some((now, _)) => {
@@ -102,7 +102,7 @@ pub(super) fn heals(bench: &Bench) -> Verdict {
         None => return fail(did, "the volume stands", "it does not"),
     }
     unmount()?;
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down after somebody unmounted the volume")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("unpublish after somebody unmounted the volume")?;
     bench.descend(&ladder, &pod)
 }
 
@@ -127,20 +127,20 @@ pub(super) fn two_pods_at_once(bench: &Bench) -> Verdict {
             let other = scope.spawn(|| call(&second));
             (call(&first), other.join())
         });
-        let did = if down { "tear-down for two pods at once" } else { "set-up for two pods at once" };
+        let did = if down { "unpublish for two pods at once" } else { "publish for two pods at once" };
         one?.or_fail(did)?;
         other.unwrap_or_else(|_| fail(did, "an answer", "the thread ended early"))?.or_fail(did)
     };
     both(false)?;
     for pod in [&first, &second] {
         if bench.standing(&ladder, Rung::Pod, pod)?.is_none() {
-            return fail("set-up for two pods at once", "both volumes stand", format!("pod {}'s does not", pod.name));
+            return fail("publish for two pods at once", "both volumes stand", format!("pod {}'s does not", pod.name));
         }
     }
     both(true)?;
     for pod in [&first, &second] {
         if bench.standing(&ladder, Rung::Pod, pod)?.is_some() {
-            return fail("tear-down for two pods at once", "nothing stands", format!("pod {}'s does", pod.name));
+            return fail("unpublish for two pods at once", "nothing stands", format!("pod {}'s does", pod.name));
         }
     }
     bench.descend(&ladder, &first)
@@ -158,7 +158,7 @@ pub(super) fn long_name(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder_of(spec)?, bench.pod("a")?);
     bench.climb(&ladder, &pod)?;
     if bench.standing(&ladder, Rung::Pod, &pod)?.is_none() {
-        return fail("set-up of a volume with the longest name there is", "it stands", "it does not");
+        return fail("publish of a volume with the longest name there is", "it stands", "it does not");
     }
     bench.descend(&ladder, &pod)
 }

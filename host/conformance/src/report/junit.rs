@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn what_a_plugin_says_cannot_break_the_xml() {
         let case = CaseReport {
-            name: "set-up/stands".into(),
+            name: "publish/stands".into(),
             sentence: "M1".into(),
             says: "it stands".into(),
             outcome: Outcome::Failed {
-                did: "set-up".into(),
+                did: "publish".into(),
                 expected: "ok".into(),
                 happened: "</failure>\u{1b}[31m \"&\" ]]>".into(),
             },
@@ -81,7 +81,7 @@ mod tests {
         let report = Report { plugin: "a.b/c".into(), version: "1".into(), digest: "00".into(), cases: vec![case] };
         let xml = report.to_junit();
         assert!(xml.contains("tests=\"1\" failures=\"1\" skipped=\"0\""), "{xml}");
-        assert!(xml.contains("<testcase classname=\"set-up\" name=\"stands\" time=\"1.042\">"), "{xml}");
+        assert!(xml.contains("<testcase classname=\"publish\" name=\"stands\" time=\"1.042\">"), "{xml}");
         assert!(xml.contains("&lt;/failure&gt;\u{FFFD}[31m &quot;&amp;&quot; ]]&gt;"), "{xml}");
     }
 }

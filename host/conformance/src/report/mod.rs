@@ -33,7 +33,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaseReport {
-    /// Its stable name, such as `set-up/idempotent`.
+    /// Its stable name, such as `publish/idempotent`.
     pub name: String,
     /// The number of the sentence that it holds.
     pub sentence: String,

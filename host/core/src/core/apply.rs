@@ -127,7 +127,7 @@ impl Core {
             mount.ready_at = Some(self.now);
             // Its source may have changed while the host was down: it is usable, and is refreshed.
             mount.remount_required = wanted.volume.follows_source;
-            if volume.device_mountable {
+            if volume.stageable {
                 volume.device = MountState::PRESENT;
             }
             if volume.size.is_none() {
@@ -186,7 +186,7 @@ impl Core {
             spec_name: found.spec_name,
             spec: found.spec,
             attachable: found.attachable,
-            device_mountable: found.device_mountable,
+            stageable: found.stageable,
         };
         if self.actual.mount(&device.unique_name, &found.pod).is_some() {
             return;
@@ -223,17 +223,17 @@ impl Core {
         let state = |may_be: bool| {
             if may_be { MountState::RECOVERED } else { MountState::ABSENT }
         };
-        let (attachable, device_mountable) = (found.attachable, found.device_mountable);
+        let (attachable, stageable) = (found.attachable, found.stageable);
         let volume = self.actual.entry(&found.unique_name, || Volume {
             plugin: found.plugin,
             spec_name: found.spec_name,
             spec: None,
             label_spec: found.spec.clone(),
             attachable,
-            device_mountable,
+            stageable,
             attach: state(attachable),
             other_node: None,
-            device: state(device_mountable),
+            device: state(stageable),
             device_vanished: false,
             device_path: None,
             size: None,
@@ -247,8 +247,8 @@ impl Core {
             volume.attachable = true;
             volume.attach = MountState::RECOVERED;
         }
-        if device_mountable && !volume.device_mountable {
-            volume.device_mountable = true;
+        if stageable && !volume.stageable {
+            volume.stageable = true;
             volume.device = MountState::RECOVERED;
         }
         // Another pod's folder may know more.

@@ -60,7 +60,7 @@ impl Core {
 
 /// The node has the volume staged, or may, as its PersistentVolume was before an edit.
 pub(super) fn is_staged_before_edit(volume: &Volume, wanted: &Wanted) -> bool {
-    volume.device_mountable
+    volume.stageable
         && volume.device.may_exist()
         && volume.label_spec.as_ref().is_some_and(|staged| is_edit(staged, &wanted.volume.spec))
 }

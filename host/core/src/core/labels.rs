@@ -47,7 +47,7 @@ impl Core {
     /// the label counts as the one that is wanted by the pod that may have it: nothing is unmounted
     /// under a pod because a record was lost.
     fn has_other_label(&self, volume: &Volume, pod: &PodUid, wanted: &VolumeSpec) -> bool {
-        if !(volume.device_mountable && volume.device.may_exist()) {
+        if !(volume.stageable && volume.device.may_exist()) {
             return false;
         }
         match &volume.label_spec {

@@ -67,10 +67,7 @@ impl Core {
     /// that, for its pod alone.
     fn failing_scope(&self, operation: &Operation) -> Scope {
         let of_device = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. })
-            && self
-                .actual
-                .get(&operation.volume)
-                .is_some_and(|volume| volume.device_mountable && !volume.device.is_present());
+            && self.actual.get(&operation.volume).is_some_and(|volume| volume.stageable && !volume.device.is_present());
         Scope::of(operation.pod_uid.clone().filter(|_| !of_device))
     }
 
@@ -84,7 +81,7 @@ impl Core {
         let Some(volume) = self.actual.get_mut(&operation.volume) else {
             return false;
         };
-        if let Some(device) = device_report(report, outcome, volume.device_mountable) {
+        if let Some(device) = device_report(report, outcome, volume.stageable) {
             volume.device = volume.device.after_report(device);
         }
         if !matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
@@ -105,7 +102,7 @@ impl Core {
         };
         let before = mount.state;
         // A failure at the device leaves the pod's mount as it was.
-        let at_device = volume.device_mountable
+        let at_device = volume.stageable
             && match (outcome, report.device) {
                 (Outcome::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
                 (_, Some(DeviceReport::Unmounted | DeviceReport::Uncertain)) => true,
@@ -223,10 +220,10 @@ impl Core {
 
 /// Returns what became of the device. Without an explicit report: done means mounted, uncertain
 /// means possibly mounted.
-fn device_report(report: &OperationReport, outcome: Outcome, device_mountable: bool) -> Option<DeviceReport> {
+fn device_report(report: &OperationReport, outcome: Outcome, stageable: bool) -> Option<DeviceReport> {
     report.device.or(match outcome {
-        Outcome::Done if device_mountable => Some(DeviceReport::Mounted),
-        Outcome::Uncertain if device_mountable => Some(DeviceReport::Uncertain),
+        Outcome::Done if stageable => Some(DeviceReport::Mounted),
+        Outcome::Uncertain if stageable => Some(DeviceReport::Uncertain),
         _ => None,
     })
 }

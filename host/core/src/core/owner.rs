@@ -136,7 +136,7 @@ impl Owned<'_> {
             plugin: self.volume.plugin.clone(),
             spec,
             attachable: self.volume.attachable,
-            device_mountable: self.volume.device_mountable,
+            stageable: self.volume.stageable,
             follows_source: false,
             expandable: false,
             attach_limit: None,

@@ -170,7 +170,7 @@ impl Core {
         let spec = &wanted.volume.spec;
         // Restage if the staging mount is gone, even while the pod's mount exists.
         let remount = remount
-            || (wanted.volume.device_mountable
+            || (wanted.volume.stageable
                 && !spec.is_block()
                 && volume.is_some_and(|volume| volume.device.may_exist() && !volume.device.is_present()));
         let grow = wanted.volume.expandable
@@ -284,10 +284,6 @@ impl Core {
 }
 
 fn mount_kind(spec: &VolumeSpec, volume: Option<&Volume>, remount: bool) -> OperationKind {
-    let device_mounted = volume.is_some_and(|volume| volume.device.is_present());
-    if spec.is_block() {
-        OperationKind::Map { device_mounted }
-    } else {
-        OperationKind::Mount { device_mounted, remount }
-    }
+    let staged = volume.is_some_and(|volume| volume.device.is_present());
+    if spec.is_block() { OperationKind::Map { staged } } else { OperationKind::Mount { staged, remount } }
 }

@@ -29,9 +29,8 @@ impl Core {
         let Some(pod) = pod else { return Scope::Volume };
         match kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => {
-                let shared =
-                    self.desired.wanted(pod, name).is_some_and(|w| w.volume.attachable || w.volume.device_mountable)
-                        || self.actual.get(name).is_some_and(|v| v.attachable || v.device_mountable);
+                let shared = self.desired.wanted(pod, name).is_some_and(|w| w.volume.attachable || w.volume.stageable)
+                    || self.actual.get(name).is_some_and(|v| v.attachable || v.stageable);
                 if shared { Scope::Volume } else { Scope::Pod(pod.clone()) }
             }
             OperationKind::Unmount | OperationKind::Unmap => Scope::Pod(pod.clone()),
@@ -53,7 +52,7 @@ impl Core {
             spec: None,
             label_spec: None,
             attachable: false,
-            device_mountable: false,
+            stageable: false,
             attach: MountState::ABSENT,
             other_node: None,
             device: MountState::ABSENT,
@@ -64,7 +63,7 @@ impl Core {
             mounts: BTreeMap::new(),
         });
         volume.attachable |= desired.attachable;
-        volume.device_mountable |= desired.device_mountable;
+        volume.stageable |= desired.stageable;
         self.actual.set_spec(name, Some(Arc::clone(&desired.spec)));
         let Some(volume) = self.actual.get_mut(name) else {
             return;
@@ -139,7 +138,7 @@ impl Core {
             spec,
             device_path: volume.device_path.clone(),
             attachable: volume.attachable,
-            device_mountable: volume.device_mountable,
+            stageable: volume.stageable,
             container_mounts: match kind {
                 OperationKind::Mount { .. } => wanted.map(|wanted| Arc::clone(&wanted.volume.container_mounts)),
                 _ => None,

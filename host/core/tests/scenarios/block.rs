@@ -68,7 +68,7 @@ fn a_map_that_timed_out_and_then_failed_is_not_there() {
     let mut world = mapping();
     map_fails(&mut world, FailureClass::Uncertain, Some(DeviceReport::Mounted));
     assert_eq!(world.tick(), ["map_volume raw a"]);
-    assert_eq!(world.running[0].kind, OperationKind::Map { device_mounted: true });
+    assert_eq!(world.running[0].kind, OperationKind::Map { staged: true });
     map_fails(&mut world, FailureClass::Final, Some(DeviceReport::Mounted));
     assert_eq!(world.gone("a"), ["unmap_device raw"]);
 }
@@ -94,7 +94,7 @@ fn a_device_that_is_set_up_stays_so_when_a_second_pod_cannot_map_it() {
         world.fails("map_volume raw b", class);
         assert_eq!(world.state("a", "raw"), VolumeState::Mounted, "{class:?}");
         assert_eq!(world.tick(), ["map_volume raw b"]);
-        assert_eq!(world.running[0].kind, OperationKind::Map { device_mounted: true }, "{class:?}");
+        assert_eq!(world.running[0].kind, OperationKind::Map { staged: true }, "{class:?}");
     }
 }
 

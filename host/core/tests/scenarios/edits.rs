@@ -27,7 +27,7 @@ fn mounted(volume: &DesiredVolume) -> World {
 
 #[test]
 fn an_edited_persistent_volume_stays_mounted_and_the_edit_is_reported_once() {
-    for volume in [shared("disk"), staged("disk"), DesiredVolume { device_mountable: false, ..staged("disk") }] {
+    for volume in [shared("disk"), staged("disk"), DesiredVolume { stageable: false, ..staged("disk") }] {
         let edited = with_fs_type(&with_options(&volume, &["noatime"]), "xfs");
         let mut world = mounted(&volume);
         assert!(world.desire("a", vec![edited.clone()]).is_empty());
@@ -107,7 +107,7 @@ fn an_edit_while_the_host_was_down_does_not_unmount_the_volume() {
 /// One inline volume that pods share, under this name.
 fn inline(name: &str) -> DesiredVolume {
     let unique_name = UniqueVolumeName::shared(&plugin(), "image").unwrap();
-    DesiredVolume { unique_name, device_mountable: true, ..plain("a", name) }
+    DesiredVolume { unique_name, stageable: true, ..plain("a", name) }
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn what_recovery_found_keeps_its_label_and_what_nobody_recorded_stays_with_its_p
         spec: None,
         intact: false,
         attachable: false,
-        device_mountable: true,
+        stageable: true,
         container_mounts: volume.container_mounts.clone(),
         needs: std::sync::Arc::default(),
     }));
@@ -137,7 +137,7 @@ fn what_nobody_has_and_nobody_recorded_is_mounted_anew_for_a_label() {
             spec_name: volume.spec.name.clone(),
             spec: None,
             attachable: false,
-            device_mountable: true,
+            stageable: true,
         }));
         let mut started = world.desire("a", vec![labelled(&volume, label)]);
         started.extend(world.step(volhost_core::Event::SourcesSynced));

@@ -21,12 +21,12 @@
 //! |---|---|---|
 //! | no operation without a wish | `pods::nothing_desired_starts_nothing` | `storage/orphans.rs` |
 //! | attach, mount, unmount, detach | `attach::attach_mount_unmount_detach_in_this_order` | `devices.rs` |
-//! | device: time-out is uncertain | `uncertain::a_device_that_timed_out_is_mounted_again_and_unmounted_when_unwanted` | `storage/orders.rs`: `mount_device`, order `doubt` |
+//! | device: time-out is uncertain | `uncertain::a_device_that_timed_out_is_mounted_again_and_unmounted_when_unwanted` | `storage/orders.rs`: `stage`, order `doubt` |
 //! | device: failure is not mounted | `uncertain::a_device_that_failed_is_not_there` | the same, order `fail` |
 //! | device: time-out, then failure | `uncertain::a_device_that_failed_after_a_timeout_is_not_there` | the same, order `doubt-after` |
-//! | device: success, then time-out or failure | `uncertain::a_mounted_device_stays_mounted_when_a_later_mount_fails` | `storage/orders.rs`: `set_up` |
-//! | mount: the same five, file system | `uncertain::a_mount_that_timed_out_is_uncertain_and_undone_when_unwanted`, `..._that_failed_is_not_there`, `a_timeout_and_then_a_failure_leave_nothing`, `pods::a_failed_refresh_keeps_the_mounted_content` | `storage/orders.rs`: `set_up` |
-//! | map: the same five, block | `block::a_map_that_timed_out_is_uncertain_and_undone_when_unwanted` and those after it | `storage/orders.rs`: `set_up_device`, `map_pod_device` |
+//! | device: success, then time-out or failure | `uncertain::a_mounted_device_stays_mounted_when_a_later_mount_fails` | `storage/orders.rs`: `publish` |
+//! | mount: the same five, file system | `uncertain::a_mount_that_timed_out_is_uncertain_and_undone_when_unwanted`, `..._that_failed_is_not_there`, `a_timeout_and_then_a_failure_leave_nothing`, `pods::a_failed_refresh_keeps_the_mounted_content` | `storage/orders.rs`: `publish` |
+//! | map: the same five, block | `block::a_map_that_timed_out_is_uncertain_and_undone_when_unwanted` and those after it | `storage/orders.rs`: `stage_device`, `map_device` |
 //! | mount succeeds, expand fails | `uncertain::a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain` | `storage/orders.rs`: `expand_while_it_is_used` |
 //! | map, unmap, unmap device without the plugin | `block::without_its_plugin_nothing_is_mapped_unmapped_or_taken_from_the_node_and_nothing_changes` | `plugins.rs` |
 //! | expansion: file system, device, in use, unsupported | `operations::a_larger_capacity_expands_the_volume_and_does_not_remount_it`, `block::a_larger_capacity_expands_a_device_that_is_mapped`, `operations::a_volume_that_cannot_be_expanded_here_or_is_read_only_is_left_alone` | `devices.rs` |

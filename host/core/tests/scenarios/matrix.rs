@@ -8,7 +8,7 @@ use crate::kit::*;
 
 /// Every shape of a volume that pods share.
 fn shapes() -> [DesiredVolume; 4] {
-    let attached = DesiredVolume { device_mountable: false, ..shared("disk") };
+    let attached = DesiredVolume { stageable: false, ..shared("disk") };
     [shared("disk"), staged("disk"), attached, raw("disk")]
 }
 
@@ -22,7 +22,7 @@ fn unmount(volume: &DesiredVolume, pod: &str) -> String {
 }
 
 fn release(volume: &DesiredVolume) -> &'static str {
-    match (volume.spec.is_block(), volume.device_mountable) {
+    match (volume.spec.is_block(), volume.stageable) {
         (true, _) => "unmap_device disk",
         (false, true) => "unmount_device disk",
         (false, false) => "volume_detach disk",

@@ -20,7 +20,7 @@ fn by_fallback(pod: &str, volume: &DesiredVolume) -> DesiredVolume {
         plugin: fallback(),
         unique_name: UniqueVolumeName::of_pod(&fallback(), &uid(pod), &volume.spec.name),
         attachable: false,
-        device_mountable: false,
+        stageable: false,
         ..volume.clone()
     }
 }
@@ -164,7 +164,7 @@ fn after_a_restart_a_volume_without_a_record_stays_with_the_plugin_of_its_folder
         spec: None,
         intact: false,
         attachable: false,
-        device_mountable: false,
+        stageable: false,
         container_mounts: Arc::default(),
         needs: Arc::default(),
     }));
@@ -182,7 +182,7 @@ fn after_a_restart_what_is_staged_stays_for_a_pod_whose_claim_cannot_be_resolved
         spec_name: volume.spec.name.clone(),
         spec: Some(Arc::clone(&volume.spec)),
         attachable: true,
-        device_mountable: true,
+        stageable: true,
     }));
     let waits = |claim: &str| {
         let missing =

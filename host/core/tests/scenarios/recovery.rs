@@ -85,7 +85,7 @@ fn a_device_without_a_pod_is_taken_away() {
         spec_name: disk.spec.name.clone(),
         spec: None,
         attachable: false,
-        device_mountable: true,
+        stageable: true,
     }));
     assert_eq!(world.step(Event::SourcesSynced), ["unmount_device disk"]);
 }

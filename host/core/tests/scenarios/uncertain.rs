@@ -8,7 +8,7 @@ use crate::kit::*;
 
 fn mount_of(world: &World) -> (bool, bool) {
     match world.running[0].kind {
-        OperationKind::Mount { device_mounted, remount } => (device_mounted, remount),
+        OperationKind::Mount { staged, remount } => (staged, remount),
         other => panic!("{other:?}"),
     }
 }

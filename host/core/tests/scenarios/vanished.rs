@@ -110,7 +110,7 @@ fn the_nodes_own_mount_that_vanished_is_told_and_made_again_while_its_pods_keep_
     world.notices.clear();
     assert_eq!(device_vanishes(&mut world, "disk"), ["revolume_mount disk a"]);
     assert_eq!(world.reasons(), ["VolumeVanished"]);
-    assert!(matches!(world.running[0].kind, OperationKind::Mount { device_mounted: false, .. }));
+    assert!(matches!(world.running[0].kind, OperationKind::Mount { staged: false, .. }));
     assert_eq!(world.state("a", "disk"), VolumeState::Mounted, "what the pod has stays");
     // A failure leaves the pod what it has, and is tried again.
     world.fails("revolume_mount disk a", FailureClass::Final);
@@ -129,8 +129,7 @@ fn the_nodes_own_mount_that_vanishes_is_made_before_another_pod_gets_the_volume(
     world.fails("revolume_mount disk a", FailureClass::Transient);
     world.desire("b", vec![staged("disk")]);
     world.tick();
-    let all_make_it =
-        world.running.iter().all(|one| matches!(one.kind, OperationKind::Mount { device_mounted: false, .. }));
+    let all_make_it = world.running.iter().all(|one| matches!(one.kind, OperationKind::Mount { staged: false, .. }));
     assert!(all_make_it && !world.running.is_empty());
 }
 

@@ -67,7 +67,7 @@ impl Sim<'_> {
         let recorded = random.chance(80) || of.kind.labelled;
         // Complete is what has its device and its attachment, and was brought to its size.
         let complete = real.complete
-            && (!of.kind.device_mountable || self.world.devices[volume].real)
+            && (!of.kind.stageable || self.world.devices[volume].real)
             && (!of.kind.attachable || self.world.attached[volume].real)
             && (!of.kind.expandable || self.world.sizes[volume].is_some());
         let found = RecoveredVolume {
@@ -81,7 +81,7 @@ impl Sim<'_> {
                 .then(|| self.catalog.spec(of.kind_id, of.handle, real.variant, 0).clone()),
             intact: complete && recorded && random.chance(80),
             attachable: of.kind.attachable,
-            device_mountable: of.kind.device_mountable,
+            stageable: of.kind.stageable,
             container_mounts: self.catalog.parts(if recorded { u8::try_from(real.parts).unwrap() } else { 0 }).clone(),
             needs: if recorded { self.catalog.needs(volume).clone() } else { std::sync::Arc::default() },
         };
@@ -104,7 +104,7 @@ impl Sim<'_> {
             spec: (of.kind.block || of.kind.labelled)
                 .then(|| self.catalog.spec(of.kind_id, of.handle, self.world.labels[volume], 0).clone()),
             attachable: of.kind.attachable,
-            device_mountable: of.kind.device_mountable,
+            stageable: of.kind.stageable,
         };
         self.step(Event::RecoveredDevice(found), everything())
     }

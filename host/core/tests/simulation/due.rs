@@ -95,7 +95,7 @@ impl Sim<'_> {
             (kind.follows_source && (mount.stale || mount.variant.is_some_and(|made_with| made_with != variant)))
                 || mount.parts != Some(parts_of(kind, capacity))
         });
-        let lost = kind.device_mountable && !kind.block && known.device.may_exist() && !known.device.is_certain();
+        let lost = kind.stageable && !kind.block && known.device.may_exist() && !known.device.is_certain();
         let stale = stale || (present && lost);
         let grow = kind.expandable && known.size.is_some_and(|size| size < capacity);
         if present && !stale && !grow {
@@ -114,7 +114,7 @@ impl Sim<'_> {
         }
         if !present || stale {
             let name = if kind.block { "map_volume" } else { "volume_mount" };
-            let key_pod = Some(pod).filter(|_| !kind.attachable && !kind.device_mountable);
+            let key_pod = Some(pod).filter(|_| !kind.attachable && !kind.stageable);
             let hindered = self.is_kept_out(volume, pod, variant);
             // That a volume of its own is not there yet is told of that one.
             let quiet = self.catalog.base_of(volume).is_some_and(|base| !life.is_as_wanted(self.catalog, pod, base));

@@ -29,7 +29,7 @@ pub struct Kind {
     /// How many volumes of this kind pods share; none: each pod has its own.
     pub handles: usize,
     pub attachable: bool,
-    pub device_mountable: bool,
+    pub stageable: bool,
     pub follows_source: bool,
     pub expandable: bool,
     pub block: bool,
@@ -51,7 +51,7 @@ const PLAIN: Kind = Kind {
     plugin: 0,
     handles: 0,
     attachable: false,
-    device_mountable: false,
+    stageable: false,
     follows_source: false,
     expandable: false,
     block: false,
@@ -64,7 +64,7 @@ const PLAIN: Kind = Kind {
 };
 /// The kind that layers lie over.
 const BASE: usize = 1;
-const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, device_mountable: true, ..PLAIN };
+const DISK: Kind = Kind { plugin: 1, handles: 1, attachable: true, stageable: true, ..PLAIN };
 
 pub const KINDS: [Kind; 12] = [
     Kind { name: "scratch", parts: true, ..PLAIN },
@@ -72,7 +72,7 @@ pub const KINDS: [Kind; 12] = [
     Kind { name: "config", follows_source: true, ..PLAIN },
     Kind { name: "disk", expandable: true, ..DISK },
     Kind { name: "staged", attachable: false, plugin: 2, ..DISK },
-    Kind { name: "attached", device_mountable: false, plugin: 2, attach_limit: Some(1), ..DISK },
+    Kind { name: "attached", stageable: false, plugin: 2, attach_limit: Some(1), ..DISK },
     Kind { name: "once", single_pod: true, ..DISK },
     Kind { name: "raw", block: true, plugin: 2, attach_limit: Some(1), ..DISK },
     Kind { name: "labelled", labelled: true, attachable: false, plugin: 2, ..DISK },

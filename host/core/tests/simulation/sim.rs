@@ -159,7 +159,7 @@ impl<'a> Sim<'a> {
                         plugin: self.catalog.plugin_of(volume).clone(),
                         spec: self.catalog.spec(kind_id, handle, variant, size).clone(),
                         attachable: kind.attachable,
-                        device_mountable: kind.device_mountable,
+                        stageable: kind.stageable,
                         follows_source: kind.follows_source,
                         expandable: kind.expandable,
                         attach_limit: kind.attach_limit,
@@ -237,7 +237,7 @@ impl<'a> Sim<'a> {
         });
         let kind = self.catalog.volumes[volume].kind;
         let alone = match operation.kind {
-            OperationKind::Mount { .. } | OperationKind::Map { .. } => kind.attachable || kind.device_mountable,
+            OperationKind::Mount { .. } | OperationKind::Map { .. } => kind.attachable || kind.stageable,
             OperationKind::Unmount | OperationKind::Unmap => false,
             _ => true,
         };

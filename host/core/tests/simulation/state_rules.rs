@@ -116,7 +116,7 @@ impl Sim<'_> {
                 expected = expected.map(|failed| FailureProbe { failures: 0, retry_at: self.life.now, ..failed });
             }
             if let Some(ended) = ended {
-                let of_device = is_mount(ended.name) && of.kind.device_mountable && !known.device.is_certain();
+                let of_device = is_mount(ended.name) && of.kind.stageable && !known.device.is_certain();
                 let fails_on = ended.pod.filter(|_| !of_device).unwrap_or(PODS);
                 let same = expected.filter(|failed| failed.name == ended.name);
                 if ended.failed.is_some() && fails_on == slot {

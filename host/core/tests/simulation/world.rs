@@ -111,12 +111,12 @@ impl World {
         luck: u8,
     ) -> OperationReport {
         match operation.kind {
-            OperationKind::Mount { device_mounted, remount } => {
-                let needs_device = catalog.volumes[volume].kind.device_mountable && !device_mounted;
+            OperationKind::Mount { staged, remount } => {
+                let needs_device = catalog.volumes[volume].kind.stageable && !staged;
                 self.end_mount(operation, (volume, pod.unwrap()), needs_device, remount, version, fate, luck)
             }
-            OperationKind::Map { device_mounted } => {
-                self.end_mount(operation, (volume, pod.unwrap()), !device_mounted, false, version, fate, luck)
+            OperationKind::Map { staged } => {
+                self.end_mount(operation, (volume, pod.unwrap()), !staged, false, version, fate, luck)
             }
             OperationKind::Unmount | OperationKind::Unmap => {
                 let mount = &mut self.mounts[volume][pod.unwrap()];
@@ -220,7 +220,7 @@ impl World {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Done => {
                 // The node's mount is looked at each time, and made where it is missing.
-                if operation.device_mountable {
+                if operation.stageable {
                     device.settle(true);
                 }
                 let size = self.sizes[volume].unwrap_or(SMALLEST).max(capacity_of(spec));
@@ -275,7 +275,7 @@ impl World {
                     real.complete && real.variant == variant && real.version == version && real.parts == parts
                 };
                 mount.lied |= !mount.real.is_some_and(as_told) || mount.late.is_some();
-                device.lied |= operation.device_mountable && (!device.real || (needs_device && device.late.is_some()));
+                device.lied |= operation.stageable && (!device.real || (needs_device && device.late.is_some()));
                 OperationReport::done()
             }
         }

@@ -48,7 +48,7 @@ pub struct PluginChoice {
     /// The volume must be attached to the node first.
     pub attachable: bool,
     /// The volume is mounted once for the node, then once for each pod.
-    pub device_mountable: bool,
+    pub stageable: bool,
     /// The volume is set up again when its source may have changed.
     pub follows_source: bool,
     /// Pods can only read the volume.

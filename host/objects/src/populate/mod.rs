@@ -90,7 +90,7 @@ fn resolve_volume(
         plugin: choice.plugin,
         spec,
         attachable: choice.attachable,
-        device_mountable: choice.device_mountable,
+        stageable: choice.stageable,
         follows_source: choice.follows_source,
         expandable: choice.expandable,
         attach_limit: choice.attach_limit,

@@ -22,7 +22,7 @@ impl PluginCatalog for Catalog {
                 plugin: PluginName::new(format!("test/{}", spec.source.to_lowercase())).map_err(|e| e.to_string())?,
                 unique_shared_name: shared.then(|| spec.parameter("handle").unwrap_or_default()),
                 attachable: shared,
-                device_mountable: shared,
+                stageable: shared,
                 follows_source: spec.source == "follows",
                 read_only: false,
                 expandable: false,
@@ -100,7 +100,7 @@ fn a_shared_volume_has_the_plugins_name_for_it() {
     let desired = resolved(&with_claim("shared: {handle: h1}, mountOptions: [noatime]", "volumeName: pv"));
     let volume = desired.volumes.first().unwrap();
     assert_eq!(volume.unique_name.as_str(), "test/shared/h1");
-    assert!(volume.attachable && volume.device_mountable);
+    assert!(volume.attachable && volume.stageable);
     assert!(
         reason(&with_claim("shared: {handle: ''}", "volumeName: pv"))
             .contains("gives the volume a name that cannot be used")

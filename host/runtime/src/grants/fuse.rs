@@ -11,14 +11,14 @@ use thiserror::Error;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
 use super::words::{CallTime, MountWord, Root};
-use crate::fuse_helpers::{HelperBounds, HelperRights};
+use crate::fuse_servers::{HelperBounds, HelperRights};
 
 /// Stands for the connection in a command line.
 pub(crate) const MOUNT_SLOT: &str = "mount";
 /// Why a part of the grant of FUSE servers is refused.
 #[derive(Debug, Error)]
 pub(crate) enum FuseGrantError {
-    #[error("fuse-helpers.{server}: {source}")]
+    #[error("fuse-servers.{server}: {source}")]
     Within { server: String, source: Box<FuseGrantError> },
     #[error("arguments: {{{MOUNT_SLOT}}} must stand in them once, and does {0} times")]
     MountSlots(usize),
@@ -49,10 +49,10 @@ const START: Duration = Duration::from_secs(30);
 /// Time enough to write out what is still to be written.
 const STOP: Duration = Duration::from_secs(10);
 
-/// One helper: the table `[grants."NAME".fuse-helpers.HELPER]`.
+/// One helper: the table `[grants."NAME".fuse-servers.HELPER]`.
 ///
 /// ```toml
-/// [grants."example.com/files".fuse-helpers.sshfs]
+/// [grants."example.com/files".fuse-servers.sshfs]
 /// program = "/usr/bin/sshfs"
 /// # `{mount}` is where the helper gets the connection; other words in braces are slots that the plugin fills in. A list in the
 /// # list is left out when one of its slots is not filled in.
@@ -75,7 +75,7 @@ const STOP: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct FuseHelper {
+pub(crate) struct FuseServer {
     program: Root,
     arguments: Vec<Words>,
     #[serde(default)]
@@ -100,8 +100,8 @@ fn yes() -> bool {
 
 /// The helpers of one plugin, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "BTreeMap<MountWord, FuseHelper>")]
-pub(super) struct FuseHelpersTable(pub(super) BTreeMap<String, FuseHelper>);
+#[serde(try_from = "BTreeMap<MountWord, FuseServer>")]
+pub(super) struct FuseHelpersTable(pub(super) BTreeMap<String, FuseServer>);
 
 /// A word of a command line, or several that stand together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -155,7 +155,7 @@ enum Right {
     Fsetid,
 }
 
-impl FuseHelper {
+impl FuseServer {
     pub(crate) fn program(&self) -> PathBuf {
         self.program.0.clone()
     }
@@ -260,9 +260,9 @@ impl Right {
     }
 }
 
-impl TryFrom<BTreeMap<MountWord, FuseHelper>> for FuseHelpersTable {
+impl TryFrom<BTreeMap<MountWord, FuseServer>> for FuseHelpersTable {
     type Error = FuseGrantError;
-    fn try_from(table: BTreeMap<MountWord, FuseHelper>) -> Result<Self, FuseGrantError> {
+    fn try_from(table: BTreeMap<MountWord, FuseServer>) -> Result<Self, FuseGrantError> {
         for (name, helper) in &table {
             let within = |source| FuseGrantError::Within { server: name.0.clone(), source: Box::new(source) };
             helper.check().map_err(within)?;

@@ -16,7 +16,7 @@ use volhost_model::PluginName;
 use crate::abi::GRANTABLE_INTERFACES;
 
 use fuse::FuseHelpersTable;
-pub(crate) use fuse::{FuseHelper, MOUNT_SLOT, WordPart};
+pub(crate) use fuse::{FuseServer, MOUNT_SLOT, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};
 pub(crate) use shipped::{is_reserved, vendor};
@@ -46,8 +46,8 @@ const EVERY_DRIVER: &str = "*";
 /// csi-drivers = ["csi.example.com"]
 /// # Drivers outside that it may run, by name, or `*` for all; imply the interface `driver-exec`.
 /// flex-drivers = ["acme/lun"]
-/// # Programs that may serve FUSE file systems for it, by name, each in a table of its own; imply the interface `fuse-helpers`.
-/// fuse-helpers.cow = { program = "/usr/bin/fuse-overlayfs", arguments = ["-f", "{mount}"] }
+/// # Programs that may serve FUSE file systems for it, by name, each in a table of its own; imply the interface `fuse-servers`.
+/// fuse-servers.cow = { program = "/usr/bin/fuse-overlayfs", arguments = ["-f", "{mount}"] }
 /// # Optional: the only types of file systems it may make and mount, and the only options it may mount with.
 /// filesystems = ["ext4"]
 /// mount-options = ["noatime", "nosuid", "nodev"]
@@ -86,7 +86,7 @@ pub struct Grant {
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
     flex_drivers: Vec<FlexDriverName>,
-    fuse_helpers: FuseHelpersTable,
+    fuse_servers: FuseHelpersTable,
     filesystems: Option<BTreeSet<MountWord>>,
     mount_options: Option<BTreeSet<MountWord>>,
     loop_devices: Option<usize>,
@@ -216,7 +216,7 @@ impl Grant {
             || (interface == "block-devices" && !self.block_devices.is_empty())
             || (interface == "grpc" && !self.csi_drivers.is_empty())
             || (interface == "driver-exec" && !self.flex_drivers.is_empty())
-            || (interface == "fuse-helpers" && !self.fuse_helpers.0.is_empty())
+            || (interface == "fuse-servers" && !self.fuse_servers.0.is_empty())
             || self.interfaces.iter().any(|i| i.0 == interface)
     }
 
@@ -232,7 +232,7 @@ impl Grant {
             block_devices: paths(&self.block_devices),
             csi_drivers: self.csi_drivers.iter().map(|name| name.0.clone()).collect(),
             flex_drivers: self.flex_drivers.iter().map(|driver| driver.0.clone()).collect(),
-            fuse_helpers: self.fuse_helpers.0.clone(),
+            fuse_servers: self.fuse_servers.0.clone(),
             filesystems: words(&self.filesystems),
             mount_options: words(&self.mount_options),
             loop_devices: self.loop_devices,

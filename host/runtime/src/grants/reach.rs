@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{EVERY_DRIVER, FuseHelper};
+use super::{EVERY_DRIVER, FuseServer};
 
 /// A word that the plugin may not mount with.
 #[derive(Debug, Error)]
@@ -67,7 +67,7 @@ pub(crate) struct Reach {
     /// Drivers outside that it may run; `*` for all.
     pub(crate) flex_drivers: Vec<String>,
     /// Programs that may serve file systems for it, by name.
-    pub(crate) fuse_helpers: BTreeMap<String, FuseHelper>,
+    pub(crate) fuse_servers: BTreeMap<String, FuseServer>,
     /// The only types of file systems that it may make and mount, if that is bounded.
     pub(crate) filesystems: Option<BTreeSet<String>>,
     /// The only options that it may mount with, if that is bounded.

@@ -104,7 +104,7 @@ impl Host for State {
     fn node_path(&mut self, target: Resource<MountTarget>) -> Result<Option<String>, HostError> {
         self.step("driver-mounts.node-path", |state| {
             let target = &state.table.get(&target)?.0;
-            let node = target.device_mount.as_ref();
+            let node = target.staging_mount.as_ref();
             node.map(|node| path_of(&*state.kernel, &node.parent, &node.name)).transpose()
         })
     }

@@ -7,8 +7,9 @@ use wasmtime::component::Resource;
 
 use super::State;
 use crate::bindings::HostError;
-use crate::bindings::volhost::plugin::files::{Host, HostContent, HostPayload};
+use crate::bindings::volhost::plugin::files::{Host, HostPayload};
 use crate::bindings::volhost::plugin::types;
+use crate::bindings::volhost::plugin::types::HostContent;
 use crate::handles::{Content, KeptContent, MountTarget, Payload};
 use crate::text::tame;
 

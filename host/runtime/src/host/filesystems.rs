@@ -10,7 +10,7 @@ use super::State;
 use super::mounts::dropped;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::filesystems::{Host, HostFormatOptions};
-use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::bindings::volhost::plugin::types::FsOption as WitOption;
 use crate::handles::{BlockDevice, DetachedMount, FormatOptions, MountTarget};
 
 /// The contract's word for a partition table.

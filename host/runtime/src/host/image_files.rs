@@ -7,7 +7,7 @@ use wasmtime::component::Resource;
 use super::State;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::image_files::Host;
-use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
+use crate::bindings::volhost::plugin::types::FsOption as WitOption;
 use crate::handles::DetachedMount;
 use crate::text::tame;
 

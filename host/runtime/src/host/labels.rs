@@ -6,8 +6,8 @@ use volhost_model::mount_options::is_label;
 
 use super::State;
 use crate::bindings::HostError;
-use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 use crate::bindings::volhost::plugin::types;
+use crate::bindings::volhost::plugin::types::FsOption as WitOption;
 use crate::grants::MountNotGranted;
 
 impl State {

@@ -11,7 +11,7 @@ mod error;
 mod events;
 mod files;
 mod filesystems;
-mod fuse_helpers;
+mod fuse_servers;
 mod grpc;
 mod host_paths;
 mod huge_pages;

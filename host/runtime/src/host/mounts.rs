@@ -118,10 +118,10 @@ impl HostMountTarget for State {
         })
     }
 
-    fn device_mount(&mut self, target: Resource<MountTarget>) -> Result<Option<Resource<MountSource>>, HostError> {
-        self.step("mount-target.device-mount", |state| {
+    fn staging_mount(&mut self, target: Resource<MountTarget>) -> Result<Option<Resource<MountSource>>, HostError> {
+        self.step("mount-target.staging-mount", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
-            let Some(place) = &target.device_mount else {
+            let Some(place) = &target.staging_mount else {
                 return Ok(None);
             };
             // A folder without a mount must never be taken for the volume.
@@ -165,7 +165,7 @@ impl HostMountTarget for State {
             let target = &state.table.get(&target)?.0;
             let (volume, path) = (state.kernel.walk(&target.parent, Path::new(&target.name))?, Path::new(&path));
             match state.kernel.walk(&volume, path) {
-                // An existing folder costs nothing: set-up may be repeated for ever.
+                // An existing folder costs nothing: publish may be repeated for ever.
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),
@@ -198,7 +198,8 @@ impl HostMountTarget for State {
             };
             match state.kernel.apply_ownership(&target.parent, &target.name, &request, &progress) {
                 Err(KernelError::Cancelled { .. }) => Err(Abort::Cancelled.into()),
-                applied => Ok(applied.map(drop)?),
+                Err(error) => Err(HostError::Plugin(types::Error::Uncertain(error.to_string()))),
+                Ok(_) => Ok(()),
             }
         })
     }

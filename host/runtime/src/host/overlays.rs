@@ -6,8 +6,8 @@ use wasmtime::component::Resource;
 use super::State;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::overlays::Host;
-use crate::bindings::volhost::plugin::tmpfs::FsOption as WitOption;
 use crate::bindings::volhost::plugin::types::Error;
+use crate::bindings::volhost::plugin::types::FsOption as WitOption;
 use crate::handles::{DetachedMount, MountSource};
 
 impl Host for State {

@@ -14,7 +14,7 @@ use crate::abort::Abort;
 use crate::budget::Budget;
 use crate::call::Call;
 use crate::call_error::Function;
-use crate::fuse_helpers::Started;
+use crate::fuse_servers::Started;
 use crate::grants::Reach;
 use crate::host_calls::HostCallVerdict;
 use crate::limits::{Limits, MemoryMeter};

@@ -5,7 +5,8 @@ use wasmtime::component::Resource;
 
 use super::State;
 use crate::bindings::HostError;
-use crate::bindings::volhost::plugin::tmpfs::{FsOption as WitOption, Host};
+use crate::bindings::volhost::plugin::tmpfs::Host;
+use crate::bindings::volhost::plugin::types::FsOption as WitOption;
 use crate::handles::DetachedMount;
 
 impl Host for State {

@@ -1,12 +1,15 @@
 //! `types` and `volumes`: what a call is about, and the forms that a plugin fills in.
 
+use volhost_model::FieldKind;
 use wasmtime::component::Resource;
 
 use super::State;
 use crate::abort::Abort;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::types::{Error, Host as TypesHost};
-use crate::bindings::volhost::plugin::volumes::{Host, HostDescription, HostIdentity, HostPod, HostVolume};
+use crate::bindings::volhost::plugin::volumes::{
+    FieldKind as WitFieldKind, Host, HostDescription, HostIdentity, HostPod, HostVolume,
+};
 use crate::handles::{Description, Identity, PodHandle, VolumeHandle};
 
 /// Sources that one plugin may serve.
@@ -26,6 +29,16 @@ impl TypesHost for State {
 }
 
 impl Host for State {}
+
+const fn field_kind(kind: FieldKind) -> WitFieldKind {
+    match kind {
+        FieldKind::Text => WitFieldKind::Text,
+        FieldKind::Number => WitFieldKind::Number,
+        FieldKind::Boolean => WitFieldKind::Boolean,
+        FieldKind::List => WitFieldKind::List,
+        FieldKind::Map => WitFieldKind::Map,
+    }
+}
 
 fn bounded(what: &str, text: String) -> Result<String, Abort> {
     if text.len() <= DESCRIPTION_BYTES {
@@ -97,9 +110,9 @@ impl HostIdentity for State {
         Ok(())
     }
 
-    fn device_mountable(&mut self, form: Resource<Identity>, device_mountable: bool) -> wasmtime::Result<()> {
+    fn stageable(&mut self, form: Resource<Identity>, stageable: bool) -> wasmtime::Result<()> {
         self.count()?;
-        self.table.get_mut(&form)?.device_mountable = Some(device_mountable);
+        self.table.get_mut(&form)?.stageable = Some(stageable);
         Ok(())
     }
 
@@ -184,8 +197,8 @@ impl HostVolume for State {
         Ok(names)
     }
 
-    fn kind(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Option<String>> {
-        Ok(self.volume(&volume)?.kind(&path).map(str::to_owned))
+    fn kind(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Option<WitFieldKind>> {
+        Ok(self.volume(&volume)?.kind(&path).map(field_kind))
     }
 
     fn fields(&mut self, volume: Resource<VolumeHandle>, path: String) -> wasmtime::Result<Vec<String>> {

@@ -1,6 +1,6 @@
 //! Tiny plugins, written in WebAssembly text and encoded as components against the real contract.
 //!
-//! A body is the inside of a core function. `describe` returns nothing; `identify`, `set_up` and `tear_down` return the address of a
+//! A body is the inside of a core function. `describe` returns nothing; `identify`, `publish` and `unpublish` return the address of a
 //! result, for which there are: `$ok`, `$err` (case, address, length), and `$answer`, where host functions put theirs.
 //! Locals: `$volume`, `$pod`, `$target`, `$form`.
 
@@ -21,8 +21,8 @@ pub struct Guest {
     pub functions: String,
     pub describe: String,
     pub identify: String,
-    pub set_up: String,
-    pub tear_down: String,
+    pub publish: String,
+    pub unpublish: String,
     /// The contract's version it claims.
     pub version: &'static str,
     pub memory_pages: u32,
@@ -77,8 +77,8 @@ impl Default for Guest {
             functions: String::new(),
             describe: String::new(),
             identify: OK.into(),
-            set_up: MOUNT_TMPFS.into(),
-            tear_down: UNMOUNT.into(),
+            publish: MOUNT_TMPFS.into(),
+            unpublish: UNMOUNT.into(),
             version: "0.1.0",
             memory_pages: 1,
             realloc: REALLOC,
@@ -105,9 +105,9 @@ impl Texts {
 }
 
 impl Guest {
-    /// With this set-up and these imports besides the usual ones.
-    pub fn setting_up(set_up: &str, imports: &[&'static str]) -> Self {
-        let mut guest = Self { set_up: set_up.into(), ..Self::default() };
+    /// With this publish and these imports besides the usual ones.
+    pub fn setting_up(publish: &str, imports: &[&'static str]) -> Self {
+        let mut guest = Self { publish: publish.into(), ..Self::default() };
         guest.imports.extend(imports);
         guest
     }
@@ -121,8 +121,8 @@ impl Guest {
             .iter()
             .map(|source| format!("(call $serves (local.get $form) {})\n", texts.add(source)))
             .collect();
-        let bodies = [&self.describe, &self.identify, &self.set_up, &self.tear_down, &self.functions];
-        let [describe, identify, set_up, tear_down, functions] = bodies.map(|body| texts.fill(body));
+        let bodies = [&self.describe, &self.identify, &self.publish, &self.unpublish, &self.functions];
+        let [describe, identify, publish, unpublish, functions] = bodies.map(|body| texts.fill(body));
         let text = format!(
             r#"(module
             (import "volhost:plugin/volumes@V" "[method]description.name" (func $name (param i32 i32 i32)))
@@ -158,16 +158,16 @@ impl Guest {
                 (local.set $result (call $identify (local.get $volume) (local.get $form)))
                 (call $drop_volume (local.get $volume)) (call $drop_identity (local.get $form))
                 (local.get $result))
-            (func $set_up (param $volume i32) (param $pod i32) (param $target i32) (result i32) {set_up})
-            (func (export "volhost:plugin/mounter@V#set-up") (param $volume i32) (param $pod i32) (param $target i32) (result i32)
+            (func $publish (param $volume i32) (param $pod i32) (param $target i32) (result i32) {publish})
+            (func (export "volhost:plugin/publisher@V#publish") (param $volume i32) (param $pod i32) (param $target i32) (result i32)
                 (local $result i32)
-                (local.set $result (call $set_up (local.get $volume) (local.get $pod) (local.get $target)))
+                (local.set $result (call $publish (local.get $volume) (local.get $pod) (local.get $target)))
                 (call $drop_volume (local.get $volume)) (call $drop_pod (local.get $pod)) (call $drop_target (local.get $target))
                 (local.get $result))
-            (func $tear_down (param $target i32) (result i32) {tear_down})
-            (func (export "volhost:plugin/mounter@V#tear-down") (param $target i32) (result i32)
+            (func $unpublish (param $target i32) (result i32) {unpublish})
+            (func (export "volhost:plugin/publisher@V#unpublish") (param $target i32) (result i32)
                 (local $result i32)
-                (local.set $result (call $tear_down (local.get $target)))
+                (local.set $result (call $unpublish (local.get $target)))
                 (call $drop_target (local.get $target))
                 (local.get $result)))"#,
             imports = self.imports.join("\n"),

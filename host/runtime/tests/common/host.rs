@@ -156,7 +156,7 @@ impl Host {
             name: OsString::from(name),
             pod_uid: Some(PodUid::new("uid-1").unwrap()),
             spec_name: SpecName::new("vol").unwrap(),
-            device_mount: None,
+            staging_mount: None,
             private: None,
             sharers: None,
             needed: Vec::new(),
@@ -168,12 +168,12 @@ impl Host {
         self.kernel.entry(&self.root, name.as_ref()).unwrap()
     }
 
-    pub fn set_up(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
-        plugin.set_up(&self.call(), &spec(serde_json::json!({})), &pod(), self.target(name)).map(drop)
+    pub fn publish(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
+        plugin.publish(&self.call(), &spec(serde_json::json!({})), &pod(), self.target(name)).map(drop)
     }
 
-    pub fn tear_down(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
-        plugin.tear_down(&self.call(), self.target(name))
+    pub fn unpublish(&self, plugin: &Plugin, name: &str) -> Result<(), volhost_runtime::CallError> {
+        plugin.unpublish(&self.call(), self.target(name))
     }
 
     pub fn lines(&self) -> Vec<(LogLevel, String)> {

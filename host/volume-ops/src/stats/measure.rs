@@ -152,7 +152,7 @@ fn target(volume_ops: &VolumeOps, volume: &StandingVolume, standing: &Standing) 
         name: volume.spec_name.as_str().into(),
         pod_uid: Some(volume.pod.clone()),
         spec_name: volume.spec_name.clone(),
-        device_mount: None,
+        staging_mount: None,
         private: None,
         sharers: None,
         needed: Vec::new(),

@@ -31,7 +31,7 @@ fn a_mount_is_a_trace_with_its_plugin_call_and_primitives() {
         spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no span {name} in {names:?}"))
     };
     assert_eq!(find("waiting for a thread").parent_span_id, mount.span_id);
-    let call = find("plugin set-up");
+    let call = find("plugin publish");
     assert_eq!(call.parent_span_id, mount.span_id);
     for primitive in ["tmpfs.create", "mount-target.attach"] {
         let span = find(primitive);

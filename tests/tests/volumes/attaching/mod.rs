@@ -173,7 +173,7 @@ fn an_attachment_that_vanishes_is_noticed_and_made_again() {
     // It is attached, and never mounted.
     let volume = loop_volume("pv", "x", "ext4", "32Mi", "").replace(
         "csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }",
-        "lyingDevices: { name: image, at: mount-device, how: retryable }",
+        "lyingDevices: { name: image, at: stage, how: retryable }",
     );
     node.manifest("pv.yaml", &volume);
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
@@ -202,7 +202,7 @@ fn volume_attachments_are_a_controllers_word_and_what_they_say_reaches_the_plugi
     let devices = LoopDevices(node.folder().to_owned());
     let volume = loop_volume("pv", "x", "ext4", "32Mi", "").replace(
         "csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }",
-        "lyingDevices: { name: image, at: mount-device, how: tell }",
+        "lyingDevices: { name: image, at: stage, how: tell }",
     );
     let word = |status: &str| volume_attachment("pv", "fixture.volhost/lying-devices", status);
     node.manifest("pv.yaml", &volume);

@@ -178,11 +178,11 @@ fn while_it_is_taken_away(function: &str, mode: Mode, cases: &[Case]) {
         host.order(&volume, function, word);
         host.give_up(&volume);
         host.wait_failure(&volume, cause);
-        if *word == "lie" && function == "tear-down" {
+        if *word == "lie" && function == "unpublish" {
             assert_eq!(
                 fs::read_to_string(&file).unwrap(),
                 "data",
-                "a mount whose tear-down is only claimed stays whole"
+                "a mount whose unpublish is only claimed stays whole"
             );
         }
         let view = host.view(&volume);
@@ -226,52 +226,52 @@ fn wait_for_attach() {
 }
 
 #[test]
-fn mount_device() {
+fn stage() {
     let lie = ("lie", "final", "no mount stands at the node's place");
     while_it_is_made(
-        "mount-device",
+        "stage",
         Mode::Filesystem,
         &[FAIL, FAIL_AFTER, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
 }
 
 #[test]
-fn set_up() {
+fn publish() {
     let lie = ("lie", "final", "nothing stands at the target");
     while_it_is_made(
-        "set-up",
+        "publish",
         Mode::Filesystem,
         &[FAIL, FAIL_AFTER, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
 }
 
 #[test]
-fn set_up_device() {
-    while_it_is_made("set-up-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+fn stage_device() {
+    while_it_is_made("stage-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
 }
 
 #[test]
-fn map_pod_device() {
+fn map_device() {
     // The device is ready by then: what became of the rest of the map nobody knows.
     let uncertain = [FAIL, DOUBT, CRASH, SPIN, FLOOD].map(|(word, _, cause)| (word, "uncertain", cause));
-    while_it_is_made("map-pod-device", Mode::Block, &uncertain);
+    while_it_is_made("map-device", Mode::Block, &uncertain);
 }
 
 #[test]
-fn tear_down() {
+fn unpublish() {
     let lie = ("lie", "", "a mount still stands at the target");
     while_it_is_taken_away(
-        "tear-down",
+        "unpublish",
         Mode::Filesystem,
         &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
 }
 
 #[test]
-fn unmount_device() {
+fn unstage() {
     let lie = ("lie", "", "a mount still stands at the target");
     while_it_is_taken_away(
-        "unmount-device",
+        "unstage",
         Mode::Filesystem,
         &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
     );
@@ -288,13 +288,13 @@ fn detach() {
 }
 
 #[test]
-fn unmap_pod_device() {
-    while_it_is_taken_away("unmap-pod-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+fn unmap_device() {
+    while_it_is_taken_away("unmap-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
 }
 
 #[test]
-fn tear_down_device() {
-    while_it_is_taken_away("tear-down-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+fn unstage_device() {
+    while_it_is_taken_away("unstage-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
 }
 
 #[test]

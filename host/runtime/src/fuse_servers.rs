@@ -114,7 +114,7 @@ pub enum HelperError {
 }
 
 /// Starts helpers and sees to their end. Called from threads that run calls, many at once.
-pub trait FuseHelpers: Send + Sync + fmt::Debug {
+pub trait FuseServers: Send + Sync + fmt::Debug {
     /// Starts a helper, and waits until it serves.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ pub trait FuseHelpers: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHelpers;
 
-impl FuseHelpers for NoHelpers {
+impl FuseServers for NoHelpers {
     fn serve(&self, start: HelperStart) -> Result<Served, HelperError> {
         Err(HelperError::Unusable(format!("the helper {} cannot be started: this host starts none", start.name)))
     }
@@ -151,12 +151,12 @@ impl FuseHelpers for NoHelpers {
 /// The helpers that one call has started. When the call's handles are gone, those whose mounts it did not attach are seen to their end.
 #[derive(Debug)]
 pub(crate) struct Started {
-    helpers: Arc<dyn FuseHelpers>,
+    helpers: Arc<dyn FuseServers>,
     ids: Vec<String>,
 }
 
 impl Started {
-    pub(crate) fn new(helpers: Arc<dyn FuseHelpers>) -> Self {
+    pub(crate) fn new(helpers: Arc<dyn FuseServers>) -> Self {
         Self { helpers, ids: Vec::new() }
     }
 

@@ -14,7 +14,7 @@ const PLAIN: &str = "._-/:@+%~[]";
 
 impl TestHost {
     /// Grants a helper with these slots. A mount that it serves has them as options: a text as it is, a secret as `secret`, a folder by its path.
-    pub fn fuse_helper(&self, name: &str, slots: &[&str]) -> &Self {
+    pub fn fuse_server(&self, name: &str, slots: &[&str]) -> &Self {
         let slots: BTreeSet<String> = slots.iter().map(|slot| (*slot).to_owned()).collect();
         self.change(|world| {
             world.helpers.insert(name.to_owned(), slots);
@@ -24,13 +24,13 @@ impl TestHost {
 
 /// A helper's handle.
 #[derive(Debug)]
-pub(crate) struct Helper {
+pub(crate) struct FuseServer {
     world: Shared,
     name: String,
     slots: RefCell<BTreeMap<String, String>>,
 }
 
-impl Helper {
+impl FuseServer {
     fn fill(&self, slot: &str, value: String) -> Result<()> {
         let world = self.world.borrow();
         if !world.helpers.get(&self.name).is_some_and(|slots| slots.contains(slot)) {
@@ -63,7 +63,7 @@ impl Helper {
     }
 
     pub(crate) fn serve(&self, read_only: bool) -> Result<DetachedMount> {
-        self.world.borrow_mut().called("fuse-helpers.serve")?;
+        self.world.borrow_mut().called("fuse-servers.serve")?;
         let mut mount = TestMount::of_type(&format!("fuse.{}", self.name));
         mount.options = self.slots.borrow().iter().map(|(slot, value)| (slot.clone(), Some(value.clone()))).collect();
         if read_only {
@@ -73,15 +73,15 @@ impl Helper {
     }
 }
 
-pub(crate) mod fuse_helpers {
-    use super::{BTreeMap, Error, Helper, RefCell, Result, current};
+pub(crate) mod fuse_servers {
+    use super::{BTreeMap, Error, FuseServer, RefCell, Result, current};
 
-    pub(crate) fn open(name: &str) -> Result<Helper> {
+    pub(crate) fn open(name: &str) -> Result<FuseServer> {
         let world = current();
-        world.borrow_mut().called("fuse-helpers.open")?;
+        world.borrow_mut().called("fuse-servers.open")?;
         if !world.borrow().helpers.contains_key(name) {
             return Err(Error::permission_denied(format!("the helper {name} is not granted to this plugin")));
         }
-        Ok(Helper { world, name: name.to_owned(), slots: RefCell::new(BTreeMap::new()) })
+        Ok(FuseServer { world, name: name.to_owned(), slots: RefCell::new(BTreeMap::new()) })
     }
 }

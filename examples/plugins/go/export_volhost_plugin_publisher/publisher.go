@@ -1,5 +1,5 @@
-// Package export_volhost_plugin_mounter mounts a memory file system for one pod.
-package export_volhost_plugin_mounter
+// Package export_volhost_plugin_publisher mounts a memory file system for one pod.
+package export_volhost_plugin_publisher
 
 import (
 	"strconv"
@@ -17,11 +17,11 @@ type result = wit.Result[wit.Unit, volhost_plugin_types.Error]
 
 func failed(why volhost_plugin_types.Error) result { return wit.Err[wit.Unit](why) }
 
-func SetUp(volume *volhost_plugin_volumes.Volume, pod *volhost_plugin_volumes.Pod, target *volhost_plugin_mounts.MountTarget) result {
+func Publish(volume *volhost_plugin_volumes.Volume, pod *volhost_plugin_volumes.Pod, target *volhost_plugin_mounts.MountTarget) result {
 	defer volume.Drop()
 	defer pod.Drop()
 	defer target.Drop()
-	// The host may call again at any time: what stands already is done.
+	// The host may call again at any time: an existing mount is done.
 	state := target.State()
 	if state.IsErr() {
 		return failed(state.Err())
@@ -33,7 +33,7 @@ func SetUp(volume *volhost_plugin_volumes.Volume, pod *volhost_plugin_volumes.Po
 	if refusal != nil {
 		return failed(*refusal)
 	}
-	options := []volhost_plugin_tmpfs.FsOption{option("mode", "0777")}
+	options := []volhost_plugin_types.FsOption{option("mode", "0777")}
 	if limit > 0 {
 		options = append(options, option("size", strconv.FormatInt(limit, 10)))
 	}
@@ -55,11 +55,11 @@ func SetUp(volume *volhost_plugin_volumes.Volume, pod *volhost_plugin_volumes.Po
 	return target.Attach(mount)
 }
 
-func TearDown(target *volhost_plugin_mounts.MountTarget) result {
+func Unpublish(target *volhost_plugin_mounts.MountTarget) result {
 	defer target.Drop()
 	return target.Detach()
 }
 
-func option(key, value string) volhost_plugin_tmpfs.FsOption {
-	return volhost_plugin_tmpfs.FsOption{Key: key, Value: wit.Some(value)}
+func option(key, value string) volhost_plugin_types.FsOption {
+	return volhost_plugin_types.FsOption{Key: key, Value: wit.Some(value)}
 }

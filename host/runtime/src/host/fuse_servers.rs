@@ -1,4 +1,4 @@
-//! `fuse-helpers`: programs within the operator's grant that serve file systems. The command line is the operator's; here its slots are
+//! `fuse-servers`: programs within the operator's grant that serve file systems. The command line is the operator's; here its slots are
 //! filled in, and what must not stand in an argument is kept out.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use wasmtime::component::Resource;
 use super::State;
 use super::mounts::dropped;
 use crate::bindings::HostError;
-use crate::bindings::volhost::plugin::fuse_helpers::{Host, HostHelper};
+use crate::bindings::volhost::plugin::fuse_servers::{Host, HostFuseServer};
 use crate::bindings::volhost::plugin::types;
-use crate::fuse_helpers::{HelperArgument, HelperDescriptor, HelperError, HelperPart, HelperStart};
-use crate::grants::{FuseHelper, MOUNT_SLOT, WordPart};
-use crate::handles::{Content, DetachedMount, Filling, Helper, MountSource};
+use crate::fuse_servers::{HelperArgument, HelperDescriptor, HelperError, HelperPart, HelperStart};
+use crate::grants::{FuseServer, MOUNT_SLOT, WordPart};
+use crate::handles::{Content, DetachedMount, Filling, FuseServerHandle, MountSource};
 use crate::text::tame;
 
 /// How much of a name or a value a message shows, in bytes.
@@ -61,17 +61,17 @@ fn unfit(value: &str) -> Option<&'static str> {
 }
 
 impl State {
-    fn granted_helper(&self, name: &str) -> Result<&FuseHelper, HostError> {
-        self.reach.fuse_helpers.get(name).ok_or_else(|| {
+    fn granted_helper(&self, name: &str) -> Result<&FuseServer, HostError> {
+        self.reach.fuse_servers.get(name).ok_or_else(|| {
             denied(format!(
-                "the helper {} is not granted to this plugin; see `fuse-helpers` under [grants] in the configuration",
+                "the helper {} is not granted to this plugin; see `fuse-servers` under [grants] in the configuration",
                 tame(name, SHOWN_BYTES)
             ))
         })
     }
 
     /// Puts something into a slot that the command line has.
-    fn fill(&mut self, helper: &Resource<Helper>, slot: String, filling: Filling) -> Result<(), HostError> {
+    fn fill(&mut self, helper: &Resource<FuseServerHandle>, slot: String, filling: Filling) -> Result<(), HostError> {
         let name = self.table.get(helper)?.name.clone();
         if !self.granted_helper(&name)?.slots().contains(slot.as_str()) {
             let slot = tame(&slot, SHOWN_BYTES);
@@ -94,7 +94,7 @@ fn used_up(name: &str) -> HostError {
 /// The command line with its slots filled in, and what they need.
 fn command_line(
     name: &str,
-    granted: &FuseHelper,
+    granted: &FuseServer,
     slots: BTreeMap<String, Filling>,
 ) -> Result<(Vec<HelperArgument>, Vec<HelperDescriptor>), HostError> {
     let mut descriptors = Vec::new();
@@ -139,15 +139,15 @@ fn command_line(
 }
 
 impl Host for State {
-    fn open(&mut self, name: String) -> Result<Resource<Helper>, HostError> {
+    fn open(&mut self, name: String) -> Result<Resource<FuseServerHandle>, HostError> {
         self.count()?;
         self.granted_helper(&name)?;
-        Ok(self.push(Helper { name, slots: Some(BTreeMap::new()) })?)
+        Ok(self.push(FuseServerHandle { name, slots: Some(BTreeMap::new()) })?)
     }
 }
 
-impl HostHelper for State {
-    fn set(&mut self, helper: Resource<Helper>, slot: String, value: String) -> Result<(), HostError> {
+impl HostFuseServer for State {
+    fn set(&mut self, helper: Resource<FuseServerHandle>, slot: String, value: String) -> Result<(), HostError> {
         self.count()?;
         let name = self.table.get(&helper)?.name.clone();
         if let Some(why) = unfit(&value) {
@@ -166,7 +166,7 @@ impl HostHelper for State {
 
     fn set_secret(
         &mut self,
-        helper: Resource<Helper>,
+        helper: Resource<FuseServerHandle>,
         slot: String,
         content: Resource<Content>,
     ) -> Result<(), HostError> {
@@ -184,7 +184,7 @@ impl HostHelper for State {
 
     fn set_source(
         &mut self,
-        helper: Resource<Helper>,
+        helper: Resource<FuseServerHandle>,
         slot: String,
         source: Resource<MountSource>,
     ) -> Result<(), HostError> {
@@ -201,10 +201,14 @@ impl HostHelper for State {
         self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Source(descriptor)))
     }
 
-    fn serve(&mut self, helper: Resource<Helper>, read_only: bool) -> Result<Resource<DetachedMount>, HostError> {
+    fn serve(
+        &mut self,
+        helper: Resource<FuseServerHandle>,
+        read_only: bool,
+    ) -> Result<Resource<DetachedMount>, HostError> {
         let name = self.table.get(&helper)?.name.clone();
         self.may_mount(Some(&format!("fuse.{name}")), [])?;
-        let what = format!("fuse-helpers.serve {name}");
+        let what = format!("fuse-servers.serve {name}");
         self.change(what, |state| {
             let slots = state.table.get_mut(&helper)?.slots.take().ok_or_else(|| used_up(&name))?;
             let granted = state.granted_helper(&name)?;
@@ -227,7 +231,7 @@ impl HostHelper for State {
         })
     }
 
-    fn drop(&mut self, helper: Resource<Helper>) -> wasmtime::Result<()> {
+    fn drop(&mut self, helper: Resource<FuseServerHandle>) -> wasmtime::Result<()> {
         dropped(self, helper)
     }
 }

@@ -18,7 +18,7 @@ fn node(helpers: &str) -> Node {
 [grants."fixture.volhost/helped"]
 host-paths = ["$NODE/disk"]
 
-[grants."fixture.volhost/helped".fuse-helpers.cow]
+[grants."fixture.volhost/helped".fuse-servers.cow]
 program = "/usr/bin/fuse-overlayfs"
 arguments = ["-f", "-o", "lowerdir={{lower}},upperdir={{upper}},workdir={{work}}", "{{mount}}"]
 user = 0
@@ -163,7 +163,7 @@ fn one_that_is_stopped_holds_up_no_other_volume_and_is_ended_with_its_own_by_for
 #[test]
 fn what_is_not_granted_or_is_more_than_a_value_is_refused_by_its_name() {
     let helper = r#"
-[grants."fixture.volhost/helped".fuse-helpers.shell]
+[grants."fixture.volhost/helped".fuse-servers.shell]
 program = "/bin/sh"
 arguments = ["-c", "echo \"$0 $*\" >&2; exit 9", "{server}:{path}", "{mount}", ["-p", "{port}"]]
 values = { server = ["*.example.com"], path = ["/exports/*"], port = ["*"] }

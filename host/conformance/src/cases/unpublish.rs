@@ -19,9 +19,9 @@ pub(super) fn gone(bench: &Bench) -> Verdict {
         let left = fs::create_dir_all(path.join("some/folders")).and_then(|()| fs::write(path.join("some/file"), "x"));
         left.or_else(|error| fail("writing into the volume", "ok", data::not_written(&error)))?;
     }
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("unpublish")?;
     if fs::symlink_metadata(&path).is_ok() {
-        return fail("tear-down", "nothing at the target", "something is there");
+        return fail("unpublish", "nothing at the target", "something is there");
     }
     bench.descend(&ladder, &pod)
 }
@@ -33,11 +33,11 @@ pub(super) fn leaves_the_other_pod(bench: &Bench) -> Verdict {
     }
     let (ladder, first, second) = (bench.ladder()?, bench.pod("a")?, bench.pod("b")?);
     bench.climb(&ladder, &first)?;
-    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("set-up for a second pod")?;
+    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("publish for a second pod")?;
     let Some(before) = bench.standing(&ladder, Rung::Pod, &second)? else {
-        return fail("set-up for a second pod", "its volume stands", "it does not");
+        return fail("publish for a second pod", "its volume stands", "it does not");
     };
-    let did = "tear-down for the first of two pods";
+    let did = "unpublish for the first of two pods";
     bench.down(&ladder, Rung::Pod, &first, Plan::Watch)?.or_fail(did)?;
     match bench.standing(&ladder, Rung::Pod, &second)? {
         Some(after) if after == before => {}
@@ -67,12 +67,12 @@ pub(super) fn busy(bench: &Bench) -> Verdict {
     let (ladder, pod) = (bench.ladder()?, bench.pod("a")?);
     bench.climb(&ladder, &pod)?;
     let Some((before, mounts)) = bench.standing(&ladder, Rung::Pod, &pod)? else {
-        return fail("set-up", "the volume stands", "it does not");
+        return fail("publish", "the volume stands", "it does not");
     };
     if mounts.is_empty() {
         return not_applicable("the volume is no mount");
     }
-    let did = "tear-down while a process has the volume open";
+    let did = "unpublish while a process has the volume open";
     let user = File::open(bench.volume_path(&ladder, &pod))
         .or_else(|error| fail("opened the volume, as a process of a pod would", "ok", error.to_string()))?;
     let called = bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?;
@@ -87,6 +87,6 @@ pub(super) fn busy(bench: &Bench) -> Verdict {
         None => return fail(did, "the volume stands", "it does not"),
     }
     drop(user);
-    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("tear-down once nobody has the volume open")?;
+    bench.down(&ladder, Rung::Pod, &pod, Plan::Watch)?.or_fail("unpublish once nobody has the volume open")?;
     bench.descend(&ladder, &pod)
 }
