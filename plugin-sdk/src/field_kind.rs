@@ -9,7 +9,8 @@ use std::fmt;
 /// # use volhost_plugin_sdk::prelude::*;
 /// let volume = Volume::builder("shares").field("size", 10);
 /// assert_eq!(volume.handle().kind("size"), Some(FieldKind::Number));
-/// assert_eq!(FieldKind::Number.to_string(), "number");
+/// let words = [FieldKind::Text, FieldKind::Number, FieldKind::Boolean, FieldKind::List, FieldKind::Map].map(|kind| kind.to_string());
+/// assert_eq!(words, ["text", "number", "boolean", "list", "map"]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
