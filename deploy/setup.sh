@@ -1,11 +1,12 @@
 #!/bin/sh
-# Makes a fresh Debian 12 with rustup's stable Rust ready to build and test volhost. `make setup` runs it.
+# Makes a fresh Debian 12 with rustup's stable Rust ready to build and test volhost. `make setup`
+# runs it.
 #
-# Installs only what is missing and prints only what it does. Run as root it installs; run as somebody else it
-# names what an administrator must install, and goes on if volhost can be built without.
+# Installs what is missing, and prints what it does. As another user than root it names what an
+# administrator must install, and goes on if volhost can be built without.
 set -eu
 
-# --tests: also what tests work with that volhost itself does not need.
+# --tests: installs the tests' peers too, which volhost itself does not need.
 TESTS=no
 [ "${1-}" != --tests ] || TESTS=yes
 
@@ -13,14 +14,14 @@ cd "$(dirname "$0")/.."
 
 TARGET=wasm32-unknown-unknown
 DEBIAN_TARGET=plugin-sdk/build/debian-wasm-target.sh
-# Seconds. A closed network often just does not answer.
+# Seconds. A closed network often does not answer.
 RUSTUP_DEADLINE=20
 
 say() { echo "setup: $*"; }
 fail() { echo "setup: $*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# --- Debian packages: a command, or a file, that tells whether the package is there ---
+# --- Debian packages, each with a command or file that proves it is installed ---
 
 missing=
 needs_command() { have "$1" || missing="$missing $2"; }
@@ -31,7 +32,7 @@ needs_command make make
 needs_command git git
 needs_command mount mount
 needs_command unshare util-linux
-# Volumes on devices: what makes, checks and tells file systems.
+# For volumes on devices: programs that make, check and recognise file systems.
 needs_command blkid util-linux
 needs_command mkfs.ext4 e2fsprogs
 needs_command mkfs.xfs xfsprogs
@@ -76,7 +77,7 @@ if [ -n "$missing" ]; then
     fi
 fi
 
-# --- csi-sanity: the test of drivers that belongs to the CSI specification ---
+# --- csi-sanity: the CSI project's test of drivers ---
 
 # The last release for CSI v1.12.
 CSI_SANITY=v5.5.0
@@ -103,7 +104,7 @@ present=$(rustc -V | cut -d' ' -f2)
 [ "$(printf '%s\n' "$needed" "$present" | sort -V | head -n1)" = "$needed" ] ||
     fail "rustc is $present, volhost needs $needed or newer: rustup update stable"
 
-# --- what builds plugins in other languages ---
+# --- tools for plugins in other languages ---
 
 [ $TESTS = no ] || examples/plugins/build.sh --fetch
 

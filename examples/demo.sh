@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts volhost on the manifests of this folder, in a mount namespace and a root folder of its own, shows the volumes, and takes
-# everything away again. On a terminal it stays up until Ctrl-C.
+# Starts volhost on the manifests of this folder, in a mount namespace and a root folder of its own,
+# shows the volumes, and unmounts everything again. On a terminal it runs until Ctrl-C.
 #
 #   VOLHOST_BIN=target/debug/volhost VOLHOST_PLUGIN_DIR=target/plugins examples/demo.sh
 set -eu
@@ -14,7 +14,7 @@ volhost=$(readlink -e "$binary") || die "$binary does not exist; run \`make buil
 plugins=$(readlink -e "$folder") || die "$folder does not exist; run \`make plugins\`, or \`make demo\` for all of it"
 examples=$(dirname "$(readlink -f "$0")")
 
-# The examples' hostPath and local volumes live here; only inside the namespace is anything mounted on it.
+# The folder of the examples' hostPath and local volumes. It is a mount only inside the namespace.
 scratch=/tmp/volhost-demo
 
 if [ "${VOLHOST_DEMO_INSIDE:-}" = "" ]; then
@@ -49,7 +49,8 @@ log="$scratch/volhost.log"
 ready="$scratch/ready"
 mkfifo "$ready"
 
-# In a session of its own, so that Ctrl-C reaches this script alone, which then takes the volumes away.
+# In a session of its own, so that Ctrl-C reaches this script alone, which then unmounts the
+# volumes.
 setsid "$volhost" run --root-dir "$scratch/root" --cache-dir "$scratch/cache" --plugin-dir "$plugins" --manifests "$examples" \
     --node-name demo-node --ready-file /proc/self/fd/3 3>"$ready" >"$log" 2>&1 &
 daemon=$!
@@ -57,7 +58,7 @@ daemon=$!
 finish() {
     trap : INT TERM
     say
-    say "Taking the volumes away ..."
+    say "Unmounting the volumes ..."
     status=0
     "$volhost" drain --timeout 60s || status=$?
     kill "$daemon" 2>/dev/null || true
@@ -69,9 +70,9 @@ finish() {
     say "Done: nothing is left behind."
 }
 
-# The daemon writes a line when it serves, or closes the pipe by ending.
+# The daemon writes a line when it serves, or closes the pipe when it ends.
 read -r line <"$ready" || { cat "$log" >&2; die "volhost ended before it was ready; its log is above"; }
-say "volhost is up, node demo-node, root folder $scratch/root"
+say "volhost runs: node demo-node, root folder $scratch/root"
 
 stop=0
 trap 'stop=1' INT TERM
@@ -88,11 +89,11 @@ awk -v root="$scratch/root" 'index($5, root "/pods") == 1 { i = index($0, " - ")
 
 if [ -t 1 ] && [ -t 0 ] && [ "$stop" -eq 0 ]; then
     say
-    say "Still up. In another terminal, as root:"
+    say "volhost still runs. In another terminal, as root:"
     say "  nsenter -t $daemon -m env VOLHOST_SOCKET=$VOLHOST_SOCKET $volhost get volumes -w"
     say "  nsenter -t $daemon -m env VOLHOST_SOCKET=$VOLHOST_SOCKET $volhost describe pod default/scratch"
     say "  edit a manifest in $examples and see it take effect"
-    say "Ctrl-C takes everything away."
+    say "Ctrl-C removes everything."
     wait "$daemon" || true
 fi
 finish
