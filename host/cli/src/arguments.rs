@@ -540,6 +540,9 @@ pub(super) enum PluginCommand {
         /// The configuration file whose grants count; without it those of the plugins that come with volhost
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Keep compiled plugins in this folder for the next command [default: they are not kept]
+        #[arg(long, value_name = "DIR")]
+        cache_dir: Option<PathBuf>,
         /// How to print
         #[arg(short, long, value_name = "FORMAT")]
         output: Option<Format>,

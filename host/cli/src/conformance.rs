@@ -23,6 +23,9 @@ pub(super) struct ConformanceArguments {
     /// Only this case, or this group of cases; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Keep compiled plugins in this folder for the next command [default: they are not kept]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
     /// How to print
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
@@ -34,7 +37,14 @@ pub(super) struct ConformanceArguments {
 impl ConformanceArguments {
     /// Every case for this plugin, as text.
     pub(super) fn of(plugin: PathBuf, config: Option<PathBuf>) -> Self {
-        Self { plugin: Some(plugin), config, only: Vec::new(), output: ReportFormat::Text, list: false }
+        Self {
+            plugin: Some(plugin),
+            config,
+            only: Vec::new(),
+            cache_dir: None,
+            output: ReportFormat::Text,
+            list: false,
+        }
     }
 }
 
@@ -61,7 +71,8 @@ pub(super) fn run(arguments: &ConformanceArguments, output: &mut Output) -> Resu
     let program = std::env::current_exe().map_err(|error| CliError::Untested(error.to_string()))?;
     let compiler = Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] };
     let subject = subject.map_err(|error| wrong_case_file(&error))?;
-    let suite = Suite::new(subject, Surroundings::new(compiler), &arguments.only).map_err(|error| untested(&error))?;
+    let surroundings = Surroundings { cache: arguments.cache_dir.clone(), ..Surroundings::new(compiler) };
+    let suite = Suite::new(subject, surroundings, &arguments.only).map_err(|error| untested(&error))?;
     let report = tested(&suite, arguments.output, output)?;
     match arguments.output {
         ReportFormat::Text => output.line(&format!("\n{}", printable(&report.summary())))?,

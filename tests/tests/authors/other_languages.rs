@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use volhost_tests::artifacts;
 use volhost_tests::node::Node;
+use volhost_tests::{artifacts, compiled};
 
 /// The component that `examples/plugins/build.sh` makes.
 fn built(language: &str, folder: &tempfile::TempDir) -> PathBuf {
@@ -26,7 +26,12 @@ fn pod(name: &str, fields: &str) -> String {
 fn keeps_the_contract(language: &str, plugin: &str, field: &str) {
     let folder = tempfile::tempdir().unwrap();
     let component = built(language, &folder);
-    let inspected = Command::new(artifacts::volhost()).args(["plugin", "inspect"]).arg(&component).output().unwrap();
+    // An interpreter takes a minute to compile: once for all that follows.
+    let cache = folder.path().join("cache");
+    compiled::seed(&cache, std::slice::from_ref(&component));
+    let inspect = ["plugin", "inspect", "--cache-dir"];
+    let inspected = Command::new(artifacts::volhost()).args(inspect).arg(&cache).arg(&component).output().unwrap();
+    compiled::keep(&cache);
     let inspected = String::from_utf8_lossy(&inspected.stdout).into_owned();
     assert!(inspected.contains("wasi:") && !inspected.contains("Problem:"), "it imports WASI and loads: {inspected}");
 
@@ -43,6 +48,8 @@ fn keeps_the_contract(language: &str, plugin: &str, field: &str) {
     let report = Command::new(artifacts::volhost())
         .args(["conformance", component.to_str().unwrap(), "--config"])
         .arg(artifacts::workspace().join(format!("examples/plugins/{language}/conformance.yaml")))
+        .arg("--cache-dir")
+        .arg(&cache)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&report.stdout);

@@ -26,20 +26,21 @@ pub(super) struct Identity {
 }
 
 /// Asks. Whatever goes wrong is part of the answer: the rest of the inspection stands without it.
-pub(super) fn ask(file: &Path, grants: GrantPolicy) -> Identity {
-    match load(file, grants) {
+/// Compiled plugins are kept in `cache_dir`; without one, they are removed again.
+pub(super) fn ask(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Identity {
+    match load(file, grants, cache_dir) {
         Ok(identity) => identity,
         Err(problem) => Identity { problem: Some(problem), ..Identity::default() },
     }
 }
 
-fn load(file: &Path, grants: GrantPolicy) -> Result<Identity, String> {
+fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Identity, String> {
     // Removed with everything in it when this returns.
-    let cache = tempfile::tempdir()
+    let temporary = tempfile::tempdir()
         .map_err(|error| format!("it cannot be asked for its name: no temporary folder: {error}"))?;
     let program = std::env::current_exe().map_err(|error| format!("it cannot be asked for its name: {error}"))?;
     let config = RuntimeConfig {
-        cache_dir: cache.path().to_path_buf(),
+        cache_dir: cache_dir.unwrap_or(temporary.path()).to_owned(),
         limits: Limits::default(),
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
         grants,

@@ -69,8 +69,8 @@ pub(super) fn run(command: &PluginCommand, socket: &Path, output: &mut Output) -
         PluginCommand::Encode(arguments) => encode::run(arguments, output),
         PluginCommand::Test(arguments) => test::run(arguments, output),
         PluginCommand::Run(arguments) => run::run(arguments, output),
-        PluginCommand::Inspect { file, config, output: format } => {
-            show(&inspect(file, config.as_deref())?, *format, output)
+        PluginCommand::Inspect { file, config, cache_dir, output: format } => {
+            show(&inspect(file, config.as_deref(), cache_dir.as_deref())?, *format, output)
         }
         PluginCommand::Grant(arguments) => grant::run(&approval::added(arguments, socket, output)?, output),
         PluginCommand::Publish(arguments) => publish::run(arguments, output),
@@ -86,11 +86,11 @@ fn show(inspection: &Inspection, format: Option<Format>, output: &mut Output) ->
     }
 }
 
-fn inspect(file: &Path, config: Option<&Path>) -> Result<Inspection, CliError> {
+fn inspect(file: &Path, config: Option<&Path>, cache_dir: Option<&Path>) -> Result<Inspection, CliError> {
     let grants = volhost_config::grants(config)?;
     let wasm = read_plugin(file)?;
     let surface = surface::read(&wasm).map_err(|why| CliError::Failed(format!("{}: {why}", file.display())))?;
-    let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants);
+    let Identity { name, version, sources, sdk, granted, missing, problem } = identity::ask(file, grants, cache_dir);
     Ok(Inspection {
         file: file.display().to_string(),
         size: wasm.len(),
