@@ -1,33 +1,40 @@
-//! The loop devices that a node has made: the kernel has one table of them for all.
+//! The loop devices that a node has made. The kernel has one table of them for all processes.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The loop devices over files of a folder, pins over those devices included. Dropping it detaches them, whatever the test came to.
+/// Where the kernel lists block devices.
+const BLOCK_DEVICES: &str = "/sys/block";
+/// What the kernel appends to the path of a file that was removed.
+const DELETED: &[u8] = b" (deleted)";
+
+/// The loop devices over files of a folder, and the pins over those devices. Dropping it detaches
+/// them, whether the test has passed or failed.
 #[derive(Debug)]
 pub struct LoopDevices(PathBuf);
 
 impl LoopDevices {
-    /// Those over files below this folder.
+    /// Selects the devices over files below this folder.
     pub fn below(folder: &Path) -> Self {
         Self(folder.to_owned())
     }
 
-    /// The pins first.
+    /// Returns the device paths, those of pins first.
     ///
     /// # Panics
-    /// When losetup does not run.
+    /// When sysfs is not mounted.
     pub fn all(&self) -> Vec<String> {
         let (pins, images) = self.pins_and_images();
         pins.into_iter().chain(images.into_iter().map(|(device, _)| device)).collect()
     }
 
-    /// How many pins there are, and over which files there is a device.
+    /// Returns the number of pins, and the files that have a device.
     ///
     /// # Panics
-    /// When losetup does not run.
+    /// When sysfs is not mounted.
     pub fn files(&self) -> (usize, Vec<PathBuf>) {
         let (pins, images) = self.pins_and_images();
         let mut files: Vec<PathBuf> = images.into_iter().map(|(_, file)| file).collect();
@@ -35,7 +42,7 @@ impl LoopDevices {
         (pins.len(), files)
     }
 
-    /// Those over this file.
+    /// Returns the devices over this file.
     ///
     /// # Panics
     /// When `losetup` does not run.
@@ -46,20 +53,29 @@ impl LoopDevices {
     }
 
     fn pins_and_images(&self) -> (Vec<String>, Vec<(String, PathBuf)>) {
-        let columns = ["-l", "-n", "-O", "NAME,BACK-INO,BACK-FILE"];
-        let list = Command::new("losetup").args(columns).output().expect("losetup runs");
-        let text = String::from_utf8(list.stdout).expect("losetup writes text");
-        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        let is_image = |line: &&Vec<&str>| line.get(2).is_some_and(|file| Path::new(file).starts_with(&self.0));
-        let images: Vec<(String, PathBuf)> =
-            lines.iter().filter(is_image).map(|line| (line[0].to_owned(), PathBuf::from(line[2]))).collect();
-        // A pin is over the node of the device, whatever path leads to that.
-        let nodes: Vec<String> =
-            images.iter().filter_map(|(image, _)| Some(fs::metadata(image).ok()?.ino().to_string())).collect();
-        let is_pin =
-            |line: &&Vec<&str>| !is_image(line) && nodes.iter().any(|node| line.get(1) == Some(&node.as_str()));
-        (lines.iter().filter(is_pin).map(|line| line[0].to_owned()).collect(), images)
+        let (images, others): (Vec<_>, Vec<_>) = attached().into_iter().partition(|(_, file)| file.starts_with(&self.0));
+        // The backing file of a pin is the node of the device, whatever path leads there.
+        let is_pin = |file: &Path| images.iter().any(|(image, _)| Path::new(image).file_name() == file.file_name());
+        let pins = others.into_iter().filter(|(_, file)| is_pin(file)).map(|(device, _)| device).collect();
+        (pins, images)
     }
+}
+
+/// Every loop device with its backing file. Read from sysfs, since crash tests look thousands of
+/// times a minute and `losetup` would be started each time.
+fn attached() -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(BLOCK_DEVICES).expect("sysfs is mounted").flatten();
+    let backed = entries.filter_map(|entry| {
+        // A device that is not attached has no such file.
+        let path = fs::read(entry.path().join("loop/backing_file")).ok()?;
+        let path = path.strip_suffix(b"\n").unwrap_or(&path);
+        let path = path.strip_suffix(DELETED).unwrap_or(path);
+        let device = Path::new("/dev").join(entry.file_name());
+        Some((device.to_str()?.to_owned(), PathBuf::from(OsStr::from_bytes(path))))
+    });
+    let mut all: Vec<_> = backed.collect();
+    all.sort();
+    all
 }
 
 impl Drop for LoopDevices {
