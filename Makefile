@@ -14,11 +14,11 @@ BUILD := -p volhost -p volhost-plugin-build
 PLUGIN_BUILD := $(TARGET)/debug/volhost-plugin-build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries build plugins fixtures demo test miri bench fuzz lint fmt deny book docs semver semver-baseline clean
+.PHONY: help setup binaries build plugins fixtures demo build-tests test miri bench fuzz lint fmt deny book docs semver semver-baseline clean
 
 help: ## list the commands
 	@echo "volhost: make COMMAND"
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing on this machine (Debian packages, the wasm target)
 	@deploy/setup.sh
@@ -42,11 +42,13 @@ demo: build plugins ## see pods' volumes appear as mounts, in a root folder and 
 	@VOLHOST_BIN=$(abspath $(TARGET))/debug/volhost VOLHOST_PLUGIN_DIR=$(abspath $(PLUGINS)) examples/demo.sh
 
 # The binaries too: end-to-end tests start them, and cargo builds for a test only those of its own package.
-test: BUILD := --workspace --bins --tests
-test: plugins fixtures ## run every test; as root, kernel tests included (each in its own mount namespace)
+build-tests: BUILD := --workspace --bins --tests
+build-tests: plugins fixtures ## build what `make test` runs
+
+test: build-tests ## run every test; as root, kernel tests included (each in its own mount namespace)
 	@[ "$$(id -u)" = 0 ] || echo "note: not root, so the tests that mount can't run; see CONTRIBUTING.md"
 	@deploy/setup.sh --tests
-	cargo test --workspace --no-fail-fast
+	@tests/run.sh $(PROGRAMS)
 
 # Not part of CI: rustup has miri for nightly compilers alone, and not for every one of them.
 MIRI := cargo +nightly miri

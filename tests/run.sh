@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs every test of the workspace, several test programs at a time: most of them wait most of the time.
+#
+#   tests/run.sh [PROGRAMS]      how many at a time (as many as there are processors unless given)
+#
+# Each of the PROGRAMS cargos goes through all test programs in cargo's order, with cargo's folder and
+# environment, and runs those that no other one has claimed. The output of a program is printed whole
+# when it ends. Documentation tests come last.
+set -uo pipefail
+
+# Cargo calls back with the program to run: the claim is the folder, which only one call can make.
+if [ "${1-}" = --claim ]; then
+    shift
+    program=${1##*/}
+    claim=$VOLHOST_TEST_CLAIMS/$program
+    mkdir "$claim" 2>/dev/null || exit 0
+    begin=$SECONDS
+    "$@" >"$claim/output" 2>&1
+    status=$?
+    {
+        flock 9
+        echo
+        echo "     Ran ${program%-*} in $((SECONDS - begin)) s (status $status)"
+        cat "$claim/output"
+    } 9>>"$VOLHOST_TEST_CLAIMS/lock"
+    exit $status
+fi
+
+cd "$(dirname "$0")/.." || exit 1
+programs=${1:-$(nproc)}
+
+cargo test --workspace --tests --no-run --quiet || exit
+
+VOLHOST_TEST_CLAIMS=$(mktemp -d)
+export VOLHOST_TEST_CLAIMS
+trap 'rm -rf "$VOLHOST_TEST_CLAIMS"' EXIT
+runner="target.'cfg(unix)'.runner = ['$PWD/tests/run.sh', '--claim']"
+
+jobs=()
+for number in $(seq "$programs"); do
+    # What cargo says on standard error is the same for each program run; its list of failed targets is
+    # printed at the end.
+    cargo --config "$runner" test --workspace --no-fail-fast --tests 2>"$VOLHOST_TEST_CLAIMS/job-$number" &
+    jobs+=($!)
+done
+failed=0
+for job in "${jobs[@]}"; do
+    wait "$job" || failed=1
+done
+sed -n '/^error/,$p' "$VOLHOST_TEST_CLAIMS"/job-*
+
+cargo test --workspace --no-fail-fast --doc || failed=1
+exit $failed
