@@ -1,9 +1,9 @@
 //! Compiled plugins that the nodes of all tests share, so that each plugin is compiled once for a
 //! build of volhost and not once for every node.
 //!
-//! The first node with a plugin compiles it, as any node does. What its cache holds then is copied
-//! here, and from here into the caches of later nodes. Nothing is trusted that a restarted daemon
-//! would not trust: it checks the digests of what it finds in its cache. Tests of the compilation
+//! The first node with a plugin compiles it, as any node does. Its compiled plugins are copied here,
+//! and from here into the caches of later nodes. They are trusted no more than a restarted daemon
+//! trusts its cache: it checks their digests. Tests of the compilation
 //! itself ask for a [cold](crate::NodeBuilder::cold) node.
 
 use std::fs::{self, DirBuilder};
@@ -18,7 +18,7 @@ use crate::artifacts;
 /// the first has to be, so code without it never counts.
 const SUFFIXES: [&str; 2] = [".cwasm", ".json"];
 
-/// Makes a cache with what other nodes have compiled of these plugin files.
+/// Makes a cache with these plugins, as far as other nodes have compiled them.
 ///
 /// # Panics
 /// When the folder cannot be made.
@@ -28,7 +28,7 @@ pub fn seed(cache: &Path, plugins: &[PathBuf]) {
     copy_new(&shared(), cache, |name| digests.iter().any(|digest| name.starts_with(digest.as_str())));
 }
 
-/// Copies what this cache holds, so that later nodes need not compile it.
+/// Copies the compiled plugins of this cache, so that later nodes need not compile them.
 ///
 /// # Panics
 /// When it cannot be copied.
@@ -55,7 +55,7 @@ fn shared() -> PathBuf {
 fn remove_other_builds(shared: &Path) {
     let builds = shared.parent().and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten();
     for build in builds.filter(|build| build.path() != shared) {
-        // Another test may do the same.
+        // Another test may remove them at the same time.
         let _ = fs::remove_dir_all(build.path());
     }
 }

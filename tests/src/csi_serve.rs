@@ -19,7 +19,8 @@ pub struct CsiServe {
 }
 
 impl CsiServe {
-    /// Serves this plugin to whoever keeps volumes below the node's folder; `loop` keeps its images in the node's folder `disk`.
+    /// Serves this plugin for volumes below the node's folder. `loop` keeps its images in the node's
+    /// folder `disk`.
     ///
     /// # Panics
     /// When it does not serve; its log is in the message.

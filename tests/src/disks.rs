@@ -35,8 +35,8 @@ impl Disk {
             .expect("the image opens")
             .set_len(bytes)
             .expect("it grows");
-        let told = Command::new("losetup").arg("--set-capacity").arg(&self.device).status().expect("losetup runs");
-        assert!(told.success());
+        let printed = Command::new("losetup").arg("--set-capacity").arg(&self.device).status().expect("losetup runs");
+        assert!(printed.success());
     }
 
     /// Whether something on the machine has it for itself.
@@ -53,7 +53,7 @@ impl Disk {
     }
 }
 
-/// The flag that opens a device only if nobody has it for himself.
+/// The flag that opens a device exclusively: it fails if the device is in use.
 fn exclusive() -> i32 {
     i32::try_from(rustix::fs::OFlags::EXCL.bits()).expect("a flag fits")
 }

@@ -1,4 +1,4 @@
-//! A FUSE file system of empty folders, whose server stops answering, goes on or dies when it is told to.
+//! A FUSE file system of empty folders, whose server stops answering, continues or dies on request.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -80,7 +80,7 @@ impl FuseServer {
         Self { at: at.to_owned(), state }
     }
 
-    /// From now on nobody learns how full it is.
+    /// Stops answering statfs.
     ///
     /// # Panics
     /// When the server's thread has.
@@ -88,7 +88,7 @@ impl FuseServer {
         self.state.lock().unwrap().hangs = Hangs::Statfs;
     }
 
-    /// From now on nobody learns anything.
+    /// Stops answering every request.
     ///
     /// # Panics
     /// When the server's thread has.
@@ -110,7 +110,7 @@ impl FuseServer {
         }
     }
 
-    /// Whether somebody waits for an answer.
+    /// Returns whether a request waits for an answer.
     ///
     /// # Panics
     /// When the server's thread has.

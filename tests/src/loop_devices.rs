@@ -53,7 +53,8 @@ impl LoopDevices {
     }
 
     fn pins_and_images(&self) -> (Vec<String>, Vec<(String, PathBuf)>) {
-        let (images, others): (Vec<_>, Vec<_>) = attached().into_iter().partition(|(_, file)| file.starts_with(&self.0));
+        let (images, others): (Vec<_>, Vec<_>) =
+            attached().into_iter().partition(|(_, file)| file.starts_with(&self.0));
         // The backing file of a pin is the node of the device, whatever path leads there.
         let is_pin = |file: &Path| images.iter().any(|(image, _)| Path::new(image).file_name() == file.file_name());
         let pins = others.into_iter().filter(|(_, file)| is_pin(file)).map(|(device, _)| device).collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A mount namespace, held open by a process that waits for its input to end.
+/// A mount namespace, kept by a process that waits for its input to end.
 #[derive(Debug)]
 pub struct MountNamespace {
     keeper: Child,
@@ -71,7 +71,7 @@ impl Drop for MountNamespace {
 /// One line of mountinfo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountLine {
-    /// Where it stands.
+    /// The mount point.
     pub point: PathBuf,
     /// Which folder of the file system it shows.
     pub root: String,

@@ -178,7 +178,7 @@ impl Node {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// A command inside the node's mount namespace.
+    /// Returns a command that will run in the node's mount namespace.
     pub fn inside(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.namespace.command(program)
     }
@@ -272,7 +272,8 @@ impl Node {
         self.spawn(command)
     }
 
-    /// Starts the daemon without waiting for it. It stops itself (`SIGSTOP`) before its first instruction: somebody is to follow it.
+    /// Starts the daemon without waiting for it. It stops itself (`SIGSTOP`) before its first
+    /// instruction, so that it can be traced from there.
     ///
     /// # Panics
     /// When it cannot be started at all.

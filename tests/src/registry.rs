@@ -17,7 +17,7 @@ pub const PASSWORD: &str = "open sesame";
 /// [`PASSWORD`] by bcrypt, which is the one way that the registry reads.
 const HASH: &str = "$2b$04$9BozhfrcL4QovKLbRaVb0.qfelCbjbSN1AAhje1yG5DzXjDcL3VNC";
 
-/// A running registry. Dropping it ends it and removes what it holds.
+/// A running registry. Dropping it ends it and removes its content.
 #[derive(Debug)]
 pub struct Registry {
     folder: TempDir,
@@ -76,10 +76,10 @@ impl Registry {
             .spawn()
             .expect("docker-registry runs (deploy/setup.sh --tests)");
         let mut log = BufReader::new(process.stderr.take().expect("its log")).lines();
-        let mut told = String::new();
+        let mut printed = String::new();
         let address = loop {
-            let line = log.next().unwrap_or_else(|| panic!("it has ended:\n{told}")).expect("its log can be read");
-            writeln!(told, "{line}").expect("a string takes text");
+            let line = log.next().unwrap_or_else(|| panic!("it has ended:\n{printed}")).expect("its log can be read");
+            writeln!(printed, "{line}").expect("a string takes text");
             if let Some((_, rest)) = line.split_once("listening on ") {
                 let address = rest.split(['"', ',']).next().expect("a first part");
                 break address.parse().expect("an address");
@@ -100,7 +100,7 @@ impl Registry {
         self.folder.path().join("cert.pem")
     }
 
-    /// Every blob that it holds: contents, configs and manifests.
+    /// Returns every stored blob: contents, configs and manifests.
     ///
     /// # Panics
     /// When they cannot be read.
@@ -124,7 +124,7 @@ impl Registry {
         command.output().expect("volhost runs")
     }
 
-    /// [`Self::volhost`] by somebody who believes only the machine's own authorities.
+    /// [`Self::volhost`] with only the machine's own certificate authorities.
     ///
     /// # Panics
     /// When the program does not run.

@@ -8,9 +8,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(180);
 /// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Checks the condition until it holds. Returns false if it does not hold after [`TIMEOUT`].
+/// Waits until the condition is true. Returns false if it is not after [`TIMEOUT`].
 ///
-/// Await only what stays once it has come: a state that passes by can be missed between two checks.
+/// Await only states that last: a short one can be missed between two checks.
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,5 @@
-//! The plugin `csi` between the host and a driver: the same calls of one driver, by a bare client and through the plugin in its sandbox.
+//! The plugin `csi` between the host and a driver: calls of one driver, by a bare client and through
+//! the plugin in its sandbox.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,8 @@ use volhost_tests::wait::eventually;
 use crate::report::{Report, Times, us};
 use crate::setting;
 
-/// The command of another driver, in which FOLDER stands for a folder of its own, and which listens at FOLDER/csi.sock.
+/// The command of another driver. FOLDER in it is replaced by a folder of its own; it listens at
+/// FOLDER/csi.sock.
 const AGAINST: &str = "VOLHOST_BENCH_CSI_AGAINST";
 /// How many times a volume is published for each time that it is staged.
 const PUBLISHED_A_STAGE: usize = 10;

@@ -147,8 +147,8 @@ impl Daemon {
 
     /// Ends it.
     pub(crate) fn end(mut self) {
-        let told = Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs");
-        assert!(told.success());
+        let sent = Command::new("kill").arg(self.process.id().to_string()).status().expect("kill runs");
+        assert!(sent.success());
         self.process.wait().expect("it ends");
     }
 }

@@ -1,4 +1,5 @@
-//! volhost's benchmark: the daemon as users run it, with bare system calls beside it in the same run. `make bench`.
+//! volhost's benchmark: the daemon as users run it, and bare system calls for comparison. `make
+//! bench` runs it.
 //!
 //! Runs in a mount namespace of its own, on a tmpfs. What it prints is a Markdown table; docs/benchmarks.md says how to read it.
 //!
@@ -9,7 +10,7 @@
 //! | `VOLHOST_BENCH_RECOVERED` | 10000 | volumes that are mounted when the daemon is killed |
 //! | `VOLHOST_BENCH_MOUNTS` | 40000 | volumes mounted in the end |
 //! | `VOLHOST_BENCH_CSI_CALLS` | 500 | publications by a plugin that is served as a CSI driver, and as many through the plugin `csi` |
-//! | `VOLHOST_BENCH_CSI_AGAINST` | | the command of another driver that does the same in turn: FOLDER in it is a folder, and it listens at FOLDER/csi.sock |
+//! | `VOLHOST_BENCH_CSI_AGAINST` | | the command of another driver to compare with: FOLDER in it is a folder, and it listens at FOLDER/csi.sock |
 //! | `VOLHOST_BENCH_CSI_ALONE` | | set: nothing else is measured |
 //! | `VOLHOST_BENCH_IDLE_SECONDS` | 60 | how long it watches an idle daemon |
 #![allow(

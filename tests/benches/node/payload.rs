@@ -14,7 +14,7 @@ const ROUNDS: usize = 20;
 /// An update that takes longer than this is lost.
 const LOST: Duration = Duration::from_secs(120);
 
-/// A config map whose every key holds `value`.
+/// Returns a config map in which every key has this value.
 fn config_map(name: &str, keys: usize, value: &str) -> String {
     let data: Vec<String> = (0..keys).map(|key| format!(r#""key-{key:04}":"{value}""#)).collect();
     format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{{}}}}}"#, data.join(","))
@@ -38,7 +38,7 @@ fn shown(folder: &Path, uid: &str) -> PathBuf {
     folder.join("root/pods").join(uid).join("volumes/kubernetes.io~configmap/v/key-0000")
 }
 
-/// Looks until the file holds the value.
+/// Waits until the file has the value.
 fn wait_for(file: &Path, value: &str) {
     let begun = Instant::now();
     while fs::read_to_string(file).ok().as_deref() != Some(value) {

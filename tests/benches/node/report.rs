@@ -8,7 +8,7 @@ pub(crate) struct Report {
     lines: Vec<[String; 3]>,
 }
 
-/// Many times of the same thing, sorted.
+/// The durations of one operation, sorted.
 #[derive(Debug)]
 pub(crate) struct Times(Vec<Duration>);
 

@@ -8,10 +8,11 @@
 //!
 //! What is staged and attached has a file in `FOLDER/staged` and `FOLDER/attached`.
 //!
-//! What it was asked to make stands in `FOLDER/made`, a file for each, with its size. A word in `FOLDER/wrong` has `CreateVolume` answer with
-//! something wrong: `small`, `empty`, `long`, or `other` and the id of another volume.
+//! Each volume it has made has a file in `FOLDER/made`, with its size. A word in `FOLDER/wrong` makes
+//! `CreateVolume` answer wrongly: `small`, `empty`, `long`, or `other` and the id of another volume.
 //!
-//! What it says of the node stands in `FOLDER/limit` (3 unless there is such a file) and `FOLDER/zone` (`a`). Orders stand in `FOLDER/orders`, one a line, `CALL WORD [ARGUMENT]`, and hold until the file changes:
+//! `FOLDER/limit` (3 without such a file) and `FOLDER/zone` (`a`) are its answer about the node.
+//! `FOLDER/orders` has orders, one a line, `CALL WORD [ARGUMENT]`, in force until the file changes:
 //!
 //! | word | what the call does |
 //! |---|---|
@@ -24,7 +25,7 @@
 //! | `die` | its work, and then the process ends without an answer |
 //! | `die-before` | the process ends before any work |
 //! | `garbage` | nothing, and answers with what is no message |
-//! | `wait` | its work, once somebody opens `FOLDER/gate` for writing |
+//! | `wait` | its work, once a test opens `FOLDER/gate` for writing |
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a tool of tests")]
 
 use std::fs;
@@ -85,7 +86,7 @@ impl Driver {
 
     /// Writes the call down, and obeys the orders around its work.
     fn obey(&self, call: &str, request: &dyn std::fmt::Debug, work: impl FnOnce(Work)) -> Result<(), Status> {
-        // In this order whoever sees the call in the list may give another order.
+        // In this order, a test that sees the call in the list may give another order.
         let order = order_for(&self.folder, call);
         write_down(&self.folder, &format!("{call} {request:?}"));
         let mut words = order.as_deref().unwrap_or("work").split(' ');
@@ -251,7 +252,7 @@ impl Node for Driver {
         self.obey("NodeUnpublishVolume", &request, |work| {
             hide(Path::new(&request.target_path), work);
             let image = self.volume(&request.volume_id).with_extension("img");
-            // While another pod's device stands beside, the volume is in use.
+            // While another pod has its device, the volume is in use.
             let beside = Path::new(&request.target_path).parent().and_then(|folder| fs::read_dir(folder).ok());
             let shown = beside.into_iter().flatten().flatten().any(|entry| !entry.path().is_dir());
             if image.exists() && !shown {
@@ -496,8 +497,9 @@ impl Registration for Registrar {
         request: Request<RegistrationStatus>,
     ) -> Answer<RegistrationStatusResponse> {
         let RegistrationStatus { plugin_registered, error } = request.into_inner();
-        let mut told = fs::File::options().create(true).append(true).open(self.folder.join("told")).unwrap();
-        writeln!(told, "{plugin_registered} {error}").unwrap();
+        let mut registered =
+            fs::File::options().create(true).append(true).open(self.folder.join("registered")).unwrap();
+        writeln!(registered, "{plugin_registered} {error}").unwrap();
         done()
     }
 }

@@ -127,7 +127,7 @@ fn creates(flags: u64) -> bool {
     flags & bit(libc::O_CREAT) != 0
 }
 
-/// Not a thread of the same process.
+/// Whether these flags of clone(2) start a process, and not a thread.
 fn starts_program(flags: u64) -> bool {
     let thread = u64::try_from(libc::CLONE_THREAD).expect("flags are not negative");
     flags & thread == 0

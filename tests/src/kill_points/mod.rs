@@ -1,8 +1,9 @@
 //! A process that is killed at a chosen system call.
 //!
-//! All that a crash can leave behind is what system calls have made: between two of them that change something, a process may die
-//! at any instruction and nobody could tell at which. So a death before each of them, and one after the last, is every death
-//! there is. The daemon under test is the one that users run: it is followed with `ptrace(2)` and holds no code for this.
+//! A crash leaves behind only the effects of system calls. Between two calls that change something,
+//! the instruction at which a process dies makes no difference. So a kill before each of them, and one
+//! after the last, covers every possible crash. The daemon under test is the one that users run: it is
+//! followed with `ptrace(2)` and has no code for this.
 
 mod call;
 mod memory;

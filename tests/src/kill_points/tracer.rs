@@ -83,7 +83,7 @@ struct Tracer {
     death: Death,
     /// The processes whose calls count.
     processes: BTreeSet<i32>,
-    /// Threads that have been told to stop and have not yet.
+    /// Threads that were asked to stop and have not stopped yet.
     stopping: BTreeSet<i32>,
     calls: Vec<Call>,
     killed: bool,

@@ -1,4 +1,5 @@
-//! Plugins in other languages than Rust: built by their usual tools, held to the same contract, with the WASI that their languages import.
+//! Plugins in other languages than Rust: built by their usual tools, checked against the contract, with
+//! the WASI that their languages import.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,7 +23,7 @@ fn pod(name: &str, fields: &str) -> String {
     )
 }
 
-/// Mounts, mounts again after a restart, refuses what is wrong, takes away.
+/// Mounts, mounts again after a restart, refuses invalid fields, unmounts.
 fn keeps_the_contract(language: &str, plugin: &str, field: &str) {
     let folder = tempfile::tempdir().unwrap();
     let component = built(language, &folder);

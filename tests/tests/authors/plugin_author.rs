@@ -1,5 +1,5 @@
-//! What the author of a plugin types: `plugin new`, `cargo test`, `plugin build`, `plugin run`. The crates are written, compiled and mounted
-//! for real.
+//! The commands of a plugin author: `plugin new`, `cargo test`, `plugin build`, `plugin run`. The crates
+//! are really written and compiled, and their volumes mounted.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use volhost_tests::artifacts;
 use volhost_tests::node::Node;
 use volhost_tests::wait::eventually;
 
-/// A folder where a crate is written, and what its build needs: the lock file of this workspace, so that nothing is looked up.
+/// A folder for a new crate, with the lock file of this workspace, so that no version is resolved.
 struct Desk(tempfile::TempDir);
 
 impl Desk {
@@ -20,10 +20,11 @@ impl Desk {
         self.0.path()
     }
 
-    /// Runs a command in this folder. What it compiles goes where this test was compiled: most of it is there.
+    /// Runs a command in this folder. It builds into the target folder of this test, where its
+    /// dependencies may be compiled already.
     fn run(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>, words: &[&str]) -> Output {
         let mut command = Command::new(program);
-        // What cargo says of the test that runs is nothing for the crate that is written here.
+        // The variables that cargo sets for this test do not concern the new crate.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_")) {
             if name != "CARGO_HOME" && name != "CARGO_NET_OFFLINE" {
                 command.env_remove(name);
@@ -44,17 +45,17 @@ impl Desk {
         let folder = self.path().join("crate");
         let mut all = vec!["plugin", "new", "--sdk", sdk.to_str().unwrap(), "--path", folder.to_str().unwrap()];
         all.extend(words);
-        let told = self.volhost(self.path(), &all);
-        assert!(told.contains("Cargo.toml") && told.contains("Next:"), "{told}");
+        let printed = self.volhost(self.path(), &all);
+        assert!(printed.contains("Cargo.toml") && printed.contains("Next:"), "{printed}");
         std::fs::copy(artifacts::workspace().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
         folder
     }
 
-    /// Holds the component to the contract, with the crate's own case file.
+    /// Checks the component against the contract, with the crate's own case file.
     fn conform(&self, folder: &Path, component: &Path) {
         let words = ["conformance", component.to_str().unwrap(), "--config", "conformance.yaml"];
-        let told = self.volhost(folder, &words);
-        assert!(told.contains(" 0 failed"), "{told}");
+        let printed = self.volhost(folder, &words);
+        assert!(printed.contains(" 0 failed"), "{printed}");
     }
 
     /// Its own tests, its component.
@@ -77,7 +78,7 @@ fn said(output: Output) -> String {
 }
 
 #[test]
-fn a_plugin_from_the_smallest_template_is_whole_as_it_is() {
+fn a_plugin_from_the_smallest_template_works_unchanged() {
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/scratch-pad"]);
     let component = desk.test_and_build(&folder);
@@ -92,22 +93,22 @@ fn a_plugin_from_the_smallest_template_is_whole_as_it_is() {
         "-c",
         "findmnt -n -o FSTYPE,SIZE -T \"$VOLUME\" && pwd",
     ];
-    let told = desk.volhost(&folder, &words);
-    assert!(told.contains("tmpfs") && told.contains("64M"), "{told}");
-    assert!(told.contains("/volumes/acme.org~scratch-pad/work\n"), "the command runs in the volume: {told}");
-    assert!(told.contains("no volume is left on this node"), "{told}");
+    let printed = desk.volhost(&folder, &words);
+    assert!(printed.contains("tmpfs") && printed.contains("64M"), "{printed}");
+    assert!(printed.contains("/volumes/acme.org~scratch-pad/work\n"), "the command runs in the volume: {printed}");
+    assert!(printed.contains("no volume is left on this node"), "{printed}");
 }
 
 #[test]
-fn a_plugin_from_the_block_template_attaches_formats_mounts_and_takes_it_away() {
+fn a_plugin_from_the_block_template_attaches_formats_mounts_and_unmounts() {
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/disks", "--template", "block"]);
     let component = desk.test_and_build(&folder);
     desk.conform(&folder, &component);
     let words = ["plugin", "run", component.to_str().unwrap(), "--", "findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "."];
-    let told = desk.volhost(&folder, &words);
-    assert!(told.contains("ext4") && told.contains("/dev/loop"), "{told}");
-    assert!(told.contains("no volume is left on this node"), "{told}");
+    let printed = desk.volhost(&folder, &words);
+    assert!(printed.contains("ext4") && printed.contains("/dev/loop"), "{printed}");
+    assert!(printed.contains("no volume is left on this node"), "{printed}");
 }
 
 #[test]
@@ -117,13 +118,13 @@ fn a_plugin_from_the_fuse_template_serves_what_can_be_written() {
     let component = desk.test_and_build(&folder);
     desk.conform(&folder, &component);
     let script = "findmnt -n -o FSTYPE -T . && echo written > new && cat new";
-    let told = desk.volhost(&folder, &["plugin", "run", component.to_str().unwrap(), "--", "sh", "-c", script]);
-    assert!(told.contains("fuse.cow\nwritten\n"), "{told}");
-    assert!(told.contains("no volume is left on this node"), "{told}");
+    let printed = desk.volhost(&folder, &["plugin", "run", component.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert!(printed.contains("fuse.cow\nwritten\n"), "{printed}");
+    assert!(printed.contains("no volume is left on this node"), "{printed}");
 }
 
 #[test]
-fn a_plugin_from_the_network_template_holds_the_contract_over_a_real_ssh() {
+fn a_plugin_from_the_network_template_passes_conformance_over_a_real_ssh() {
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/files", "--template", "network"]);
     let component = desk.test_and_build(&folder);
@@ -137,23 +138,23 @@ fn a_plugin_from_the_network_template_holds_the_contract_over_a_real_ssh() {
 }
 
 #[test]
-fn the_whole_of_an_authors_test_is_one_command() {
+fn one_command_runs_all_of_an_authors_tests() {
     let desk = Desk::new();
     let folder = desk.new_plugin(&["acme.org/tested"]);
-    let told = desk.volhost(&folder, &["plugin", "test"]);
-    assert!(told.contains("test result: ok") && told.contains("0 failed"), "{told}");
+    let printed = desk.volhost(&folder, &["plugin", "test"]);
+    assert!(printed.contains("test result: ok") && printed.contains("0 failed"), "{printed}");
 
     // A plugin that is broken in one place: its own tests do not see it, the contract does.
     let source = folder.join("src/lib.rs");
     let text = std::fs::read_to_string(&source).unwrap();
     std::fs::write(&source, text.replace("if volume.read_only() {", "if true {")).unwrap();
     let failed = desk.run(&folder, artifacts::volhost(), &["plugin", "test"]);
-    let told = String::from_utf8_lossy(&failed.stdout).into_owned();
-    assert!(failed.status.code() == Some(1) && told.contains("publish/stands"), "{told}");
+    let printed = String::from_utf8_lossy(&failed.stdout).into_owned();
+    assert!(failed.status.code() == Some(1) && printed.contains("publish/stands"), "{printed}");
 }
 
 #[test]
-fn a_command_that_fails_in_the_volume_is_told_and_the_volume_goes_all_the_same() {
+fn a_command_that_fails_in_the_volume_is_reported_and_the_volume_is_still_unmounted() {
     let desk = Desk::new();
     let component = artifacts::plugin("empty-dir");
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: try}\nspec:\n  containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a}]}]\n  volumes: [{name: a, emptyDir: {}}]\n";
@@ -184,7 +185,7 @@ fn a_command_that_fails_in_the_volume_is_told_and_the_volume_goes_all_the_same()
 }
 
 #[test]
-fn what_is_no_name_or_is_there_already_is_refused() {
+fn an_invalid_or_existing_name_is_refused() {
     let desk = Desk::new();
     for (words, code, why) in [
         (&["plugin", "new", "Scratch"][..], 2, "can't be a plugin's name"),
@@ -206,7 +207,7 @@ fn what_is_no_name_or_is_there_already_is_refused() {
 const DRIVERS: &str = "examples/flex-volume/drivers";
 
 #[test]
-fn a_skeleton_takes_the_place_of_a_flexvolume_driver_that_only_mounts() {
+fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
     let desk = Desk::new();
     let drivers = artifacts::workspace().join(DRIVERS);
     let drivers = drivers.to_str().unwrap();

@@ -89,7 +89,7 @@ impl Key {
 }
 
 #[test]
-fn a_running_daemon_takes_up_what_was_published_with_its_signature() {
+fn a_running_daemon_loads_a_published_and_signed_plugin() {
     let (registry, desk, key) = (Registry::protected(), Desk::new(), Key::new(7));
     let plugin = desk.plugin("fixture-well-behaved");
     key.sign(&plugin);
@@ -108,8 +108,8 @@ fn a_running_daemon_takes_up_what_was_published_with_its_signature() {
     }
     let config = format!("trusted-keys = \"{}\"\n", keys.display());
     let node = Node::builder().config(&config).start();
-    let told = said(&desk.pull(&registry, &pinned, &node.folder().join("plugins")));
-    assert!(told.contains(&pinned) && told.contains("signature:  beside it"), "{told}");
+    let printed = said(&desk.pull(&registry, &pinned, &node.folder().join("plugins")));
+    assert!(printed.contains(&pinned) && printed.contains("signature:  beside it"), "{printed}");
     node.wait_event(&["PluginLoaded", "fixture.volhost/well-behaved"]);
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: data, wellBehaved: { size: 1Mi }"]));
     node.wait_mounted("default/a");
@@ -128,7 +128,7 @@ fn a_running_daemon_takes_up_what_was_published_with_its_signature() {
 }
 
 #[test]
-fn what_is_published_is_laid_out_as_the_wasm_world_lays_it_out() {
+fn a_published_plugin_has_the_layout_of_wasm_oci_artifacts() {
     let (registry, desk) = (Registry::plain(), Desk::new());
     let plugin = desk.plugin("fixture-well-behaved");
     Key::new(7).sign(&plugin);
@@ -150,15 +150,15 @@ fn what_is_published_is_laid_out_as_the_wasm_world_lays_it_out() {
 }
 
 #[test]
-fn a_tag_keeps_what_it_has_and_a_digest_means_one_plugin_for_ever() {
+fn a_tag_is_not_overwritten_and_a_digest_names_one_plugin_for_ever() {
     let (registry, desk) = (Registry::plain(), Desk::new());
     let reference = registry.reference("acme/well-behaved:1");
     let first = said(&desk.publish(&registry, &reference, &desk.plugin("fixture-well-behaved"), &[]));
     let content = fs::read(desk.path().join("well-behaved.wasm")).unwrap();
     let other = desk.plugin("fixture-well-behaved-greedy");
     Key::new(7).sign(&other);
-    let told = refused(&desk.publish(&registry, &reference, &other, &[]));
-    assert!(told.contains("--force") && told.contains(first.split_once('@').unwrap().1), "{told}");
+    let printed = refused(&desk.publish(&registry, &reference, &other, &[]));
+    assert!(printed.contains("--force") && printed.contains(first.split_once('@').unwrap().1), "{printed}");
     let second = said(&desk.publish(&registry, &reference, &other, &["--force"]));
     assert_ne!(first, second);
 
@@ -166,24 +166,24 @@ fn a_tag_keeps_what_it_has_and_a_digest_means_one_plugin_for_ever() {
     said(&desk.pull(&registry, &reference, &out));
     assert!(out.join("well-behaved.wasm.minisig").exists());
     assert_ne!(fs::read(out.join("well-behaved.wasm")).unwrap(), content);
-    let told = said(&desk.pull(&registry, &first, &out));
-    assert!(told.contains("signature:  none"), "{told}");
+    let printed = said(&desk.pull(&registry, &first, &out));
+    assert!(printed.contains("signature:  none"), "{printed}");
     assert_eq!(fs::read(out.join("well-behaved.wasm")).unwrap(), content);
     assert!(!out.join("well-behaved.wasm.minisig").exists(), "the signature of the other one");
-    let told = refused(&desk.pull(&registry, &registry.reference("acme/well-behaved:2"), &out));
-    assert!(told.contains("well-behaved:2 is not there"), "{told}");
+    let printed = refused(&desk.pull(&registry, &registry.reference("acme/well-behaved:2"), &out));
+    assert!(printed.contains("well-behaved:2 is not there"), "{printed}");
 }
 
 #[test]
-fn a_login_that_is_missing_or_wrong_is_told_and_no_secret_is() {
+fn a_missing_or_wrong_login_is_reported_without_the_secret() {
     let (registry, desk) = (Registry::protected(), Desk::new());
     let plugin = desk.plugin("fixture-well-behaved");
     let reference = registry.reference("acme/well-behaved:1");
-    let told = refused(&desk.publish(&registry, &reference, &plugin, &[]));
-    assert!(told.contains("docker login"), "{told}");
+    let printed = refused(&desk.publish(&registry, &reference, &plugin, &[]));
+    assert!(printed.contains("docker login"), "{printed}");
     desk.log_in(&registry, "a wrong secret");
-    let told = refused(&desk.publish(&registry, &reference, &plugin, &[]));
-    assert!(told.contains("does not let this login") && !told.contains("wrong secret"), "{told}");
+    let printed = refused(&desk.publish(&registry, &reference, &plugin, &[]));
+    assert!(printed.contains("does not let this login") && !printed.contains("wrong secret"), "{printed}");
     assert!(registry_is_empty(&registry));
 }
 
@@ -192,31 +192,31 @@ fn registry_is_empty(registry: &Registry) -> bool {
 }
 
 #[test]
-fn without_tls_only_this_machine_is_spoken_to_and_only_when_asked_for() {
+fn plain_http_reaches_only_this_machine_and_only_on_request() {
     let (registry, desk) = (Registry::plain(), Desk::new());
     let plugin = desk.plugin("fixture-well-behaved");
-    let told = refused(&desk.publish(&registry, "registry.example/acme/a:1", &plugin, &[]));
-    assert!(told.contains("registry.example would be spoken to without TLS"), "{told}");
+    let printed = refused(&desk.publish(&registry, "registry.example/acme/a:1", &plugin, &[]));
+    assert!(printed.contains("registry.example would be spoken to without TLS"), "{printed}");
     let protected = Registry::protected();
-    let told = refused(&desk.publish(&protected, &registry.reference("a:1"), &plugin, &[]));
-    assert!(told.contains("--plain-http"), "{told}");
+    let printed = refused(&desk.publish(&protected, &registry.reference("a:1"), &plugin, &[]));
+    assert!(printed.contains("--plain-http"), "{printed}");
     let home = desk.path();
     let stranger = protected.reference("a:1");
-    let told = refused(&registry.untrusting(home, &["pull", &stranger]));
-    assert!(told.contains("SSL_CERT_FILE"), "{told}");
+    let printed = refused(&registry.untrusting(home, &["pull", &stranger]));
+    assert!(printed.contains("SSL_CERT_FILE"), "{printed}");
 }
 
 #[test]
-fn what_is_no_plugin_is_not_published() {
+fn a_file_that_is_no_plugin_is_not_published() {
     let (registry, desk) = (Registry::plain(), Desk::new());
     let file = desk.path().join("a.wasm");
     fs::write(&file, b"\0asm\x01\0\0\0").unwrap();
-    let told = refused(&desk.publish(&registry, &registry.reference("a:1"), &file, &[]));
-    assert!(told.contains("core module"), "{told}");
+    let printed = refused(&desk.publish(&registry, &registry.reference("a:1"), &file, &[]));
+    assert!(printed.contains("core module"), "{printed}");
     let plugin = desk.plugin("fixture-well-behaved");
     fs::write(desk.path().join("well-behaved.wasm.minisig"), "my word on it").unwrap();
-    let told = refused(&desk.publish(&registry, &registry.reference("a:1"), &plugin, &[]));
-    assert!(told.contains("signature"), "{told}");
+    let printed = refused(&desk.publish(&registry, &registry.reference("a:1"), &plugin, &[]));
+    assert!(printed.contains("signature"), "{printed}");
     let usage = desk.publish(&registry, "acme/a:1", &plugin, &[]);
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("names no registry"));

@@ -55,7 +55,7 @@ fn a_plugin_without_fields_needs_no_case_file() {
 }
 
 #[test]
-fn a_plugin_that_fails_is_told_case_by_case() {
+fn a_plugin_that_fails_is_reported_case_by_case() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("case.yaml");
     let said = fs::read_to_string(case_file("mutant-memory")).unwrap() + "node: { name: does-nothing }\n";
@@ -93,7 +93,7 @@ fn a_plugin_that_fails_is_told_case_by_case() {
 }
 
 #[test]
-fn what_cannot_be_tested_is_told_apart_from_what_fails() {
+fn a_plugin_that_cannot_be_tested_is_distinct_from_one_that_fails() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong.yaml");
     fs::write(&wrong, "volume: { emptyDir: 7 }").unwrap();

@@ -1,4 +1,4 @@
-//! The page of the contract and the cases say the same.
+//! The page of the contract and the cases agree.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use volhost_conformance::contract::{sentence, sentences};
 use volhost_conformance::suite::held_sentences;
 
 #[test]
-fn every_case_is_on_the_page_with_the_sentence_it_holds_and_no_other() {
+fn the_page_lists_every_case_with_the_sentence_it_checks_and_no_other() {
     let on_page: BTreeSet<(&str, &str)> =
         sentences().flat_map(|sentence| sentence.cases().map(move |case| (case, sentence.number))).collect();
     let held: BTreeSet<(&str, &str)> = held_sentences().collect();

@@ -1,4 +1,4 @@
-//! Every plugin of this repository holds the contract.
+//! Every plugin of this repository follows the contract.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -13,13 +13,13 @@ pub(crate) fn case_file(name: &str) -> PathBuf {
     workspace().join("tests/conformance").join(format!("{name}.yaml"))
 }
 
-/// Compiled plugins are kept here, from one run to the next.
+/// Returns surroundings that keep compiled plugins in this folder.
 pub(crate) fn surroundings(cache: &Path) -> Surroundings {
     let compiler = Compiler { program: volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
     Surroundings { cache: Some(cache.to_owned()), ..Surroundings::new(compiler) }
 }
 
-/// Does something with a cache for this plugin, which other tests may have compiled already.
+/// Calls `act` with a cache for this plugin, which other tests may have compiled already.
 pub(crate) fn with_cache<T>(plugin: &Path, act: impl FnOnce(&Path) -> T) -> T {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
@@ -45,7 +45,7 @@ fn run_among(surroundings: Surroundings, plugin: &Path, case_file: &Path, node: 
     suite.run(|_| {}).unwrap_or_else(|error| panic!("{}: {error}", case_file.display()))
 }
 
-/// The failed cases, in words.
+/// Returns the failed cases as text.
 pub(crate) fn failures(report: &Report) -> String {
     report.failures().map(CaseReport::to_text).collect::<Vec<_>>().join("\n")
 }
@@ -60,7 +60,7 @@ pub(crate) fn passes_only(plugin: &Path, case: &str, only: &[&str]) {
     passes_among(plugin, case, only, |surroundings| surroundings);
 }
 
-/// The same, in surroundings that are made of the usual ones.
+/// [`passes_only`] in surroundings that `make` has changed.
 pub(crate) fn passes_among(plugin: &Path, case: &str, only: &[&str], make: impl FnOnce(Surroundings) -> Surroundings) {
     let report = with_cache(plugin, |cache| run_among(make(surroundings(cache)), plugin, &case_file(case), None, only));
     assert!(report.is_good(), "{case}: {}\n{}", report.summary(), failures(&report));

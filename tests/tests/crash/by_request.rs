@@ -1,4 +1,5 @@
-//! Pods and other objects that were added by request: restarts, damaged files, full disks and drains take nothing from them.
+//! Pods and other objects that were added by request: they survive restarts, damaged files, full disks
+//! and drains.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ fn kept(site: &Site) -> Vec<PathBuf> {
     files.filter(|file| !file.ends_with("complete")).collect()
 }
 
-/// A pod of a manifest comes and goes: whatever would be taken away by mistake has been by then.
+/// A pod of a manifest comes and goes: anything that would be unmounted by mistake has been by then.
 fn others_come_and_go(site: &Site) {
     site.node.manifest("other.yaml", &pod("other", "uid-other", &[FAST]));
     site.node.wait_mounted("default/other");
@@ -85,7 +86,7 @@ fn a_damaged_object_of_a_pod_takes_nothing_from_it() {
 }
 
 #[test]
-fn after_a_restart_of_the_machine_nothing_of_unnamed_pods_goes_before_clients_have_spoken() {
+fn after_a_restart_of_the_machine_pods_are_kept_until_clients_have_named_theirs() {
     let mut site = Site::start();
     let texts = ["stays", "goes"].map(|name| pod(name, &format!("uid-{name}"), &[SCRATCH]));
     let file = |site: &Site, name: &str| site.node.volume(&format!("uid-{name}"), EMPTY_DIR, "scratch").join("file");
@@ -128,7 +129,7 @@ fn after_a_restart_of_the_machine_nothing_of_unnamed_pods_goes_before_clients_ha
     site.revive();
     site.node.wait_mounted("default/stays");
     assert!(!site.node.ok(&["events"]).contains("SourcesNotReady"), "{}", site.log());
-    // A node whose last pod was removed awaits nobody.
+    // A node whose last pod was removed waits for no client.
     site.node.ok(&["delete", "pod", "default/stays"]);
     site.node.wait_unmounted("default/stays");
     let marker = site.node.path(&site.node.root().join("pods-by-request"));
@@ -235,7 +236,7 @@ fn config_maps_and_secrets_are_added_by_request_and_secrets_are_on_no_disk() {
 }
 
 #[test]
-fn what_volhost_does_not_know_is_never_passed_over_in_silence() {
+fn unknown_kinds_and_fields_are_never_ignored_silently() {
     let site = Site::start();
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: d }\n";
     let both = format!("{}---\n{deployment}", pod("a", "uid-a", &[FAST]));

@@ -1,4 +1,4 @@
-//! A thousand deaths at random moments, while pods of every kind come and go.
+//! A thousand kills at random moments, while pods of every kind come and go.
 //!
 //! `VOLHOST_CHURN_SEED` repeats a run, as far as threads let it; `VOLHOST_CHURN_KILLS` asks for more or fewer.
 
@@ -13,11 +13,11 @@ use volhost_tests::wait::eventually;
 use crate::site::{Inventory, LOOP, Site};
 use crate::witness::Witness;
 
-/// Deaths in all.
+/// Kills in all.
 const KILLS: u64 = 1000;
-/// Nodes that die at the same time: as many as CI has processors.
+/// Nodes under churn side by side: as many as CI has processors.
 const NODES: u64 = 2;
-/// After so many deaths a node is let come to rest, and looked at closely.
+/// Kills between two checks of the whole node.
 const REST: u64 = 25;
 /// The longest life, in microseconds from the moment that the daemon serves.
 const LONGEST_LIFE: u64 = 40_000;
@@ -39,11 +39,11 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn a_thousand_deaths_under_churn_end_in_what_is_wanted() {
+fn a_thousand_kills_under_churn_end_in_the_desired_state() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
     let seed = number("VOLHOST_CHURN_SEED", now.as_secs());
     let kills = number("VOLHOST_CHURN_KILLS", KILLS).div_ceil(NODES);
-    // Past the test runner, which hides what tests that pass have printed.
+    // Printed past the test runner, which hides the output of tests that pass.
     let _ = writeln!(std::io::stderr(), "churn: seed {seed}, {NODES} nodes, {kills} deaths each");
     let nodes: Vec<_> =
         (0..NODES).map(|node| std::thread::spawn(move || churn(Random(seed * NODES + node + 1), kills))).collect();
@@ -122,7 +122,7 @@ fn churn(mut random: Random, kills: u64) {
     assert_eq!(site.node.all_mounts(), Vec::new());
 }
 
-/// Lets everything be done that is wanted, and looks at it.
+/// Waits for the desired state, and checks it.
 fn rest(site: &Site, pods: &[(&str, String)], named: &[bool], data: &mut Option<String>) {
     for ((name, _), named) in pods.iter().zip(named) {
         let uid = format!("uid-{name}");

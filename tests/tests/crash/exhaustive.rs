@@ -8,30 +8,31 @@ use volhost_tests::wait::eventually;
 
 use crate::site::Site;
 
-/// Something that the daemon is made to do again and again, and dies over.
+/// An operation of the daemon that is repeated, and in which it is killed.
 pub(crate) trait Operation {
-    /// Brings the node to where it begins, from wherever the round before has left it. The daemon runs.
+    /// Brings the node to the state before the operation, whatever the last round has left. The daemon
+    /// runs.
     fn prepare(&mut self, site: &Site);
-    /// Asks the daemon for it.
+    /// Requests the operation.
     fn begin(&mut self, site: &Site);
-    /// Whether the node looks as if it had been done.
+    /// Returns whether the node looks as if the operation were done.
     fn is_done(&self, site: &Site) -> bool;
-    /// Looks at the node while no daemon runs.
+    /// Checks the node while no daemon runs.
     fn check_dead(&self, _site: &Site) {}
-    /// It has been done: waits for it, and looks closely.
+    /// Waits until the operation is done, and checks the node.
     fn assert_done(&self, site: &Site);
-    /// Asks for the opposite, while no daemon runs.
+    /// Requests the opposite, while no daemon runs.
     fn revoke(&mut self, site: &Site);
-    /// The opposite has been done.
+    /// Waits until the opposite is done.
     fn assert_revoked(&self, site: &Site);
 }
 
 thread_local! {
-    /// What a failing test says beside its own message.
+    /// Printed by a failing test beside its own message.
     static AT: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Tells, where a test fails, at which point the daemon had been killed.
+/// Prints, where a test fails, at which point the daemon was killed.
 struct Telling;
 
 impl Drop for Telling {
@@ -42,8 +43,8 @@ impl Drop for Telling {
     }
 }
 
-/// Kills the daemon at each call of the operation in turn, twice: once everything stays as wanted, once the opposite is wanted when it
-/// starts again. Either way the node ends as if nothing had happened.
+/// Kills the daemon at each call of the operation in turn, twice: once the desired state stays, once it
+/// is the opposite when the daemon starts again. Either way the node ends as if there had been no kill.
 pub(crate) fn kill_everywhere(name: &str, who: Who, site: &mut Site, operation: &mut dyn Operation) {
     let _telling = Telling;
     let (mut points, mut deaths) = (Vec::<Call>::new(), 0);
@@ -84,12 +85,12 @@ pub(crate) fn kill_everywhere(name: &str, who: Who, site: &mut Site, operation: 
             break;
         }
     }
-    tell(name, &points, deaths);
+    report(name, &points, deaths);
     assert!(!points.is_empty(), "{name}: no call was seen, so nothing was tested");
 }
 
-/// Past the test runner, which hides what tests that pass have printed.
-pub(crate) fn tell(name: &str, points: &[Call], deaths: usize) {
+/// Prints past the test runner, which hides the output of tests that pass.
+pub(crate) fn report(name: &str, points: &[Call], deaths: usize) {
     let mut text = format!("{name}: {} kill points, {deaths} deaths survived\n", points.len());
     if std::env::var_os("VOLHOST_KILL_POINTS").is_some() {
         for (number, call) in points.iter().enumerate() {

@@ -35,7 +35,8 @@ fn manifests(site: &Site) -> PathBuf {
     site.node.folder().join("manifests")
 }
 
-/// Another pod comes and goes, by request: whatever would be taken away by mistake has been by then.
+/// Another pod comes and goes, by request: anything that would be unmounted by mistake has been by
+/// then.
 fn assert_untouched(site: &Site) {
     let file = site.node.folder().join("other.yaml");
     fs::write(&file, pod("other", "uid-other", &["name: fast, emptyDir: { medium: Memory }"])).unwrap();

@@ -1,7 +1,7 @@
-//! The daemon dies, at every call and at random, and starts again: the node ends as it is wanted, nothing is left over, no data is
-//! lost, and nothing that a live pod uses is touched.
+//! The daemon is killed, at every call and at random, and starts again: the node reaches the desired
+//! state, nothing is left over, no data is lost, and nothing that a live pod uses is touched.
 //!
-//! With `VOLHOST_KILL_POINTS` set, the calls are listed that each operation was killed at.
+//! `VOLHOST_KILL_POINTS` lists the calls at which each operation was killed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

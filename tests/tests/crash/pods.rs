@@ -33,7 +33,7 @@ pub(crate) trait Subject {
     fn reset(&self, _site: &Site) {}
 }
 
-/// How the node looks without and with the pod, learnt from a round in which nobody dies.
+/// The node's inventory without and with the pod, recorded in a round without a kill.
 pub(crate) struct Known<S> {
     subject: S,
     down: Inventory,
@@ -196,7 +196,7 @@ impl<S: Subject> Operation for Change<S> {
     }
 }
 
-/// A pod that is added by request, and removed by one. Who asked and got no answer asks again.
+/// A pod that is added by request, and removed by one. A client that got no answer repeats it.
 pub(crate) struct Requested<S> {
     subject: S,
     down: Inventory,
@@ -231,7 +231,7 @@ impl<S: Subject> Requested<S> {
         site.node.cli(&["delete", "pod", POD]).status.success()
     }
 
-    /// Asks until somebody has heard it. That a pod is not there any more is as good as its removal.
+    /// Repeats the request until a daemon has answered it. A pod that is gone counts as removed.
     fn insist(&self, there: bool, site: &Site) {
         let heard = || {
             if there {
@@ -240,7 +240,7 @@ impl<S: Subject> Requested<S> {
                 self.remove(site) || !site.node.cli(&["get", "pod", POD]).status.success()
             }
         };
-        assert!(eventually(heard), "nobody hears\n{}", site.log());
+        assert!(eventually(heard), "no daemon answers\n{}", site.log());
     }
 
     fn assert(&self, there: bool, site: &Site) {
@@ -274,7 +274,7 @@ impl<S: Subject> Operation for Requested<S> {
         self.assert(!self.removal, site);
     }
 
-    /// Nobody is there to be asked.
+    /// Does nothing: no daemon runs that could be asked.
     fn revoke(&mut self, _: &Site) {}
 
     fn assert_revoked(&self, site: &Site) {

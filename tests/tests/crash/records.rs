@@ -1,4 +1,5 @@
-//! Records that are damaged, gone, or another's: they cost a publish at the most. What live pods have stays, what nobody wants goes.
+//! Records that are damaged, gone, or of another volume cost one more publish at the most. The volumes
+//! of live pods stay, unwanted ones go.
 
 use std::fs;
 use std::path::{Path, PathBuf};

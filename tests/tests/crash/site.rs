@@ -1,4 +1,4 @@
-//! A node on which daemons die, and what stands on it.
+//! A node on which daemons are killed, and the inventory of what is on it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,17 +22,18 @@ pub(crate) const CONFIG_MAP: &str = "kubernetes.io~configmap";
 pub(crate) const SECRET: &str = "kubernetes.io~secret";
 pub(crate) const PROJECTED: &str = "kubernetes.io~projected";
 
-/// All that volhost has made on a node: mounts, folders, devices, records. Not what pods have put into their volumes.
+/// Everything that volhost has made on a node: mounts, folders, devices, records. Not the content of
+/// volumes.
 pub(crate) type Inventory = BTreeSet<String>;
 
-/// A node, and a pod on it that runs through everything.
+/// A node, and a pod on it that runs throughout.
 pub(crate) struct Site {
     pub(crate) node: Node,
     devices: LoopDevices,
     witness: Option<Witness>,
 }
 
-/// A node with every plugin that ships, and a folder `disk` for images, folders of the node and the like.
+/// Returns a node with every shipped plugin, and a folder `disk` for images and host paths.
 pub(crate) fn builder() -> NodeBuilder {
     let plugins = ["config-map", "secret", "downward-api", "projected", "loop", "overlay"].map(artifacts::plugin);
     plugins
@@ -54,26 +55,26 @@ impl Site {
         Self { node, devices, witness: None }
     }
 
-    /// Starts a daemon after a death, and again if it has to be, as a service manager does: a program that the dead one was just starting
-    /// has copies of its locks until it runs.
+    /// Starts a daemon after a kill, repeatedly if needed, as a service manager does: a program that the
+    /// killed one was just starting has copies of its locks until it runs.
     pub(crate) fn revive(&mut self) {
         let node = &mut self.node;
         assert!(eventually(|| node.try_start()), "volhost did not get ready; its log:\n{}", self.log());
     }
 
-    /// Lets a pod live on the node whose volumes must never be touched.
+    /// Adds a pod to the node whose volumes must never be touched.
     pub(crate) fn with_witness(mut self, witness: Witness) -> Self {
         witness.arrive(&self.node);
         self.witness = Some(witness);
         self
     }
 
-    /// Lets go of what the witness has open, so that it can go, too.
+    /// Closes the files of the witness, so that its volumes can be unmounted.
     pub(crate) fn dismiss_witness(&mut self) {
         self.witness = None;
     }
 
-    /// Nothing that the witness uses was unmounted, ever.
+    /// Asserts that no volume of the witness was ever unmounted.
     pub(crate) fn check_witness(&self) {
         if let Some(witness) = &self.witness {
             witness.check(&self.node);
@@ -127,7 +128,7 @@ impl Site {
         );
     }
 
-    /// What the daemon that was started last has logged.
+    /// Returns the log of the daemon that was started last.
     pub(crate) fn log(&self) -> String {
         let log = self.node.log();
         let from = log.rfind("volhost starts").unwrap_or(0);

@@ -5,14 +5,14 @@ use volhost_tests::kill_points::{Death, Who};
 use volhost_tests::manifests::pod;
 use volhost_tests::wait::eventually;
 
-use crate::exhaustive::tell;
+use crate::exhaustive::report;
 use crate::pods::Known;
 use crate::site::Site;
 use crate::subjects::Device;
 use crate::witness::Witness;
 
 #[test]
-fn a_start_that_takes_over_and_takes_away() {
+fn a_start_that_adopts_and_unmounts() {
     let mut site = Site::start().with_witness(Witness::of_folders());
     let known = Known::learn(Device, &site);
     let (mut points, mut point) = (Vec::new(), 0);
@@ -35,12 +35,12 @@ fn a_start_that_takes_over_and_takes_away() {
         points.extend(seen.calls.last().cloned());
         point += 1;
     }
-    tell("start with volumes to take over and to take away", &points, points.len());
+    report("start with volumes to take over and to take away", &points, points.len());
     assert!(points.len() > 10, "{points:?}");
 }
 
 #[test]
-fn a_first_start_and_a_last_stop() {
+fn a_first_start_and_a_drained_stop() {
     let mut site = Site::start();
     let manifest = pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]);
     site.node.ok(&["drain"]);
@@ -68,7 +68,7 @@ fn a_first_start_and_a_last_stop() {
         points.extend(seen.calls.last().cloned());
         point += 1;
     }
-    tell("first start, drain and stop", &points, points.len());
+    report("first start, drain and stop", &points, points.len());
     assert!(points.len() > 10, "{points:?}");
 }
 

@@ -1,4 +1,4 @@
-//! A pod that lives through every crash: it has a file open in each of its volumes, as containers do.
+//! A pod that runs through every crash: it has a file open in each of its volumes, as containers do.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ const UNIQUE_MOUNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 pub(crate) const POD: &str = "witness";
 const UID: &str = "uid-witness";
 
-/// The pod, and what it holds.
+/// The pod, and the files that it has open.
 pub(crate) struct Witness {
     volumes: Vec<(&'static str, &'static str, String)>,
     held: RefCell<Vec<Held>>,

@@ -6,7 +6,7 @@ use volhost_tests::artifacts::{self, workspace};
 
 const RULES: &str = "host/core/tests/simulation/rules.rs";
 
-/// What stands between backquotes on a line of a list.
+/// Returns the texts between backquotes on a line of a list.
 fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -28,7 +28,7 @@ fn missing(name: &str) -> Option<String> {
             Some(format!("{file} has no test {test}"))
         }
         (Some(text), None) if !text.contains("#[test]") && !text.contains("world: &dyn World") => {
-            Some(format!("{file} holds no tests"))
+            Some(format!("{file} has no tests"))
         }
         _ => None,
     }
@@ -44,7 +44,7 @@ fn every_test_on_the_page_of_guarantees_exists_and_every_rule_has_some() {
     let mut wrong = Vec::new();
     for section in sections {
         let listed: Vec<&str> = section.lines().filter(|line| line.starts_with("- ")).flat_map(names).collect();
-        assert!(!listed.is_empty(), "no test holds {section}");
+        assert!(!listed.is_empty(), "no test verifies {section}");
         wrong.extend(listed.into_iter().filter_map(missing));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -77,7 +77,7 @@ fn lacks(plugin: &str) -> Vec<String> {
         lacks.push(format!("plugins/{plugin}/src/lib.rs does not show the page"));
     }
     if fs::read_dir(workspace().join("examples").join(plugin)).map_or(0, Iterator::count) == 0 {
-        lacks.push(format!("examples/{plugin} holds nothing"));
+        lacks.push(format!("examples/{plugin} is empty"));
     }
     let list = read("docs/volume-kinds.md").unwrap_or_default();
     if !list.contains(&format!("(../plugins/{plugin}/README.md)")) {
@@ -144,7 +144,7 @@ fn script(block: &str) -> String {
     commands.map(run).collect()
 }
 
-/// Runs this as root would in the root of a checkout, on a machine of its own: its mounts, /etc, /run and /var/lib are seen by nobody else.
+/// Runs a script as root would in the root of a checkout, with private mounts, /etc, /run and /var/lib.
 fn paste(script: &str) {
     let namespace = volhost_tests::namespace::MountNamespace::new();
     let checkout = tempfile::tempdir().unwrap();

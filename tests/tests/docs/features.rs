@@ -7,7 +7,7 @@ use std::process::Command;
 
 use volhost_tests::artifacts::workspace;
 
-/// Libraries with more features in the tests' build, and why the program is the same.
+/// Libraries with more features in the tests' build, and why that does not change the program.
 const RICHER: [(&str, &str); 2] = [
     ("getrandom", "proptest asks the system for random numbers, by a function that volhost does not call"),
     ("regex-syntax", "proptest knows Unicode's classes, which only a filter of log fields could name"),

@@ -1,5 +1,5 @@
 //! The scenarios that Kubernetes' own tests have for the kinds of volume other than those that show objects (`payload_scenarios.rs` has these): emptyDir, hostPath,
-//! local, generic ephemeral volumes, gitRepo, and how volumes are given to a group; each with the test of ours that holds it. A test of this page makes sure
+//! local, generic ephemeral volumes, gitRepo, and how volumes are given to a group; each with our test of it. A test of this page makes sure
 //! that each one named is there.
 
 use std::fs;
@@ -45,7 +45,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
         EMPTY_DIR_NODE,
         "a_limit_on_disk_is_enforced_on_btrfs_and_the_data_outlives_all_but_the_pod",
     ),
-    ("size limit: measured", EMPTY_DIR_NODE, "a_limit_on_disk_that_nothing_enforces_is_measured_and_told_once"),
+    ("size limit: measured", EMPTY_DIR_NODE, "a_limit_on_disk_that_nothing_enforces_is_measured_and_reported_once"),
     ("ready marker: a reboot", EMPTY_DIR_NODE, "a_restarted_machine_finds_the_data_on_disk_and_makes_the_rest_anew"),
     ("fsquota: on, off, add, remove", QUOTAS, "a_limited_folder_takes_no_more_than_its_limit"),
     ("fsquota: a file system without", QUOTAS, "where_there_are_no_quotas_nothing_is_made"),
@@ -68,7 +68,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("invalid path: back steps", HOST_PATH, "a_bad_field_is_named_with_its_value_and_what_is_right"),
     ("plugin: set up, tear down", HOST_PATH, "tearing_down_unmounts_and_leaves_the_path_alone"),
     // local.
-    ("fsGroup: second pod's rules", LOCAL_NODE, "the_first_pods_group_counts_and_a_later_one_is_told"),
+    ("fsGroup: second pod's rules", LOCAL_NODE, "the_first_pods_group_counts_and_a_later_one_gets_an_event"),
     ("block global path", LOCAL_NODE, "a_device_is_handed_over_as_it_is_and_a_folder_is_not"),
     ("folder global path", LOCAL, "the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below"),
     ("NodeExpand", LOCAL_NODE, "a_file_system_grows_with_its_device_while_it_is_used"),
@@ -76,7 +76,7 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     (
         "reconstruct",
         LOCAL_NODE,
-        "what_stands_is_taken_over_after_a_crash_with_and_without_records_and_all_goes_in_the_end",
+        "mounts_are_adopted_after_a_crash_with_and_without_records_and_all_are_unmounted_in_the_end",
     ),
     ("mount options", LOCAL, "mount_options_go_to_the_mount_or_the_file_system"),
     ("wrong node", WALK, "a_local_volume_of_another_node_is_refused_with_the_reason"),

@@ -60,7 +60,7 @@ fn the_table_of_kinds_and_grants_is_what_the_plugins_ask_for() {
     assert_eq!(standing, table, "docs/volume-kinds.md is stale; run this test with {WRITE}=1 to write it anew");
 }
 
-/// The grants of one plugin, but for one interface: as they would stand in the configuration.
+/// The grants of one plugin without one interface, as the configuration file has them.
 fn without(granted: &[&str], plugin: &str, left_out: &str) -> GrantPolicy {
     let mut lines = format!("[{plugin:?}]\n");
     let mut interfaces = Vec::new();

@@ -26,10 +26,10 @@ fn refusal(host: &Host, fields: serde_json::Value) -> CallError {
 
 #[test]
 fn a_plugin_gets_the_memory_it_is_granted_less_or_more_than_others() {
-    for (granted, told) in [("2Mi", "more than 2 MiB of memory"), ("128Mi", "more than 128 MiB of memory")] {
+    for (granted, printed) in [("2Mi", "more than 2 MiB of memory"), ("128Mi", "more than 128 MiB of memory")] {
         let host = granting(&format!("memory = {granted:?}"));
         let error = refusal(&host, json!({ "at": "publish", "how": "memory" })).message();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(printed), "{error}");
     }
 }
 
@@ -128,7 +128,8 @@ fn loop_devices_are_counted() {
     host.machine().add_folder("/images").unwrap();
     let plugin = host.fixture("fixture-trespassing");
     let act = |how: &str, image: &str| {
-        // Done, it has nothing at the target, which is a lie; what matters here is what it was told before.
+        // It reports success with nothing at the target, which is a lie; only its earlier calls matter
+        // here.
         match host.publish(&plugin, "a", json!({ "how": how, "word": image })) {
             Err(CallError::Lied { .. }) => Ok(()),
             other => other.map_err(|error| error.message()),

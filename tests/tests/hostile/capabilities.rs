@@ -259,7 +259,7 @@ fn a_plugin_is_only_asked_for_what_it_exports() {
 }
 
 #[test]
-fn a_volumes_label_is_set_by_the_host_and_by_nobody_else() {
+fn only_the_host_sets_a_volumes_label() {
     const LABEL: &str = "system_u:object_r:container_file_t:s0:c1,c2";
     let host = Host::start();
     let labelled = |how: &str| {

@@ -1,4 +1,5 @@
-//! Volumes that somebody outside mounts in a plugin's stead: paths handed out, and what stands there afterwards looked at.
+//! Volumes that an external driver mounts for a plugin: the host hands out paths and checks what is
+//! mounted there afterwards.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,7 +19,7 @@ use volhost_tests::artifacts;
 
 const ROOT: &str = "/var/lib/volhost";
 
-/// What the driver does when it is told to mount.
+/// What the driver does when it is asked to mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
     AsTold,
@@ -184,7 +185,7 @@ fn pod() -> Arc<Pod> {
 }
 
 /// The plugin's own answer, passed on from the host.
-fn told(error: CallError) -> (ErrorCase, String) {
+fn case_and_text(error: CallError) -> (ErrorCase, String) {
     assert_eq!(error.class(), FailureClass::Final, "{error}");
     match error {
         CallError::Plugin(error) => (error.case, error.message),
@@ -193,14 +194,14 @@ fn told(error: CallError) -> (ErrorCase, String) {
 }
 
 #[test]
-fn what_a_driver_mounts_is_taken_over_and_taken_away() {
+fn a_drivers_mount_is_taken_over_and_unmounted() {
     let host = Host::start();
     host.publish(Does::AsTold).unwrap();
     assert!(matches!(host.entry(), Entry::Mount(_)));
     assert_eq!(host.heard(), ["found a new mount"]);
     host.publish(Does::AsTold).unwrap();
-    assert_eq!(host.heard(), ["found the same mount"], "a call that comes again finds what stands");
-    // The driver leaves its mount behind: the host takes it away.
+    assert_eq!(host.heard(), ["found the same mount"], "a repeated call finds the mount");
+    // The driver leaves its mount behind: the host unmounts it.
     host.plugin.unpublish(&host.call(), host.target()).unwrap();
     assert_eq!(host.entry(), Entry::Absent);
     assert_eq!(host.heard(), ["noted kept by publish"]);
@@ -218,22 +219,22 @@ fn a_driver_finds_a_folder_or_nothing_as_the_plugin_wants() {
     host.set_up_on(Does::Nothing, "absent").unwrap_err();
     assert_eq!(host.entry(), Entry::Absent);
     host.kernel.add_folder(format!("{ROOT}/pods/uid-1/volumes/vol/data")).unwrap();
-    let (case, text) = told(host.set_up_on(Does::AsTold, "absent").unwrap_err());
+    let (case, text) = case_and_text(host.set_up_on(Does::AsTold, "absent").unwrap_err());
     assert_eq!(case, ErrorCase::Conflict, "{text}");
     assert_eq!(host.entry(), Entry::Folder, "data stays");
 }
 
 #[test]
-fn a_driver_that_mounted_nothing_is_told_with_what_appeared_instead() {
+fn a_driver_that_mounted_nothing_is_reported_with_what_appeared_instead() {
     let host = Host::start();
     let path = format!("{ROOT}/pods/uid-1/volumes/vol");
-    let (case, text) = told(host.publish(Does::Nothing).unwrap_err());
+    let (case, text) = case_and_text(host.publish(Does::Nothing).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
     assert_eq!(text, format!("the driver has mounted nothing at {path}: a plain folder stands there"));
-    let (case, text) = told(host.publish(Does::Elsewhere).unwrap_err());
+    let (case, text) = case_and_text(host.publish(Does::Elsewhere).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
     assert!(text.ends_with("; meanwhile appeared elsewhere: tmpfs at /elsewhere"), "{text}");
-    let (case, text) = told(host.publish(Does::Below).unwrap_err());
+    let (case, text) = case_and_text(host.publish(Does::Below).unwrap_err());
     assert_eq!(case, ErrorCase::Conflict);
     assert!(text.contains(&format!("{path}/inner")), "{text}");
 }
@@ -247,6 +248,7 @@ fn a_device_that_a_driver_shows_is_the_volumes_device() {
     host.plugin.unstage_device(&host.call(), "the-volume").unwrap();
     assert_eq!(host.kernel.list(format!("{ROOT}/plugins/driven")).unwrap(), Vec::<std::ffi::OsString>::new());
     let elsewhere = host.call_without_places();
-    let (case, text) = told(host.plugin.stage_device(&elsewhere, &spec("folder"), None).map(drop).unwrap_err());
+    let (case, text) =
+        case_and_text(host.plugin.stage_device(&elsewhere, &spec("folder"), None).map(drop).unwrap_err());
     assert_eq!(case, ErrorCase::Unsupported, "{text}");
 }

@@ -411,7 +411,7 @@ impl Machine {
         };
         let outcome = plugin.publish(&call, spec, pod, target).map(drop).map_err(|error| error.message());
         if outcome.is_ok() {
-            // What is allowed may stand for a moment; it is what comes next that must find the machine as it was.
+            // An allowed mount may exist for a moment; the next call must find the machine unchanged.
             self.kernel.detach(&self.root, "volume".as_ref(), volhost_kernel::Detach::Normal).unwrap();
         }
         assert_eq!(self.kernel.entry(&self.root, "volume".as_ref()).unwrap(), Entry::Absent, "{outcome:?}");
@@ -529,7 +529,8 @@ impl Judge<'_> {
         self.cases += 1;
         let outcome = outcome(self.kind, &self.machine, source);
         let place = format!("{}.{path}", self.kind.source);
-        // A field that is wrong as a whole may be told by the one it is in: `volumeAttributes` of a `csi` volume holds texts alone.
+        // A field that is wrong as a whole may be named by its parent: `volumeAttributes` of a `csi`
+        // volume has texts only.
         let above = place.rsplit_once('.').map_or("", |(above, _)| above);
         match outcome {
             Ok(()) => self.wrong.push(format!("{place}, {what}: accepted")),

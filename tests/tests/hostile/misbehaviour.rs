@@ -1,5 +1,5 @@
 //! Plugins that use up, crash and lie, in every call that there is. Each ends its own sandbox with an error that says why, leaves nothing, and
-//! holds up nobody: a well-behaved plugin's volume is set up while it goes on.
+//! delays no other: a well-behaved plugin's volume is mounted meanwhile.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -107,7 +107,7 @@ fn may_stand(how: &str) -> bool {
 
 fn check(host: &Host, how: &str, ends: Ends, outcome: &Result<(), CallError>, before: usize) {
     assert!(ends.fits(outcome), "{how}: expected {ends:?}, and it was {outcome:?}");
-    assert_eq!(host.machine().detached_count(), 0, "{how}: a mount that nobody sees was left");
+    assert_eq!(host.machine().detached_count(), 0, "{how}: a detached mount was left");
     let (flood, lines) = (how.ends_with("-flood"), host.lines());
     assert!(!flood || lines.len() <= 202, "{how}: {} lines", lines.len());
     assert!(host.said.events.lock().unwrap().drain(..).count() <= 20, "{how}");

@@ -1,5 +1,6 @@
-//! Plugins that try to get at what is not their own, by every primitive that takes a word of theirs. Each row is tried on the machine in memory
-//! and on the real kernel, in a mount namespace that is thrown away; on both nothing may have changed but what the row allows.
+//! Plugins that try to reach foreign paths, devices and drivers by every primitive that takes text from
+//! them. Each row runs on the in-memory kernel and on the real one, in a mount namespace of its own; on
+//! both nothing may change except what the row allows.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +13,9 @@ use volhost_runtime::CallError;
 
 use super::host::Host;
 
-/// How, with what word, and the words of the refusal (one of them must be told). `$G` is a folder that is granted for paths of the host, `$O`
-/// one that is not; the plugin is also granted `/images`, the device `/dev/granted`, the driver `granted.example.com` and the program
-/// `granted/driver`.
+/// The primitive, its text, and possible words of the refusal, of which the error must have one. `$G` is
+/// a folder that is granted as a host path, `$O` one that is not; the plugin is also granted `/images`,
+/// the device `/dev/granted`, the driver `granted.example.com` and the program `granted/driver`.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const OUTSIDE: &[&str] = &[
@@ -155,7 +156,8 @@ fn try_all(host: &Host, base: &str, picture: impl Fn() -> String) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
 }
 
-/// Tries every way to name a path with one that exists and one that does not, neither of them granted; the answers must be the same.
+/// Tries every way to name a path with one that exists and one that does not, neither of them granted.
+/// The answers must be equal.
 fn compare_answers(host: &Host, base: &str) {
     const WAYS: [&str; 8] =
         ["open", "create-directory", "create-file", "image", "loop", "remove-loop", "mount-image", "device"];

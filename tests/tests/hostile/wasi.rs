@@ -65,7 +65,7 @@ fn what_a_plugin_writes_to_its_output_is_logged_by_line_and_bounded() {
 }
 
 #[test]
-fn a_plugin_that_ends_itself_is_told_of_with_its_last_words() {
+fn a_plugin_that_exits_is_reported_with_its_last_output() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
     let error = host.publish(&plugin, "a", json!({ "do": "exit" })).unwrap_err();
@@ -89,7 +89,7 @@ fn random_bytes_and_handles_have_bounds() {
 }
 
 #[test]
-fn who_sleeps_wakes_at_once_a_year_later() {
+fn a_sleep_returns_at_once_a_year_later() {
     let host = Host::new();
     let plugin = host.fixture(FIXTURE);
     host.publish(&plugin, "a", json!({ "do": "sleep" })).unwrap();

@@ -15,7 +15,7 @@ fn with_bystander() -> Node {
     node
 }
 
-fn assert_bystander_stands(node: &Node) {
+fn assert_bystander_is_mounted(node: &Node) {
     assert!(node.volume("uid-bystander", EMPTY_DIR, "fast").is_dir());
     assert!(node.ok(&["get", "pods"]).contains("bystander"));
     assert_eq!(
@@ -29,7 +29,7 @@ fn refused(node: &Node, name: &str, volumes: &[&str]) -> String {
     node.manifest(&format!("{name}.yaml"), &pod(name, &format!("uid-{name}"), volumes));
     node.wait_event(&["Warning", &format!("default/{name}")]);
     let said = node.fails(&["wait", "pod", &format!("default/{name}"), "--timeout", "10ms"]);
-    assert_bystander_stands(node);
+    assert_bystander_is_mounted(node);
     said
 }
 
@@ -52,7 +52,7 @@ fn a_field_of_the_wrong_type_is_named_by_its_path() {
     let manifest = pod("a", "uid-a", &["name: scratch, emptyDir: {}"]).replace("name: main", "name: [main]");
     node.manifest("a.yaml", &manifest);
     node.wait_event(&["InvalidManifest", "a.yaml:", "spec.containers[0].name"]);
-    assert_bystander_stands(&node);
+    assert_bystander_is_mounted(&node);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn hostile_names_are_refused() {
     }
     node.manifest("uid.yaml", &pod("a", "../../etc", &["name: scratch, emptyDir: {}"]));
     node.wait_event(&["InvalidManifest", "uid.yaml"]);
-    assert_bystander_stands(&node);
+    assert_bystander_is_mounted(&node);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn claims_that_cannot_be_used_say_why() {
 }
 
 #[test]
-fn a_container_that_names_a_volume_the_pod_lacks_is_told() {
+fn a_container_that_names_a_volume_the_pod_lacks_is_reported() {
     let node = with_bystander();
     let manifest = pod("a", "uid-a", &["name: scratch, emptyDir: {}"])
         .replace("- { name: scratch, mountPath", "- { name: skratch, mountPath");
@@ -200,5 +200,5 @@ fn a_root_folder_and_a_socket_have_one_daemon() {
     assert!(said.contains("root") && said.contains(&node.pid().to_string()), "{said}");
     let said = run("other-root", "volhost.sock");
     assert!(said.contains("volhost.sock"), "{said}");
-    assert_bystander_stands(&node);
+    assert_bystander_is_mounted(&node);
 }

@@ -200,7 +200,7 @@ fn a_plugin_that_fails_with_one_volume_after_another_is_set_aside_until_it_is_re
 }
 
 #[test]
-fn a_tear_down_that_lies_is_found_out_and_told() {
+fn an_unpublish_that_lies_is_detected_and_reported() {
     let node = Node::builder().plugin(artifacts::fixture("fixture-misbehaving")).start();
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: unpublish-lie, misbehaving: {}"]));
     node.wait_mounted("default/a");
@@ -212,7 +212,7 @@ fn a_tear_down_that_lies_is_found_out_and_told() {
 }
 
 #[test]
-fn inspect_tells_what_a_file_is_without_a_daemon() {
+fn inspect_describes_a_file_without_a_daemon() {
     let file = artifacts::plugin("host-path");
     let output =
         std::process::Command::new(artifacts::volhost()).args(["plugin", "inspect"]).arg(&file).output().unwrap();
@@ -261,7 +261,7 @@ fn other_pod_is_mounted_first() -> bool {
 }
 
 #[test]
-fn a_plugin_that_never_says_what_a_volume_is_holds_up_no_other_pod_and_is_quarantined() {
+fn a_plugin_that_never_identifies_a_volume_delays_no_other_pod_and_is_quarantined() {
     // A busy machine may need longer for a mount than the plugin for enough faults.
     const TRIES: usize = 5;
     assert!((0..TRIES).any(|_| other_pod_is_mounted_first()), "the other pod waited for the plugin");
@@ -296,8 +296,8 @@ fn a_quarantined_plugin_is_not_asked_the_questions_that_wait() {
     assert!(eventually(|| listed("is being asked") == 0), "{}", node.log());
     // What was not asked is asked once the plugin is released, which brings it into quarantine once more.
     let quarantines = || {
-        let told: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["events", "-o", "json"])).unwrap();
-        let those = told.iter().filter(|event| event["reason"] == "PluginQuarantined");
+        let printed: Vec<serde_json::Value> = serde_json::from_str(&node.ok(&["events", "-o", "json"])).unwrap();
+        let those = printed.iter().filter(|event| event["reason"] == "PluginQuarantined");
         those.map(|event| event["count"].as_u64().unwrap_or(1)).sum::<u64>()
     };
     let before = quarantines();

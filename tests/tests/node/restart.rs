@@ -1,4 +1,4 @@
-//! The daemon ends, in every way, and starts again: what stands is taken for what it is.
+//! The daemon ends, in every way, and starts again: it adopts what is mounted.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn assert_data_is_there(node: &Node) {
 }
 
 #[test]
-fn a_killed_daemon_adopts_what_stands_without_mounting_it_again() {
+fn a_killed_daemon_adopts_mounted_volumes_without_mounting_them_again() {
     let mut node = mounted();
     let before = node.pod_mounts();
     node.kill();
@@ -65,7 +65,7 @@ fn sigterm_leaves_mounts_in_place() {
 }
 
 #[test]
-fn a_pod_that_went_while_the_daemon_was_down_is_taken_away() {
+fn a_pod_that_went_while_the_daemon_was_down_is_unmounted() {
     let mut node = mounted();
     node.kill();
     node.remove_manifest("a.yaml");
@@ -88,7 +88,7 @@ fn a_manifest_that_cannot_be_read_after_a_restart_unmounts_nothing() {
     node.manifest("a.yaml", "kind: Pod\nmetadata: { name: [\n");
     node.start();
     node.wait_event(&["InvalidManifest", "a.yaml"]);
-    // Another pod comes and goes: whatever would be taken away by mistake has been by then.
+    // Another pod comes and goes: anything that would be unmounted by mistake has been by then.
     node.manifest("b.yaml", &pod("b", "uid-b", &["name: scratch, emptyDir: {}"]));
     node.wait_mounted("default/b");
     node.remove_manifest("b.yaml");

@@ -1,5 +1,5 @@
-//! A stranger's plugin on a node: what it asks for is seen, granted, held and taken back; who made it is checked; and the daemon itself keeps
-//! no right that it does not need.
+//! A foreign plugin on a node: its imports are listed, granted, pending approval and revoked; its
+//! signature is checked; and the daemon itself keeps no right that it does not need.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn listed(node: &Node, words: &[&str]) -> bool {
 }
 
 #[test]
-fn a_version_that_asks_for_more_is_held_until_it_is_granted_and_goes_when_that_is_taken_back() {
+fn a_version_that_asks_for_more_is_pending_until_it_is_granted_and_unloaded_when_that_is_revoked() {
     let node = Node::builder()
         .config("# the operator's own words\n")
         .plugin(artifacts::fixture("fixture-well-behaved"))
@@ -92,7 +92,7 @@ fn another_file_of_a_granted_name_waits_until_it_is_approved() {
     let mut node = with_files(&grants, &[("fixture-well-behaved", FILE)]);
     node.start();
     assert!(listed(&node, &[NAME, "1.0.0", "Ready"]));
-    // It asks for no more, and has the same name.
+    // It asks for no more, and its name is unchanged.
     install(&node, "fixture-well-behaved-next", FILE);
     node.wait_event(&["PluginNotLoaded", "version 2.0.0 is held", "not the one that has the grant"]);
     assert!(listed(&node, &[NAME, "1.0.0", "Held", "approval"]), "{}", node.ok(&["get", "plugins"]));
@@ -193,11 +193,11 @@ fn a_file_of_grants_that_cannot_be_read_changes_nothing_and_sighup_reads_it_too(
     let config = node.folder().join("volhost.toml");
     fs::write(&config, "[grants.\"fixture.volhost/ungranted\"]\nhost-paths = [\"srv\"]\n").unwrap();
     node.poke("-HUP");
-    let told = || node.log().contains("the grants cannot be read again") && node.log().contains("line 2");
-    assert!(eventually(told), "{}", node.log());
+    let printed = || node.log().contains("the grants cannot be read again") && node.log().contains("line 2");
+    assert!(eventually(printed), "{}", node.log());
     assert!(listed(&node, &["fixture.volhost/ungranted", "Ready"]));
     let refused = node.fails(&["plugin", "grant", "a/b", "--config", config.to_str().unwrap(), "--memory", "1Mi"]);
-    assert!(refused.contains("line 2, key grants"), "what is wrong already is told: {refused}");
+    assert!(refused.contains("line 2, key grants"), "an existing error is reported: {refused}");
 }
 
 #[test]
@@ -315,9 +315,12 @@ fn the_page_says_how_much_code_has_to_be_right() {
     for row in page().lines().filter(|line| line.starts_with("| `host/")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let folder = cells[1].trim_matches('`');
-        let told: usize = cells[2].parse().unwrap();
+        let printed: usize = cells[2].parse().unwrap();
         let counted = lines_of_code(&artifacts::workspace().join(folder));
-        assert!(counted.abs_diff(told) <= told / 10, "{folder}: docs/security.md says {told}, and it has {counted}");
+        assert!(
+            counted.abs_diff(printed) <= printed / 10,
+            "{folder}: docs/security.md says {printed}, and it has {counted}"
+        );
         seen += 1;
     }
     assert_eq!(seen, 19);

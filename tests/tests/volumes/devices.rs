@@ -135,7 +135,7 @@ fn mapped_groups_let_pods_share_an_image_of_which_no_file_is_changed() {
 }
 
 #[test]
-fn two_pods_share_one_mount_of_the_node_and_the_last_takes_it_away() {
+fn two_pods_share_one_staging_mount_and_the_last_unstages_it() {
     let host = LoopNode::start();
     let node = &host.node;
     node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
@@ -242,7 +242,7 @@ fn a_raised_capacity_grows_the_volume_while_it_is_used() {
 }
 
 #[test]
-fn an_image_with_other_data_is_never_formatted_and_the_pod_is_told() {
+fn an_image_with_other_data_is_never_formatted_and_the_pod_gets_an_event() {
     let host = LoopNode::start();
     let node = &host.node;
     fs::File::create(host.image("data.img")).unwrap().set_len(64 * MIB).unwrap();
@@ -307,7 +307,7 @@ fn an_image_that_a_pod_has_as_a_device_is_no_file_system_for_another() {
 }
 
 #[test]
-fn a_volume_in_the_wrong_mode_is_told_with_the_way_out() {
+fn a_volume_in_the_wrong_mode_is_reported_with_the_way_out() {
     let host = LoopNode::start();
     let node = &host.node;
     node.manifest("fs.yaml", &loop_volume("fs", "fs.img", "ext4", "64Mi", ""));
@@ -320,7 +320,7 @@ fn a_volume_in_the_wrong_mode_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_device_that_somebody_still_uses_is_told_and_kept_until_it_is_free() {
+fn a_device_in_use_is_reported_and_kept_until_it_is_free() {
     let host = LoopNode::start();
     let node = &host.node;
     node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
@@ -359,7 +359,7 @@ fn a_device_mount_that_is_still_shown_elsewhere_stays() {
 }
 
 #[test]
-fn a_killed_daemon_takes_over_what_stands_and_takes_away_what_nobody_wants() {
+fn a_killed_daemon_adopts_mounted_volumes_and_unmounts_unwanted_ones() {
     let mut host = LoopNode::start();
     host.node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
     host.node.manifest("raw.yaml", &loop_volume("raw", "raw.img", "ext4", "16Mi", "  volumeMode: Block"));
@@ -396,7 +396,7 @@ fn a_killed_daemon_takes_over_what_stands_and_takes_away_what_nobody_wants() {
 }
 
 #[test]
-fn what_is_only_staged_or_attached_is_found_again_and_taken_away() {
+fn volumes_that_are_only_staged_or_attached_are_found_again_and_detached() {
     let mut host = LoopNode::start();
     host.node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
     host.node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));
@@ -433,7 +433,7 @@ fn what_is_only_staged_or_attached_is_found_again_and_taken_away() {
 }
 
 #[test]
-fn kills_between_the_steps_end_in_what_is_wanted() {
+fn kills_between_the_steps_end_in_the_desired_state() {
     let mut host = LoopNode::start();
     host.node.manifest("pv.yaml", &loop_volume("pv", "data.img", "ext4", "64Mi", ""));
     host.node.manifest("raw.yaml", &loop_volume("raw", "raw.img", "ext4", "16Mi", "  volumeMode: Block"));

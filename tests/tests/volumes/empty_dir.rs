@@ -115,7 +115,7 @@ fn a_limit_on_disk_is_enforced_on_btrfs_and_the_data_outlives_all_but_the_pod() 
 }
 
 #[test]
-fn a_limit_on_disk_that_nothing_enforces_is_measured_and_told_once() {
+fn a_limit_on_disk_that_nothing_enforces_is_measured_and_reported_once() {
     let mut node = Node::start_default();
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: cache, emptyDir: { sizeLimit: 1Mi }"]));
     node.wait_mounted("default/a");

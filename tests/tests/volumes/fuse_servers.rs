@@ -62,7 +62,7 @@ fn signal(pid: i32, name: &str) {
     assert!(sent.success());
 }
 
-/// Whether it is there, and not dead and waited for by nobody.
+/// Returns whether the process exists and is no zombie.
 fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -103,7 +103,7 @@ fn a_helper_outlives_the_daemon_and_ends_with_its_volume() {
 }
 
 #[test]
-fn the_volume_of_one_that_is_killed_is_made_again_and_its_pod_is_told() {
+fn the_volume_of_a_killed_server_is_published_again_and_its_pod_gets_an_event() {
     let node = node("");
     want(&node, "data", &cow(&node, "data"));
     node.wait_mounted("default/data");
@@ -137,11 +137,11 @@ fn until_gone(pid: i32) {
 }
 
 #[test]
-fn one_that_is_stopped_holds_up_no_other_volume_and_is_ended_with_its_own_by_force() {
+fn a_stopped_server_delays_no_other_volume_and_ends_with_its_own_by_force() {
     let node = node("");
     want(&node, "data", &cow(&node, "data"));
     node.wait_mounted("default/data");
-    // As whoever waits for its answer has it.
+    // As a process that waits for its answer has it.
     let held = fs::File::open(volume(&node, "data")).unwrap();
     let stopped = processes(&node)[0];
     signal(stopped, "STOP");

@@ -93,7 +93,7 @@ fn claimed(name: &str) -> String {
 }
 
 #[test]
-fn volumes_stay_while_the_file_of_their_plugin_is_missing_and_users_are_told() {
+fn volumes_stay_while_the_file_of_their_plugin_is_missing_and_users_get_an_event() {
     let kept = Kept::start();
     let node = &kept.node;
     let before = kept.mount_both();

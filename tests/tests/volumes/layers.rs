@@ -1,5 +1,5 @@
-//! Volumes of many pods over the same bytes: overlays over a base, and file systems in image files. From the manifest to the mount and back; nothing
-//! may be left, and no base and no image may change.
+//! Volumes of many pods that share bytes: overlays over a base, and file systems in image files, from the
+//! manifest to the mount and back. Nothing may be left, and no base and no image may change.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -283,7 +283,7 @@ fn a_read_only_overlay_shows_the_base_and_refuses_writes() {
 }
 
 #[test]
-fn a_base_or_top_that_can_not_be_is_told_and_nothing_is_made() {
+fn an_impossible_base_or_top_is_reported_and_nothing_is_made() {
     let node = start();
     let disk = node.folder().join("disk");
     fs::write(disk.join("file"), "x").unwrap();
@@ -413,7 +413,7 @@ fn a_replaced_or_removed_image_stays_what_it_was_for_its_pods() {
 }
 
 #[test]
-fn what_is_no_such_image_is_told_and_a_good_one_is_taken_when_it_comes() {
+fn a_file_that_is_no_image_is_reported_and_a_good_one_is_used_when_it_comes() {
     let node = start();
     let disk = node.folder().join("disk");
     // Random enough not to be packed away, so that half an image lacks something.

@@ -170,7 +170,7 @@ fn a_device_below_goes_after_the_overlay_also_when_the_daemon_was_killed_between
 }
 
 #[test]
-fn what_is_not_there_yet_is_waited_for_and_what_cannot_lie_below_is_told() {
+fn an_overlay_waits_for_a_missing_base_and_an_impossible_base_is_reported() {
     let layers = Layers::start();
     layers.node.manifest("config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\ndata: { k: v }\n");
     for (name, volumes, said) in [
@@ -191,7 +191,7 @@ fn what_is_not_there_yet_is_waited_for_and_what_cannot_lie_below_is_told() {
 }
 
 #[test]
-fn a_base_that_fails_holds_its_overlay_up_and_nothing_else() {
+fn a_base_that_fails_delays_its_overlay_and_nothing_else() {
     let layers = Layers::start();
     let missing = layers.node.folder().join("disk/missing");
     let base = format!("name: base, hostPath: {{ path: {}, type: Directory }}", missing.display());

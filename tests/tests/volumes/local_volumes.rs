@@ -91,7 +91,7 @@ fn a_blank_device_is_formatted_and_shared_by_the_pods_of_the_node() {
 }
 
 #[test]
-fn what_holds_other_data_or_is_used_elsewhere_is_left_alone_until_it_is_free() {
+fn a_device_with_other_data_or_in_use_is_left_alone_until_it_is_free() {
     let node = Node::start_default();
     let disk = Disk::blank(&node.folder().join("image"), 64 * MIB);
     let run = |program: &str, arguments: &[&str]| {
@@ -124,7 +124,7 @@ fn what_no_tool_recognises_on_a_disk_is_never_formatted() {
     node.manifest("a.yaml", &claimed("a", "uid-a", None));
     node.wait_event(&["FailedMount", "default/a", "data that no tool recognises", "blkdiscard --force --zeroout"]);
     assert!(fs::read(node.folder().join("image")).unwrap().starts_with(b"SQLite format 3\0"));
-    // The way out that the pod is told.
+    // The way out that the pod's event names.
     let zero = node.inside("blkdiscard").args(["--force", "--zeroout"]).arg(&disk.device).status();
     assert!(zero.unwrap().success());
     node.wait_mounted("default/a");
@@ -177,7 +177,7 @@ fn a_file_system_grows_with_its_device_while_it_is_used() {
 }
 
 #[test]
-fn the_first_pods_group_counts_and_a_later_one_is_told() {
+fn the_first_pods_group_counts_and_a_later_one_gets_an_event() {
     let node = Node::start_default();
     let folder = node.folder().join("disk");
     fs::write(folder.join("file"), "x").unwrap();
@@ -232,7 +232,7 @@ fn mapped_groups_let_pods_share_a_volume_of_which_no_file_is_changed() {
 }
 
 #[test]
-fn what_stands_is_taken_over_after_a_crash_with_and_without_records_and_all_goes_in_the_end() {
+fn mounts_are_adopted_after_a_crash_with_and_without_records_and_all_are_unmounted_in_the_end() {
     let mut node = Node::start_default();
     let disk = Disk::blank(&node.folder().join("image"), 64 * MIB);
     let folders = [node.folder().join("disk/one"), node.folder().join("disk/two")];

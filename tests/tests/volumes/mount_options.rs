@@ -43,7 +43,7 @@ fn options_of_the_file_system_and_of_the_mount_are_in_force() {
 }
 
 #[test]
-fn an_option_that_the_file_system_lacks_is_told_in_the_kernels_words() {
+fn an_option_that_the_file_system_lacks_is_reported_in_the_kernels_words() {
     let (node, _devices) = node();
     node.manifest("pv.yaml", &loop_volume("pv", "x.img", "ext4", "32Mi", "  mountOptions: [no-such-option]"));
     node.manifest("a.yaml", &pod("a", "uid-a", &[&claimed("pv")]));

@@ -105,7 +105,7 @@ fn every_kind_shows_its_files_with_exact_modes_and_contents() {
     let mounts = node.pod_mounts();
     let mut in_memory: Vec<_> = mounts.iter().map(|mount| mount.point.file_name().unwrap().to_owned()).collect();
     in_memory.sort();
-    assert_eq!(in_memory, ["all", "login"], "what can hold secrets stands in memory, and nothing else is mounted");
+    assert_eq!(in_memory, ["all", "login"], "volumes that may contain secrets are in memory, and no other is mounted");
     for mount in &mounts {
         assert!(mount.fs_type == "tmpfs" && mount.fs_options.iter().any(|option| option == "noswap"), "{mount:?}");
         assert!(mount.options.iter().any(|option| option == "nosuid"), "{mount:?}");
@@ -250,7 +250,7 @@ impl Drop for SetOnDrop<'_> {
 }
 
 #[test]
-fn a_deleted_config_map_keeps_its_files_and_the_pod_is_told_until_it_is_back() {
+fn a_deleted_config_map_keeps_its_files_and_the_pod_gets_events_until_it_is_back() {
     let node = builder().start();
     node.manifest("app.yaml", &config_map("app", &[("colour", "blue")]));
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: cfg, configMap: { name: app }"]));
@@ -474,7 +474,7 @@ fn links_that_a_pod_plants_are_never_followed() {
     assert_eq!(names(&outside), ["colour"]);
 }
 
-/// Every regular file below a folder that holds these bytes.
+/// Returns every regular file below a folder that contains these bytes.
 fn holders(folder: &Path, needle: &[u8], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -500,7 +500,7 @@ fn a_secrets_value_is_found_nowhere_but_in_its_manifest_and_its_volume() {
     ];
     node.manifest("a.yaml", &pod("a", "uid-a", &volumes));
     node.wait_mounted("default/a");
-    // And what goes wrong with it is told without it.
+    // Errors about it do not show it.
     node.manifest(
         "b.yaml",
         &pod("b", "uid-b", &["name: login, secret: { secretName: login, items: [{ key: no, path: x }] }"]),

@@ -1,4 +1,5 @@
-//! Parts of volumes (`subPath`, `subPathExpr`) end to end: made, shown, kept over restarts, refused, raced, and taken away.
+//! Parts of volumes (`subPath`, `subPathExpr`) end to end: made, mounted, kept over restarts, refused,
+//! raced, and unmounted.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -30,7 +31,7 @@ fn with_containers(source: &str, containers: &[(&str, &str, &[&str])]) -> String
     text + &format!("  volumes:\n    - {{ name: data, {source} }}\n")
 }
 
-/// Where a part stands, as seen from the test.
+/// Returns the path of a part, as seen from the test.
 fn part(node: &Node, container: &str, index: usize) -> PathBuf {
     node.path(&node.root().join(format!("pods/uid-a/volume-subpaths/data/{container}/{index}")))
 }
@@ -158,7 +159,7 @@ fn mistakes_in_volume_mounts_are_refused_with_their_field_and_change_nothing() {
 }
 
 #[test]
-fn parts_are_taken_over_after_a_crash_and_taken_away_for_pods_that_are_gone() {
+fn parts_are_adopted_after_a_crash_and_unmounted_for_pods_that_are_gone() {
     let mut node = Node::start_default();
     let manifest = pod(&disk_source(&node), &["subPath: one", "subPath: two, readOnly: true"]);
     node.manifest("a.yaml", &manifest);
@@ -168,7 +169,7 @@ fn parts_are_taken_over_after_a_crash_and_taken_away_for_pods_that_are_gone() {
     node.start();
     node.wait_mounted("default/a");
     assert_eq!(node.pod_mounts(), before, "the same mounts stand");
-    // A part vanished while nobody looked.
+    // A part vanished while no daemon ran.
     node.kill();
     let gone = node.root().join("pods/uid-a/volume-subpaths/data/main/0");
     assert!(node.inside("umount").arg(&gone).status().unwrap().success());
@@ -249,7 +250,7 @@ fn a_read_only_volume_makes_no_part_and_says_so() {
     node.manifest("c.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\ndata: { there: first }\n");
     node.manifest("a.yaml", &pod("configMap: { name: c }", &["subPath: there", "subPath: later"]));
     node.wait_event(&["FailedMount", "volumeMounts[1] of container \"main\"", "later", "the volume is read-only"]);
-    // The key comes, and the other one changes: who starts the container again gets what the config map holds now.
+    // The key comes, and the other one changes: a restarted container gets the current config map.
     node.manifest(
         "c.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: c }\ndata: { there: second, later: new }\n",
@@ -261,7 +262,7 @@ fn a_read_only_volume_makes_no_part_and_says_so() {
 }
 
 #[test]
-fn a_link_swapped_in_while_parts_are_shown_leads_nobody_out() {
+fn a_link_swapped_in_while_parts_are_mounted_leads_no_pod_out() {
     let node = Node::start_default();
     let (disk, outside) = (node.folder().join("disk"), node.folder().join("outside"));
     fs::create_dir_all(outside.join("inner")).unwrap();
@@ -283,7 +284,7 @@ fn a_link_swapped_in_while_parts_are_shown_leads_nobody_out() {
     let mounts: Vec<&str> = mounts.iter().map(String::as_str).collect();
     for _ in 0..5 {
         node.manifest("a.yaml", &pod(&disk_source(&node), &mounts));
-        // It may or may not get through, as the links stand.
+        // It may or may not get through, depending on the links at that moment.
         node.cli(&["wait", "pod", "a", "--timeout", "1s"]);
         for index in 0..mounts.len() {
             let shown = part(&node, "main", index);

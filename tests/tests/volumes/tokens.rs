@@ -117,7 +117,7 @@ fn an_immutable_object_keeps_its_content_below_running_pods() {
     let other = node.volume("uid-b", CONFIG_MAP, "cfg").join("colour");
     assert_eq!([&file, &other].map(|file| fs::read_to_string(file).unwrap()), ["blue", "blue"]);
 
-    // Made anew it may hold anything.
+    // A new one may have any content.
     changed_by(file.parent().unwrap(), || {
         node.remove_manifest("app.yaml");
         node.wait_event(&["FailedMount", "default/a", "app"]);

@@ -55,8 +55,8 @@ fn a_volume_lives_from_attach_to_detach() {
     let node = node();
     let driver = CsiDriver::start(&node, NAME, &["stage", "attach", "stats"]);
     node.wait_event(&["DriverRegistered", NAME]);
-    let told = driver.folder().join("told");
-    assert!(eventually(|| fs::read_to_string(&told).is_ok_and(|told| told == "true \n")));
+    let registered = driver.folder().join("registered");
+    assert!(eventually(|| fs::read_to_string(&registered).is_ok_and(|registered| registered == "true \n")));
     let shown = node.ok(&["get", "drivers"]);
     assert!(shown.contains(NAME) && shown.contains("7.8.9") && shown.contains("Ready"), "{shown}");
     node.manifest("pv.yaml", &volume("pv", ", volumeAttributes: { pool.name/x: fast }", "Filesystem"));
@@ -152,7 +152,7 @@ fn a_device_is_handed_over_and_taken_back() {
 }
 
 #[test]
-fn a_device_is_published_for_each_pod_and_the_driver_is_told_which() {
+fn a_device_is_published_for_each_pod_and_the_driver_learns_which() {
     let mut node = node();
     let driver = CsiDriver::start(&node, NAME, &["stage", "expand"]);
     node.manifest("driver.yaml", &object("{ podInfoOnMount: true }"));
@@ -250,7 +250,7 @@ fn a_daemon_killed_between_two_calls_finds_what_was_published() {
 }
 
 #[test]
-fn a_registrar_is_told_why_its_driver_is_refused() {
+fn a_registrar_learns_why_its_driver_is_refused() {
     let node = node();
     let registry = node.folder().join(volhost_tests::csi::REGISTRY);
     for (name, file, content, why) in [
@@ -262,9 +262,9 @@ fn a_registrar_is_told_why_its_driver_is_refused() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(file), content).unwrap();
         let driver = CsiDriver::start(&node, name, &[]);
-        let told = || fs::read_to_string(folder.join("told")).unwrap_or_default();
-        assert!(eventually(|| told().contains(why)), "{}", told());
-        assert!(told().starts_with("false "), "{}", told());
+        let registered = || fs::read_to_string(folder.join("registered")).unwrap_or_default();
+        assert!(eventually(|| registered().contains(why)), "{}", registered());
+        assert!(registered().starts_with("false "), "{}", registered());
         let shown = || node.ok(&["get", "drivers", "-o", "wide"]);
         assert!(eventually(|| shown().contains(name) && shown().contains("Failed")), "{}", shown());
         // With its socket the driver goes.
@@ -286,10 +286,10 @@ fn a_driver_that_goes_and_comes_back_is_used_again() {
     fs::remove_file(driver.registration()).unwrap();
     node.remove_manifest("a.yaml");
     node.wait_event(&["default/a", "FailedUnmount", "is not registered on this node"]);
-    let told = node.ok(&["events"]);
-    let mut unmounts = told.lines().filter(|line| line.contains("FailedUnmount"));
-    assert!(unmounts.all(|line| !line.contains("may have happened")), "the driver was never asked: {told}");
-    assert_eq!(node.pod_mounts().len(), 1, "what the driver has published stays while nobody can ask it");
+    let printed = node.ok(&["events"]);
+    let mut unmounts = printed.lines().filter(|line| line.contains("FailedUnmount"));
+    assert!(unmounts.all(|line| !line.contains("may have happened")), "the driver was never asked: {printed}");
+    assert_eq!(node.pod_mounts().len(), 1, "published volumes stay while the driver cannot be called");
     driver.run(&node);
     node.wait_unmounted("default/a");
     node.ok(&["drain"]);
@@ -297,7 +297,7 @@ fn a_driver_that_goes_and_comes_back_is_used_again() {
 }
 
 #[test]
-fn a_driver_that_repeats_a_secret_shows_it_to_nobody() {
+fn a_secret_that_a_driver_repeats_is_redacted() {
     let node = node();
     let driver = CsiDriver::start(&node, NAME, &["stage"]);
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: login, namespace: store }\nstringData: { password: s3cret-word }\n";

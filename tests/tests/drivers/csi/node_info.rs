@@ -9,7 +9,7 @@ use volhost_tests::wait::eventually;
 use super::{NAME, claimed, node, object, volume};
 
 #[test]
-fn a_drivers_limit_holds_and_is_read_again_when_it_may_have_changed() {
+fn a_drivers_limit_is_enforced_and_read_again_when_it_may_have_changed() {
     let node = node();
     let driver = CsiDriver::start(&node, NAME, &["stage", "attach"]);
     node.wait_event(&["DriverRegistered", NAME]);
@@ -69,7 +69,9 @@ fn a_volume_of_another_place_than_the_drivers_is_not_used_here() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("zone"), "b").unwrap();
     let lost = CsiDriver::start(&node, "lost.test", &[]);
-    let told = || fs::read_to_string(folder.join("told")).unwrap_or_default();
-    assert!(eventually(|| told().contains("it says that this node is in zone=b, and the driver csi.test says zone=a")));
+    let registered = || fs::read_to_string(folder.join("registered")).unwrap_or_default();
+    assert!(eventually(
+        || registered().contains("it says that this node is in zone=b, and the driver csi.test says zone=a")
+    ));
     drop((lost, driver));
 }

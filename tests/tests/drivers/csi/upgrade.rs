@@ -44,7 +44,7 @@ fn the_new_version_unpublishes_and_unstages_what_the_old_one_has_staged() {
 }
 
 #[test]
-fn what_the_old_version_staged_is_taken_away_though_the_new_one_does_not_stage() {
+fn volumes_that_the_old_version_staged_are_unstaged_though_the_new_one_does_not_stage() {
     let (node, _before, after) = upgraded(&["stage", "mounts"], &[]);
     end(&node);
     assert_eq!((after.count("NodeUnpublishVolume"), after.count("NodeUnstageVolume")), (1, 0));

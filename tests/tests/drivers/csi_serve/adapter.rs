@@ -71,7 +71,7 @@ fn a_daemon_uses_a_served_plugin_as_any_driver() {
         let described = both.node.ok(&["describe", "volume", "pv"]);
         assert!(described.contains("Capacity") || described.contains("capacity"), "{described}");
 
-        // It grows while it is used, and a driver that is started anew goes on with what stands.
+        // It grows while it is used, and a restarted driver adopts what is mounted.
         both.served.kill();
         both.served.run(&both.node);
         both.volume("pv", "400Mi", "Filesystem");

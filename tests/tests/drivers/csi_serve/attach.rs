@@ -155,7 +155,7 @@ fn a_controller_that_is_killed_while_it_attaches_or_detaches_repeats_it() {
 }
 
 #[test]
-fn a_controller_reserves_volumes_for_nodes_of_every_name_if_it_is_told_to() {
+fn a_controller_reserves_volumes_for_nodes_of_every_name_with_any_node() {
     let host = Host::start(&[]);
     let controller = host.beside(
         "controller",
@@ -226,7 +226,7 @@ fn the_files_of_a_volume_are_given_to_the_group_that_the_co_names() {
     host.assert_clean();
 
     let plain = Host::serve(&artifacts::plugin("host-path"), &[]);
-    assert!(!groups(&plain), "its plugin gives files to nobody");
+    assert!(!groups(&plain), "its plugin changes no owner");
     let volume = Volume { volume_id: "v".to_owned(), ..Volume::default() };
     let mut capability = of_group("2345");
     if let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {

@@ -17,7 +17,7 @@ fn writer() -> VolumeCapability {
 }
 
 #[test]
-fn every_field_of_a_new_volume_is_held_against_the_specification() {
+fn every_field_of_a_new_volume_is_checked_against_the_specification() {
     let host = Host::start(&["--topology", "zone=a"]);
     let good = || wanted("pvc", MIB, writer());
     let range = |required_bytes, limit_bytes| Some(CapacityRange { required_bytes, limit_bytes });
@@ -79,7 +79,7 @@ fn every_field_of_a_new_volume_is_held_against_the_specification() {
         assert!(refused.message().len() < 600 && refused.details().is_empty(), "{what}: {refused}");
     }
     assert!(host.images().is_empty(), "{:?}", host.images());
-    // A name that is no file's name is one of a volume all the same.
+    // A volume's name need not be a file's name.
     let odd = host.create(wanted("../Fünf/\u{1f4be}", MIB, writer())).unwrap();
     assert!(odd.accessible_topology[0].segments["zone"] == "a" && !odd.volume_id.contains('/'), "{odd:?}");
     assert_eq!(host.images(), [odd.volume_id.as_str()]);
@@ -149,13 +149,13 @@ fn paths_lead_to_the_cos_folder_and_through_no_link() {
     }
     let as_device = NodePublishVolumeRequest { volume_capability: Some(block()), ..good.clone() };
     assert_eq!(code(host.publish(as_device)), Code::AlreadyExists, "it is staged as a file system");
-    // What stands at a target and is nobody's volume is left alone.
+    // A mount at a target that is no volume of the driver is left alone.
     fs::create_dir_all(folder.join("pods/full")).unwrap();
     fs::write(folder.join("pods/full/data"), "precious").unwrap();
     let refused = host.publish(host.publish_request(&volume, writer(), "full"));
     assert!(matches!(code(refused), Code::AlreadyExists | Code::FailedPrecondition));
     assert_eq!(fs::read_to_string(folder.join("pods/full/data")).unwrap(), "precious");
-    assert_eq!(code(host.unpublish("pvc", "full")), Code::FailedPrecondition, "no volume stands there");
+    assert_eq!(code(host.unpublish("pvc", "full")), Code::FailedPrecondition, "no volume is published there");
     assert_eq!(code(host.unpublish("never", "full")), Code::FailedPrecondition);
     assert_eq!(fs::read_to_string(folder.join("pods/full/data")).unwrap(), "precious");
     fs::remove_dir_all(folder.join("pods/full")).unwrap();
@@ -186,7 +186,7 @@ fn what_a_publication_asks_for_is_checked_against_what_was_staged() {
     asking("", &[], SINGLE_NODE_WRITER).unwrap();
     host.unpublish("pvc", "a").unwrap();
     host.unstage("pvc").unwrap();
-    // What was staged for readers nobody writes.
+    // A volume that was staged read-only cannot be published writable.
     host.stage(&volume, mount(READER)).unwrap();
     let refused = asking("ext4", &[], SINGLE_NODE_WRITER).unwrap_err();
     assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("for readers"), "{refused}");
@@ -195,7 +195,7 @@ fn what_a_publication_asks_for_is_checked_against_what_was_staged() {
 }
 
 #[test]
-fn of_duplicates_at_once_one_is_done_and_the_others_are_told_to_wait() {
+fn of_concurrent_duplicates_one_runs_and_the_others_are_aborted() {
     let host = Host::start(&[]);
     let calls: Vec<_> =
         (0..16)

@@ -54,7 +54,7 @@ fn use_volume<T>(host: &Host, volume: &Volume, with: impl FnOnce(&std::path::Pat
 }
 
 #[test]
-fn a_snapshot_keeps_what_the_volume_held_and_volumes_are_made_of_it() {
+fn a_snapshot_keeps_the_volumes_content_and_volumes_are_made_of_it() {
     let host = Host::start(&[]);
     let volume = host.create(wanted("pvc", SIZE, writer())).unwrap();
     use_volume(&host, &volume, |folder| fs::write(folder.join("word"), "old").unwrap());

@@ -43,7 +43,8 @@ const STEPS: [Step; 6] = [
     ("DeleteVolume", Stage::Created, Stage::Absent, |host| host.delete(VOLUME)),
 ];
 
-/// Repeats a call until it is answered by what it does, as a CO. A program that the dead driver had started may hold the device for a while.
+/// Repeats a call until it succeeds, as a CO does. A program that the dead driver had started may use
+/// the device for a while.
 fn repeated(host: &Host, call: impl Fn(&Host) -> Result<(), Status>) {
     let mut last = Ok(());
     let done = eventually(|| {
@@ -155,7 +156,7 @@ fn a_driver_that_is_killed_while_it_copies_leaves_no_part_of_a_copy() {
 }
 
 #[test]
-fn volumes_are_taken_away_without_records_and_with_records_of_no_use() {
+fn volumes_are_unmounted_without_records_and_with_damaged_records() {
     for damage in [None, Some("{"), Some("[]"), Some("")] {
         let mut host = Host::start(&[]);
         bring(&host, Stage::Absent, Stage::Published);

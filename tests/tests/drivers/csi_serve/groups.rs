@@ -83,7 +83,7 @@ fn a_group_is_taken_found_restored_and_deleted_as_one() {
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     assert!(refused.message().contains("the group \"g\""), "{refused}");
 
-    // What the caller takes the group to hold is held against what it holds.
+    // The snapshots that the caller names are checked against the group's.
     for wrong in [&members[..1], &["+g@a", "+g@b", "+h@c"]] {
         take(&host, "h", &["c"]).unwrap();
         assert_eq!(code(find(&host, "g", wrong)), Code::InvalidArgument, "{wrong:?}");
@@ -111,7 +111,7 @@ fn volumes_that_a_node_uses_are_not_taken_as_a_group() {
 }
 
 #[test]
-fn every_field_of_a_group_is_held_against_the_specification() {
+fn every_field_of_a_group_is_checked_against_the_specification() {
     let host = with_volumes(&["a"]);
     let long = "n".repeat(129);
     let huge = "n".repeat(10 << 20);

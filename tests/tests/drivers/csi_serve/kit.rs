@@ -44,7 +44,7 @@ impl Host {
         Self { devices: LoopDevices::below(node.folder()), served, node, runtime, channel }
     }
 
-    /// Another driver of this plugin on the same node and storage, with files of its own.
+    /// Returns another driver of this plugin on this node and storage, with files of its own.
     pub(crate) fn beside(&self, name: &str, plugin: &Path, arguments: &[&str]) -> Beside<'_> {
         let served = CsiServe::start_in(&self.node, name, plugin, arguments);
         let channel = channel_to(&self.runtime, served.socket());

@@ -34,10 +34,10 @@ fn a_volume_lives_from_its_creation_to_its_deletion() {
     let otherwise = NodePublishVolumeRequest { readonly: true, ..request };
     assert_eq!(code(host.publish(otherwise)), Code::AlreadyExists);
 
-    let told = host.figures("pvc-1", "a").unwrap();
-    let bytes = told.usage.iter().find(|usage| usage.unit() == Unit::Bytes).unwrap();
+    let printed = host.figures("pvc-1", "a").unwrap();
+    let bytes = printed.usage.iter().find(|usage| usage.unit() == Unit::Bytes).unwrap();
     assert!(bytes.total > 16 * MIB && bytes.total < 32 * MIB && bytes.used > 0, "{bytes:?}");
-    assert!(!told.volume_condition.unwrap().abnormal);
+    assert!(!printed.volume_condition.unwrap().abnormal);
     assert_eq!(code(host.figures("pvc-1", "c")), Code::NotFound);
     assert_eq!(code(host.figures("pvc-2", "a")), Code::NotFound);
 
@@ -88,7 +88,7 @@ fn a_device_is_shown_at_a_file_and_grows() {
     host.on_node(async move |mut client| client.node_expand_volume(request).await).unwrap();
     assert_eq!(total(&host), 24 * MIB);
 
-    // A driver that is started anew knows what stands, and that a target is a device's.
+    // A restarted driver knows what is published, and that a target is a device's.
     assert!(host.served.terminate().success());
     host.revive();
     host.publish(host.publish_request(&volume, block(), "dev")).unwrap();
@@ -129,7 +129,7 @@ fn a_file_system_grows_while_it_is_used() {
 }
 
 #[test]
-fn access_modes_are_held() {
+fn access_modes_are_enforced() {
     let host = Host::start(&[]);
     let alone = || mount(SINGLE_NODE_SINGLE_WRITER);
     let volume = host.create(wanted("one", 16 * MIB, alone())).unwrap();

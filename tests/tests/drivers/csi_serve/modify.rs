@@ -36,7 +36,7 @@ const FULL: &[(&str, &str)] = &[("allocation", "full")];
 const SPARSE: &[(&str, &str)] = &[("allocation", "sparse")];
 
 #[test]
-fn the_room_of_a_volume_is_reserved_and_given_back_and_what_it_holds_stays() {
+fn the_space_of_a_volume_is_reserved_and_released_and_its_content_stays() {
     let host = Host::start(&[]);
     for fs_type in ["ext4", "xfs", "btrfs"] {
         let size = 320 * MIB;

@@ -1,4 +1,4 @@
-//! Plugins that make no volumes, served all the same: what somebody asks for is written down.
+//! Plugins that make no volumes are served, too: the driver records the volumes that are created.
 
 use std::fs;
 

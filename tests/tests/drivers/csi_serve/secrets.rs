@@ -1,4 +1,5 @@
-//! Secrets of calls: the plugin has them for the call that they came with, and nobody else has them ever.
+//! Secrets of calls: the plugin has them for the call that they came with, and nothing else ever has
+//! them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -67,7 +68,7 @@ fn all(host: &Host, volume: &Volume, secrets: &HashMap<String, String>) -> Vec<(
     answers
 }
 
-/// Whether a file below the folder holds the text.
+/// Returns whether a file below the folder contains the text.
 fn holds(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
@@ -80,7 +81,7 @@ fn holds(folder: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn the_plugin_has_the_secrets_of_a_call_for_that_call_and_nobody_keeps_them() {
+fn the_plugin_has_the_secrets_of_a_call_for_that_call_and_they_are_not_stored() {
     let host = Host::serve(&artifacts::fixture("fixture-keeper"), &["--log-level", "trace"]);
     let create = CreateVolumeRequest { secrets: secrets(WORD), ..wanted("pvc", MIB, capability()) };
     let volume = host.create(create).unwrap();
@@ -106,7 +107,7 @@ fn the_plugin_has_the_secrets_of_a_call_for_that_call_and_nobody_keeps_them() {
     assert_eq!(code(host.create(huge)), Code::InvalidArgument);
 
     for word in [WORD, WRONG] {
-        assert!(!holds(&host.served.state(), word), "a record holds {word}");
+        assert!(!holds(&host.served.state(), word), "a record contains {word}");
         assert!(!host.served.log().contains(word), "{}", host.served.log());
     }
     assert!(host.served.log().contains("audit: secret (of the call) was used"), "{}", host.served.log());

@@ -110,7 +110,7 @@ fn a_volume_whose_attach_only_ever_failed_leaves_no_record_and_is_not_detached()
     flex.node.kill();
     flex.node.remove_manifest("pod.yaml");
     flex.node.start();
-    // A volume that is mounted, and gone again, tells that the start is over.
+    // Once another volume was mounted and unmounted, the start is over.
     flex.does("attach", ATTACH);
     flex.does("mountdevice", r#"mount -t tmpfs whole "$2"; answer Success"#);
     second_pod(&flex, "{ lun: \"2\" }");

@@ -96,7 +96,7 @@ fn a_driver_that_writes_without_end_is_killed() {
 }
 
 #[test]
-fn a_child_that_keeps_the_output_open_holds_up_nothing() {
+fn a_child_that_keeps_the_output_open_delays_nothing() {
     let flex = Flex::doing(&[("mount", "sleep 1000 & echo $! >\"$here/child\"")]);
     flex.pod("");
     flex.wait_mounted();
@@ -130,7 +130,7 @@ fn a_driver_that_is_removed_during_a_call_ends_that_call() {
 }
 
 #[test]
-fn options_that_are_no_texts_are_told_before_anything_runs() {
+fn options_that_are_no_text_are_reported_before_anything_runs() {
     let flex = Flex::start();
     flex.wait_driver(&[DRIVER, "Ready"]);
     for (source, words) in

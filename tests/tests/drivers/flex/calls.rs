@@ -94,11 +94,11 @@ fn a_secret_reaches_the_driver_and_nothing_else() {
     assert!(made[2].contains(&format!("\"kubernetes.io/secret/password\":\"{ENCODED}\"")), "{made:?}");
     assert!(made[2].contains("\"kubernetes.io/secret/user\":\"cm9vdA==\""), "{made:?}");
     flex.node.wait_event(&["FailedMount", "[redacted]"]);
-    let told =
+    let printed =
         flex.node.ok(&["events", "-o", "json"]) + &flex.node.ok(&["get", "pods", "-o", "json"]) + &flex.node.log();
-    assert!(told.contains("secret default/key was used, 2 of its keys"), "it is audited");
+    assert!(printed.contains("secret default/key was used, 2 of its keys"), "it is audited");
     for form in [ENCODED, SECRET, "battery", "cm9vdA=="] {
-        assert!(!told.contains(form), "{form:?} was told");
+        assert!(!printed.contains(form), "{form:?} was logged");
     }
     flex.remove_pod();
 }

@@ -6,7 +6,7 @@ use volhost_tests::wait::eventually;
 
 use super::kit::Flex;
 
-/// A call that says it has begun, and goes on when it is told to, whoever started it lives or not.
+/// A call that reports its begin and continues on request, also when its parent is dead.
 fn held(then: &str) -> String {
     format!("if [ ! -e \"$here/go\" ]; then touch \"$here/begun\"; read line <\"$here/gate\"; fi\n{then}")
 }
@@ -24,7 +24,7 @@ fn wait_begun(flex: &Flex) {
     assert!(eventually(|| begun.exists()), "{}", flex.node.log());
 }
 
-/// Lets the held call go on, and those that follow.
+/// Lets the stopped call continue, and those that follow.
 fn go_on(flex: &Flex) {
     fs::write(flex.node.folder().join("go"), "").unwrap();
     fs::write(flex.node.folder().join("gate"), "go\n").unwrap();
@@ -41,7 +41,7 @@ fn a_mount_that_outlives_its_daemon_is_undone_and_made_again() {
     flex.node.start();
     flex.wait_mounted();
     assert_eq!(flex.node.pod_mounts().len(), 1);
-    assert_eq!((flex.count("mount"), flex.count("unmount")), (2, 1), "nobody has heard what the first call did");
+    assert_eq!((flex.count("mount"), flex.count("unmount")), (2, 1), "the result of the first call was lost");
     flex.remove_pod();
     assert_eq!(flex.count("unmount"), 2);
     flex.assert_nothing_left();
@@ -63,7 +63,7 @@ fn a_mount_whose_pod_has_gone_meanwhile_is_taken_back_by_its_driver() {
 }
 
 #[test]
-fn an_unmount_that_was_done_before_the_kill_is_not_held_against_the_driver() {
+fn an_unmount_that_was_done_before_the_kill_is_no_failure_of_the_driver() {
     let mut flex = with_gate("unmount", "umount \"$2\" || answer Failure 'not mounted' 1; answer Success", &[]);
     flex.pod("");
     flex.wait_mounted();
@@ -98,7 +98,7 @@ fn what_a_driver_attached_before_the_kill_is_detached_after_it() {
 }
 
 #[test]
-fn a_volume_stands_through_kills_between_its_calls() {
+fn a_volume_survives_kills_between_its_calls() {
     let mut flex = Flex::doing(&[
         ("init", "answer Success"),
         ("mountdevice", r#"mount -t tmpfs driver "$2"; answer Success"#),

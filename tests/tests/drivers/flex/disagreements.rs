@@ -9,7 +9,7 @@ fn once(script: &str) -> String {
     format!("if [ ! -e \"$here/once\" ]; then touch \"$here/once\"; {script}\nfi")
 }
 
-/// Mounting fails as the driver does it, is told with these words, and succeeds with an honest driver.
+/// Mounting fails with this driver, with an event of these words, and succeeds with an honest one.
 fn mount_fails(script: &str, words: &[&str]) -> Flex {
     let flex = Flex::doing(&[("mount", &once(script))]);
     flex.pod("");
@@ -57,7 +57,7 @@ fn junk_around_an_answer_is_passed_over() {
 }
 
 #[test]
-fn no_answer_is_told_with_what_was_written_instead() {
+fn a_missing_answer_is_reported_with_the_output_instead() {
     mount_fails(
         "echo 'usage: driver CALL' >&2; exit 2",
         &["exited with 2 in mount and answered nothing", "usage: driver CALL"],
@@ -66,7 +66,7 @@ fn no_answer_is_told_with_what_was_written_instead() {
 }
 
 #[test]
-fn a_mount_that_was_answered_with_failure_is_taken_away() {
+fn a_mount_that_was_answered_with_failure_is_unmounted() {
     let flex = mount_fails(r#"mount -t tmpfs half "$2"; answer Failure 'only half done' 1"#, &["only half done"]);
     assert_eq!(flex.count("mount"), 2);
     flex.remove_pod();
@@ -93,7 +93,7 @@ fn a_success_with_a_mount_elsewhere_is_found_out() {
 }
 
 #[test]
-fn a_mount_that_the_driver_leaves_is_taken_away() {
+fn a_mount_that_the_driver_leaves_is_unmounted() {
     let flex = Flex::doing(&[("unmount", "answer Success")]);
     flex.pod("");
     flex.wait_mounted();

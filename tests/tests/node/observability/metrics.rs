@@ -98,7 +98,7 @@ fn connections_that_never_read_or_never_ask_leave_room_for_a_scrape() {
     let never_reading: Vec<_> = (0..40)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
-            // More answers than the buffers of a connection hold.
+            // More answers than the buffers of a connection can take.
             let asked = "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n".repeat(200);
             // The daemon may have closed the connection after the first answer.
             let _ = stream.write_all(asked.as_bytes());
@@ -140,7 +140,7 @@ fn an_address_that_is_taken_is_named_with_the_way_out() {
 }
 
 #[test]
-fn a_hung_volume_holds_up_no_scrape_and_no_other_volume_and_comes_back() {
+fn a_hung_volume_delays_no_scrape_and_no_other_volume_and_comes_back() {
     let node = Node::builder().prepare("mkdir $NODE/disk/good $NODE/disk/hung").start();
     let disk = |name: &str| node.folder().join("disk").join(name);
     let storage = FuseServer::mount(&node, &disk("hung"));

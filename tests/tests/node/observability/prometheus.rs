@@ -17,7 +17,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `target` and tells `alerts` once a volume has been mounted.
+    /// Starts one that scrapes `target` and sends alerts once a volume has been mounted.
     fn start(folder: &Path, target: SocketAddr, alerts: SocketAddr) -> Self {
         let rule = "groups:\n- name: volhost\n  rules:\n  - alert: VolumeMounted\n    expr: volume_manager_operations_total{operation_name=\"volume_mount\", status=\"success\"} > 0\n";
         std::fs::write(folder.join("rules.yml"), rule).unwrap();

@@ -75,5 +75,5 @@ fn a_collector_that_is_not_there_changes_nothing_but_the_log() {
     node.manifest("a.yaml", &pod("a", "uid-a", &["name: fast, emptyDir: { medium: Memory }"]));
     node.wait_mounted("default/a");
     assert!(node.terminate().success());
-    assert!(node.log().contains("opentelemetry"), "the operator is told: {}", node.log());
+    assert!(node.log().contains("opentelemetry"), "the operator finds it in the log: {}", node.log());
 }

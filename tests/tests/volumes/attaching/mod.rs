@@ -43,7 +43,7 @@ fn losetup(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_volume_beyond_the_limit_waits_for_a_place_and_is_told_who_has_it() {
+fn a_volume_beyond_the_limit_waits_for_room_and_names_the_volumes_in_its_way() {
     let config = format!("{GRANT}[attach-limits]\n\"volhost.io/loop\" = 1\n");
     let node = Node::builder().plugin(artifacts::plugin("loop")).config(&config).start();
     let devices = LoopDevices(node.folder().to_owned());
@@ -219,7 +219,7 @@ fn volume_attachments_are_a_controllers_word_and_what_they_say_reaches_the_plugi
     let described = node.ok(&["describe", "pod", "a"]);
     assert!(described.contains("the controller, as va-pv"), "{described}");
 
-    // A restart hears the same word again, and a word that is gone takes nothing from a pod.
+    // After a restart the answer is repeated; a limit that is gone unmounts nothing.
     assert!(node.terminate().success());
     node.start();
     node.wait_mounted("default/a");
@@ -270,7 +270,7 @@ fn one_plugin_may_have_a_controller_while_the_host_attaches_the_others_volumes()
 }
 
 #[test]
-fn a_plugins_own_limit_holds_and_so_does_its_word_that_there_is_no_place() {
+fn a_plugins_own_limit_is_enforced_and_so_is_its_answer_that_there_is_no_room() {
     let node = Node::builder()
         .plugin(artifacts::fixture("fixture-lying-devices"))
         .config("[grants.\"fixture.volhost/lying-devices\"]\nloop-files = [\"$NODE/disk\"]\n[attach-limits]\n\"fixture.volhost/lying-devices\" = 5\n")

@@ -52,7 +52,7 @@ fn a_volume_that_another_node_has_names_that_node_and_comes_once_it_has_let_go()
 }
 
 #[test]
-fn a_volume_is_taken_away_from_a_node_that_is_out_of_service_and_a_plugin_that_only_says_so_is_found_out() {
+fn a_volume_is_detached_from_a_node_that_is_out_of_service_and_a_plugin_that_lies_about_it_is_detected() {
     let config = format!("nodes-out-of-service = [\"node-b\"]\n{LYING}");
     let node = Node::builder().plugin(artifacts::fixture("fixture-lying-devices")).config(&config).start();
     let devices = LoopDevices(node.folder().to_owned());
@@ -85,7 +85,7 @@ fn a_volume_is_taken_away_from_a_node_that_is_out_of_service_and_a_plugin_that_o
 }
 
 #[test]
-fn where_a_controller_attaches_the_node_that_still_has_the_volume_is_told() {
+fn where_a_controller_attaches_the_node_that_still_has_the_volume_is_named() {
     let node = Node::builder()
         .plugin(artifacts::fixture("fixture-lying-devices"))
         .config(LYING)

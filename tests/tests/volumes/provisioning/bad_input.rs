@@ -1,4 +1,4 @@
-//! Classes and claims that cannot be: each is told of by file and field, and takes nothing else down.
+//! Invalid classes and claims: each is reported with file and field, and affects nothing else.
 
 use volhost_tests::wait::eventually;
 
@@ -53,7 +53,7 @@ fn the_default_class_is_for_claims_that_name_none() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_told_of_and_its_claim_has_its_volume_back() {
+fn an_unreadable_record_is_reported_and_its_claim_gets_its_volume_back() {
     let mut host = Host::native();
     host.class("fast", "");
     host.claim("data", "fast", "4Mi");

@@ -11,7 +11,7 @@ use crate::provisioning::kit::{claim, claimed, class};
 
 const NAME: &str = "csi.test";
 
-/// A node with a driver that makes what it is told to.
+/// A node with a driver that makes volumes on request.
 struct Host {
     node: Node,
     driver: CsiDriver,
@@ -117,7 +117,7 @@ fn whatever_becomes_of_create_volume_one_volume_comes_of_it() {
 #[test]
 fn a_claim_that_goes_before_its_volume_was_made_leaves_nothing() {
     let mut host = Host::start(&["create"], &[]);
-    // A driver that has made the volume and says for good that it has not: nobody can know.
+    // A driver that has made the volume and answers with a final error: the host cannot know.
     for (order, words) in FAULTS.into_iter().filter(|(order, _)| *order != "late 13") {
         run_into(&mut host, order, words, |host, _| host.remove_claim());
         host.assert_gone(order);
@@ -125,7 +125,7 @@ fn a_claim_that_goes_before_its_volume_was_made_leaves_nothing() {
 }
 
 #[test]
-fn a_driver_that_answers_wrongly_is_told_of_and_its_wrong_volume_is_nobodys() {
+fn a_drivers_wrong_answer_is_reported_and_no_claim_gets_the_wrong_volume() {
     let host = Host::start(&["create"], &[]);
     host.node.manifest("first.yaml", &claim("first", "fast", "16Mi", ""));
     assert!(eventually(|| host.seen_as("first")["phase"] == "Bound"), "{}", host.node.log());
@@ -164,7 +164,7 @@ fn a_volume_that_cannot_be_deleted_is_tried_again_and_shown_until_it_is() {
 }
 
 #[test]
-fn what_the_class_says_reaches_the_driver_and_its_secret_nobody_else() {
+fn the_class_reaches_the_driver_and_its_secret_reaches_only_the_driver() {
     let host = Host::start(&["create", "topology", "stage"], &["--node-label", "zone=a"]);
     let more = "parameters:\n  tier: gold\n  csi.storage.k8s.io/fstype: xfs\n  csi.storage.k8s.io/provisioner-secret-name: ${pvc.name}-key\n  csi.storage.k8s.io/provisioner-secret-namespace: ${pvc.namespace}\n  csi.storage.k8s.io/node-stage-secret-name: ${pvc.name}-key\n  csi.storage.k8s.io/node-stage-secret-namespace: ${pvc.namespace}\nmountOptions: [noatime]\nvolumeBindingMode: WaitForFirstConsumer\nallowedTopologies:\n  - matchLabelExpressions: [{ key: zone, values: [a, b] }]\n";
     host.node.manifest("class.yaml", &class("fast", NAME, more));

@@ -57,7 +57,7 @@ fn a_restart_changes_nothing_of_what_was_made() {
     host.node.start();
     assert_eq!(host.bound("data"), volume);
     assert_eq!(host.images(), std::slice::from_ref(&volume));
-    // What was removed while nobody looked goes then.
+    // Claims that were removed while no daemon ran are deleted then.
     host.node.kill();
     host.remove_claim("data");
     host.node.start();
@@ -65,7 +65,7 @@ fn a_restart_changes_nothing_of_what_was_made() {
 }
 
 #[test]
-fn a_retained_volume_stays_released_until_it_is_forgotten_and_is_nobodys_afterwards() {
+fn a_retained_volume_stays_released_until_it_is_forgotten_and_belongs_to_no_claim_afterwards() {
     let host = Host::native();
     host.class("keep", "reclaimPolicy: Retain\n");
     host.claim("data", "keep", "4Mi");
@@ -80,7 +80,7 @@ fn a_retained_volume_stays_released_until_it_is_forgotten_and_is_nobodys_afterwa
     assert_eq!(host.images(), [first.clone(), second.clone()]);
     assert!(host.node.ok(&["delete", "pv", &first]).contains("stays in the storage"));
     assert!(host.node.fails(&["get", "pv", &first]).contains("no "));
-    assert_eq!(host.images(), [first.clone(), second], "what it holds stays");
+    assert_eq!(host.images(), [first.clone(), second], "its content stays");
     assert!(host.records().contains(&format!("{first}.json")), "its name is not used again");
 }
 

@@ -37,8 +37,8 @@ fn volumes_and_mounts_stay_while_the_mount_of_the_manifests_is_gone() {
     mount(&host, "umount", &["--lazy", &shown]);
     // Nothing may tell the daemon of it but its own look.
     host.node.poke("-HUP");
-    let told = || host.node.log().contains("the mount whose manifests were read is not there any more");
-    assert!(eventually(told), "{}", host.node.log());
+    let printed = || host.node.log().contains("the mount whose manifests were read is not there any more");
+    assert!(eventually(printed), "{}", host.node.log());
     assert_eq!(host.bound("data"), volume);
     assert_eq!(host.node.pod_mounts(), mounted);
 

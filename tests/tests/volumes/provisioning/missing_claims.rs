@@ -1,4 +1,4 @@
-//! Claims that nobody deleted and that are missing: their volumes stay until the grace is over.
+//! Claims that are missing without a deletion: their volumes stay until the grace period is over.
 
 use std::fs;
 

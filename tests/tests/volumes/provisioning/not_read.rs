@@ -5,7 +5,7 @@ use volhost_tests::wait::eventually;
 use crate::provisioning::kit::Host;
 
 #[test]
-fn a_manifest_that_cannot_be_read_at_the_start_holds_up_only_what_may_depend_on_it() {
+fn an_unreadable_manifest_at_the_start_delays_only_what_may_depend_on_it() {
     let mut host = Host::native();
     host.class("fast", "allowVolumeExpansion: true\n");
     host.claim("data", "fast", "4Mi");
@@ -19,10 +19,10 @@ fn a_manifest_that_cannot_be_read_at_the_start_holds_up_only_what_may_depend_on_
         host.node.start();
         // The volume that was made before grows.
         host.node.wait_event(&["VolumeResizeSuccessful", "default/data", &volume]);
-        // The file may hold the PersistentVolume of the other claim.
+        // The file may contain the PersistentVolume of the other claim.
         host.node.wait_event(&["ManifestsNotRead", "default/new", "empty.yaml"]);
         assert_ne!(host.seen("new")["phase"], "Bound");
-        // It may hold a claim, too.
+        // It may contain a claim, too.
         host.remove_claim("data");
         host.node.poke("-HUP");
         assert!(eventually(|| host.seen("data").is_null()));

@@ -1,6 +1,6 @@
-//! Not one byte is removed outside what the host made (rule R5): whatever pods, people and plugins
-//! do inside a volume that is being taken away. The kernel's own suite
-//! (`host/testing/kernel/tests`) looks at each primitive; here the whole daemon is at work.
+//! The host removes no byte that it has not made (rule R5), whatever pods, users and plugins do inside a
+//! volume that is being unmounted. `host/testing/kernel/tests` tests each primitive; here the whole
+//! daemon runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::storage::squatter::Squatter;
 const EMPTY_DIR: &str = "kubernetes.io~empty-dir";
 
 /// A node whose pod `a` has an emptyDir on disk, `disk`, and one in memory, `memory`; and pod `b`,
-/// whose data nobody touches.
+/// whose data must stay untouched.
 struct DataNode(Node);
 
 impl DataNode {
@@ -185,7 +185,7 @@ fn a_volume_that_is_written_while_it_is_removed_ends_gone() {
 }
 
 #[test]
-fn a_volume_that_cannot_be_unmounted_keeps_its_data_and_holds_up_no_other() {
+fn a_volume_that_cannot_be_unmounted_keeps_its_data_and_delays_no_other() {
     let node = DataNode::start("");
     fs::write(node.volume("a", "memory").join("file"), "in use").unwrap();
     let squatter = Squatter::in_folder(&node.0, &node.inside("a", "memory"));

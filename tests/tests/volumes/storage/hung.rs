@@ -1,5 +1,6 @@
-//! Storage that hangs, dies, is full, turns read-only or is unmounted by somebody else (rule R9): only its own volume waits, the pod is told
-//! why, and all is well again once the storage is. What ends a wait by force is only done by hand.
+//! Storage that hangs, dies, is full, turns read-only or is unmounted by another process (rule R9): only
+//! its own volume waits, an event on the pod says why, and the volume recovers with its storage. Only an
+//! operator ends a wait by force.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -54,7 +55,7 @@ fn until<T>(what: &str, node: &Node, look: impl FnMut(usize) -> Option<T>) -> T 
 }
 
 #[test]
-fn a_volume_that_hangs_while_it_is_made_holds_up_no_other_and_comes_up_when_its_storage_answers() {
+fn a_volume_that_hangs_while_it_is_mounted_delays_no_other_and_is_mounted_when_its_storage_answers() {
     let (node, server) = node_with_a_server();
     fs::create_dir(disk(&node, "good").join("folder")).unwrap();
     server.hang_wholly();
@@ -90,7 +91,7 @@ fn a_hung_server_is_ended_only_by_hand_and_its_volume_can_go() {
 }
 
 #[test]
-fn storage_whose_server_died_is_told_and_works_again_once_it_is_served() {
+fn storage_whose_server_died_is_reported_and_works_again_once_it_is_served() {
     let (node, server) = node_with_a_server();
     node.manifest("a-pod.yaml", &pod("a", "uid-a", &[&claimed("bad"), &claimed("good")]));
     node.wait_mounted("default/a");
@@ -126,27 +127,27 @@ fn unmount_behind_its_back(node: &Node) {
 }
 
 #[test]
-fn a_mount_that_vanishes_is_told_and_made_again() {
+fn a_mount_that_vanishes_is_reported_and_mounted_again() {
     let node = node_with_memory();
     let place = node.volume_inside("uid-a", EMPTY_DIR, "memory");
     assert!(node.inside("umount").arg(place).status().unwrap().success());
     node.wait_event(&["VolumeVanished", "pod default/a", "\"memory\""]);
     node.wait_mounted("default/a");
     assert_eq!(node.pod_mounts().len(), 1);
-    // Those that volhost takes away itself have not vanished.
+    // Mounts that volhost unmounts itself have not vanished.
     node.remove_manifest("a.yaml");
     node.wait_unmounted("default/a");
     assert_eq!(node.ok(&["describe", "pod", "default/a"]).matches("VolumeVanished").count(), 1);
 }
 
 #[test]
-fn what_was_written_below_a_vanished_mount_is_kept_and_told() {
+fn files_written_below_a_vanished_mount_are_kept_and_reported() {
     let node = node_with_memory();
     // So that something can be written before volhost sees it.
     node.poke("-STOP");
     unmount_behind_its_back(&node);
     let folder = node.volume("uid-a", EMPTY_DIR, "memory");
-    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0, "open to nobody who may not override modes");
+    assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0, "closed to every user who may not override modes");
     fs::write(folder.join("file"), "written in good faith").unwrap();
     node.poke("-CONT");
     node.wait_event(&["VolumeVanished", "pod default/a"]);
@@ -186,7 +187,7 @@ fn a_busy_mount_is_forced_away_only_by_hand_and_never_under_a_pod_that_wants_it(
 }
 
 #[test]
-fn a_full_disk_is_told_and_forgotten_once_there_is_room() {
+fn a_full_disk_is_reported_and_forgotten_once_there_is_room() {
     let node = Node::builder().prepare("mount -t tmpfs -o nr_inodes=100 root $NODE/root").start();
     let root = node.path(&node.root());
     let fillers: Vec<PathBuf> = (0..1000).map(|at| root.join(format!("filler-{at}"))).collect();
@@ -199,7 +200,7 @@ fn a_full_disk_is_told_and_forgotten_once_there_is_room() {
 }
 
 #[test]
-fn a_root_folder_that_is_read_only_is_told_and_forgotten_once_it_is_not() {
+fn a_read_only_root_folder_is_reported_and_forgotten_once_it_is_writable() {
     let node = Node::builder().prepare("mkdir $NODE/root/pods").start();
     let pods = node.root().join("pods");
     let run = |program: &str, arguments: &[&str]| {
@@ -252,7 +253,7 @@ fn a_start_serves_while_the_manifest_folder_hangs_and_says_so() {
 }
 
 #[test]
-fn a_volume_whose_record_finds_no_room_stands_and_is_set_up_once_more_after_a_restart() {
+fn a_volume_whose_record_finds_no_room_is_mounted_and_published_once_more_after_a_restart() {
     let mut node = Node::start_default();
     let state = node.root().join("state");
     let shrunk = node.inside("mount").args(["-o", "remount,size=256k"]).arg(&state).status().unwrap();

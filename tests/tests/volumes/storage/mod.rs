@@ -1,5 +1,5 @@
-//! What becomes of volumes when their storage, or what their folders hold, is not as the host left it: how full they are, and what is
-//! told when nobody knows.
+//! Volumes whose storage or folders are not as the host left them, how full they are, and what is
+//! reported when that is unknown.
 
 mod data;
 mod hung;

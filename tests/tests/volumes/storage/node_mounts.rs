@@ -1,5 +1,5 @@
-//! The node's own mount of a volume, when somebody takes it away or it cannot be unmounted: it is told and made again, no pod gets the folder below, and
-//! what ends a wait by force is only done by hand.
+//! A staging mount that another process unmounts, or that cannot be unmounted: an event reports it, the
+//! host mounts it again, no pod gets the folder below, and only an operator ends a wait by force.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn site() -> (Node, LoopDevices) {
     (node, devices)
 }
 
-/// Where the node's own mount is, if it stands.
+/// Returns the staging mount, if it is mounted.
 fn nodes_mount(node: &Node) -> Option<PathBuf> {
     node.all_mounts().into_iter().map(|mount| mount.point).find(|point| point.ends_with("globalmount"))
 }
@@ -38,7 +38,7 @@ fn unmount(node: &Node, place: &PathBuf) {
 }
 
 #[test]
-fn the_nodes_own_mount_that_vanishes_is_told_and_made_again_while_its_pod_keeps_the_volume() {
+fn a_staging_mount_that_vanishes_is_reported_and_mounted_again_while_its_pod_keeps_the_volume() {
     let (node, _devices) = site();
     let place = nodes_mount(&node).unwrap();
     let before = node.pod_mounts();
@@ -46,13 +46,13 @@ fn the_nodes_own_mount_that_vanishes_is_told_and_made_again_while_its_pod_keeps_
     node.wait_event(&["VolumeVanished", "default/a", "the node's own mount of volume \"pv\" is gone"]);
     assert!(eventually(|| nodes_mount(&node).as_ref() == Some(&place)), "{}", node.log());
     assert_eq!(node.pod_mounts().len(), before.len(), "what the pod has stays");
-    // Both show the same file system.
+    // Both are of one file system.
     fs::write(node.volume("uid-a", LOOP, "pv").join("file"), "written after").unwrap();
     node.manifest("b.yaml", &pod("b", "uid-b", &[CLAIMED]));
     node.wait_mounted("default/b");
     assert_eq!(fs::read_to_string(node.volume("uid-b", LOOP, "pv").join("file")).unwrap(), "written after");
     node.ok(&["drain"]);
-    // What volhost takes away itself has not vanished.
+    // A mount that volhost unmounts itself has not vanished.
     assert_eq!(node.ok(&["events"]).lines().filter(|line| line.contains("VolumeVanished")).count(), 1);
 }
 
@@ -91,7 +91,7 @@ fn the_nodes_own_mount_that_cannot_be_unmounted_is_forced_only_by_hand() {
     assert!(done.contains("out of sight"), "{done}");
     node.wait_event(&["ForcedUnmount", "volhost.io/loop/", "the node's own mount of volume \"pv\""]);
     assert_eq!(nodes_mount(&node), None);
-    // The device is held by who still uses what was mounted, and is not cut off.
+    // A process that still uses the file system keeps the device, which is not detached.
     node.wait_event(&["FailedUnmountDevice", "is in use when it was no longer expected to be"]);
     assert_eq!(devices.all().len(), 1);
     drop(squatter);

@@ -1,6 +1,7 @@
-//! Plugins that fail, doubt, crash, never end, answer too much and lie, at each function of the contract (rules R1 and R8). Whatever
-//! they do: the failure is told with its cause and leaves the state that its class says; a volume nobody wants any more is undone; one that
-//! is wanted comes up once the plugin does its work; nothing is left; and other volumes of the same plugin never notice.
+//! Plugins that fail, are uncertain, crash, never end, answer too much and lie, at each function of the
+//! contract (rules R1 and R8). In every case: an event reports the failure with its cause; the volume's
+//! state is that of the error's class; an unwanted volume is undone; a wanted one is mounted once the
+//! plugin works; nothing is left; other volumes of the plugin are not affected.
 //!
 //! | class | what the host takes from it |
 //! |---|---|
@@ -108,7 +109,7 @@ impl OrderedNode {
         self.node.wait_event(&["Warning", volume, cause]);
     }
 
-    /// Nothing of the volume is on the node, and nobody waits for anything of it.
+    /// Asserts that nothing of the volume is on the node and that no pod waits for it.
     fn wait_nothing_left(&self, volume: &str) {
         self.node.wait_unmounted(&format!("default/{volume}"));
         let forgotten =
@@ -165,7 +166,7 @@ fn while_it_is_made(function: &str, mode: Mode, cases: &[Case]) {
 }
 
 /// A function that takes a volume away misbehaves: the volume is not forgotten, and is gone when the plugin relents.
-fn while_it_is_taken_away(function: &str, mode: Mode, cases: &[Case]) {
+fn while_it_is_unmounted(function: &str, mode: Mode, cases: &[Case]) {
     let host = OrderedNode::start();
     for (word, _, cause) in cases {
         let volume = format!("v-{word}");
@@ -186,7 +187,7 @@ fn while_it_is_taken_away(function: &str, mode: Mode, cases: &[Case]) {
             );
         }
         let view = host.view(&volume);
-        assert_eq!(view["failure"]["class"], "uncertain", "{function} {word}: nobody knows what is left: {view}");
+        assert_eq!(view["failure"]["class"], "uncertain", "{function} {word}: what is left is unknown: {view}");
         assert!(view["failure"]["message"].as_str().unwrap().contains(cause), "{view}");
         host.relent(&volume, function, word);
         host.assert_others_never_noticed();
@@ -204,7 +205,7 @@ fn attach() {
 }
 
 #[test]
-fn an_attachment_that_is_only_claimed_is_told_and_made_anew_without_the_pod_going() {
+fn a_false_attachment_is_reported_and_made_again_while_the_pod_stays() {
     let host = OrderedNode::start();
     host.order("v-lie", "attach", "lie");
     host.want("v-lie", Mode::Filesystem);
@@ -219,7 +220,7 @@ fn an_attachment_that_is_only_claimed_is_told_and_made_anew_without_the_pod_goin
 
 #[test]
 fn wait_for_attach() {
-    // Nothing is set up and nothing taken away by it.
+    // It publishes nothing and unpublishes nothing.
     let transient = [FAIL, CRASH, SPIN, FLOOD].map(|(word, _, cause)| (word, "transient", cause));
     let lie = ("lie", "final", "device has not been found yet");
     while_it_is_made("wait-for-attach", Mode::Filesystem, &[&transient[..], &[DOUBT, lie]].concat());
@@ -252,7 +253,7 @@ fn stage_device() {
 
 #[test]
 fn map_device() {
-    // The device is ready by then: what became of the rest of the map nobody knows.
+    // The device is ready by then; the rest of the map is unknown.
     let uncertain = [FAIL, DOUBT, CRASH, SPIN, FLOOD].map(|(word, _, cause)| (word, "uncertain", cause));
     while_it_is_made("map-device", Mode::Block, &uncertain);
 }
@@ -260,7 +261,7 @@ fn map_device() {
 #[test]
 fn unpublish() {
     let lie = ("lie", "", "a mount still stands at the target");
-    while_it_is_taken_away(
+    while_it_is_unmounted(
         "unpublish",
         Mode::Filesystem,
         &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
@@ -270,7 +271,7 @@ fn unpublish() {
 #[test]
 fn unstage() {
     let lie = ("lie", "", "a mount still stands at the target");
-    while_it_is_taken_away(
+    while_it_is_unmounted(
         "unstage",
         Mode::Filesystem,
         &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
@@ -280,7 +281,7 @@ fn unstage() {
 #[test]
 fn detach() {
     let lie = ("lie", "", "it still finds the volume attached");
-    while_it_is_taken_away(
+    while_it_is_unmounted(
         "detach",
         Mode::Filesystem,
         &[FAIL, DOUBT, DOUBT_AFTER, CRASH, CRASH_AFTER, SPIN, SPIN_AFTER, FLOOD, lie],
@@ -289,12 +290,12 @@ fn detach() {
 
 #[test]
 fn unmap_device() {
-    while_it_is_taken_away("unmap-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+    while_it_is_unmounted("unmap-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
 }
 
 #[test]
 fn unstage_device() {
-    while_it_is_taken_away("unstage-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
+    while_it_is_unmounted("unstage-device", Mode::Block, &[FAIL, DOUBT, CRASH, SPIN, FLOOD]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The folders of pods that nobody knows: cleaned of what holds no data, and told where they hold some.
+//! The folders of unknown pods: removed where they have no data, reported where they have some.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ fn what_a_gone_pod_left_in_its_volume_is_removed_by_the_plugin() {
 }
 
 #[test]
-fn what_others_left_stays_and_is_told_once() {
+fn foreign_leftovers_stay_and_are_reported_once() {
     let mut node = Node::builder().build();
     let folder = pod_folder(&node, "uid-gone");
     let file = plant(&node, &folder.join("containers/main/log"));
@@ -93,7 +93,7 @@ fn what_others_left_stays_and_is_told_once() {
     node.start();
     node.wait_event(&["OrphanedPod", "pod uid-gone", "pods/uid-gone/containers/main/log (a file)"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "data");
-    assert!(!node.path(&folder.join("plugins")).exists(), "what is empty holds no data");
+    assert!(!node.path(&folder.join("plugins")).exists(), "an empty folder has no data");
     let described = node.ok(&["describe", "pod", "uid-gone"]);
     assert!(described.contains("Gone") && described.contains("main/log"), "{described}");
 
@@ -101,9 +101,9 @@ fn what_others_left_stays_and_is_told_once() {
     plant(&node, &pod_folder(&node, "uid-other").join("volumes").join(EMPTY_DIR).join("scratch/file"));
     node.poke("-HUP");
     wait_gone(&node, &node.path(&pod_folder(&node, "uid-other")));
-    let told = node.ok(&["describe", "pod", "uid-gone"]);
-    let row = told.lines().find(|line| line.contains("OrphanedPod")).unwrap();
-    assert!(row.split_whitespace().any(|cell| cell == "1"), "told once: {told}");
+    let printed = node.ok(&["describe", "pod", "uid-gone"]);
+    let row = printed.lines().find(|line| line.contains("OrphanedPod")).unwrap();
+    assert!(row.split_whitespace().any(|cell| cell == "1"), "reported once: {printed}");
 
     fs::remove_file(&file).unwrap();
     node.poke("-HUP");
@@ -127,7 +127,7 @@ fn data_in_a_folder_that_no_plugin_may_remove_stays() {
 }
 
 #[test]
-fn forgotten_mounts_of_parts_of_volumes_are_taken_away() {
+fn forgotten_mounts_of_parts_of_volumes_are_unmounted() {
     let node = start_swept();
     let precious = plant(&node, &node.folder().join("disk/precious"));
     let parts = pod_folder(&node, "uid-gone").join("volume-subpaths");

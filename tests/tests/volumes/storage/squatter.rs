@@ -6,11 +6,11 @@ use std::process::{Child, Stdio};
 
 use volhost_tests::Node;
 
-/// A process that stands in a folder of the node, until it is dropped.
+/// A process with its working folder in a folder of the node. Dropping it ends it.
 pub(crate) struct Squatter(Child);
 
 impl Squatter {
-    /// Returns once it stands there. It ends by itself when its input does.
+    /// Returns once it is there. It ends by itself when its input does.
     pub(crate) fn in_folder(node: &Node, folder: &Path) -> Self {
         let mut child = node
             .inside("sh")

@@ -31,7 +31,7 @@ fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
     assert_eq!((capacity, used, bytes(&memory, "available")), (8 * MIB, MIB, 7 * MIB));
 
     let disk = node.wait_usage("disk");
-    // A file system may take some more for itself, but nothing of what others keep on the same disk counts.
+    // A file system may take some more for itself, but other files on the disk do not count.
     let used = bytes(&disk, "used");
     assert!((MIB..2 * MIB).contains(&used), "{disk}");
     assert_eq!(bytes(&disk, "inodes_used"), 2, "the folder and the file");
@@ -41,7 +41,7 @@ fn a_file_system_of_its_own_says_it_and_a_folder_is_added_up() {
     for text in ["CAPACITY", "8.0Mi", "1.0Mi (12%)", "7.0Mi"] {
         assert!(wide.contains(text), "{text} is missing in\n{wide}");
     }
-    assert!(!node.ok(&["get", "volumes"]).contains("8.0Mi"), "the short table asks nobody");
+    assert!(!node.ok(&["get", "volumes"]).contains("8.0Mi"), "the short table asks no storage");
     let described = node.ok(&["describe", "pod", "default/a"]);
     assert!(described.contains("1.0Mi (12%)") && described.contains("Measured:"), "{described}");
     let top = node.ok(&["top", "--once"]);
