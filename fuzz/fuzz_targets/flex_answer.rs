@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use volhost_model::driver_programs::DriverAnswer;
 
-#[path = "../../host/drivers/src/flex/answer.rs"]
+#[path = "../../host/flex-drivers/src/answer.rs"]
 mod answer;
 
 fuzz_target!(|output: &[u8]| {

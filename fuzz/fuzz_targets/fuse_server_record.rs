@@ -1,17 +1,17 @@
-//! The record of a program that serves a FUSE file system, as it is found on disk.
+//! The record of a FUSE server, as it is found on disk.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 // The name by which the record's file knows the crate that has this type.
 extern crate self as volhost_runtime;
-pub use fuse_servers::HelperBounds;
+pub use fuse_servers::FuseServerBounds;
 
 #[allow(dead_code, reason = "only the record's form is read here")]
 #[path = "../../host/runtime/src/fuse_servers.rs"]
 mod fuse_servers;
 #[allow(dead_code, reason = "only the record's form is read here")]
-#[path = "../../host/helpers/src/record.rs"]
+#[path = "../../host/fuse-servers/src/record.rs"]
 mod record;
 
 fuzz_target!(|bytes: &[u8]| {

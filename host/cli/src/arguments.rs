@@ -1,6 +1,5 @@
 //! What can be typed, and the help that teaches it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -203,14 +202,8 @@ pub(super) enum Command {
 pub(super) enum InternalCommand {
     /// Compile a plugin: WebAssembly on standard input, machine code on standard output, no privileges.
     CompilePlugin,
-    /// Read what helper to become, give up what it is not granted, and become it.
-    RunHelper,
-    /// Give up what the operator takes from a driver, and become the driver.
-    RunConfined {
-        /// What is given up, the program, and its arguments.
-        #[arg(required = true, num_args = 2.., trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<OsString>,
-    },
+    /// Read what program to become, drop the privileges that it is not to have, and become it.
+    RunProgram,
 }
 
 /// `run`.

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use volhost_config::{Label, LogFilter, LogFormat};
 use volhost_csi_driver::{Driver, Endpoint, Options, Sockets, serve};
-use volhost_helpers::Launcher;
-use volhost_kernel::{Kernel, LinuxKernel};
+use volhost_kernel::Kernel;
 use volhost_model::duration::HumanDuration;
+use volhost_process::{Launcher, linux_kernel};
 use volhost_runtime::{Compiler, Limits, Runtime, RuntimeConfig, Signatures};
 use volhost_telemetry::Telemetry;
 
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         warn!("{warning}");
     }
     let signatures = Signatures::of_folder(makers.trusted_keys.as_deref(), makers.require_signature).map_err(ended)?;
-    let kernel: Arc<dyn Kernel> = Arc::new(LinuxKernel::new());
+    let kernel: Arc<dyn Kernel> = Arc::new(linux_kernel());
     let runtime = Runtime::new(
         RuntimeConfig {
             cache_dir: absolute(&arguments.cache_dir)?,
@@ -121,10 +121,7 @@ pub(super) fn run(arguments: CsiServeArguments) -> Result<(), CliError> {
         any_node: arguments.any_node,
         max_volumes: arguments.max_volumes_per_node,
         plugin_time: plugin_time.max(SHORTEST),
-        helper_launcher: Launcher {
-            program: PathBuf::from("/proc/self/exe"),
-            args: vec!["internal".into(), "run-helper".into()],
-        },
+        launcher: Launcher::this_program(),
     })
     .map_err(ended)?;
     let sockets = Sockets {

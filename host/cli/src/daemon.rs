@@ -9,8 +9,7 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use volhost_helpers::Launcher;
-use volhost_kernel::{LinuxKernel, Propagation};
+use volhost_kernel::Propagation;
 use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
 use volhost_config::RunConfig;
@@ -19,6 +18,7 @@ use volhost_node::engine::executor::Bounds;
 use volhost_node::node::{Node, NodeOptions, StartError};
 use volhost_objects::payload::{Issuer, KeyError, Signer};
 use volhost_objects::populate::NodeIdentity;
+use volhost_process::{Launcher, linux_kernel};
 
 /// Why the daemon ended, other than by being told to.
 #[derive(Debug, Error)]
@@ -98,10 +98,7 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
             program: PathBuf::from("/proc/self/exe"),
             args: vec!["internal".into(), "compile-plugin".into()],
         },
-        helper_launcher: Launcher {
-            program: PathBuf::from("/proc/self/exe"),
-            args: vec!["internal".into(), "run-helper".into()],
-        },
+        launcher: Launcher::this_program(),
         propagation: Propagation::Shared,
         bounds: Bounds {
             patience: config.operation_deadline,
@@ -111,7 +108,7 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
         tokens,
         provision: config.provision,
         reclaim_grace: config.reclaim_grace,
-        kernel: Arc::new(LinuxKernel::new()),
+        kernel: Arc::new(linux_kernel()),
     });
     let node = tokio::select! {
         node = starting => node?,

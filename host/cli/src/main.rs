@@ -64,8 +64,7 @@ fn main() -> ExitCode {
             InternalCommand::CompilePlugin => {
                 volhost_runtime::compile_stdin_to_stdout(&volhost_runtime::Limits::default())
             }
-            InternalCommand::RunHelper => volhost_helpers::launch::become_helper(),
-            InternalCommand::RunConfined { words } => volhost_drivers::flex::become_confined(words.clone()),
+            InternalCommand::RunProgram => volhost_process::launch::become_program(),
         };
     }
     let mut output = Output::of_process(cli.color);

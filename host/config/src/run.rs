@@ -20,7 +20,7 @@ use super::file;
 use super::otlp::OtlpEndpoint;
 use super::settings::Settings;
 use super::values::LogFilter;
-use volhost_drivers::flex::DriverPolicies;
+use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 
 const DEFAULT_ROOT_DIR: &str = "/var/lib/volhost";

@@ -13,7 +13,7 @@ use volhost_runtime::GrantPolicy;
 use super::otlp::OtlpEndpoint;
 use super::run::LogFormat;
 use super::values::{Label, LogFilter};
-use volhost_drivers::flex::DriverPolicies;
+use volhost_flex_drivers::DriverPolicies;
 use volhost_model::duration::HumanDuration;
 
 /// One layer of options. What is not given is left to the next layer.

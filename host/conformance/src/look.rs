@@ -133,13 +133,18 @@ pub(crate) struct Node {
     paths: BTreeSet<String>,
     /// What the process holds open, by path.
     handles: Vec<String>,
-    /// How many helpers run.
-    helpers: usize,
+    /// The number of running FUSE servers.
+    fuse_servers: usize,
 }
 
 impl Node {
     /// Takes down what there is below the scratch folder. `root` is the host's root folder in it, a mount that is always there.
-    pub(crate) fn look(kernel: &LinuxKernel, scratch: &Path, root: &str, helpers: usize) -> Result<Self, KernelError> {
+    pub(crate) fn look(
+        kernel: &LinuxKernel,
+        scratch: &Path,
+        root: &str,
+        fuse_servers: usize,
+    ) -> Result<Self, KernelError> {
         let folder = kernel.open_directory(scratch)?;
         let all = kernel.mounts_below(&folder)?;
         let mounts: Vec<_> = all.into_iter().filter(|mount| mount.point != Path::new(root)).collect();
@@ -147,7 +152,7 @@ impl Node {
         let mut node = Self {
             mounts: mounts.iter().map(|mount| format!("{} ({})", mount.point.display(), mount.fs_type)).collect(),
             loops: loops_below(scratch).iter().map(|file| relative(file, scratch)).collect(),
-            helpers,
+            fuse_servers,
             ..Self::default()
         };
         walk(scratch, Path::new(""), &points, &mut node.paths);
@@ -170,8 +175,8 @@ impl Node {
         more("the loop device over", &self.loops, &now.loops);
         more("", &self.paths.union(&known.paths).cloned().collect(), &now.paths);
         more("a handle of", &self.handles.iter().cloned().collect(), &now.handles.iter().cloned().collect());
-        if now.helpers > self.helpers {
-            said.push(format!("{} helper processes are left over", now.helpers - self.helpers));
+        if now.fuse_servers > self.fuse_servers {
+            said.push(format!("{} FUSE servers are left over", now.fuse_servers - self.fuse_servers));
         }
         said.extend(self.mounts.difference(&now.mounts).map(|one| format!("the mount {one} is missing")));
         said.extend(self.loops.difference(&now.loops).map(|one| format!("the loop device over {one} is missing")));

@@ -6,6 +6,7 @@ use std::thread;
 
 use thiserror::Error;
 use volhost_kernel::{Detach, FsOption, Kernel, KernelError, LinuxKernel, LoopDevices};
+use volhost_process::linux_kernel;
 
 /// The name of the scratch file system in the temporary folder that it is mounted in.
 const NAME: &str = "scratch";
@@ -32,11 +33,11 @@ pub enum ScratchError {
 /// # Guarantees
 /// When it returns, nothing is left of what was mounted, and no loop device over a file in there.
 pub(crate) fn in_scratch<T: Send>(work: impl FnOnce(&Path) -> T + Send) -> Result<T, ScratchError> {
-    // Helpers, which run as other users, find their way through it.
+    // FUSE servers, which run as other users, reach their files through it.
     let open = std::fs::Permissions::from_mode(0o755);
     let folder = tempfile::Builder::new().permissions(open).tempdir().map_err(ScratchError::Folder)?;
     let inside = || {
-        let kernel = LinuxKernel::new();
+        let kernel = linux_kernel();
         let path = mount(&kernel, folder.path()).map_err(ScratchError::Mount)?;
         let result = work(&path);
         clear(&kernel, folder.path(), &path);

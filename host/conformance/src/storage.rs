@@ -5,9 +5,9 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use volhost_kernel::program::Program;
 use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_model::quantity;
+use volhost_process::Program;
 
 use crate::case_file::SetUpFile;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, String> {
     let path = paths.find(|path| path.exists()).ok_or_else(|| format!("there is no {name} on this machine"))?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let failed = |what: String| format!("{} of the case file in {}: {what}", words.join(" "), scratch.display());
-    let program = Program::new(path).arguments(arguments).variable("LC_ALL", "C");
+    let program = Program::new(path).with_arguments(arguments).with_variable("LC_ALL", "C");
     let mut child = program.start().map_err(|error| failed(error.to_string()))?;
     drop(child.stdin.take());
     let mut said = String::new();

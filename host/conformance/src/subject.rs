@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
-use volhost_helpers::Launcher;
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
+use volhost_process::Launcher;
 use volhost_runtime::Compiler;
 
 use crate::case_file::CaseFile;
@@ -63,7 +63,7 @@ pub enum SubjectError {
 pub struct Surroundings {
     /// Starts the compiler child.
     pub compiler: Compiler,
-    /// Starts helpers.
+    /// Starts FUSE servers.
     pub launcher: Launcher,
     /// Where compiled plugins are kept from case to case; a folder of the run's own when none.
     pub cache: Option<PathBuf>,
@@ -74,11 +74,10 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which starts helpers, too.
+    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which launches FUSE servers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
-        let launcher =
-            Launcher { program: compiler.program.clone(), args: vec!["internal".into(), "run-helper".into()] };
+        let launcher = Launcher::volhost(&compiler.program);
         Self { compiler, launcher, cache: None, drivers: Arc::new(NoDrivers), programs: Arc::new(NoPrograms) }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 use volhost_kernel::{Kernel, LinuxKernel};
+use volhost_process::linux_kernel;
 use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError, ShippedPlugins};
 
 use crate::bench::Bench;
@@ -147,7 +148,7 @@ impl Suite {
     /// Loads the plugin with the grants of the case file, for this scratch file system.
     fn load(&self, scratch: &Path) -> Result<(Arc<LinuxKernel>, Arc<Plugin>), SuiteError> {
         let file = self.subject.case_file(scratch)?;
-        let kernel = Arc::new(LinuxKernel::new());
+        let kernel = Arc::new(linux_kernel());
         let runtime = |grants| {
             let own = self.own_cache.as_ref().map(|folder| folder.path().to_owned());
             let config = RuntimeConfig {

@@ -10,14 +10,14 @@ use crate::check::shown;
 use crate::driver::Driver;
 use crate::refusal::{Refusal, Result};
 
-/// What a plugin imports that starts helpers.
+/// The import of a plugin that starts FUSE servers.
 const IMPORT: &str = "fuse-servers";
-/// How the types of FUSE file systems begin that helpers serve.
+/// The prefix of the types of FUSE file systems.
 const FUSE: &str = "fuse.";
 
 impl Driver {
-    /// Why what is mounted there is dead; none when it is not, or no helper ever served it. Nothing that may hang is asked: a helper that
-    /// runs is taken at its word, and the mounts of a plugin without helpers are left alone.
+    /// Why the mount there is dead; none when it is not, or is of no FUSE server. No file system that may hang is asked: a server that
+    /// runs is trusted, and the mounts of a plugin without FUSE servers are left alone.
     ///
     /// # Errors
     /// [`Refusal`] when it cannot be told.
@@ -30,7 +30,7 @@ impl Driver {
         if !mount.fs_type.starts_with(FUSE) {
             return Ok(None);
         }
-        let Err(ended) = self.helpers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
+        let Err(ended) = self.fuse_servers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
         let nobody_serves = |error: &KernelError| error.errno() == Some(Errno::NOTCONN);
         match self.kernel.usage(parent, name) {
             Err(error) if nobody_serves(&error) => Ok(Some(ended.to_string())),

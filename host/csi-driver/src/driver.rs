@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tracing::warn;
-use volhost_helpers::{Helpers, Launcher};
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Durability, Kernel, KernelError, RootLock};
 use volhost_model::names::check_dns_subdomain;
 use volhost_model::spec::is_pod_source;
+use volhost_process::Launcher;
 use volhost_runtime::{
     Call, CallError, Capability, DevicePlaces, Environment, FuseServers, NodeFacts, Plugin, PluginInfo,
 };
@@ -33,10 +34,10 @@ const DEVICES: &str = "devices";
 pub(crate) const PRIVATE: &str = "private";
 /// Below the folder of records: where volumes are staged that pods describe themselves.
 pub(crate) const OWN_STAGING: &str = "ephemeral";
-/// Below the folder of records: those of programs that serve FUSE file systems.
-const HELPERS: &str = "helpers";
-/// The folder's mode: what is in it is nobody's but the driver's.
-const HELPERS_MODE: u32 = 0o700;
+/// Below the folder of records: those of FUSE servers.
+const FUSE_SERVERS: &str = "fuse-servers";
+/// The folder's mode: only the driver reads it.
+const FUSE_SERVERS_MODE: u32 = 0o700;
 
 /// What a driver is made of.
 #[derive(Debug)]
@@ -63,8 +64,8 @@ pub struct Options {
     pub max_volumes: Option<u32>,
     /// How long the plugin's own code may run in one call.
     pub plugin_time: Duration,
-    /// How programs that serve FUSE file systems are started.
-    pub helper_launcher: Launcher,
+    /// How FUSE servers are started.
+    pub launcher: Launcher,
 }
 
 /// Why there is no driver.
@@ -116,7 +117,7 @@ pub struct Driver {
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
     environment: Arc<Environment>,
-    pub(crate) helpers: Arc<dyn FuseServers>,
+    pub(crate) fuse_servers: Arc<dyn FuseServers>,
     plugin_time: Duration,
     _lock: RootLock,
 }
@@ -152,16 +153,16 @@ impl Driver {
         // What a controller has promised outlives the machine.
         let ledger = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
         let publications = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
-        let helpers = kernel.make_dirs(&state, Path::new(HELPERS), HELPERS_MODE).map_err(failed)?;
-        let helpers = Helpers::new(Arc::clone(&kernel), options.helper_launcher, Some(helpers));
+        let servers = kernel.make_dirs(&state, Path::new(FUSE_SERVERS), FUSE_SERVERS_MODE).map_err(failed)?;
+        let servers = FuseServerProcesses::new(Arc::clone(&kernel), options.launcher, Some(servers));
         // The mount stays, and fails every access: only the CO can publish the volume again.
-        helpers.on_end(|ended| warn!(helper = ended.id, "{}", ended.why));
-        helpers.resume();
-        // What the CO unmounted itself meanwhile. One that does not end by itself takes its time, and no call waits for it.
-        let settled = helpers.clone();
-        let thread = std::thread::Builder::new().name("settles helpers".into());
+        servers.on_end(|ended| warn!(server = ended.id, "{}", ended.why));
+        servers.adopt();
+        // The CO unmounts, too. A server that does not end by itself takes long to end, and no call waits for it.
+        let settled = servers.clone();
+        let thread = std::thread::Builder::new().name("settles FUSE servers".into());
         if let Err(error) = thread.spawn(move || settled.settle_all()) {
-            warn!(%error, "helpers that nobody needs any more run on until the driver starts again");
+            warn!(%error, "FUSE servers without a mount run on until the driver starts again");
         }
         let facts = NodeFacts {
             name: node_id.clone(),
@@ -169,8 +170,9 @@ impl Driver {
             labels: options.topology.clone(),
             ..NodeFacts::default()
         };
-        let helpers: Arc<dyn FuseServers> = Arc::new(helpers);
-        let environment = Environment::default().with_node(Arc::new(facts)).with_fuse_servers(Arc::clone(&helpers));
+        let fuse_servers: Arc<dyn FuseServers> = Arc::new(servers);
+        let environment =
+            Environment::default().with_node(Arc::new(facts)).with_fuse_servers(Arc::clone(&fuse_servers));
         Ok(Self {
             plugin,
             name,
@@ -190,7 +192,7 @@ impl Driver {
             state_path: folder.clone(),
             environment: Arc::new(environment),
             plugin_time: options.plugin_time,
-            helpers,
+            fuse_servers,
             _lock: lock,
             kernel,
         })

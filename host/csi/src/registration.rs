@@ -13,7 +13,7 @@ use super::about_node::{AboutNode, answer};
 use super::connection::Connection;
 use super::registry::{CsiDrivers, Registered};
 use super::versions;
-use volhost_drivers::DriverRow;
+use volhost_driver_table::DriverRow;
 use volhost_proto::csi::identity_client::IdentityClient;
 use volhost_proto::csi::node_client::NodeClient;
 use volhost_proto::csi::{GetPluginInfoRequest, NodeGetCapabilitiesRequest, node_service_capability};

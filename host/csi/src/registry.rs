@@ -17,7 +17,7 @@ use super::about_node::AboutNode;
 use super::connection::Connection;
 use super::health::Health;
 use super::versions::Version;
-use volhost_drivers::{DriverRow, DriverTable};
+use volhost_driver_table::{DriverRow, DriverTable};
 use volhost_objects::payload::SharedObjects;
 
 /// Beyond a call's deadline, for a runtime that is busy: then the call counts as unanswered.

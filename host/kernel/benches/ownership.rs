@@ -10,13 +10,16 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use volhost_kernel::tools::{RunTool, ToolOutput, ToolRun};
 use volhost_kernel::{
     Detach, IdMap, IdRange, Kernel, LinuxKernel, Ownership, OwnershipPolicy, OwnershipRequest, Propagation,
 };
@@ -99,13 +102,23 @@ fn measure(kernel: &LinuxKernel, base: &Path, fs: &str, files: usize) {
     }
 }
 
+/// Runs no program: nothing here makes a file system through the kernel.
+#[derive(Debug)]
+struct NoTools;
+
+impl RunTool for NoTools {
+    fn run(&self, _: &ToolRun<'_>) -> io::Result<ToolOutput> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 fn main() {
     // `cargo test --benches` only asks whether it runs.
     let files = if std::env::args().any(|argument| argument == "--bench") { number("FILES", 100_000) } else { 1000 };
     // Nothing that is mounted here is seen by others, and all of it ends with this thread.
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS).unwrap();
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
-    let kernel = LinuxKernel::new();
+    let kernel = LinuxKernel::new(Arc::new(NoTools));
     let base = tempfile::tempdir().unwrap();
     let here = kernel.open_directory(base.path()).unwrap();
     let inodes = format!("mode=755,nr_inodes={}", files * 2 + 10_000);

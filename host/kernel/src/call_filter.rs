@@ -96,20 +96,38 @@ fn set(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
     use std::io::Read;
+    use std::os::fd::AsFd;
+
+    use rustix::process::{WaitOptions, waitpid};
 
     use super::*;
-    use crate::program::Program;
+    use crate::child::{NewChild, spawn};
 
     /// Runs a program from a thread that has the filter: its exit code, and what it complained.
     fn filtered(filter: fn() -> Result<(), FilterError>, program: &str, arguments: &[&str]) -> (Option<i32>, String) {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 filter().unwrap();
-                let mut child = Program::new(program).arguments(arguments).start().unwrap();
+                let words: Vec<CString> =
+                    [&[program], arguments].concat().into_iter().map(|word| CString::new(word).unwrap()).collect();
+                let nothing = std::fs::File::open("/dev/null").unwrap();
+                let (mut from, to) = std::io::pipe().unwrap();
+                let child = NewChild {
+                    program: &words[0],
+                    arguments: &words,
+                    environment: &[],
+                    stdio: [nothing.as_fd(), to.as_fd(), to.as_fd()],
+                    inherited: &[],
+                    own_group: false,
+                };
+                let child = spawn(&child).unwrap();
+                drop(to);
                 let mut complaints = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
-                (child.wait().unwrap().code(), complaints)
+                from.read_to_string(&mut complaints).unwrap();
+                let (_, status) = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap();
+                (status.exit_status(), complaints)
             });
             thread.join().unwrap()
         })

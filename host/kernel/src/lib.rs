@@ -16,7 +16,9 @@
 //! | [`ownership`] | a volume's group, and mounts with other ids |
 //! | [`fuse`] | file systems that programs serve |
 //! | [`driver_mounts`] | programs that mount by themselves |
-//! | [`program`] | starting other programs, which keep nothing of ours busy |
+//! | [`capabilities`] | the capabilities that programs inherit |
+//! | [`child`] | making child processes, which keep nothing of ours busy |
+//! | [`tools`] | running the programs that make and check file systems |
 //! | [`call_filter`] | filters of system calls for such programs |
 //! | [`sub_paths`] | parts of volumes to mount, and clearing them away |
 //! | [`labels`] | SELinux labels |
@@ -46,6 +48,8 @@
 
 pub mod block_devices;
 pub mod call_filter;
+pub mod capabilities;
+pub mod child;
 pub mod driver_mounts;
 pub mod error;
 pub mod filesystems;
@@ -67,10 +71,10 @@ mod options;
 pub mod overlays;
 pub mod ownership;
 pub mod payload;
-pub mod program;
 pub mod quotas;
 pub mod step;
 pub mod sub_paths;
+pub mod tools;
 pub mod types;
 pub mod usage;
 

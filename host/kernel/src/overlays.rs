@@ -89,12 +89,26 @@ pub fn check_overlay(lowers: &[&MountSource], top: Option<&MountSource>, options
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::tools::{RunTool, ToolOutput, ToolRun};
     use crate::{Kernel, LinuxKernel};
+
+    /// Runs no program: an overlay needs none.
+    #[derive(Debug)]
+    struct NoTools;
+
+    impl RunTool for NoTools {
+        fn run(&self, _: &ToolRun<'_>) -> io::Result<ToolOutput> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     #[test]
     fn options_and_layers_that_no_overlay_has_are_named() {
-        let kernel = LinuxKernel::new();
+        let kernel = LinuxKernel::new(Arc::new(NoTools));
         let folder = kernel.open_host_path("/".as_ref(), &["/".into()]).unwrap();
         let file = kernel.open_host_path("/proc/self/status".as_ref(), &["/".into()]).unwrap();
         let lowers = [&folder, &folder];

@@ -7,14 +7,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_core::VolumeCounts;
-use volhost_helpers::Helpers;
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_model::view::UsageView;
 use volhost_model::visible::visible_metrics;
 
 use super::labels::Version;
 use super::operations::Operations;
-use super::{census, drivers, helpers, process, selinux, volumes};
-use volhost_drivers::DriverTable;
+use super::{census, drivers, fuse_servers, process, selinux, volumes};
+use volhost_driver_table::DriverTable;
 use volhost_objects::populate::SelinuxCensus;
 use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
 
@@ -27,13 +27,13 @@ pub struct Exposition {
     operations: Arc<Operations>,
     volumes: Option<VolumeMeter>,
     drivers: Option<Arc<DriverTable>>,
-    helpers: Option<Helpers>,
+    fuse_servers: Option<FuseServerProcesses>,
 }
 
 impl Exposition {
     /// Shows these operations, and how full volumes are if there is a meter.
     pub const fn new(operations: Arc<Operations>, volumes: Option<VolumeMeter>) -> Self {
-        Self { operations, volumes, drivers: None, helpers: None }
+        Self { operations, volumes, drivers: None, fuse_servers: None }
     }
 
     /// The same, with the drivers outside.
@@ -45,8 +45,8 @@ impl Exposition {
 
     /// The same, with the programs that serve file systems.
     #[must_use]
-    pub fn with_helpers(mut self, helpers: Helpers) -> Self {
-        self.helpers = Some(helpers);
+    pub fn with_fuse_servers(mut self, servers: FuseServerProcesses) -> Self {
+        self.fuse_servers = Some(servers);
         self
     }
 
@@ -64,10 +64,10 @@ impl Exposition {
         census::register(&mut now, census);
         selinux::register(&mut now, labels);
         if let Some(drivers) = &self.drivers {
-            drivers::register(&mut now, &drivers.census());
+            drivers::register(&mut now, &drivers.counts());
         }
-        if let Some(helpers) = &self.helpers {
-            helpers::register(&mut now, helpers.census());
+        if let Some(servers) = &self.fuse_servers {
+            fuse_servers::register(&mut now, servers.counts());
         }
         if let Some(meter) = &self.volumes {
             volumes::register(&mut now, meter, &census.claims);

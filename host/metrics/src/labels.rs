@@ -60,11 +60,11 @@ pub struct Driver {
     pub state: &'static str,
 }
 
-/// A program that serves file systems.
+/// A FUSE server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Helper {
+pub struct FuseServer {
     /// Its name in a grant.
-    pub helper: String,
+    pub server: String,
 }
 
 /// A claim.

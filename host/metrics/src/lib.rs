@@ -6,7 +6,7 @@
 //! | [`labels`] | the labels; none grows with the number of pods |
 //! | `census` | what is counted when somebody asks: the two worlds |
 //! | `drivers` | the drivers outside |
-//! | `helpers` | programs that serve FUSE file systems |
+//! | `fuse_servers` | running FUSE servers |
 //! | `selinux` | how SELinux labels fit together |
 //! | `process` | the daemon's own memory, processor time and files |
 //! | `volumes` | how full volumes of claims are |
@@ -20,7 +20,7 @@ mod census;
 mod connections;
 mod drivers;
 pub mod exposition;
-mod helpers;
+mod fuse_servers;
 pub mod labels;
 pub mod listener;
 pub mod operations;

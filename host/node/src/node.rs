@@ -20,14 +20,15 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use volhost_core::{Attaching, Config, Core};
-use volhost_helpers::{Helpers, Launcher};
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Detach, Directory, Entry, FsOption, Kernel, KernelError, Propagation, RootLock};
 use volhost_model::PluginName;
+use volhost_process::Launcher;
 use volhost_runtime::{Environment, GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
 
 use crate::engine::EngineHandle;
 use crate::engine::executor::{Bounds, Executor, FromOperation};
-use crate::engine::helpers;
+use crate::engine::fuse_servers;
 use crate::engine::provisioning::Provisioning;
 use crate::engine::serve::{Engine, FirstManifests, Inputs};
 use crate::engine::sources::Sources;
@@ -35,8 +36,8 @@ use crate::engine::world::World;
 use crate::provision::{ProvisionRecords, Runner};
 use crate::root_place::{self, PlaceError};
 use volhost_csi::CsiDrivers;
-use volhost_drivers::DriverTable;
-use volhost_drivers::flex::{self, DriverPolicies, FlexDrivers};
+use volhost_driver_table::DriverTable;
+use volhost_flex_drivers::{DriverPolicies, FlexDrivers};
 use volhost_manifests::ManifestFolder;
 use volhost_metrics::Exposition;
 use volhost_model::clock::Clock;
@@ -109,8 +110,8 @@ pub struct NodeOptions {
     pub cache: PathBuf,
     /// How plugins are compiled.
     pub compiler: volhost_runtime::Compiler,
-    /// How helpers are started.
-    pub helper_launcher: Launcher,
+    /// How FUSE servers are started.
+    pub launcher: Launcher,
     /// Whether mounts appear in the mount namespaces of containers that were started before.
     pub propagation: Propagation,
     /// What bounds operations.
@@ -147,9 +148,9 @@ pub enum StartError {
         /// Why, and who has it.
         source: KernelError,
     },
-    /// The folder for the records of helpers cannot be made.
-    #[error("the folder for helpers' records cannot be made: {0}")]
-    Helpers(#[source] KernelError),
+    /// The folder for the records of FUSE servers cannot be made.
+    #[error("the folder for the records of FUSE servers cannot be made: {0}")]
+    FuseServers(#[source] KernelError),
     /// The tmpfs for records cannot be made.
     #[error("the tmpfs for records at {} cannot be mounted: {source}", path.display())]
     State {
@@ -226,7 +227,7 @@ impl Node {
         let (begun, mut options) = tokio::task::spawn_blocking(move || (begin(&options, known, ended), options))
             .await
             .map_err(|_| StartError::Ended)?;
-        let Begun { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, helpers } = begun?;
+        let Begun { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, servers } = begun?;
         options.identity = options.identity.with_selinux(label);
 
         let stop = CancellationToken::new();
@@ -309,7 +310,7 @@ impl Node {
             .with_node(Arc::new(facts))
             .with_objects(objects.clone())
             .with_drivers(drivers)
-            .with_fuse_servers(Arc::new(helpers.clone()));
+            .with_fuse_servers(Arc::new(servers.clone()));
         if let Some(flex) = flex.clone() {
             environment = environment.with_driver_programs(flex);
         }
@@ -344,12 +345,18 @@ impl Node {
         if let Some(flex) = &flex {
             let asked = Arc::new(Notify::new());
             reload.push(asked.clone());
-            tokio::spawn(flex::watch(flex.clone(), table.clone(), driver_news.clone(), asked, stop.clone()));
+            tokio::spawn(volhost_flex_drivers::watch(
+                flex.clone(),
+                table.clone(),
+                driver_news.clone(),
+                asked,
+                stop.clone(),
+            ));
         }
         let meter = VolumeMeter::new(&volume_ops, options.bounds.plugin_time, events);
         let exposition = Exposition::new(world.operations.clone(), Some(meter))
             .with_drivers(Arc::clone(&table))
-            .with_helpers(helpers);
+            .with_fuse_servers(servers);
         let mut sources = Sources::new(&volume_ops, registry.clone(), options.identity, objects, attaching);
         if provisioning.is_some() {
             sources = sources.provisioning(&volume_ops);
@@ -427,7 +434,7 @@ struct Begun {
     /// The SELinux label of containers' files, if the node has SELinux.
     label: Option<String>,
     flex: Option<Arc<FlexDrivers>>,
-    helpers: Helpers,
+    servers: FuseServerProcesses,
 }
 
 /// All that blocks, up to the recovery.
@@ -470,9 +477,9 @@ fn begin(
     let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
     let registry = Arc::new(registry.with_environment(environment));
     let inside = kernel.try_clone(&root).map_err(root_error)?;
-    let records = Path::new(layout::STATE).join(layout::HELPERS);
-    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::Helpers)?;
-    let helpers = Helpers::new(kernel.clone(), options.helper_launcher.clone(), Some(records));
+    let records = Path::new(layout::STATE).join(layout::FUSE_SERVERS);
+    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::FuseServers)?;
+    let servers = FuseServerProcesses::new(kernel.clone(), options.launcher.clone(), Some(records));
     let volume_ops = Arc::new(VolumeOps {
         kernel: kernel.clone(),
         root: Arc::new(root),
@@ -481,17 +488,17 @@ fn begin(
         standing: StandingMounts::default(),
         sizes: SizeWatch::default(),
         volume_sizes: VolumeSizes::restore(kernel.clone(), kernel.try_clone(&inside).map_err(root_error)?),
-        helpers: helpers.clone(),
+        fuse_servers: servers.clone(),
         attachment_metadata: AttachmentMetadata::default(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),
     });
     // Before it is looked what stands: a dead mount stands for nothing.
-    helpers::hear(&helpers, kernel.clone(), Arc::clone(&volume_ops.root), ended);
-    helpers.resume();
+    fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(&volume_ops.root), ended);
+    servers.adopt();
     let recovery =
         volume_ops.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();
-    Ok(Begun { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, helpers })
+    Ok(Begun { lock, inside, volume_ops, registry, recovery, memory, disk, label, flex, servers })
 }
 
 /// Passes events on to the loop.

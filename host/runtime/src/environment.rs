@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use volhost_model::pod_resources::Allocatable;
 
-use crate::fuse_servers::{FuseServers, NoHelpers};
+use crate::fuse_servers::{FuseServers, NoFuseServers};
 use volhost_model::driver_programs::{DriverPrograms, NoPrograms};
 use volhost_model::drivers::{Drivers, NoDrivers};
 use volhost_model::objects::{NoObjects, Objects};
@@ -55,7 +55,7 @@ impl Default for Environment {
             objects: Arc::new(NoObjects),
             drivers: Arc::new(NoDrivers),
             programs: Arc::new(NoPrograms),
-            fuse_servers: Arc::new(NoHelpers),
+            fuse_servers: Arc::new(NoFuseServers),
         }
     }
 }

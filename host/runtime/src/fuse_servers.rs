@@ -1,4 +1,4 @@
-//! Programs that serve FUSE file systems for plugins: who starts and watches them implements it.
+//! FUSE servers: programs that serve file systems for plugins. The crate that starts and watches them implements the trait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,24 +13,24 @@ use volhost_kernel::DetachedMount;
 
 use volhost_model::objects::Bytes;
 
-/// A helper that is to be started, as the operator granted it and the plugin filled it in.
+/// A FUSE server to start, as the operator granted it and the plugin filled it in.
 #[derive(Debug)]
-pub struct HelperStart {
+pub struct FuseServerStart {
     /// Its name in the grant: letters, digits, `-`, `_` and `.`.
     pub name: String,
     /// Its program.
     pub program: PathBuf,
     /// Its arguments.
-    pub arguments: Vec<HelperArgument>,
+    pub arguments: Vec<FuseServerArgument>,
     /// Its environment, and nothing besides.
     pub environment: BTreeMap<String, String>,
     /// What it may do.
-    pub rights: HelperRights,
+    pub rights: FuseServerRights,
     /// How long it may take.
-    pub bounds: HelperBounds,
-    /// What it gets besides the connection, by number from 1 on ([`HelperPart::Descriptor`]).
-    pub descriptors: Vec<HelperDescriptor>,
-    /// The kernel holds accesses against the modes that the helper tells.
+    pub bounds: FuseServerBounds,
+    /// What it gets besides the connection, by number from 1 on ([`FuseServerPart::Descriptor`]).
+    pub descriptors: Vec<FuseServerDescriptor>,
+    /// The kernel checks accesses against the modes that the server reports.
     pub default_permissions: bool,
     /// Nothing can be written.
     pub read_only: bool,
@@ -40,20 +40,20 @@ pub struct HelperStart {
 
 /// One word of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HelperArgument(pub Vec<HelperPart>);
+pub struct FuseServerArgument(pub Vec<FuseServerPart>);
 
 /// A part of such a word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HelperPart {
+pub enum FuseServerPart {
     /// As it is.
     Text(String),
-    /// The path of what the helper gets under this number; 0 is the connection.
+    /// The path of the server's descriptor of this number; 0 is the connection.
     Descriptor(usize),
 }
 
-/// What a helper is, and may use.
+/// The user of a server, and what it may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HelperRights {
+pub struct FuseServerRights {
     /// The user that it runs as, without further groups.
     pub user: u32,
     /// And the group.
@@ -66,24 +66,24 @@ pub struct HelperRights {
     pub open_files: Option<u64>,
 }
 
-/// How long a helper may take.
+/// How long a server may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HelperBounds {
+pub struct FuseServerBounds {
     /// Until it serves.
     pub start: Duration,
-    /// From when nobody has its file system any more to its end; then it is ended.
+    /// From the end of its last mount to its own end; then it is killed.
     pub stop: Duration,
 }
 
-/// Something that a helper gets.
-pub enum HelperDescriptor {
+/// A descriptor that a server gets.
+pub enum FuseServerDescriptor {
     /// A file in memory that holds this, and that only its user can read.
     Secret(Bytes),
     /// A folder or file.
     Source(OwnedFd),
 }
 
-impl fmt::Debug for HelperDescriptor {
+impl fmt::Debug for FuseServerDescriptor {
     /// Without what is in it (rule R10).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -93,19 +93,19 @@ impl fmt::Debug for HelperDescriptor {
     }
 }
 
-/// A file system that a helper serves.
+/// A file system that is served.
 #[derive(Debug)]
 pub struct Served {
-    /// The mount, unseen.
+    /// The mount, not attached yet.
     pub mount: DetachedMount,
-    /// The helper's name among all of the node: the mount's source.
+    /// The server's unique name on the node: the mount's source.
     pub id: String,
 }
 
 /// Why there is no file system. The text is for the person who reads the pod's events.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum HelperError {
-    /// Helpers cannot be started here, or not this one.
+pub enum FuseServerError {
+    /// FUSE servers cannot be started here, or not this one.
     #[error("{0}")]
     Unusable(String),
     /// It ended, or did not serve in time. Nothing of it is left.
@@ -113,51 +113,51 @@ pub enum HelperError {
     Failed(String),
 }
 
-/// Starts helpers and sees to their end. Called from threads that run calls, many at once.
+/// Starts FUSE servers and ends them. Called from threads that run calls, many at once.
 pub trait FuseServers: Send + Sync + fmt::Debug {
-    /// Starts a helper, and waits until it serves.
+    /// Starts a server, and waits until it serves.
     ///
     /// # Errors
-    /// [`HelperError`]; then nothing runs.
-    fn serve(&self, start: HelperStart) -> Result<Served, HelperError>;
+    /// [`FuseServerError`]; then nothing runs.
+    fn serve(&self, start: FuseServerStart) -> Result<Served, FuseServerError>;
 
-    /// Fails if the helper of this name has ended since, with the reason.
+    /// Fails if the server of this name has ended since, with the reason.
     ///
     /// # Errors
-    /// [`HelperError::Failed`].
-    fn still_serves(&self, id: &str) -> Result<(), HelperError>;
+    /// [`FuseServerError::Failed`].
+    fn still_serves(&self, id: &str) -> Result<(), FuseServerError>;
 
-    /// Sees to the end of the helper of this name, unless somebody still has its file system: waits for it as long as is granted,
-    /// and ends it then. One that is not known has ended.
+    /// Ends the server of this name if its file system is not mounted any more: waits for it as long as the grant says, and kills
+    /// it then. One that is not known has ended.
     fn settle(&self, id: &str);
 }
 
-/// No helpers: where none can be started.
+/// No FUSE servers: where none can be started.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoHelpers;
+pub struct NoFuseServers;
 
-impl FuseServers for NoHelpers {
-    fn serve(&self, start: HelperStart) -> Result<Served, HelperError> {
-        Err(HelperError::Unusable(format!("the helper {} cannot be started: this host starts none", start.name)))
+impl FuseServers for NoFuseServers {
+    fn serve(&self, start: FuseServerStart) -> Result<Served, FuseServerError> {
+        Err(FuseServerError::Unusable(format!("FUSE server {} cannot be started: this host starts none", start.name)))
     }
 
-    fn still_serves(&self, _: &str) -> Result<(), HelperError> {
+    fn still_serves(&self, _: &str) -> Result<(), FuseServerError> {
         Ok(())
     }
 
     fn settle(&self, _: &str) {}
 }
 
-/// The helpers that one call has started. When the call's handles are gone, those whose mounts it did not attach are seen to their end.
+/// The FUSE servers that one call has started. When the call's handles are gone, those whose mounts it did not attach are ended.
 #[derive(Debug)]
 pub(crate) struct Started {
-    helpers: Arc<dyn FuseServers>,
+    servers: Arc<dyn FuseServers>,
     ids: Vec<String>,
 }
 
 impl Started {
-    pub(crate) fn new(helpers: Arc<dyn FuseServers>) -> Self {
-        Self { helpers, ids: Vec::new() }
+    pub(crate) fn new(servers: Arc<dyn FuseServers>) -> Self {
+        Self { servers, ids: Vec::new() }
     }
 
     pub(crate) fn push(&mut self, id: String) {
@@ -165,13 +165,13 @@ impl Started {
     }
 
     /// Fails if one of them has ended.
-    pub(crate) fn still_serve(&self) -> Result<(), HelperError> {
-        self.ids.iter().try_for_each(|id| self.helpers.still_serves(id))
+    pub(crate) fn still_serve(&self) -> Result<(), FuseServerError> {
+        self.ids.iter().try_for_each(|id| self.servers.still_serves(id))
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        self.ids.iter().for_each(|id| self.helpers.settle(id));
+        self.ids.iter().for_each(|id| self.servers.settle(id));
     }
 }

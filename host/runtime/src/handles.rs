@@ -6,7 +6,7 @@ use std::sync::Arc;
 use volhost_kernel::MountId;
 use volhost_model::{Pod, VolumeSpec};
 
-use crate::fuse_servers::HelperDescriptor;
+use crate::fuse_servers::FuseServerDescriptor;
 use crate::measured::Measured;
 use crate::provisioned::{MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume};
 use crate::target::{Attachment, Place, Target};
@@ -254,7 +254,7 @@ impl std::fmt::Debug for Options {
 #[derive(Debug)]
 pub struct Outcome(pub(crate) DriverOutcome);
 
-/// A helper that is about to be started; none once it was.
+/// A FUSE server that is about to be started; none once it was.
 #[derive(Debug)]
 pub struct FuseServerHandle {
     pub(crate) name: String,
@@ -265,5 +265,5 @@ pub struct FuseServerHandle {
 #[derive(Debug)]
 pub enum Filling {
     Text(String),
-    Descriptor(HelperDescriptor),
+    Descriptor(FuseServerDescriptor),
 }

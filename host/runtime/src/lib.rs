@@ -99,8 +99,8 @@ pub use error::{
     CacheError, CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError,
 };
 pub use fuse_servers::{
-    FuseServers, HelperArgument, HelperBounds, HelperDescriptor, HelperError, HelperPart, HelperRights, HelperStart,
-    NoHelpers, Served,
+    FuseServerArgument, FuseServerBounds, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerRights,
+    FuseServerStart, FuseServers, NoFuseServers, Served,
 };
 pub use grant_bindings::{GrantBindings, NoBindings};
 pub use grants::{Grant, GrantPolicy, NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins, SourceRight};

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use volhost_kernel::Kernel;
 use volhost_model::PluginName;
+use volhost_process::StopSwitch;
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasSelf, Linker};
 
@@ -14,7 +15,7 @@ use crate::cache::{Cache, Note, Refusal};
 use crate::call::Call;
 use crate::call_error::CallError;
 use crate::check::{Surface, built_by, check};
-use crate::compile::{Children, Compiler};
+use crate::compile::Compiler;
 use crate::digest::{is_digest, sha256_hex};
 use crate::engine;
 use crate::error::{CompileError, LoadError, LoadProblem, NameReserved, NotGranted, OtherContent, RuntimeError};
@@ -62,7 +63,7 @@ pub struct Runtime {
     linker: Linker<State>,
     cache: Cache,
     compiler: Compiler,
-    children: Children,
+    compilers: StopSwitch,
     grants: RwLock<Arc<GrantPolicy>>,
     signatures: Signatures,
     bindings: Arc<dyn GrantBindings>,
@@ -92,7 +93,7 @@ impl Runtime {
             linker,
             cache,
             compiler: config.compiler,
-            children: Children::default(),
+            compilers: StopSwitch::default(),
             grants,
             signatures: Signatures::default(),
             bindings: Arc::new(NoBindings),
@@ -134,7 +135,7 @@ impl Runtime {
     /// Kills the compiler children that run and starts no further one: plugins that wait for one
     /// fail to load.
     pub fn stop_compiling(&self) {
-        self.children.stop();
+        self.compilers.stop();
     }
 
     /// Forgets which plugins the compiler refused: they are compiled again when they are loaded
@@ -267,7 +268,7 @@ impl Runtime {
     }
 
     fn compile(&self, path: &Path, file: &PluginFile) -> Result<(Component, Note), LoadProblem> {
-        let compiled = self.compiler.compile(&file.wasm, &self.shared.limits, &self.children);
+        let compiled = self.compiler.compile(&file.wasm, &self.shared.limits, &self.compilers);
         let code = compiled.map_err(|error| {
             let lasting = error.is_lasting();
             let problem = match error {
@@ -429,7 +430,7 @@ fn lines_of_grant(missing: &[String]) -> String {
             "image-files" => "\nimage-files = [\"/folder/of/its/images\"]",
             "block-devices" => "\nblock-devices = [\"/dev/of-its-own\"]",
             "fuse-servers" => {
-                "\nfuse-helpers.NAME = { program = \"/usr/bin/PROGRAM\", arguments = [\"-f\", \"{mount}\"] }"
+                "\nfuse-servers.NAME = { program = \"/usr/bin/PROGRAM\", arguments = [\"-f\", \"{mount}\"] }"
             }
             "driver-exec" => "\nflex-drivers = [\"vendor/driver\"]",
             _ => return None,

@@ -48,8 +48,8 @@ pub const GLOBAL_MOUNT: &str = "globalmount";
 pub const SIZES: &str = "sizes";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
-/// The records of helpers, in it.
-pub const HELPERS: &str = "helpers";
+/// The records of FUSE servers, in it.
+pub const FUSE_SERVERS: &str = "fuse-servers";
 /// The objects that were added by request, in it.
 pub const KEPT_OBJECTS: &str = "objects";
 /// The notes that plugins keep with the node's own mounts, in it: they go with the machine, as the mounts do.

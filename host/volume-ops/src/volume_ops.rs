@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
-use volhost_helpers::Helpers;
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_model::names::{PluginName, PodUid};
 use volhost_model::view::EventKind;
@@ -41,7 +41,7 @@ pub struct VolumeOps {
     /// The mounts that stand in pods' folders.
     pub standing: StandingMounts,
     /// The programs that serve volumes.
-    pub helpers: Helpers,
+    pub fuse_servers: FuseServerProcesses,
     /// The volumes whose size is watched.
     pub sizes: SizeWatch,
     /// The sizes that volumes were brought to.

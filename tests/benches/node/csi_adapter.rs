@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use volhost_csi::CsiDrivers;
-use volhost_drivers::DriverTable;
+use volhost_driver_table::DriverTable;
 use volhost_kernel::{Directory, Kernel, LinuxKernel};
 use volhost_model::clock::Clock;
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{Pod, PodUid, SpecName, VolumeSpec};
 use volhost_objects::payload::SharedObjects;
+use volhost_process::linux_kernel;
 use volhost_runtime::{
     Call, Compiler, Environment, Limits, Place, Plugin, PrivateFolder, Runtime, RuntimeConfig, Target,
 };
@@ -68,7 +69,7 @@ impl Adapter {
         tokio::spawn(volhost_csi::watch(registry.to_owned(), drivers.clone(), stop.clone()));
         ready.recv().await.expect("the driver registers");
 
-        let kernel = Arc::new(LinuxKernel::new());
+        let kernel = Arc::new(linux_kernel());
         let compiler =
             Compiler { program: artifacts::volhost(), args: vec!["internal".into(), "compile-plugin".into()] };
         let (cache_dir, limits) = (folder.join("cache"), Limits::default());

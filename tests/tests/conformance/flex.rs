@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use volhost_kernel::program::{Ended, Overflow, Program, RunBounds};
 use volhost_model::driver_programs::{DriverAnswer, DriverError, DriverOutcome, DriverPrograms};
+use volhost_process::{Overflow, Program, RunBounds, RunEnd};
 use volhost_tests::artifacts::workspace;
 
 /// How many bytes of what a script writes are kept.
@@ -33,12 +33,13 @@ impl DriverPrograms for Scripts {
     }
 
     fn run(&self, name: &str, arguments: &[String], deadline: Duration) -> Result<DriverOutcome, DriverError> {
-        let program =
-            Program::new(Self::program(name)?).arguments(arguments).variable("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let program = Program::new(Self::program(name)?)
+            .with_arguments(arguments)
+            .with_variable("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         let ran = program
-            .run(RunBounds { deadline, output_bytes: OUTPUT_BYTES, overflow: Overflow::Dropped })
+            .run(RunBounds::new(deadline, Overflow::Dropped { after: OUTPUT_BYTES }))
             .map_err(|error| DriverError::NotReady(error.to_string()))?;
-        let Ended::ByItself(status) = ran.ended else { return Err(DriverError::Uncertain("it was killed".to_owned())) };
+        let RunEnd::Exited(status) = ran.end else { return Err(DriverError::Uncertain("it was killed".to_owned())) };
         let text = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
         let mut answers = text.lines().filter_map(|line| serde_json::from_str::<DriverAnswer>(line).ok());
         let answer = answers.rfind(|answer| answer.contains_key("status"));

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use volhost_conformance::Surroundings;
-use volhost_kernel::LinuxKernel;
+use volhost_process::linux_kernel;
 use volhost_tests::artifacts::{fixture, plugin, workspace};
 
 use crate::csi::FolderDriver;
@@ -60,7 +60,7 @@ fn flex_volume_passes_with_the_driver_of_the_examples() {
 #[test]
 fn csi_passes_with_a_driver_of_folders() {
     passes_among(&plugin("csi"), "csi", &[], |surroundings| Surroundings {
-        drivers: Arc::new(FolderDriver(LinuxKernel::new())),
+        drivers: Arc::new(FolderDriver(linux_kernel())),
         ..surroundings
     });
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
-use volhost_kernel::{Kernel, LinuxKernel};
+use volhost_kernel::Kernel;
+use volhost_process::linux_kernel;
 use volhost_runtime::CallError;
 
 use super::host::Host;
@@ -242,7 +243,7 @@ fn on_the_real_kernel() {
         std::os::unix::fs::symlink(base.join("outside"), base.join("granted/link")).unwrap();
         std::os::unix::fs::symlink(base.join("nothing"), base.join("granted/link-to-nothing")).unwrap();
         std::os::unix::fs::symlink(base.join("granted"), base.join("outside/way-in")).unwrap();
-        let kernel = Arc::new(LinuxKernel::new());
+        let kernel = Arc::new(linux_kernel());
         let root = kernel.prepare_root(&base.join("root"), volhost_kernel::Propagation::Private).unwrap();
         let base = base.to_str().unwrap();
         let host = Host::over(kernel, root, &grants(&format!("{base}/granted"), ""));

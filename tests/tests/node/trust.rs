@@ -323,5 +323,5 @@ fn the_page_says_how_much_code_has_to_be_right() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 19);
+    assert_eq!(seen, 21);
 }

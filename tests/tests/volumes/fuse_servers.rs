@@ -1,5 +1,5 @@
-//! Helpers under the daemon: programs that serve FUSE file systems for a plugin. What a plugin may not ask of them is refused by name, and
-//! whatever becomes of one, its volume comes back or goes, and nothing else waits.
+//! FUSE servers under the daemon. A plugin's request beyond its grant is refused by name. If a server fails, its volume is mounted
+//! again or unmounted, and no other volume waits.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const PLUGIN: &str = "fixture.volhost~helped";
 const LOOKS: usize = 2000;
 
 /// A node whose plugin may start what is granted here besides a file system that works, which `stop-time` ends soon when it is stopped.
-fn node(helpers: &str) -> Node {
+fn node(servers: &str) -> Node {
     let config = format!(
         r#"
 [grants."fixture.volhost/helped"]
@@ -25,7 +25,7 @@ user = 0
 capabilities = ["chown", "dac-override", "fowner", "fsetid"]
 start-time = "60s"
 stop-time = "100ms"
-{helpers}
+{servers}
 "#
     );
     Node::builder().plugin(artifacts::fixture("fixture-helped")).config(&config).start()
@@ -50,7 +50,7 @@ fn volume(node: &Node, name: &str) -> PathBuf {
 
 /// The processes on record, by the numbers that they had.
 fn processes(node: &Node) -> Vec<i32> {
-    let records = node.path(&node.root().join("state/helpers"));
+    let records = node.path(&node.root().join("state/fuse-servers"));
     let records = fs::read_dir(records).unwrap().map(|record| record.unwrap().path());
     let read =
         records.filter_map(|record| serde_json::from_str::<serde_json::Value>(&fs::read_to_string(record).ok()?).ok());
@@ -80,14 +80,14 @@ fn until(what: &str, node: &Node, mut is: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_helper_outlives_the_daemon_and_ends_with_its_volume() {
+fn a_server_outlives_the_daemon_and_ends_with_its_volume() {
     let mut node = node("");
     want(&node, "data", &cow(&node, "data"));
     node.wait_mounted("default/data");
     fs::write(volume(&node, "data").join("file"), "written").unwrap();
     let before = processes(&node);
     assert_eq!(before.len(), 1);
-    let counted = "volhost_helpers{helper=\"cow\"} 1";
+    let counted = "volhost_fuse_servers{server=\"cow\"} 1";
     assert!(node.ok(&["metrics"]).contains(counted), "{}", node.ok(&["metrics"]));
     node.kill();
     assert!(runs(before[0]));
@@ -110,13 +110,13 @@ fn the_volume_of_a_killed_server_is_published_again_and_its_pod_gets_an_event() 
     fs::write(volume(&node, "data").join("file"), "written").unwrap();
     let first = processes(&node)[0];
     signal(first, "KILL");
-    node.wait_event(&["HelperEnded", "data", "the helper cow", "signal 9"]);
+    node.wait_event(&["FuseServerEnded", "data", "FUSE server cow", "signal 9"]);
     until("the volume", &node, || fs::read_to_string(volume(&node, "data").join("file")).is_ok());
     assert_ne!(processes(&node), [first]);
 }
 
 #[test]
-fn the_volume_of_one_that_died_while_the_daemon_was_down_is_made_again() {
+fn the_volume_of_a_server_that_died_while_the_daemon_was_down_is_mounted_again() {
     let mut node = node("");
     want(&node, "data", &cow(&node, "data"));
     node.wait_mounted("default/data");
@@ -161,16 +161,16 @@ fn a_stopped_server_delays_no_other_volume_and_ends_with_its_own_by_force() {
 }
 
 #[test]
-fn what_is_not_granted_or_is_more_than_a_value_is_refused_by_its_name() {
-    let helper = r#"
+fn a_request_beyond_the_grant_is_refused_by_name() {
+    let shell = r#"
 [grants."fixture.volhost/helped".fuse-servers.shell]
 program = "/bin/sh"
 arguments = ["-c", "echo \"$0 $*\" >&2; exit 9", "{server}:{path}", "{mount}", ["-p", "{port}"]]
 values = { server = ["*.example.com"], path = ["/exports/*"], port = ["*"] }
 "#;
-    let node = node(helper);
+    let node = node(shell);
     let rows = [
-        ("name: v, helped: { helper: other }", "the helper other is not granted"),
+        ("name: v, helped: { helper: other }", "FUSE server other is not granted"),
         ("name: v, helped: { helper: /bin/sh }", "is not granted"),
         ("name: v, helped: { helper: shell, texts: { server: evil.org } }", "evil.org"),
         ("name: v, helped: { helper: shell, texts: { server: a.example.com.evil.org } }", "values"),

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use volhost_process::linux_kernel;
 
-use volhost_kernel::LinuxKernel;
 use volhost_runtime::{Compiler, GrantPolicy, Inspection, Limits, LoadError, Runtime, RuntimeConfig};
 
 use super::super::error::chain;
@@ -45,7 +45,7 @@ fn load(file: &Path, grants: GrantPolicy, cache_dir: Option<&Path>) -> Result<Id
         compiler: Compiler { program, args: vec!["internal".into(), "compile-plugin".into()] },
         grants,
     };
-    let runtime = Runtime::new(config, Arc::new(LinuxKernel::new())).map_err(|error| chain(&error))?;
+    let runtime = Runtime::new(config, Arc::new(linux_kernel())).map_err(|error| chain(&error))?;
     match runtime.inspect(file) {
         Ok(Inspection { info, granted, ungranted }) => Ok(Identity {
             name: Some(info.name.to_string()),

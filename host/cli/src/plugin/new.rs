@@ -3,7 +3,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use volhost_drivers::flex;
+use volhost_flex_drivers::probe;
 use volhost_plugin_new::{File, Name, NameError, Sdk, Template, flex::Driver, write};
 
 use crate::arguments::{NewArguments, TemplateChoice};
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &NewArguments, output: &mut Output) -> Result<(), C
 }
 
 fn from_flex(driver: &Path, arguments: &NewArguments, sdk: &Sdk) -> Result<(Name, Vec<File>), CliError> {
-    let asked = flex::ask(driver, &arguments.flex_driver_dir).map_err(CliError::Failed)?;
+    let asked = probe(driver, &arguments.flex_driver_dir).map_err(|error| CliError::Failed(error.to_string()))?;
     let driver = Driver::read(&asked.name, &asked.answer, asked.script.as_deref())
         .map_err(|error| CliError::Failed(format!("{}: {error}", asked.name)))?;
     let name =

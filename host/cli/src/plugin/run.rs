@@ -12,10 +12,11 @@ use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 use volhost_api::pb::Kind;
 use volhost_kernel::namespace::unshare_mounts;
-use volhost_kernel::{Detach, Kernel, LinuxKernel};
+use volhost_kernel::{Detach, Kernel};
 use volhost_model::duration::HumanDuration;
 use volhost_plugin_build::Request;
 use volhost_plugin_build::toolchain::Search;
+use volhost_process::linux_kernel;
 
 use super::build::build;
 use crate::arguments::{ApplyArguments, DrainArguments, TryArguments};
@@ -195,7 +196,7 @@ impl Scratch {
 
     fn remove(self) -> Result<(), CliError> {
         // The daemon leaves the mount that has its records, since they name the pod that was applied.
-        let (kernel, root) = (LinuxKernel::new(), self.path("root"));
+        let (kernel, root) = (linux_kernel(), self.path("root"));
         if let Ok(folder) = kernel.open_directory(&root) {
             // What fails here is told by the removal of the folder.
             let _ = kernel.detach(&folder, OsStr::new(volhost_volume_ops::layout::STATE), Detach::Lazy);

@@ -27,7 +27,7 @@ impl Bench {
             .with_objects(self.objects.clone())
             .with_drivers(self.surroundings.drivers.clone())
             .with_driver_programs(self.surroundings.programs.clone())
-            .with_fuse_servers(Arc::new(self.helpers.clone()));
+            .with_fuse_servers(Arc::new(self.fuse_servers.clone()));
         let attached_as = |attached_as| Attachment { attached_as, metadata: BTreeMap::new(), device: None };
         let call = Call::new(Arc::new(environment), PLUGIN_TIME)
             .with_sink(watch.clone())

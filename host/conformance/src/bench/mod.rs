@@ -9,7 +9,7 @@ mod provisioning;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use volhost_helpers::Helpers;
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Kernel, LinuxKernel, MountId, Propagation};
 use volhost_model::spec::VolumeMode;
 use volhost_model::{Pod, VolumeSpec};
@@ -38,7 +38,7 @@ pub(crate) struct Bench {
     pub(crate) objects: Arc<CaseObjects>,
     root: Arc<Directory>,
     surroundings: Surroundings,
-    helpers: Helpers,
+    fuse_servers: FuseServerProcesses,
     /// What the volume is attached as, as the host's record has it.
     attached: Mutex<Option<String>>,
 }
@@ -62,7 +62,7 @@ impl Bench {
             case,
             objects,
             root: Arc::new(root),
-            helpers: Helpers::new(kernel, surroundings.launcher.clone(), None),
+            fuse_servers: FuseServerProcesses::new(kernel, surroundings.launcher.clone(), None),
             surroundings,
             attached: Mutex::default(),
         })
@@ -118,8 +118,8 @@ impl Bench {
 
     /// What there is on the node beside the volume's content.
     pub(crate) fn node(&self) -> Verdict<Node> {
-        self.helpers.settle_all();
-        Node::look(&self.kernel, &self.scratch, ROOT, self.helpers.running())
+        self.fuse_servers.settle_all();
+        Node::look(&self.kernel, &self.scratch, ROOT, self.fuse_servers.running())
             .or_else(|error| fail("looked at the node", "an answer", error.to_string()))
     }
 

@@ -12,10 +12,10 @@ use super::ioctl::{device_bytes, device_is_read_only};
 use super::stat::{IdKind, Seen, look, look_closer, type_word};
 use super::walk::{PLACE, path_of, proc_path};
 use crate::block_devices::BlockDevice;
+use crate::child::unless_a_child_is_made;
 use crate::error::{DeviceError, KernelError, Result};
 use crate::handle::MountSource;
 use crate::names::{check_absolute, text};
-use crate::program::unless_a_child_is_made;
 use crate::step::Step;
 use crate::types::DeviceNumber;
 

@@ -22,13 +22,14 @@ use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
 };
-use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set};
+use rustix::thread::CapabilitySet;
 
 use super::landlock::restrict;
 use super::mountinfo::parse;
 use super::syscall::mount_setattr;
 use crate::block_devices::BlockDevice;
 use crate::call_filter::forbid_all_but_device_work;
+use crate::capabilities::limit_bounding_set;
 use crate::types::DeviceNumber;
 
 /// Where libraries and the loader are. A name that is a symbolic link on the host is one for the
@@ -45,8 +46,6 @@ const EMPTY: [&str; 4] = ["/etc/mtab", "/proc/mounts", "/proc/self/mounts", "/pr
 const PASSES: usize = 16;
 /// The stack of a thread that starts a program and waits for its end, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// The kernel's sets of capabilities have so many bits.
-const CAPABILITIES: u32 = 64;
 /// What of root a program keeps: file systems' tools set the block size of a device and flush it.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
@@ -236,7 +235,7 @@ impl Furniture {
         let device = self.arrange().map_err(at("filling the root folder"))?;
         mount_setattr(root.as_fd(), false, libc::MOUNT_ATTR_RDONLY, 0, 0)
             .map_err(at("making the root folder read-only"))?;
-        drop_capabilities().map_err(at("dropping capabilities"))?;
+        limit_bounding_set(KEPT).map_err(at("dropping capabilities"))?;
         rustix::thread::set_no_new_privs(true).map_err(at("renouncing new privileges"))?;
         if let Some(device) = device {
             restrict(root.as_fd(), device.as_fd()).map_err(at("setting Landlock's rules"))?;
@@ -316,18 +315,4 @@ fn make_folder(path: &Path) -> std::result::Result<(), Errno> {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
     }
-}
-
-/// What root's programs get is the bounding set: takes everything out of it that they do not need.
-fn drop_capabilities() -> std::result::Result<(), Errno> {
-    for number in 0..CAPABILITIES {
-        let one = CapabilitySet::from_bits_retain(1 << number);
-        match capability_is_in_bounding_set(one) {
-            Ok(true) if !KEPT.contains(one) => remove_capability_from_bounding_set(one)?,
-            Ok(_) => {}
-            // The kernel knows no more.
-            Err(_) => break,
-        }
-    }
-    Ok(())
 }

@@ -12,10 +12,10 @@ use rustix::mount::UnmountFlags;
 use super::LinuxKernel;
 use super::stat::look;
 use super::walk::{PLACE, open_beneath, proc_path};
+use crate::child::unless_a_child_is_made;
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
 use crate::names::{check_name, label, text};
-use crate::program::unless_a_child_is_made;
 use crate::step::Step;
 use crate::types::{Detach, MountInfo};
 

@@ -216,7 +216,7 @@ impl LinuxKernel {
         deadline: Duration,
     ) -> Result<Ended> {
         check_path(device)?;
-        let ended = run(&self.confinement, tool, arguments, device, purpose, deadline)?;
+        let ended = run(self, tool, arguments, device, purpose, deadline)?;
         check_path(device)?;
         Ok(ended)
     }

@@ -16,7 +16,7 @@ use super::ioctl::{
     set_loop_status,
 };
 use super::stat::{IdKind, Seen, look_closer};
-use super::syscall::wait_readable;
+use super::syscall::{Awaited, wait_ready};
 use super::walk::{PLACE, proc_path};
 use crate::block_devices::BlockDevice;
 use crate::error::{DeviceError, KernelError, Result};
@@ -31,7 +31,7 @@ const LISTED: &str = "/sys/block";
 const MAX_RACES: usize = 64;
 /// How long a loop device that was cleared may still be open to those who only look at it, and how often it is looked at.
 const CLOSE_GRACE: Duration = Duration::from_millis(200);
-const LOOK_AGAIN_MILLISECONDS: i32 = 5;
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A loop device that has a file.
 pub(super) struct Loop {
@@ -223,7 +223,7 @@ fn gone_soon(one: &Loop) -> std::result::Result<bool, Errno> {
             return Ok(false);
         }
         // A close is told a moment before it has its effect, so the last one is looked at again soon.
-        wait_readable(&[closes.as_fd()], LOOK_AGAIN_MILLISECONDS)?;
+        wait_ready(&[Awaited::Readable(closes.as_fd())], Some(LOOK_AGAIN))?;
         let mut told = [0; 4096];
         match rustix::io::read(&closes, &mut told) {
             Ok(_) | Err(Errno::AGAIN) => {}

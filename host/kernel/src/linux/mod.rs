@@ -95,11 +95,12 @@ mod walk;
 
 pub use lease::is_being_written;
 pub(crate) use syscall::spawn;
-pub use syscall::wait_readable;
+pub use syscall::{Awaited, wait_ready};
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::confinement::Confinement;
 use self::inspect::Inspection;
@@ -108,6 +109,7 @@ use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory, MountSource, RootLock};
 use crate::kernel::Kernel;
 use crate::step::Step;
+use crate::tools::RunTool;
 use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 
 /// The kernel that runs this machine. Needs Linux 5.12, and `CAP_SYS_ADMIN` for whatever mounts.
@@ -115,20 +117,21 @@ use crate::types::{Detach, Durability, Entry, FsOption, MountInfo, Propagation};
 pub struct LinuxKernel {
     inspection: Inspection,
     confinement: Confinement,
+    tools: Arc<dyn RunTool>,
 }
 
 impl LinuxKernel {
-    /// Asks the running kernel how it reports mounts, once.
+    /// Asks the running kernel how it reports mounts, once. `tools` runs the programs that make and check file systems.
     #[must_use]
-    pub fn new() -> Self {
-        Self { inspection: Inspection::probe(), confinement: Confinement::default() }
+    pub fn new(tools: Arc<dyn RunTool>) -> Self {
+        Self { inspection: Inspection::probe(), confinement: Confinement::default(), tools }
     }
 
     /// Reads mounts from `/proc/thread-self/mountinfo` whatever the kernel could do better. Slower, and only ids that the kernel
     /// uses again; for kernels before 6.13 (chosen by [`LinuxKernel::new`] itself) and to compare the two.
     #[must_use]
-    pub fn with_mountinfo() -> Self {
-        Self { inspection: Inspection::MountInfo, confinement: Confinement::default() }
+    pub fn with_mountinfo(self) -> Self {
+        Self { inspection: Inspection::MountInfo, ..self }
     }
 
     /// Which ids of mounts this instance compares.
@@ -137,12 +140,6 @@ impl LinuxKernel {
             Inspection::StatMount => IdKind::Unique,
             Inspection::MountInfo => IdKind::Reused,
         }
-    }
-}
-
-impl Default for LinuxKernel {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -4,13 +4,16 @@
     reason = "with `ioctl` and `landlock` the only place of the workspace that makes raw system calls"
 )]
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of, size_of_val, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+
+use crate::child::NewChild;
 
 /// `struct mnt_id_req`, as far as version 0 knows it.
 #[repr(C)]
@@ -88,11 +91,33 @@ fn request(mount: u64, param: u64) -> MountIdRequest {
     MountIdRequest { size: SIZE, spare: 0, mount, param }
 }
 
-/// Waits until one of the descriptors can be read, is closed at its other end, or the time is over. True for each that is ready.
-pub fn wait_readable(descriptors: &[BorrowedFd<'_>], milliseconds: i32) -> Result<Vec<bool>, Errno> {
-    let mut polled: Vec<libc::pollfd> =
-        descriptors.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+/// A descriptor to wait for.
+#[derive(Debug, Clone, Copy)]
+pub enum Awaited<'a> {
+    /// Until it can be read.
+    Readable(BorrowedFd<'a>),
+    /// Until it can be written.
+    Writable(BorrowedFd<'a>),
+}
+
+/// Waits until one of the descriptors is ready, is closed at its other end, or the time is over; without a time for ever. Returns
+/// true for each that is ready. The time is rounded up, so that a caller who waited in vain is past its deadline.
+///
+/// # Errors
+/// The kernel's: `INTR` after a signal.
+pub fn wait_ready(awaited: &[Awaited<'_>], at_most: Option<Duration>) -> Result<Vec<bool>, Errno> {
+    const FOR_EVER: libc::c_int = -1;
+    let pollfd = |awaited: &Awaited<'_>| {
+        let (fd, events) = match awaited {
+            Awaited::Readable(fd) => (fd, libc::POLLIN),
+            Awaited::Writable(fd) => (fd, libc::POLLOUT),
+        };
+        libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
+    };
+    let mut polled: Vec<libc::pollfd> = awaited.iter().map(pollfd).collect();
     let count = libc::nfds_t::try_from(polled.len()).map_err(|_| Errno::INVAL)?;
+    let milliseconds = |time: Duration| i32::try_from(time.as_millis().saturating_add(1)).unwrap_or(i32::MAX);
+    let milliseconds = at_most.map_or(FOR_EVER, milliseconds);
     // SAFETY: the pointer is to as many live `pollfd` as the count says.
     let done = unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) };
     if done < 0 {
@@ -186,16 +211,9 @@ pub(super) fn kill(pid: Pid) {
     unsafe { libc::kill(pid.as_raw_nonzero().get(), libc::SIGKILL) };
 }
 
-/// Starts a program in `/` with these three descriptors as its input and outputs, `inherited` from 3 on and no others, no signal blocked, and returns once the
-/// kernel has loaded it. The first of `arguments` is the program's name to itself.
-pub(crate) fn spawn(
-    program: &CStr,
-    arguments: &[CString],
-    environment: &[CString],
-    stdio: [BorrowedFd<'_>; 3],
-    inherited: &[BorrowedFd<'_>],
-    own_group: bool,
-) -> Result<Pid, Errno> {
+/// Makes a child process, and returns once the kernel has loaded its program.
+pub(crate) fn spawn(child: &NewChild<'_>) -> Result<Pid, Errno> {
+    let NewChild { program, arguments, environment, stdio, inherited, own_group } = *child;
     let mut actions = FileActions::new()?;
     let kept = 3 + libc::c_int::try_from(inherited.len()).map_err(|_| Errno::MFILE)?;
     // Above all that the child will have, so that none of them takes another's place before that was copied.

@@ -10,19 +10,21 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::confinement::{Confinement, NotConfined};
+use super::LinuxKernel;
+use super::confinement::NotConfined;
 use crate::block_devices::BlockDevice;
 use crate::error::{KernelError, Result, ToolError};
-use crate::program::{self, Overflow, Program, RunBounds};
 use crate::step::Step;
+use crate::tools::{RunTool, ToolRun};
 
 /// Where programs are looked for, whatever the environment says.
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// The same, for what a program starts itself.
-const SEARCH_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// How much of each output is kept, in bytes. The rest is read and dropped, so that the program does not wait for us.
+/// A program's whole environment: the folders for the programs that it starts itself, and messages that this code and its users
+/// read the same everywhere.
+const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("LC_ALL", "C")];
+/// How much of each output is kept, in bytes. The rest is dropped, so that the program never waits for a reader.
 const KEPT_BYTES: usize = 64 * 1024;
-/// How much of it a message shows, in characters: its end, where tools say what went wrong.
+/// How much of it a message shows, in characters: the end, where tools report what went wrong.
 const SHOWN_CHARS: usize = 600;
 
 /// A program.
@@ -34,7 +36,7 @@ pub(super) struct Tool {
     pub(super) package: &'static str,
 }
 
-/// What it is run for, as messages tell it.
+/// The purpose of a run, as messages name it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose<'a> {
     pub(super) step: Step,
@@ -56,7 +58,7 @@ impl Ended {
         self.status.code()
     }
 
-    /// What it said, on one line.
+    /// Its messages, on one line.
     pub(super) fn said(&self) -> String {
         words(&[&self.errors, &self.out])
     }
@@ -77,7 +79,7 @@ impl Ended {
 /// `arguments` are the host's own; the device's path comes last, where no program takes it for an
 /// option.
 pub(super) fn run(
-    confinement: &Confinement,
+    kernel: &LinuxKernel,
     tool: Tool,
     arguments: &[&str],
     device: &BlockDevice,
@@ -88,7 +90,9 @@ pub(super) fn run(
     let words = arguments.iter().map(OsStr::new).chain([OsStr::new("--"), device.path().as_os_str()]);
     let words: Vec<&OsStr> = words.collect();
     let node = device.as_fd();
-    let ran = confinement.run(&program, device, node, || run_program(tool, &program, &words, purpose, deadline));
+    let tools = kernel.tools.as_ref();
+    let job = || run_program(tools, tool, &program, &words, purpose, deadline);
+    let ran = kernel.confinement.run(&program, device, node, job);
     ran.map_err(|NotConfined { what, errno }| {
         let (step, path) = (purpose.step, purpose.path.to_owned());
         KernelError::Tool(ToolError::NotConfined { step, path, tool: tool.name, what, errno })
@@ -97,6 +101,7 @@ pub(super) fn run(
 
 /// Runs a program from this thread, with what this thread may do.
 fn run_program(
+    tools: &dyn RunTool,
     tool: Tool,
     program: &Path,
     arguments: &[&OsStr],
@@ -105,19 +110,14 @@ fn run_program(
 ) -> Result<Ended> {
     let (step, path) = (purpose.step, purpose.path);
     let failed = |errno| KernelError::Failed { step, path: path.to_owned(), errno, detail: tool.name.to_owned() };
-    let program = Program::new(program)
-        .arguments(arguments)
-        .variable("PATH", SEARCH_PATH)
-        // Messages that this code and its users read the same everywhere.
-        .variable("LC_ALL", "C");
-    let bounds = RunBounds { deadline, output_bytes: KEPT_BYTES, overflow: Overflow::Dropped };
-    let ran = match program.run(bounds) {
+    let run = ToolRun { program, arguments, environment: &ENVIRONMENT, deadline, kept_bytes: KEPT_BYTES };
+    let ran = match tools.run(&run) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(tool.missing(purpose)),
         ran => ran.map_err(|error| failed(errno_of(&error)))?,
     };
-    match ran.ended {
-        program::Ended::ByItself(status) => Ok(Ended { status, out: ran.stdout, errors: ran.stderr }),
-        program::Ended::AtDeadline | program::Ended::WroteTooMuch => {
+    match ran.status {
+        Some(status) => Ok(Ended { status, out: ran.stdout, errors: ran.stderr }),
+        None => {
             let (tool, seconds, said) = (tool.name, deadline.as_secs(), words(&[&ran.stderr, &ran.stdout]));
             Err(KernelError::Tool(ToolError::TimedOut { step, path: path.to_owned(), tool, seconds, said }))
         }
@@ -140,7 +140,7 @@ impl Tool {
     }
 }
 
-/// The end of what was said, on one line.
+/// The end of what a program wrote, on one line.
 fn words(said: &[&[u8]]) -> String {
     let text: Vec<String> = said.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
     let lines: Vec<&str> =
@@ -152,79 +152,51 @@ fn words(said: &[&[u8]]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
-    use rustix::process::{Pid, Signal};
+    use std::io;
 
     use super::*;
+    use crate::tools::ToolOutput;
 
     const SHELL: Tool = Tool { name: "sh", package: "dash" };
     const PURPOSE: Purpose<'_> = Purpose { step: Step::FormatDevice, path: "/dev/x" };
-    const LONG: Duration = Duration::from_secs(180);
-    /// In milliseconds. Each is tried if the program has not come far at the one before.
-    const DEADLINES: [u64; 4] = [300, 1_000, 5_000, 30_000];
+    const DEADLINE: Duration = Duration::from_secs(180);
 
-    fn shell(script: &str, deadline: Duration) -> Result<Ended> {
-        let program = SHELL.find(PURPOSE)?;
-        run_program(SHELL, &program, &["-c".as_ref(), script.as_ref()], PURPOSE, deadline)
-    }
+    /// A run that ends so, whatever the program.
+    #[derive(Debug)]
+    struct Ends(Option<i32>);
 
-    #[test]
-    fn output_and_exit_code_are_told() {
-        let ended = shell("echo out; echo wrong >&2; exit 3", LONG).unwrap();
-        assert_eq!((ended.code(), ended.out.as_slice(), ended.said().as_str()), (Some(3), &b"out\n"[..], "wrong; out"));
-        let error = ended.failed(SHELL, PURPOSE).to_string();
-        assert_eq!(error, "formatting block device /dev/x: sh ended with exit code 3. It said: wrong; out");
-    }
-
-    #[test]
-    fn a_program_sees_no_environment_and_no_input() {
-        let ended = shell("cat; echo \"$HOME$USER$PATH\"", LONG).unwrap();
-        assert_eq!(ended.out, format!("{SEARCH_PATH}\n").as_bytes());
-    }
-
-    #[test]
-    fn endless_output_is_cut_and_does_not_hang() {
-        let ended = shell("head -c 1000000 /dev/zero", LONG).unwrap();
-        assert_eq!((ended.code(), ended.out.len()), (Some(0), KEPT_BYTES));
-    }
-
-    #[test]
-    fn at_the_deadline_a_program_and_its_children_end() {
-        let started = Instant::now();
-        // A busy machine may not even have begun the program at a short deadline.
-        let group: i32 = DEADLINES
-            .into_iter()
-            .find_map(|deadline| {
-                let deadline = Duration::from_millis(deadline);
-                let error = shell("echo $$; sleep 1000 & sleep 1000", deadline).unwrap_err();
-                let KernelError::Tool(ToolError::TimedOut { said, .. }) = error else { panic!("{error:?}") };
-                said.trim().parse().ok()
-            })
-            .unwrap();
-        assert!(started.elapsed() < LONG, "it was not waited for");
-        // A grandchild is killed with it, and dies when it gets to run. A zombie, until its new parent collects it, is dead.
-        while has_living_member(group) {
-            assert!(started.elapsed() < LONG, "a child lives on");
-            std::thread::yield_now();
+    impl RunTool for Ends {
+        fn run(&self, run: &ToolRun<'_>) -> io::Result<ToolOutput> {
+            let environment: Vec<String> =
+                run.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let status = self.0.map(|code| ExitStatus::from_raw(code << 8));
+            Ok(ToolOutput { status, stdout: environment.join("\n").into_bytes(), stderr: b"wrong\n".to_vec() })
         }
     }
 
-    fn has_living_member(group: i32) -> bool {
-        let stats = std::fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path().join("stat")).ok());
-        stats.into_iter().any(|stat| {
-            let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-            fields[2] == group.to_string() && fields[0] != "Z" && fields[0] != "X"
-        })
+    fn ended(code: Option<i32>) -> Result<Ended> {
+        run_program(&Ends(code), SHELL, Path::new("/bin/sh"), &[], PURPOSE, DEADLINE)
     }
 
     #[test]
-    fn a_child_that_keeps_the_output_open_is_not_waited_for() {
-        let ended = shell("echo done; sleep 1000 >&1 & echo $!", LONG).unwrap();
-        let child = String::from_utf8(ended.out).unwrap().lines().last().unwrap().parse().unwrap();
-        rustix::process::kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
+    fn an_error_has_the_exit_code_and_what_the_program_wrote() {
+        let ended = ended(Some(3)).unwrap();
+        let error = ended.failed(SHELL, PURPOSE).to_string();
+        assert!(
+            error.starts_with("formatting block device /dev/x: sh ended with exit code 3. It said: wrong; "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_program_gets_a_fixed_environment() {
+        assert_eq!(ended(Some(0)).unwrap().out, b"PATH=/usr/sbin:/usr/bin:/sbin:/bin\nLC_ALL=C");
+    }
+
+    #[test]
+    fn a_program_that_was_killed_at_its_deadline_has_timed_out() {
+        let error = ended(None).unwrap_err();
+        assert!(matches!(error, KernelError::Tool(ToolError::TimedOut { seconds: 180, .. })), "{error:?}");
     }
 
     #[test]

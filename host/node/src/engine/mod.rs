@@ -17,7 +17,7 @@
 //! | [`controller_reports`] | what controllers say of attachments |
 //! | [`executor`], [`running`], [`sink`] | operations on the worker threads |
 //! | `sweep` | cleanup of the folders of unknown pods |
-//! | [`helpers`] | programs that serve file systems, and have ended |
+//! | [`fuse_servers`] | FUSE servers that have ended |
 //! | `vanished`, [`forced`] | mounts that go without an operation |
 //! | [`handle`], [`requests`], [`manifest_text`] | how others ask |
 
@@ -29,8 +29,8 @@ mod csi_drivers;
 pub mod event_log;
 pub mod executor;
 pub mod forced;
+pub mod fuse_servers;
 pub mod handle;
-pub mod helpers;
 mod keeping;
 mod kept;
 pub mod manifest_text;

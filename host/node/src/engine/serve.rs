@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use volhost_core::Event;
 use volhost_model::names::{PluginName, PodUid};
-use volhost_model::view::EventKind;
+use volhost_model::view::{DriverKind, EventKind};
 
 use super::controller_reports::ControllerReports;
 use super::executor::FromOperation;
@@ -23,7 +23,8 @@ use super::sweep::{Cleaning, Found, Sweep};
 use super::turns::Turns;
 use super::vanished;
 use super::world::{WaitAnswer, World};
-use volhost_drivers::{DriverChange, DriverNews, DriverTable};
+use volhost_driver_table::DriverTable;
+use volhost_flex_drivers::{DriverChange, DriverEvent};
 use volhost_objects::Changes;
 use volhost_plugin_folder::{Answer, Meaning, PluginChanges, PluginRegistry, QuestionKey};
 use volhost_volume_ops::recovery::Recovery;
@@ -41,7 +42,7 @@ pub struct Inputs {
     /// What the plugin folder has brought.
     pub plugins: mpsc::Receiver<PluginChanges>,
     /// What has become of drivers outside.
-    pub drivers: mpsc::Receiver<DriverNews>,
+    pub drivers: mpsc::Receiver<DriverEvent>,
     /// What operations report.
     pub operations: mpsc::UnboundedReceiver<FromOperation>,
 }
@@ -260,9 +261,9 @@ impl Engine {
                     self.plugins_changed(changes);
                     "changed plugins"
                 }
-                Some(news) = inputs.drivers.recv() => {
+                Some(event) = inputs.drivers.recv() => {
                     begun = std::time::Instant::now();
-                    self.driver_news(news);
+                    self.driver_event(event);
                     "a changed driver"
                 }
                 Some(found) = found.recv() => {
@@ -445,12 +446,12 @@ impl Engine {
         }
     }
 
-    fn driver_news(&mut self, news: DriverNews) {
-        let DriverNews { kind, driver, what } = news;
+    fn driver_event(&mut self, event: DriverEvent) {
+        let DriverEvent { driver, change } = event;
         let object = format!("driver {driver}");
         // What plugins say of volumes may be what the driver said to them.
         self.plugins.forget_identified();
-        match what {
+        match change {
             DriverChange::Failed(reason) => self.world.tell(EventKind::Warning, "DriverFailed", &object, &reason),
             DriverChange::Removed => {
                 let message = "it is not there any more; what stands of its volumes stays";
@@ -460,7 +461,7 @@ impl Engine {
                 self.world.tell(EventKind::Normal, "DriverReady", &object, "it can be used from now on");
                 let effects = self.sources.resolve_all();
                 self.carry_out(effects);
-                let source = kind.source();
+                let source = DriverKind::Flex.source();
                 let plugin =
                     self.plugins.serving(&format!("{source}:{driver}")).or_else(|| self.plugins.serving(source));
                 if let Some(plugin) = plugin {

@@ -2,9 +2,9 @@
 
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
-use nix::unistd::{Gid, Uid, chdir, chroot, setgroups, setresgid, setresuid};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use nix::unistd::{Uid, chdir, chroot};
 use thiserror::Error;
+use volhost_process::{Limits, PrivilegeError, Privileges};
 
 /// The user and group `nobody`, which own nothing.
 const NOBODY: u32 = 65534;
@@ -24,10 +24,18 @@ const OPEN_FILES: u64 = 3;
 
 /// The step that failed. The child then refuses to work.
 #[derive(Debug, Error)]
-#[error("the compiler cannot {step}: {errno}")]
-pub(super) struct ConfineError {
-    step: &'static str,
-    errno: nix::errno::Errno,
+pub(super) enum ConfineError {
+    /// A privilege stays.
+    #[error("the compiler {0}")]
+    Privileges(#[from] PrivilegeError),
+    /// Another step failed.
+    #[error("the compiler cannot {step}: {errno}")]
+    Step {
+        /// The step.
+        step: &'static str,
+        /// The kernel's answer.
+        errno: nix::errno::Errno,
+    },
 }
 
 /// Makes this process as powerless as an ordinary program can be. Started without root it keeps its user, and still
@@ -35,7 +43,7 @@ pub(super) struct ConfineError {
 ///
 /// The kernel ends the process when it has used `cpu_seconds` of processor time.
 pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
-    let at = |step| move |errno| ConfineError { step, errno };
+    let at = |step| move |errno| ConfineError::Step { step, errno };
     // While proc can still be read and written.
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE) {
         tracing::debug!(%error, "the compiler keeps its rank when memory runs out");
@@ -48,35 +56,28 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
             tracing::debug!(%errno, "the compiler keeps its root folder");
         }
     }
-    if can_become_nobody {
-        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        // Groups first: a process without root cannot give them up.
-        setgroups(&[]).map_err(at("give up its groups"))?;
-        setresgid(group, group, group).map_err(at("give up its group"))?;
-        setresuid(user, user, user).map_err(at("give up root"))?;
-    }
-    chdir("/").map_err(at("leave its folder"))?;
-    // No program that it starts could win anything back.
-    prctl::set_no_new_privs().map_err(at("renounce new privileges"))?;
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
+    let privileges = Privileges {
+        user: can_become_nobody.then_some(NOBODY),
+        group: None,
+        capabilities: Some(0),
+        no_new_privileges: true,
+        // The filter of system calls allows far less.
+        no_namespaces: false,
+        limits: Limits {
+            memory: Some(ADDRESS_SPACE),
+            // Below, with two values.
+            cpu_seconds: None,
+            open_files: Some(OPEN_FILES),
+            file_bytes: Some(0),
+            processes: Some(0),
+            core_bytes: Some(0),
+        },
     };
-    set_capabilities(None, none)
-        .map_err(|errno| at("drop its capabilities")(nix::errno::Errno::from_raw(errno.raw_os_error())))?;
+    privileges.enforce()?;
+    chdir("/").map_err(at("leave its folder"))?;
     // Nothing of it, which may be a plugin's bytes, in a core dump; and no tracing by others of its user. Last, because
     // changing the user sets it anew.
     prctl::set_dumpable(false).map_err(at("forbid core dumps"))?;
-    for (resource, most, step) in [
-        (Resource::RLIMIT_AS, ADDRESS_SPACE, "limit its memory"),
-        (Resource::RLIMIT_CORE, 0, "forbid core dumps"),
-        (Resource::RLIMIT_FSIZE, 0, "forbid writing files"),
-        (Resource::RLIMIT_NPROC, 0, "forbid new processes"),
-        (Resource::RLIMIT_NOFILE, OPEN_FILES, "forbid opening files"),
-    ] {
-        setrlimit(resource, most, most).map_err(at(step))?;
-    }
     setrlimit(Resource::RLIMIT_CPU, cpu_seconds, cpu_seconds.saturating_add(KILL_AFTER))
         .map_err(at("limit its CPU time"))?;
     if let Err(errno) = rustix::process::nice(NICE) {

@@ -8,13 +8,11 @@
 //! runs that code. The operator's choice of plugin files stays the line of trust; the child only keeps accidents away from the host.
 
 mod child;
-mod children;
 mod confine;
 mod parallel;
 mod parent;
 mod syscalls;
 
 pub use child::compile_stdin_to_stdout;
-pub(crate) use children::Children;
 pub use parallel::compilers;
 pub use parent::Compiler;

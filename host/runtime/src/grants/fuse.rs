@@ -1,4 +1,4 @@
-//! Which helpers a plugin may start, and how: the operator writes their command lines.
+//! The FUSE servers that a plugin may start: the operator writes their command lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use volhost_model::quantity::{QuantityError, parse_bytes};
 
 use super::words::{CallTime, MountWord, Root};
-use crate::fuse_servers::{HelperBounds, HelperRights};
+use crate::fuse_servers::{FuseServerBounds, FuseServerRights};
 
 /// Stands for the connection in a command line.
 pub(crate) const MOUNT_SLOT: &str = "mount";
@@ -24,7 +24,7 @@ pub(crate) enum FuseGrantError {
     MountSlots(usize),
     #[error("values: the arguments have no slot {{{0}}}")]
     NoSlot(String),
-    #[error("capabilities: only a helper that is root (`user = 0`) keeps rights of root's")]
+    #[error("capabilities: only a FUSE server that is root (`user = 0`) keeps rights of root's")]
     Capabilities,
     #[error("{0:?} has a brace without its other one")]
     OpenBrace(String),
@@ -32,7 +32,7 @@ pub(crate) enum FuseGrantError {
     ClosingBrace(String),
     #[error("{word:?}: {{{slot}}} is no slot; write a name of letters, digits, `-` and `_`")]
     SlotName { slot: String, word: String },
-    #[error("{0:?} is no variable for a helper")]
+    #[error("{0:?} is no variable for a FUSE server")]
     Variable(String),
     #[error("holds a zero byte")]
     ZeroByte,
@@ -49,12 +49,12 @@ const START: Duration = Duration::from_secs(30);
 /// Time enough to write out what is still to be written.
 const STOP: Duration = Duration::from_secs(10);
 
-/// One helper: the table `[grants."NAME".fuse-servers.HELPER]`.
+/// One FUSE server: the table `[grants."NAME".fuse-servers.SERVER]`.
 ///
 /// ```toml
 /// [grants."example.com/files".fuse-servers.sshfs]
 /// program = "/usr/bin/sshfs"
-/// # `{mount}` is where the helper gets the connection; other words in braces are slots that the plugin fills in. A list in the
+/// # `{mount}` is where the server gets the connection; other words in braces are slots that the plugin fills in. A list in the
 /// # list is left out when one of its slots is not filled in.
 /// arguments = ["-f", "{server}:{path}", "{mount}", ["-p", "{port}"]]
 /// # What the plugin may put into a slot as a text: `*` is anything but `/`, `**` anything. A slot that is not named takes none.
@@ -70,7 +70,7 @@ const STOP: Duration = Duration::from_secs(10);
 /// # Optional: how long it may take until it serves, and to its end once nobody has its file system any more.
 /// start-time = "30s"
 /// stop-time = "10s"
-/// # Optional: false lets the helper decide on each access, in place of the kernel by the modes that the helper tells.
+/// # Optional: false lets the server decide on each access, in place of the kernel by the modes that the server reports.
 /// default-permissions = true
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -98,7 +98,7 @@ fn yes() -> bool {
     true
 }
 
-/// The helpers of one plugin, by their names.
+/// The FUSE servers of one plugin, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<MountWord, FuseServer>")]
 pub(super) struct FuseHelpersTable(pub(super) BTreeMap<String, FuseServer>);
@@ -144,7 +144,7 @@ struct Plain(String);
 #[serde(try_from = "String")]
 struct Bytes(u64);
 
-/// A right of root's over files; there is no other that a helper can keep.
+/// A right of root's over files; there is no other that a FUSE server can keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Right {
@@ -168,10 +168,10 @@ impl FuseServer {
         self.default_permissions
     }
 
-    pub(crate) fn rights(&self) -> HelperRights {
+    pub(crate) fn rights(&self) -> FuseServerRights {
         let user = self.user.unwrap_or(NOBODY);
         let capabilities = self.capabilities.iter().fold(CapabilitySet::empty(), |all, right| all | right.set());
-        HelperRights {
+        FuseServerRights {
             user,
             group: self.group.unwrap_or(user),
             capabilities: capabilities.bits(),
@@ -180,9 +180,9 @@ impl FuseServer {
         }
     }
 
-    pub(crate) fn bounds(&self) -> HelperBounds {
+    pub(crate) fn bounds(&self) -> FuseServerBounds {
         let time = |given: Option<CallTime>, usual| given.map_or(usual, |time| time.0);
-        HelperBounds { start: time(self.start_time, START), stop: time(self.stop_time, STOP) }
+        FuseServerBounds { start: time(self.start_time, START), stop: time(self.stop_time, STOP) }
     }
 
     /// The command line, in groups that are left out when one of their slots is not filled in; true for one that must not be.
@@ -263,11 +263,11 @@ impl Right {
 impl TryFrom<BTreeMap<MountWord, FuseServer>> for FuseHelpersTable {
     type Error = FuseGrantError;
     fn try_from(table: BTreeMap<MountWord, FuseServer>) -> Result<Self, FuseGrantError> {
-        for (name, helper) in &table {
+        for (name, server) in &table {
             let within = |source| FuseGrantError::Within { server: name.0.clone(), source: Box::new(source) };
-            helper.check().map_err(within)?;
+            server.check().map_err(within)?;
         }
-        Ok(Self(table.into_iter().map(|(name, helper)| (name.0, helper)).collect()))
+        Ok(Self(table.into_iter().map(|(name, server)| (name.0, server)).collect()))
     }
 }
 
@@ -360,15 +360,15 @@ mod tests {
         let whole =
             "[h]\nprogram = \"/bin/x\"\narguments = [\"-o\", \"a={one},b={two}\", \"{mount}\", [\"-p\", \"{port}\"]]\n";
         let read = table(whole).unwrap();
-        let helper = read.0.get("h").unwrap();
-        assert_eq!(helper.slots().into_iter().collect::<Vec<_>>(), ["one", "port", "two"]);
-        assert_eq!((helper.rights().user, helper.rights().capabilities), (65534, 0));
-        assert!(!helper.allows("one", "x"), "a slot that is not named takes no text");
+        let server = read.0.get("h").unwrap();
+        assert_eq!(server.slots().into_iter().collect::<Vec<_>>(), ["one", "port", "two"]);
+        assert_eq!((server.rights().user, server.rights().capabilities), (65534, 0));
+        assert!(!server.allows("one", "x"), "a slot that is not named takes no text");
         for (more, words) in [
-            ("user = 1000\ncapabilities = [\"chown\"]", "only a helper that is root"),
+            ("user = 1000\ncapabilities = [\"chown\"]", "only a FUSE server that is root"),
             ("capabilities = [\"sys-admin\"]", "unknown variant"),
             ("values = { three = [\"*\"] }", "no slot {three}"),
-            ("environment = { LD_PRELOAD = \"x\" }", "no variable for a helper"),
+            ("environment = { LD_PRELOAD = \"x\" }", "no variable for a FUSE server"),
             ("memory = \"none\"", "none"),
             ("users = 3", "unknown field"),
         ] {

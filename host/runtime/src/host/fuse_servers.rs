@@ -11,7 +11,7 @@ use super::mounts::dropped;
 use crate::bindings::HostError;
 use crate::bindings::volhost::plugin::fuse_servers::{Host, HostFuseServer};
 use crate::bindings::volhost::plugin::types;
-use crate::fuse_servers::{HelperArgument, HelperDescriptor, HelperError, HelperPart, HelperStart};
+use crate::fuse_servers::{FuseServerArgument, FuseServerDescriptor, FuseServerError, FuseServerPart, FuseServerStart};
 use crate::grants::{FuseServer, MOUNT_SLOT, WordPart};
 use crate::handles::{Content, DetachedMount, Filling, FuseServerHandle, MountSource};
 use crate::text::tame;
@@ -20,16 +20,16 @@ use crate::text::tame;
 const SHOWN_BYTES: usize = 256;
 /// The longest text in a slot, in bytes: a path's.
 const VALUE_BYTES: usize = 4096;
-/// What a helper reads of a secret, in bytes.
+/// What a FUSE server reads of a secret, in bytes.
 const SECRET_BYTES: usize = 1 << 20;
 /// Beside letters and digits, what a text may hold.
 const PLAIN: &str = "._-/:@+%~[]";
 
-impl From<HelperError> for HostError {
-    fn from(error: HelperError) -> Self {
+impl From<FuseServerError> for HostError {
+    fn from(error: FuseServerError) -> Self {
         Self::Plugin(match error {
-            HelperError::Unusable(text) => types::Error::Precondition(text),
-            HelperError::Failed(text) => types::Error::Retryable(text),
+            FuseServerError::Unusable(text) => types::Error::Precondition(text),
+            FuseServerError::Failed(text) => types::Error::Retryable(text),
         })
     }
 }
@@ -61,23 +61,23 @@ fn unfit(value: &str) -> Option<&'static str> {
 }
 
 impl State {
-    fn granted_helper(&self, name: &str) -> Result<&FuseServer, HostError> {
+    fn granted_server(&self, name: &str) -> Result<&FuseServer, HostError> {
         self.reach.fuse_servers.get(name).ok_or_else(|| {
             denied(format!(
-                "the helper {} is not granted to this plugin; see `fuse-servers` under [grants] in the configuration",
+                "FUSE server {} is not granted to this plugin; see `fuse-servers` under [grants] in the configuration",
                 tame(name, SHOWN_BYTES)
             ))
         })
     }
 
     /// Puts something into a slot that the command line has.
-    fn fill(&mut self, helper: &Resource<FuseServerHandle>, slot: String, filling: Filling) -> Result<(), HostError> {
-        let name = self.table.get(helper)?.name.clone();
-        if !self.granted_helper(&name)?.slots().contains(slot.as_str()) {
+    fn fill(&mut self, server: &Resource<FuseServerHandle>, slot: String, filling: Filling) -> Result<(), HostError> {
+        let name = self.table.get(server)?.name.clone();
+        if !self.granted_server(&name)?.slots().contains(slot.as_str()) {
             let slot = tame(&slot, SHOWN_BYTES);
-            return Err(invalid(format!("the command line of the helper {name} has no slot {slot:?}")));
+            return Err(invalid(format!("the command line of FUSE server {name} has no slot {slot:?}")));
         }
-        match &mut self.table.get_mut(helper)?.slots {
+        match &mut self.table.get_mut(server)?.slots {
             Some(slots) => {
                 slots.insert(slot, filling);
                 Ok(())
@@ -88,7 +88,7 @@ impl State {
 }
 
 fn used_up(name: &str) -> HostError {
-    HostError::Plugin(types::Error::Precondition(format!("the helper {name} was started already; open it again")))
+    HostError::Plugin(types::Error::Precondition(format!("FUSE server {name} was started already; open it again")))
 }
 
 /// The command line with its slots filled in, and what they need.
@@ -96,15 +96,16 @@ fn command_line(
     name: &str,
     granted: &FuseServer,
     slots: BTreeMap<String, Filling>,
-) -> Result<(Vec<HelperArgument>, Vec<HelperDescriptor>), HostError> {
+) -> Result<(Vec<FuseServerArgument>, Vec<FuseServerDescriptor>), HostError> {
     let mut descriptors = Vec::new();
-    let mut parts: BTreeMap<String, HelperPart> = BTreeMap::from([(MOUNT_SLOT.to_owned(), HelperPart::Descriptor(0))]);
+    let mut parts: BTreeMap<String, FuseServerPart> =
+        BTreeMap::from([(MOUNT_SLOT.to_owned(), FuseServerPart::Descriptor(0))]);
     for (slot, filling) in slots {
         let part = match filling {
-            Filling::Text(text) => HelperPart::Text(text),
+            Filling::Text(text) => FuseServerPart::Text(text),
             Filling::Descriptor(descriptor) => {
                 descriptors.push(descriptor);
-                HelperPart::Descriptor(descriptors.len())
+                FuseServerPart::Descriptor(descriptors.len())
             }
         };
         parts.insert(slot, part);
@@ -117,19 +118,19 @@ fn command_line(
             let mut argument = Vec::new();
             for part in &word.0 {
                 match part {
-                    WordPart::Text(text) => argument.push(HelperPart::Text(text.clone())),
+                    WordPart::Text(text) => argument.push(FuseServerPart::Text(text.clone())),
                     WordPart::Slot(slot) => match parts.get(slot) {
                         Some(part) => argument.push(part.clone()),
                         None => missing = Some(slot),
                     },
                 }
             }
-            filled.push(HelperArgument(argument));
+            filled.push(FuseServerArgument(argument));
         }
         match missing {
             None => arguments.extend(filled),
             Some(slot) if needed => {
-                let text = format!("the helper {name} needs the slot {slot:?}, and nothing was put into it");
+                let text = format!("FUSE server {name} needs the slot {slot:?}, and nothing was put into it");
                 return Err(HostError::Plugin(types::Error::Precondition(text)));
             }
             Some(_) => {}
@@ -141,32 +142,32 @@ fn command_line(
 impl Host for State {
     fn open(&mut self, name: String) -> Result<Resource<FuseServerHandle>, HostError> {
         self.count()?;
-        self.granted_helper(&name)?;
+        self.granted_server(&name)?;
         Ok(self.push(FuseServerHandle { name, slots: Some(BTreeMap::new()) })?)
     }
 }
 
 impl HostFuseServer for State {
-    fn set(&mut self, helper: Resource<FuseServerHandle>, slot: String, value: String) -> Result<(), HostError> {
+    fn set(&mut self, server: Resource<FuseServerHandle>, slot: String, value: String) -> Result<(), HostError> {
         self.count()?;
-        let name = self.table.get(&helper)?.name.clone();
+        let name = self.table.get(&server)?.name.clone();
         if let Some(why) = unfit(&value) {
             let (slot, value) = (tame(&slot, SHOWN_BYTES), tame(&value, SHOWN_BYTES));
-            return Err(invalid(format!("{value:?} can't stand in the slot {slot} of the helper {name}: {why}")));
+            return Err(invalid(format!("{value:?} can't stand in the slot {slot} of FUSE server {name}: {why}")));
         }
-        let granted = self.granted_helper(&name)?;
+        let granted = self.granted_server(&name)?;
         if granted.slots().contains(slot.as_str()) && !granted.allows(&slot, &value) {
             return Err(denied(format!(
-                "{:?} is not granted for the slot {slot} of the helper {name}; see `values` of it under [grants] in the configuration",
+                "{:?} is not granted for the slot {slot} of FUSE server {name}; see `values` of it under [grants] in the configuration",
                 tame(&value, SHOWN_BYTES)
             )));
         }
-        self.fill(&helper, slot, Filling::Text(value))
+        self.fill(&server, slot, Filling::Text(value))
     }
 
     fn set_secret(
         &mut self,
-        helper: Resource<FuseServerHandle>,
+        server: Resource<FuseServerHandle>,
         slot: String,
         content: Resource<Content>,
     ) -> Result<(), HostError> {
@@ -176,15 +177,15 @@ impl HostFuseServer for State {
             let slot = tame(&slot, SHOWN_BYTES);
             // Not how long it is: the plugin may not know.
             return Err(invalid(format!(
-                "slot {slot}: the content is longer than {SECRET_BYTES} bytes, which a helper does not get"
+                "slot {slot}: the content is longer than {SECRET_BYTES} bytes, which a FUSE server does not get"
             )));
         }
-        self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Secret(bytes)))
+        self.fill(&server, slot, Filling::Descriptor(FuseServerDescriptor::Secret(bytes)))
     }
 
     fn set_source(
         &mut self,
-        helper: Resource<FuseServerHandle>,
+        server: Resource<FuseServerHandle>,
         slot: String,
         source: Resource<MountSource>,
     ) -> Result<(), HostError> {
@@ -192,28 +193,28 @@ impl HostFuseServer for State {
         let source = self.table.get(&source)?;
         let kind = source.source.kind();
         if source.read_only {
-            return Err(denied("what may only be read cannot be given to a helper".to_owned()));
+            return Err(denied("what may only be read cannot be given to a FUSE server".to_owned()));
         }
         if !matches!(kind, SourceKind::Directory | SourceKind::File) {
-            return Err(invalid(format!("a helper gets a folder or a file, and no {kind}")));
+            return Err(invalid(format!("a FUSE server gets a folder or a file, and no {kind}")));
         }
         let descriptor = self.kernel.descriptor(&source.source)?;
-        self.fill(&helper, slot, Filling::Descriptor(HelperDescriptor::Source(descriptor)))
+        self.fill(&server, slot, Filling::Descriptor(FuseServerDescriptor::Source(descriptor)))
     }
 
     fn serve(
         &mut self,
-        helper: Resource<FuseServerHandle>,
+        server: Resource<FuseServerHandle>,
         read_only: bool,
     ) -> Result<Resource<DetachedMount>, HostError> {
-        let name = self.table.get(&helper)?.name.clone();
+        let name = self.table.get(&server)?.name.clone();
         self.may_mount(Some(&format!("fuse.{name}")), [])?;
         let what = format!("fuse-servers.serve {name}");
         self.change(what, |state| {
-            let slots = state.table.get_mut(&helper)?.slots.take().ok_or_else(|| used_up(&name))?;
-            let granted = state.granted_helper(&name)?;
+            let slots = state.table.get_mut(&server)?.slots.take().ok_or_else(|| used_up(&name))?;
+            let granted = state.granted_server(&name)?;
             let (arguments, descriptors) = command_line(&name, granted, slots)?;
-            let start = HelperStart {
+            let start = FuseServerStart {
                 program: granted.program(),
                 arguments,
                 environment: granted.environment(),
@@ -226,13 +227,13 @@ impl HostFuseServer for State {
                 name,
             };
             let served = state.call.environment().fuse_servers().serve(start)?;
-            state.helpers.push(served.id);
+            state.fuse_servers.push(served.id);
             Ok(state.push(DetachedMount(served.mount))?)
         })
     }
 
-    fn drop(&mut self, helper: Resource<FuseServerHandle>) -> wasmtime::Result<()> {
-        dropped(self, helper)
+    fn drop(&mut self, server: Resource<FuseServerHandle>) -> wasmtime::Result<()> {
+        dropped(self, server)
     }
 }
 

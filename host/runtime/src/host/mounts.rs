@@ -28,7 +28,7 @@ pub(super) fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> was
     Ok(())
 }
 
-/// What the types of file systems that helpers serve begin with.
+/// The prefix of the types of FUSE file systems.
 const FUSE: &str = "fuse.";
 
 impl Host for State {}
@@ -145,7 +145,7 @@ impl HostMountTarget for State {
             let target = &state.table.get(&target)?.0;
             state.kernel.attach(mount, &target.parent, &target.name)?;
             // One that ended before it was seen is not found by whoever looks for what it served.
-            if let Err(ended) = state.helpers.still_serve() {
+            if let Err(ended) = state.fuse_servers.still_serve() {
                 state.kernel.detach(&target.parent, &target.name, Detach::Lazy)?;
                 return Err(ended.into());
             }

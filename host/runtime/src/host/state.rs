@@ -77,15 +77,15 @@ pub(crate) struct State {
     events_left: u32,
     lines_dropped: u32,
     events_dropped: u32,
-    /// The helpers that the call has started: last, so that the handles go before it.
-    pub(crate) helpers: Started,
+    /// The FUSE servers that the call has started: last, so that the handles go before it.
+    pub(crate) fuse_servers: Started,
 }
 
 impl State {
     pub(crate) fn new(kernel: Arc<dyn Kernel>, limits: &Limits, call: Call, reach: Arc<Reach>) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles);
-        let helpers = Started::new(Arc::clone(call.environment().fuse_servers()));
+        let fuse_servers = Started::new(Arc::clone(call.environment().fuse_servers()));
         Self {
             kernel,
             table,
@@ -113,7 +113,7 @@ impl State {
             events_left: limits.events,
             lines_dropped: 0,
             events_dropped: 0,
-            helpers,
+            fuse_servers,
         }
     }
 

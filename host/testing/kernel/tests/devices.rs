@@ -21,19 +21,20 @@ use std::path::Path;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use volhost_kernel::{
     BlockDevice, BlockDevices, CheckOutcome, Contents, Detach, DeviceError, DeviceNumber, ErrorKind, FilesystemError,
-    Filesystems, FormatOptions, FsOption, Kernel, KernelError, LinuxKernel, LoopDevices, Step, ToolError,
+    Filesystems, FormatOptions, FsOption, Kernel, KernelError, LoopDevices, Step, ToolError,
 };
+use volhost_process::linux_kernel;
 
 use confined::{disk_with_text, instead_of_e2fsck};
 use real::{RealWorld, assert_no_loop_over, in_namespace, loops_over, run_program};
 use suite::{House, MIB, World, name};
 
 fn run(case: impl FnOnce(&dyn World) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), |world| case(world));
+    in_namespace(linux_kernel(), |world| case(world));
 }
 
 fn run_with_mountinfo(case: impl FnOnce(&dyn World) + Send + 'static) {
-    in_namespace(LinuxKernel::with_mountinfo(), |world| case(world));
+    in_namespace(linux_kernel().with_mountinfo(), |world| case(world));
 }
 
 mod statmount {
@@ -47,7 +48,7 @@ mod mountinfo {
 }
 
 fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), case);
+    in_namespace(linux_kernel(), case);
 }
 
 /// Runs a program that must succeed.
@@ -253,7 +254,7 @@ fn many_who_attach_one_file_at_once_get_one_device() {
             house.image(&format!("disk{round}"), MIB);
             let base = world.base();
             let attach = || {
-                let kernel = LinuxKernel::new();
+                let kernel = linux_kernel();
                 let file = kernel.open_host_path(&path, std::slice::from_ref(&base)).unwrap();
                 kernel.attach_loop(&file, false).unwrap().number()
             };
@@ -274,7 +275,7 @@ fn many_devices_come_and_go_at_once_and_none_is_in_anothers_way() {
         world.claim_devices();
         let base = world.base();
         let churn = |worker: usize| {
-            let kernel = LinuxKernel::new();
+            let kernel = linux_kernel();
             for round in 0..20 {
                 let path = base.join(format!("disk{worker}-{round}"));
                 let image = kernel.create_image(&path, std::slice::from_ref(&base), MIB).unwrap();
@@ -303,7 +304,7 @@ fn what_a_dead_host_left_is_found_by_the_next() {
         let path = house.path.clone();
         drop((house, device));
 
-        let next = LinuxKernel::new();
+        let next = linux_kernel();
         let root = next.open_directory(&path).unwrap();
         let image = next.open_host_path(&world.base().join("disk"), &[world.base()]).unwrap();
         assert_eq!(next.find_loop(&image).unwrap().unwrap().number(), number);

@@ -20,16 +20,17 @@ use std::path::PathBuf;
 
 use real::{RealWorld, assert_no_loop_over, in_namespace, loops_over, run_program};
 use suite::House;
-use volhost_kernel::{Detach, ErrorKind, FsOption, ImageError, KernelError, LinuxKernel, MountSource};
+use volhost_kernel::{Detach, ErrorKind, FsOption, ImageError, KernelError, MountSource};
+use volhost_process::linux_kernel;
 
 fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), case);
+    in_namespace(linux_kernel(), case);
 }
 
 /// Both ways to name layers to the kernel.
 fn both(case: fn(&RealWorld)) {
-    in_namespace(LinuxKernel::new(), case);
-    in_namespace(LinuxKernel::with_mountinfo(), case);
+    in_namespace(linux_kernel(), case);
+    in_namespace(linux_kernel().with_mountinfo(), case);
 }
 
 fn tool(program: &str, arguments: &[&str]) {

@@ -22,21 +22,21 @@ use real::{RealWorld, in_namespace, mount_lines};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use suite::{House, World, name};
 use volhost_kernel::{
-    BlockDevices, Detach, DeviceError, Durability, Entry, Errno, Kernel, KernelError, LinuxKernel, MountInfo,
-    Propagation,
+    BlockDevices, Detach, DeviceError, Durability, Entry, Errno, Kernel, KernelError, MountInfo, Propagation,
 };
+use volhost_process::linux_kernel;
 use volhost_testing_kernel::InMemoryKernel;
 
 fn run(case: impl FnOnce(&dyn World) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), |world| case(world));
+    in_namespace(linux_kernel(), |world| case(world));
 }
 
 fn run_with_mountinfo(case: impl FnOnce(&dyn World) + Send + 'static) {
-    in_namespace(LinuxKernel::with_mountinfo(), |world| case(world));
+    in_namespace(linux_kernel().with_mountinfo(), |world| case(world));
 }
 
 fn real(case: impl FnOnce(&RealWorld) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), case);
+    in_namespace(linux_kernel(), case);
 }
 
 mod statmount {
@@ -82,7 +82,7 @@ fn both_ways_to_list_mounts_agree() {
             all.sort();
             all
         };
-        let old = LinuxKernel::with_mountinfo();
+        let old = linux_kernel().with_mountinfo();
         let told = plain(house.kernel.mounts_below(&house.root).unwrap());
         assert_eq!(told.len(), 300);
         assert_eq!(plain(old.mounts_below(&house.root).unwrap()), told);

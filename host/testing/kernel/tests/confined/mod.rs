@@ -1,7 +1,8 @@
 //! Programs that do on a device what the device has them do: the rest of the machine is out of their
 //! reach.
 
-use volhost_kernel::{BlockDevice, Detach, FilesystemError, Filesystems, FormatOptions, KernelError, LinuxKernel};
+use volhost_kernel::{BlockDevice, Detach, FilesystemError, Filesystems, FormatOptions, KernelError};
+use volhost_process::linux_kernel;
 
 use crate::real;
 use crate::real::run_program;
@@ -34,7 +35,7 @@ fn no_mount_of_the_host_is_kept_busy_by_a_program_that_runs() {
         instead_of_e2fsck("/bin/sh");
         let script = disk_with_text(&house, "while [ ! -e /nowhere ]; do :; done\n");
         std::thread::scope(|scope| {
-            let kernel = LinuxKernel::new();
+            let kernel = linux_kernel();
             let running = scope.spawn(move || kernel.check(&script, "ext4"));
             let runs = || {
                 let found = run_program("pgrep", &["-f", "^/usr/sbin/e2fsck -p -- /dev/loop"]);

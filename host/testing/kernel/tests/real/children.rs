@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use volhost_kernel::{Detach, LinuxKernel, Missing};
+use volhost_kernel::{Detach, Missing};
+use volhost_process::linux_kernel;
 
 use super::{in_namespace, run_program};
 use crate::suite::{House, World, name};
 
 #[test]
 fn no_child_in_the_making_keeps_a_mount_busy() {
-    in_namespace(LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         world.add_folder(&house.at("source"));
         world.add_folder(&house.at("volume/dir"));

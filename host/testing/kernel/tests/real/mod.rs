@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
-use volhost_kernel::program::Program;
 use volhost_kernel::{Errno, Kernel, LinuxKernel, SourceKind};
+use volhost_process::Program;
 
 use crate::suite::World;
 
@@ -80,7 +80,7 @@ pub fn run_program(name: &str, arguments: &[&str]) -> (bool, String, String) {
     let path = folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
     let path =
         path.unwrap_or_else(|| panic!("there is no {name} on this machine: deploy/setup.sh --tests installs it"));
-    let mut child = Program::new(path).arguments(arguments).variable("LC_ALL", "C").start().unwrap();
+    let mut child = Program::new(path).with_arguments(arguments).with_variable("LC_ALL", "C").start().unwrap();
     drop(child.stdin.take());
     let (mut out, mut complaints) = (String::new(), String::new());
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();

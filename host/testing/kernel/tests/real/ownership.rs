@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, statat};
-use volhost_kernel::{
-    FsOption, IdMap, IdRange, LinuxKernel, OwnershipPolicy, OwnershipReport, OwnershipRequest, Propagation,
-};
+use volhost_kernel::{FsOption, IdMap, IdRange, OwnershipPolicy, OwnershipReport, OwnershipRequest, Propagation};
+use volhost_process::linux_kernel;
 
 use super::{in_namespace, run_program};
 use crate::suite::{House, World, name};
@@ -22,7 +21,7 @@ fn apply(house: &House<'_>, threads: usize) -> OwnershipReport {
 }
 
 fn real(case: impl FnOnce(&dyn World) + Send + 'static) {
-    in_namespace(LinuxKernel::new(), |world| case(world));
+    in_namespace(linux_kernel(), |world| case(world));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use volhost_kernel::{Errno, Payload, PayloadFile};
+use volhost_process::linux_kernel;
 
 use super::in_namespace;
 use crate::suite::{House, World, name};
@@ -42,7 +43,7 @@ fn read_set(data: &OwnedFd) -> Option<(Vec<u8>, u32, u32)> {
 
 #[test]
 fn readers_see_whole_sets_only() {
-    in_namespace(volhost_kernel::LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         world.add_folder(&house.at("volume"));
         let publish = |number| house.kernel.publish_payload(&house.root, name("volume"), &version(number)).unwrap();
@@ -82,7 +83,7 @@ fn readers_see_whole_sets_only() {
 
 #[test]
 fn an_umask_or_a_setgid_volume_changes_no_payload() {
-    in_namespace(volhost_kernel::LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
         let house = House::new(world);
         world.add_folder(&house.at("volume"));
@@ -100,7 +101,7 @@ fn an_umask_or_a_setgid_volume_changes_no_payload() {
 
 #[test]
 fn a_pipe_or_device_in_a_set_holds_nobody() {
-    in_namespace(volhost_kernel::LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         world.add_folder(&house.at("volume"));
         let payload = Payload { files: vec![PayloadFile::new("f", *b"x", 0o644)], ..Payload::default() };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use volhost_kernel::{Detach, KernelError, LinuxKernel, Missing};
+use volhost_kernel::{Detach, KernelError, Missing};
+use volhost_process::linux_kernel;
 
 use super::in_namespace;
 use crate::suite::{House, World, name};
 
 #[test]
 fn a_folder_exchanged_for_a_link_leads_nobody_out() {
-    in_namespace(LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         let outside = house.outside("outside");
         world.add_folder(&outside.join("inner"));
@@ -72,7 +73,7 @@ fn a_folder_exchanged_for_a_link_leads_nobody_out() {
 
 #[test]
 fn magic_links_in_a_volume_open_nothing() {
-    in_namespace(LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         let source = house.kernel.open_host_path(Path::new("/proc"), &["/proc".into()]).unwrap();
         house.attach(house.kernel.bind(&source, true).unwrap(), "volume");
@@ -88,7 +89,7 @@ fn magic_links_in_a_volume_open_nothing() {
 
 #[test]
 fn an_umask_changes_no_sub_path() {
-    in_namespace(LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
         let house = House::new(world);
         world.add_folder(&house.at("volume"));

@@ -4,14 +4,15 @@ use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use volhost_kernel::{LinuxKernel, OwnershipPolicy, OwnershipRequest};
+use volhost_kernel::{OwnershipPolicy, OwnershipRequest};
+use volhost_process::linux_kernel;
 
 use super::{in_namespace, run_program};
 use crate::suite::{House, World, name};
 
 #[test]
 fn holes_are_not_counted_and_hard_links_once() {
-    in_namespace(LinuxKernel::new(), |world| {
+    in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         world.add_folder(&house.at("volume/dir"));
         let measure = || house.kernel.disk_usage(&house.root, name("volume")).unwrap();

@@ -1,8 +1,0 @@
-//! The launcher for this crate's tests. The daemon needs no such program: it starts itself.
-#![forbid(unsafe_code)]
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    volhost_helpers::launch::become_helper()
-}
