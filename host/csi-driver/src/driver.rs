@@ -39,6 +39,9 @@ const FUSE_SERVERS: &str = "fuse-servers";
 /// The folder's mode: only the driver reads it.
 const FUSE_SERVERS_MODE: u32 = 0o700;
 
+/// How often FUSE servers without a mount are ended: as often as the daemon does it.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What a driver is made of.
 #[derive(Debug)]
 pub struct Options {
@@ -159,9 +162,7 @@ impl Driver {
         servers.on_end(|ended| warn!(server = ended.id, "{}", ended.why));
         servers.adopt();
         // The CO unmounts, too. A server that does not end by itself takes long to end, and no call waits for it.
-        let settled = servers.clone();
-        let thread = std::thread::Builder::new().name("settles FUSE servers".into());
-        if let Err(error) = thread.spawn(move || settled.settle_all()) {
+        if let Err(error) = servers.settle_every(SETTLE_INTERVAL) {
             warn!(%error, "FUSE servers without a mount run on until the driver starts again");
         }
         let facts = NodeFacts {

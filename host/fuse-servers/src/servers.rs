@@ -1,12 +1,14 @@
 //! The FUSE servers of a node: adopting them after a restart, and seeing them to their end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Pid;
 use tracing::warn;
@@ -56,6 +58,8 @@ struct Known {
     listener: Option<Arc<Listener>>,
     /// The servers that ended before there was a listener.
     unreported: Vec<EndedServer>,
+    /// Dropped with the last handle, which ends the threads of [`FuseServerProcesses::settle_every`].
+    alive: Vec<Sender<Infallible>>,
 }
 
 impl fmt::Debug for Inner {
@@ -106,6 +110,29 @@ impl FuseServerProcesses {
         let Ok(_alone) = self.0.settling.try_lock() else { return };
         let ids: Vec<String> = self.0.known().running.keys().cloned().collect();
         ids.iter().for_each(|id| self.settle(id));
+    }
+
+    /// Settles all servers now, and at this interval from then on, on a thread of its own, which ends with the last handle. Nothing
+    /// else ends a stopped server whose file system was unmounted lazily: the mount table does not change when the last user
+    /// closes its files.
+    ///
+    /// # Errors
+    /// The kernel's, where there is no thread.
+    pub fn settle_every(&self, interval: Duration) -> io::Result<()> {
+        let (alive, ended) = channel::<Infallible>();
+        let inner = Arc::downgrade(&self.0);
+        let settle = move || {
+            while let Some(inner) = inner.upgrade() {
+                Self(inner).settle_all();
+                if ended.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("FUSE server settle".into()).stack_size(STACK_BYTES);
+        thread.spawn(settle)?;
+        self.0.known().alive.push(alive);
+        Ok(())
     }
 
     /// The number of running servers.

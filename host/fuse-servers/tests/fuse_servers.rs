@@ -336,6 +336,29 @@ fn a_stopped_server_is_killed_once_it_is_unmounted() {
 }
 
 #[test]
+fn a_stopped_server_is_ended_when_the_last_user_of_its_lazily_unmounted_file_system_goes() {
+    in_private(|site| {
+        let bounds = FuseServerBounds { start: PATIENCE, stop: Duration::from_millis(100) };
+        let served = site.servers.serve(FuseServerStart { bounds, ..site.cow() }).unwrap();
+        let volume = site.attach(served);
+        let (ended, endings) = channel();
+        site.servers.on_end(move |server| drop(ended.send(server)));
+        let user = fs::File::open(&volume).unwrap();
+        let pid = site.pid();
+        kill_process_group(pid, Signal::STOP).unwrap();
+        site.kernel.detach(&site.mounts(), "volume".as_ref(), Detach::Lazy).unwrap();
+        site.servers.settle_every(Duration::from_millis(50)).unwrap();
+        site.servers.settle_all();
+        test_kill_process(pid).unwrap();
+        // From here on nothing is called and no mount changes.
+        drop(user);
+        let server = endings.recv_timeout(PATIENCE).unwrap();
+        assert!(server.why.contains("signal 9"), "{}", server.why);
+        site.is_clean();
+    });
+}
+
+#[test]
 fn the_next_run_adopts_the_servers_that_run_and_reports_those_that_do_not() {
     in_private(|site| {
         let served = site.servers.serve(site.cow()).unwrap();
