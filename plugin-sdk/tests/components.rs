@@ -77,7 +77,6 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "log",
                 "mounts",
                 "node",
-                "tmpfs",
                 "types",
                 "volumes",
             ],
@@ -89,7 +88,6 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "csi-driver-objects",
                 "devices",
                 "driver-mounts",
-                "files",
                 "grpc",
                 "log",
                 "mounts",
@@ -108,7 +106,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
             "overlay",
             &["devices", "host-paths", "log", "mounts", "node", "overlays", "pod-volumes", "tmpfs", "types", "volumes"],
         ),
-        ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "tmpfs", "types", "volumes"]),
+        ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (
             "loop",
             &[
@@ -119,7 +117,6 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
                 "loop-devices",
                 "mounts",
                 "provisioning",
-                "tmpfs",
                 "types",
                 "volumes",
             ],
@@ -133,21 +130,21 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
 #[test]
 fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
     for component in [plugin("empty-dir"), plugin("host-path"), fixture("fixture-misbehaving")] {
-        assert_eq!(component.exports, interfaces(&["publisher", "plugin"]));
+        assert_eq!(component.exports, interfaces(&["plugin", "publisher"]));
     }
-    let of_devices = interfaces(&["block-mapper", "stager", "expander", "publisher", "plugin"]);
+    let of_devices = interfaces(&["block-mapper", "expander", "plugin", "publisher", "stager"]);
     assert_eq!(plugin("local").exports, of_devices);
     let all = interfaces(&[
         "attacher",
         "block-mapper",
         "controller",
-        "stager",
         "expander",
         "group-snapshotter",
         "modifier",
-        "publisher",
         "plugin",
+        "publisher",
         "snapshotter",
+        "stager",
         "stats",
     ]);
     assert_eq!(plugin("loop").exports, all);
@@ -181,6 +178,6 @@ fn fixtures_are_wrong_in_the_way_they_are_named_for() {
     assert!(fixture("fixture-ungranted").imports.contains(&interfaces(&["host-paths"])[0]));
     assert!(fixture("fixture-newer-abi").exports.contains(&"volhost:plugin/publisher@0.9.0".to_owned()));
     assert_eq!(fixture("fixture-wrong-world").exports, ["fixture:wrong-world/greeter@1.0.0"]);
-    assert_eq!(fixture("fixture-wrong-shape").exports, interfaces(&["publisher", "plugin"]));
+    assert_eq!(fixture("fixture-wrong-shape").exports, interfaces(&["plugin", "publisher"]));
     assert!(fixture("fixture-wrong-shape").imports.is_empty(), "it takes no handle");
 }

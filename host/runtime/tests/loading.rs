@@ -27,7 +27,7 @@ fn a_plugin_is_known_by_what_it_says_and_what_it_exports() {
     assert_eq!(info.name.as_str(), "test.io/guest");
     assert_eq!(info.sources, ["guest"]);
     assert_eq!(info.abi, "0.1.0");
-    assert_eq!(info.exports, ["publisher", "plugin"]);
+    assert_eq!(info.exports, ["plugin", "publisher"]);
     assert_eq!(info.imports, ["mounts", "tmpfs", "types", "volumes"]);
     assert!(plugin.exports(Capability::Publisher) && !plugin.exports(Capability::Attacher));
 }

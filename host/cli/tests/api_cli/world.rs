@@ -225,7 +225,7 @@ pub(crate) fn plugin() -> PluginView {
         digest: "0123456789abcdef".into(),
         abi: "0.1.0".into(),
         sources: vec!["emptyDir".into()],
-        exports: vec!["publisher".into(), "plugin".into()],
+        exports: vec!["plugin".into(), "publisher".into()],
         imports: vec!["mounts".into(), "tmpfs".into()],
         volumes: 2,
         error: String::new(),

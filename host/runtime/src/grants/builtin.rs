@@ -52,7 +52,6 @@ impl GrantPolicy {
         };
         let csi = Grant {
             interfaces: named(&[
-                "files",
                 "secrets",
                 "service-account-tokens",
                 "csi-driver-objects",
