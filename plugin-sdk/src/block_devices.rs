@@ -1,6 +1,7 @@
 //! Block devices of the node, within what the operator granted.
 //!
-//! A plugin that calls this needs the grant `block-devices`; one that does not, does not ask for it.
+//! A plugin that calls this needs the grant `block-devices`; one that does not, does not ask for
+//! it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -15,7 +16,8 @@ use crate::backend;
 use crate::devices::BlockDevice;
 use crate::error::Result;
 
-/// Opens the device whose node stands at an absolute path, following symbolic links. What they lead to must lie within the grant.
+/// Opens the device whose node stands at an absolute path, following symbolic links. What they lead
+/// to must lie within the grant.
 ///
 /// # Errors
 /// [`NotFound`](crate::Error::NotFound), [`Conflict`](crate::Error::Conflict) when it is no block device,

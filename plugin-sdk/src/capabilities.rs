@@ -1,7 +1,9 @@
-//! What a plugin may be able to do besides mounting: one trait a capability. A plugin has those that its call of
+//! What a plugin may be able to do besides mounting: one trait a capability. A plugin has those
+//! that its call of
 //! [`export_plugin!`](crate::export_plugin) names; the host reads them from the component.
 //!
-//! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume run at once.
+//! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume
+//! run at once.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -142,14 +144,16 @@ use crate::volume::Volume;
     note = "implement the trait, or take `Attacher` out of `export_plugin!`"
 )]
 pub trait Attacher: VolumePlugin {
-    /// Attaches the volume to this node, and says as what: the word that [`wait_for_attach`](Self::wait_for_attach) finds the device by.
-    /// Attached already: the same answer.
+    /// Attaches the volume to this node, and says as what: the word that
+    /// [`wait_for_attach`](Self::wait_for_attach) finds the device by. Attached already: the same
+    /// answer.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) naming the node when it is attached elsewhere and must not be; any other.
     fn attach(volume: &Volume<'_>) -> Result<String>;
 
-    /// Detaches the volume, of which no more is known than the name that `identify` gave it. Not attached, or gone: done.
+    /// Detaches the volume, of which no more is known than the name that `identify` gave it. Not
+    /// attached, or gone: done.
     ///
     /// # Errors
     /// Any.
@@ -175,29 +179,33 @@ pub trait Attacher: VolumePlugin {
     note = "implement the trait, or take `OtherNodes` out of `export_plugin!`"
 )]
 pub trait OtherNodes: Attacher {
-    /// The other node that the volume is attached to, or may be, by the storage's name for it; none when there is none, this node left out
-    /// of account. Asked when [`Attacher::attach`] has answered [`Conflict`](crate::Error::Conflict).
+    /// The other node that the volume is attached to, or may be, by the storage's name for it; none
+    /// when there is none, this node left out of account. Asked when [`Attacher::attach`] has
+    /// answered [`Conflict`](crate::Error::Conflict).
     ///
     /// # Errors
     /// Any.
     fn attached_to(volume_name: &str) -> Result<Option<String>>;
 
-    /// Takes the volume away from that node, whatever uses it there. Not attached there: done. The host calls this only for a node of
-    /// which the operator has said that it is out of service, and asks [`attached_to`](Self::attached_to) afterwards.
+    /// Takes the volume away from that node, whatever uses it there. Not attached there: done. The
+    /// host calls this only for a node of which the operator has said that it is out of service,
+    /// and asks [`attached_to`](Self::attached_to) afterwards.
     ///
     /// # Errors
     /// Any.
     fn detach_from(volume_name: &str, node: &str) -> Result<()>;
 }
 
-/// The volume is mounted once for the node, then once for each pod: `publish` binds [`MountTarget::staging_mount`].
+/// The volume is mounted once for the node, then once for each pod: `publish` binds
+/// [`MountTarget::staging_mount`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not mount volumes once for the node: `export_plugin!` names the capability `Stager`, and the trait is not implemented",
     label = "there is no `impl Stager for {Self}`",
     note = "implement the trait, or take `Stager` out of `export_plugin!`"
 )]
 pub trait Stager: VolumePlugin {
-    /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount stands there.
+    /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount
+    /// stands there.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
@@ -217,14 +225,16 @@ pub trait Stager: VolumePlugin {
     note = "implement the trait, or take `BlockMapper` out of `export_plugin!`"
 )]
 pub trait BlockMapper: VolumePlugin {
-    /// Makes the device ready for the node, and returns it. None: the volume is staged, and each pod gets a device of its own from
+    /// Makes the device ready for the node, and returns it. None: the volume is staged, and each
+    /// pod gets a device of its own from
     /// [`map_device`](Self::map_device).
     ///
     /// # Errors
     /// Any.
     fn stage_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<Option<BlockDevice>>;
 
-    /// Returns the device for this pod; none, the default, if it is the node's own, `device`. `device` is none if
+    /// Returns the device for this pod; none, the default, if it is the node's own, `device`.
+    /// `device` is none if
     /// [`stage_device`](Self::stage_device) returned none; then this has to return one.
     ///
     /// # Errors
@@ -260,8 +270,9 @@ pub trait BlockMapper: VolumePlugin {
     note = "implement the trait, or take `Expander` out of `export_plugin!`"
 )]
 pub trait Expander: VolumePlugin {
-    /// Grows the volume to at least `to` bytes, and returns the size it has then. Large enough already: done. `target` is the node's
-    /// mount if there is one, else the pod's; none for a device.
+    /// Grows the volume to at least `to` bytes, and returns the size it has then. Large enough
+    /// already: done. `target` is the node's mount if there is one, else the pod's; none for a
+    /// device.
     ///
     /// # Errors
     /// [`Precondition`](crate::Error::Precondition) and [`Unsupported`](crate::Error::Unsupported): not while it is in use; a mount goes
@@ -274,22 +285,25 @@ pub trait Expander: VolumePlugin {
     ) -> Result<u64>;
 }
 
-/// The plugin knows of its volumes what their file systems cannot tell: a quota, a thin pool, a path that is lost.
+/// The plugin knows of its volumes what their file systems cannot tell: a quota, a thin pool, a
+/// path that is lost.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not tell how full volumes are: `export_plugin!` names the capability `Stats`, and the trait is not implemented",
     label = "there is no `impl Stats for {Self}`",
     note = "implement the trait, or take `Stats` out of `export_plugin!`"
 )]
 pub trait Stats: VolumePlugin {
-    /// Fills in what the plugin knows of a volume that stands; the host fills in the rest itself. Changes nothing, and may run beside any
-    /// other call for the volume. `target` is the pod's mount of it; none for a device.
+    /// Fills in what the plugin knows of a volume that stands; the host fills in the rest itself.
+    /// Changes nothing, and may run beside any other call for the volume. `target` is the pod's
+    /// mount of it; none for a device.
     ///
     /// # Errors
     /// Any; the host's own figures are shown all the same.
     fn measure(volume_name: &str, target: Option<&MountTarget<'_>>, into: &mut Measurement<'_>) -> Result<()>;
 }
 
-/// The plugin makes volumes, deletes them, and knows which there are. Used where it is served as a CSI driver.
+/// The plugin makes volumes, deletes them, and knows which there are. Used where it is served as a
+/// CSI driver.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not make volumes: `export_plugin!` names the capability `Controller`, and the trait is not implemented",
     label = "there is no `impl Controller for {Self}`",
@@ -300,8 +314,8 @@ pub trait Controller: VolumePlugin {
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) when one of that name does not fit; [`NotFound`](crate::Error::NotFound) when what it is to be
-    /// made of is not there; [`other`](crate::Error::other) with `OUT_OF_RANGE` when no volume can be of that size, and with
-    /// `RESOURCE_EXHAUSTED` when there is no room; any other.
+    /// made of is not there; [`other`](crate::Error::other) with `OUT_OF_RANGE` when no volume can
+    /// be of that size, and with `RESOURCE_EXHAUSTED` when there is no room; any other.
     fn create(wanted: &VolumeRequest<'_>, into: &mut VolumeAnswer<'_>) -> Result<()>;
 
     /// Deletes the volume with all its data. None there: done.
@@ -316,19 +330,22 @@ pub trait Controller: VolumePlugin {
     /// [`NotFound`](crate::Error::NotFound) when there is none; any other.
     fn find(volume_id: &str, into: &mut VolumeAnswer<'_>) -> Result<()>;
 
-    /// Gives the volume at least `to` bytes and at most `limit`, and returns the size it has then. Large enough already: done.
+    /// Gives the volume at least `to` bytes and at most `limit`, and returns the size it has then.
+    /// Large enough already: done.
     ///
     /// # Errors
     /// [`other`](crate::Error::other) with `OUT_OF_RANGE` when it cannot be of that size; any other.
     fn expand(volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64>;
 
-    /// Puts at most `most` volumes into the page, from the one that `start` is the token of; an empty one is the first's.
+    /// Puts at most `most` volumes into the page, from the one that `start` is the token of; an
+    /// empty one is the first's.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a token that was never given; any other.
     fn list_volumes(start: &str, most: u32, into: &mut VolumePage<'_>) -> Result<()>;
 
-    /// How many bytes a volume can have now that is like what is asked; none, the default, when the plugin does not know.
+    /// How many bytes a volume can have now that is like what is asked; none, the default, when the
+    /// plugin does not know.
     ///
     /// # Errors
     /// Any.
@@ -345,7 +362,8 @@ pub trait Controller: VolumePlugin {
     note = "implement the trait, or take `Snapshotter` out of `export_plugin!`"
 )]
 pub trait Snapshotter: Controller {
-    /// Makes the snapshot, whole, and puts it into the page. One of that name of that volume: the same answer.
+    /// Makes the snapshot, whole, and puts it into the page. One of that name of that volume: the
+    /// same answer.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) for one of that name of another volume; [`NotFound`](crate::Error::NotFound) when there is
@@ -364,14 +382,16 @@ pub trait Snapshotter: Controller {
     /// [`NotFound`](crate::Error::NotFound) when there is none; any other.
     fn find_snapshot(snapshot_id: &str, into: &mut SnapshotPage<'_>) -> Result<()>;
 
-    /// Puts at most `most` snapshots into the page, of this volume or of all, as [`Controller::list_volumes`].
+    /// Puts at most `most` snapshots into the page, of this volume or of all, as
+    /// [`Controller::list_volumes`].
     ///
     /// # Errors
     /// As there.
     fn list_snapshots(volume_id: Option<&str>, start: &str, most: u32, into: &mut SnapshotPage<'_>) -> Result<()>;
 }
 
-/// What a volume is like can be changed while it is there, by its mutable parameters (a VolumeAttributesClass's).
+/// What a volume is like can be changed while it is there, by its mutable parameters (a
+/// VolumeAttributesClass's).
 /// [`Controller::create`] finds them in its request, too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not change volumes: `export_plugin!` names the capability `Modifier`, and the trait is not implemented",
@@ -379,7 +399,8 @@ pub trait Snapshotter: Controller {
     note = "implement the trait, or take `Modifier` out of `export_plugin!`"
 )]
 pub trait Modifier: Controller {
-    /// Gives the volume the mutable parameters that the request names, and leaves all others as they are. As they are already: done.
+    /// Gives the volume the mutable parameters that the request names, and leaves all others as
+    /// they are. As they are already: done.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key or value that this volume cannot have, when nothing was changed;
@@ -387,20 +408,21 @@ pub trait Modifier: Controller {
     fn modify(volume_id: &str, wanted: &VolumeRequest<'_>) -> Result<()>;
 }
 
-/// The plugin makes snapshots of several volumes that are of one moment, as a group. Each is a snapshot of [`Snapshotter`] too, but deleted
-/// with its group alone.
+/// The plugin makes snapshots of several volumes that are of one moment, as a group. Each is a
+/// snapshot of [`Snapshotter`] too, but deleted with its group alone.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not make snapshots of several volumes at once: `export_plugin!` names the capability `GroupSnapshotter`, and the trait is not implemented",
     label = "there is no `impl GroupSnapshotter for {Self}`",
     note = "implement the trait, or take `GroupSnapshotter` out of `export_plugin!`"
 )]
 pub trait GroupSnapshotter: Snapshotter {
-    /// Makes the group, whole, and puts its snapshots into the page, one a volume, each [`SnapshotPage::of_group`]. A group of that name of
-    /// those volumes: the same answer.
+    /// Makes the group, whole, and puts its snapshots into the page, one a volume, each
+    /// [`SnapshotPage::of_group`]. A group of that name of those volumes: the same answer.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) for one of that name of other volumes; [`NotFound`](crate::Error::NotFound) when one of the
-    /// volumes is not there; [`Precondition`](crate::Error::Precondition) when they cannot be taken at one moment as they are; any other.
+    /// volumes is not there; [`Precondition`](crate::Error::Precondition) when they cannot be taken
+    /// at one moment as they are; any other.
     fn create_group(wanted: &GroupRequest<'_>, into: &mut SnapshotPage<'_>) -> Result<()>;
 
     /// Deletes the group with all of its snapshots, also one that was only begun. None there: done.

@@ -19,8 +19,8 @@ impl<'call> Description<'call> {
         Self(handle)
     }
 
-    /// The plugin's name, `vendor/name`: exactly one slash, each side of lower-case letters, digits, `.` and `-`.
-    /// It becomes the folder `vendor~name` of a pod.
+    /// The plugin's name, `vendor/name`: exactly one slash, each side of lower-case letters,
+    /// digits, `.` and `-`. It becomes the folder `vendor~name` of a pod.
     pub fn name(&mut self, name: &str) -> &mut Self {
         self.0.name(name);
         self
@@ -32,27 +32,30 @@ impl<'call> Description<'call> {
         self
     }
 
-    /// A volume source this plugin serves: the field's name in a Pod's volume or a PersistentVolume, such as
-    /// `emptyDir`. Call it once a source. No other loaded plugin may serve the same.
+    /// A volume source this plugin serves: the field's name in a Pod's volume or a
+    /// PersistentVolume, such as `emptyDir`. Call it once a source. No other loaded plugin may
+    /// serve the same.
     pub fn serves(&mut self, source: &str) -> &mut Self {
         self.0.serves(source);
         self
     }
 
-    /// PersistentVolume mount options are passed on. Without this the host refuses a volume that has some.
+    /// PersistentVolume mount options are passed on. Without this the host refuses a volume that
+    /// has some.
     pub fn accepts_mount_options(&mut self) -> &mut Self {
         self.0.accepts_mount_options();
         self
     }
 
-    /// The content follows its source: the host calls `publish` again on a mounted volume when the source may have
-    /// changed.
+    /// The content follows its source: the host calls `publish` again on a mounted volume when the
+    /// source may have changed.
     pub fn follows_its_source(&mut self) -> &mut Self {
         self.0.follows_its_source();
         self
     }
 
-    /// Pods can only read the content: each volume counts as read-only, and whoever starts the containers is told so.
+    /// Pods can only read the content: each volume counts as read-only, and whoever starts the
+    /// containers is told so.
     pub fn read_only(&mut self) -> &mut Self {
         self.0.read_only();
         self
@@ -107,13 +110,15 @@ impl<'call> Identity<'call> {
         Self(handle)
     }
 
-    /// The volume's stable name: equal for two specifications of the same storage, whatever pod asks. At most 1,024
-    /// bytes, no control characters. Volumes without a name are named by their pod.
+    /// The volume's stable name: equal for two specifications of the same storage, whatever pod
+    /// asks. At most 1,024 bytes, no control characters. Volumes without a name are named by their
+    /// pod.
     pub fn name(&mut self, name: &str) {
         self.0.name(name);
     }
 
-    /// Whether this volume must be attached. Without this, it must if the plugin is an [`Attacher`](crate::Attacher).
+    /// Whether this volume must be attached. Without this, it must if the plugin is an
+    /// [`Attacher`](crate::Attacher).
     pub fn attachable(&mut self, attachable: bool) {
         self.0.attachable(attachable);
     }
@@ -124,30 +129,34 @@ impl<'call> Identity<'call> {
         self.0.stageable(stageable);
     }
 
-    /// The volume is made of the pod's other volume of this name: that one is set up first and stays as long as this one may stand.
+    /// The volume is made of the pod's other volume of this name: that one is set up first and
+    /// stays as long as this one may stand.
     /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `publish`. Not of a device, nor of one that
     /// [follows its source](Description::follows_its_source), nor of one that is made of others itself.
     pub fn needs_volume(&mut self, name: &str) {
         self.0.needs_volume(name);
     }
 
-    /// Whether this volume can be mounted with an SELinux label for everything in it. Without this it is not.
+    /// Whether this volume can be mounted with an SELinux label for everything in it. Without this
+    /// it is not.
     pub fn selinux_mount(&mut self, selinux_mount: bool) {
         self.0.selinux_mount(selinux_mount);
     }
 
-    /// No more than this many volumes of this plugin may be attached to this node at once; the next one waits for a place. The operator's own limit
-    /// counts if it is smaller.
+    /// No more than this many volumes of this plugin may be attached to this node at once; the next
+    /// one waits for a place. The operator's own limit counts if it is smaller.
     pub fn attach_limit(&mut self, limit: u32) {
         self.0.attach_limit(limit);
     }
 
-    /// As [`Identity::attach_limit`], of those volumes of this plugin alone whose names begin with these words, as this volume's does.
+    /// As [`Identity::attach_limit`], of those volumes of this plugin alone whose names begin with
+    /// these words, as this volume's does.
     pub fn attach_limit_of(&mut self, names: &str, limit: u32) {
         self.0.attach_limit_of(names, limit);
     }
 
-    /// The mounted volume is set up again from time to time, besides when its source may have changed. Only for a plugin that
+    /// The mounted volume is set up again from time to time, besides when its source may have
+    /// changed. Only for a plugin that
     /// [follows its source](Description::follows_its_source).
     pub fn refreshed(&mut self) {
         self.0.refreshed();
@@ -160,7 +169,8 @@ impl fmt::Debug for Identity<'_> {
     }
 }
 
-/// How full a volume is and how well, in [`Stats::measure`](crate::Stats::measure). What is not said here the host finds out itself.
+/// How full a volume is and how well, in [`Stats::measure`](crate::Stats::measure). What is not
+/// said here the host finds out itself.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;

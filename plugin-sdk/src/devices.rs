@@ -31,7 +31,8 @@ use std::fmt;
 use crate::backend;
 use crate::error::Result;
 
-/// A block device that the host holds open. [`crate::loop_devices`] and [`Attachment::open`] give some.
+/// A block device that the host holds open. [`crate::loop_devices`] and [`Attachment::open`] give
+/// some.
 pub struct BlockDevice(pub(crate) backend::BlockDevice);
 
 impl BlockDevice {
@@ -39,7 +40,8 @@ impl BlockDevice {
         Self(handle)
     }
 
-    /// Its path on the host, such as `/dev/loop3`: for messages, and to tell one from another. It opens nothing.
+    /// Its path on the host, such as `/dev/loop3`: for messages, and to tell one from another. It
+    /// opens nothing.
     #[must_use]
     pub fn path(&self) -> String {
         self.0.path()
@@ -105,19 +107,22 @@ impl<'call> Attachment<'call> {
         Self(handle)
     }
 
-    /// What [`Attacher::attach`](crate::Attacher::attach) answered, or what the controller reported that attached it.
+    /// What [`Attacher::attach`](crate::Attacher::attach) answered, or what the controller reported
+    /// that attached it.
     #[must_use]
     pub fn attached_as(&self) -> String {
         self.0.attached_as()
     }
 
-    /// What the controller's report says of the attachment beside that, sorted by key; empty when the host attached the volume.
+    /// What the controller's report says of the attachment beside that, sorted by key; empty when
+    /// the host attached the volume.
     #[must_use]
     pub fn metadata(&self) -> Vec<(String, String)> {
         self.0.metadata()
     }
 
-    /// The device's path, once [`Attacher::wait_for_attach`](crate::Attacher::wait_for_attach) has found it.
+    /// The device's path, once [`Attacher::wait_for_attach`](crate::Attacher::wait_for_attach) has
+    /// found it.
     #[must_use]
     pub fn device_path(&self) -> Option<String> {
         self.0.device_path()

@@ -1,7 +1,8 @@
 //! FlexVolume drivers: programs of others that the host has found and runs by name.
 //!
-//! A plugin that calls one of these needs the grant `driver-exec`, with the names of drivers; one that calls none does not ask for it.
-//! Secrets go into a driver's arguments without ever entering the sandbox, and what the driver writes comes back without them.
+//! A plugin that calls one of these needs the grant `driver-exec`, with the names of drivers; one
+//! that calls none does not ask for it. Secrets go into a driver's arguments without ever entering
+//! the sandbox, and what the driver writes comes back without them.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -56,7 +57,8 @@ impl Driver {
         self.0.init_field(path)
     }
 
-    /// Runs it with these arguments and waits for its end, at most this long and never longer than the operator allows.
+    /// Runs it with these arguments and waits for its end, at most this long and never longer than
+    /// the operator allows.
     ///
     /// # Errors
     /// [`Uncertain`](crate::Error::Uncertain) when it had to be killed, with all of its process group; any other when it did not run.
@@ -128,8 +130,9 @@ impl Options {
         self.0.set_from(volume.handle(), path).map_err(backend::error_in)
     }
 
-    /// Sets `prefix` with each key of the secret that the volume names in `secretRef`, to what it holds in base64. Returns how many those
-    /// are. A PersistentVolume's secret must be of the type `secret_type`.
+    /// Sets `prefix` with each key of the secret that the volume names in `secretRef`, to what it
+    /// holds in base64. Returns how many those are. A PersistentVolume's secret must be of the type
+    /// `secret_type`.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is no such secret, [`Retryable`](crate::Error::Retryable) while nobody knows,
@@ -161,7 +164,8 @@ impl Outcome {
         self.0.exit_code()
     }
 
-    /// Whether it answered: wrote a JSON object with a `status`. The last one counts, whatever stands before or after it.
+    /// Whether it answered: wrote a JSON object with a `status`. The last one counts, whatever
+    /// stands before or after it.
     #[must_use]
     pub fn answered(&self) -> bool {
         self.0.answered()

@@ -1,8 +1,8 @@
-//! Volumes that a driver outside of the sandbox mounts in the plugin's stead: the driver is told a path, mounts there, and the host looks at
-//! what it did.
+//! Volumes that a driver outside of the sandbox mounts in the plugin's stead: the driver is told a
+//! path, mounts there, and the host looks at what it did.
 //!
-//! A plugin that calls one of these needs the grant `driver-mounts`; one that calls none does not ask for it. What a driver leaves
-//! mounted, [`MountTarget::detach`] takes away.
+//! A plugin that calls one of these needs the grant `driver-mounts`; one that calls none does not
+//! ask for it. What a driver leaves mounted, [`MountTarget::detach`] takes away.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -71,7 +71,8 @@ pub enum Found {
     NewMount,
     /// The mount that was there already.
     SameMount,
-    /// No mount, but files that the driver put into the folder. Only after [`DriverPlace::may_be_folder`].
+    /// No mount, but files that the driver put into the folder. Only after
+    /// [`DriverPlace::may_be_folder`].
     FilledFolder,
 }
 
@@ -89,12 +90,14 @@ impl DriverPlace {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when nothing is mounted there: the text says what stands there instead, and which mounts have
-    /// appeared elsewhere. [`Conflict`](crate::Error::Conflict) when a mount has appeared below the place and not at it.
+    /// appeared elsewhere. [`Conflict`](crate::Error::Conflict) when a mount has appeared below the
+    /// place and not at it.
     pub fn take_over(&self) -> Result<Found> {
         self.0.take_over().map(backend::found_in).map_err(backend::error_in)
     }
 
-    /// The driver need not mount anything here: a folder counts as the volume too. [`DriverPlace::take_over`] then answers
+    /// The driver need not mount anything here: a folder counts as the volume too.
+    /// [`DriverPlace::take_over`] then answers
     /// [`Found::FilledFolder`] when there is no mount and the folder is not empty.
     pub fn may_be_folder(&self) {
         self.0.may_be_folder();
@@ -107,8 +110,8 @@ impl fmt::Debug for DriverPlace {
     }
 }
 
-/// Prepares the target's place and notes what is mounted on the node. A mount that stands there is left alone. With [`Leaf::Absent`], an
-/// empty folder or file that stands there is removed.
+/// Prepares the target's place and notes what is mounted on the node. A mount that stands there is
+/// left alone. With [`Leaf::Absent`], an empty folder or file that stands there is removed.
 ///
 /// # Errors
 /// [`Conflict`](crate::Error::Conflict) when data is in the way; else as the kernel says.
@@ -118,7 +121,8 @@ pub fn prepare(target: &MountTarget<'_>, leaf: Leaf) -> Result<DriverPlace> {
         .map_err(backend::error_in)
 }
 
-/// The path of the node's own place for the volume whose pod's target this is; none when the volume has no such place.
+/// The path of the node's own place for the volume whose pod's target this is; none when the volume
+/// has no such place.
 ///
 /// # Errors
 /// As the kernel says.
@@ -138,9 +142,11 @@ pub fn attachment_metadata() -> BTreeMap<String, String> {
     backend::driver_mounts::attachment_metadata().into_iter().collect()
 }
 
-/// Keeps a few words with what is mounted at the target, in place of those kept before: which driver has it, and whether the driver has
-/// confirmed it. Never a secret. Empty words are none: what was kept goes. Call it before the driver: whatever ends the call, [`note`]
-/// has the words until the volume has been torn down. The words of the node's own mount go with the machine, as the mount does.
+/// Keeps a few words with what is mounted at the target, in place of those kept before: which
+/// driver has it, and whether the driver has confirmed it. Never a secret. Empty words are none:
+/// what was kept goes. Call it before the driver: whatever ends the call, [`note`] has the words
+/// until the volume has been torn down. The words of the node's own mount go with the machine, as
+/// the mount does.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes; else as the kernel says.
@@ -166,7 +172,8 @@ impl DevicePlace {
         self.0.path()
     }
 
-    /// The device that stands there, as a node or as a mount of one; none when nothing stands there.
+    /// The device that stands there, as a node or as a mount of one; none when nothing stands
+    /// there.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) when it is something else; a symbolic link is not followed.
@@ -174,7 +181,8 @@ impl DevicePlace {
         Ok(self.0.device().map_err(backend::error_in)?.map(BlockDevice::new))
     }
 
-    /// Removes what a driver left: a mount, a device's node, an empty file or folder. Nothing there: done.
+    /// Removes what a driver left: a mount, a device's node, an empty file or folder. Nothing
+    /// there: done.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) when it is data, [`Busy`](crate::Error::Busy) while it is used.
@@ -189,8 +197,8 @@ impl fmt::Debug for DevicePlace {
     }
 }
 
-/// Returns the names of the places that drivers have of the volume which the call is about, sorted: those that [`prepare_device`] made
-/// and that were not cleared.
+/// Returns the names of the places that drivers have of the volume which the call is about, sorted:
+/// those that [`prepare_device`] made and that were not cleared.
 ///
 /// # Errors
 /// As [`prepare_device`].
@@ -198,8 +206,8 @@ pub fn device_places() -> Result<Vec<String>> {
     backend::driver_mounts::device_places().map_err(backend::error_in)
 }
 
-/// Prepares the place of this name, one path component, for the volume that the call is about. The host clears it when the volume has
-/// been torn down.
+/// Prepares the place of this name, one path component, for the volume that the call is about. The
+/// host clears it when the volume has been torn down.
 ///
 /// # Errors
 /// [`Unsupported`](crate::Error::Unsupported) in other functions than those of [`BlockMapper`](crate::BlockMapper); else as [`prepare`].

@@ -5,13 +5,13 @@ use std::fmt;
 /// What a fallible function of a plugin answers.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure. Choose the case by what should happen next, not by what happened; the host and the person reading
-/// `volhost describe` both act on it.
+/// A failure. Choose the case by what should happen next, not by what happened; the host and the
+/// person reading `volhost describe` both act on it.
 ///
 /// Unless a case says otherwise, returning it promises that the call changed *nothing*.
 ///
-/// Write the text for a person: the field, path or object, what is wrong with it, and what would be right.
-/// Never put a secret in it.
+/// Write the text for a person: the field, path or object, what is wrong with it, and what would be
+/// right. Never put a secret in it.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -39,7 +39,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A field of the volume's source is missing, of the wrong type, or out of range. Useless to retry without a change.
+    /// A field of the volume's source is missing, of the wrong type, or out of range. Useless to
+    /// retry without a change.
     InvalidArgument(String),
     /// What the volume refers to does not exist. Retried with backoff.
     NotFound(String),
@@ -55,7 +56,8 @@ pub enum Error {
     Unsupported(String),
     /// It failed for a reason that may pass. Retried with backoff.
     Retryable(String),
-    /// It may have happened, and may be happening still. The host repeats the call or undoes it; it never forgets it.
+    /// It may have happened, and may be happening still. The host repeats the call or undoes it; it
+    /// never forgets it.
     Uncertain(String),
     /// The volume's own data is damaged: a person must look. Retried with backoff.
     Corrupt(String),
@@ -78,7 +80,8 @@ pub enum Error {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherError {
-    /// An errno name such as `EIO` when it comes from the kernel, else one word of the plugin's choice.
+    /// An errno name such as `EIO` when it comes from the kernel, else one word of the plugin's
+    /// choice.
     pub code: String,
     /// What happened, for a person.
     pub message: String,
@@ -114,7 +117,8 @@ impl Error {
         Self::Other(OtherError { code: code.into(), message: message.into() })
     }
 
-    /// An [`Error::Other`] that says: this call did nothing, and nothing of what an earlier one may have left. What was uncertain still is.
+    /// An [`Error::Other`] that says: this call did nothing, and nothing of what an earlier one may
+    /// have left. What was uncertain still is.
     #[must_use]
     pub fn not_begun(message: impl Into<String>) -> Self {
         Self::other("not-begun", message)
@@ -166,7 +170,8 @@ impl Error {
 }
 
 impl Error {
-    /// Puts the words of another failure after this one's. The case stays: this one decides what the host does.
+    /// Puts the words of another failure after this one's. The case stays: this one decides what
+    /// the host does.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.text_mut().push_str(&format!("; {}", other.message()));

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-/// The type of a field of a volume's source, as [`Volume::kind`](crate::Volume::kind) returns it: one of JSON's. Its text is the word that
-/// messages use: `text`, `number`, `boolean`, `list` or `map`.
+/// The type of a field of a volume's source, as [`Volume::kind`](crate::Volume::kind) returns it:
+/// one of JSON's. Its text is the word that messages use: `text`, `number`, `boolean`, `list` or
+/// `map`.
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;

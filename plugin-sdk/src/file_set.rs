@@ -1,5 +1,6 @@
-//! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`, a folder or a tmpfs that the files
-//! stand in, folders for volumes that are mounted inside, and what is taken back when the first publish fails.
+//! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`,
+//! a folder or a tmpfs that the files stand in, folders for volumes that are mounted inside, and
+//! what is taken back when the first publish fails.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -33,16 +34,16 @@ use crate::{events, quote::quoted};
 
 /// The mode of files when the volume says none.
 pub const DEFAULT_MODE: u32 = 0o644;
-/// The mode of folders, the volume's own included. Kubernetes lets everybody write to it and leaves it to the container runtime to
-/// forbid that; here nobody but root may.
+/// The mode of folders, the volume's own included. Kubernetes lets everybody write to it and leaves
+/// it to the container runtime to forbid that; here nobody but root may.
 const FOLDER_MODE: u32 = 0o755;
 /// What a file with a group grants it, and what its folders do: read, and pass the group on.
 const GROUP_READS: u32 = 0o440;
 const GROUP_ENTERS: u32 = 0o2550;
 /// The mode of a token when a certain user or group is to read it.
 const TOKEN_MODE: u32 = 0o600;
-/// The most that the tmpfs may hold, in bytes: the least on which the host shows contents that it keeps, so that no set of files fills it.
-/// It is a bound; only what is written takes memory.
+/// The most that the tmpfs may hold, in bytes: the least on which the host shows contents that it
+/// keeps, so that no set of files fills it. It is a bound; only what is written takes memory.
 const MEMORY_BYTES: u64 = 512 << 20;
 /// The event when memory can reach the disk, as the kubelet spells it.
 const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
@@ -55,7 +56,8 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// No file yet. With `fsGroup` all belong to that group, which may read them whatever their mode says.
+    /// No file yet. With `fsGroup` all belong to that group, which may read them whatever their
+    /// mode says.
     #[must_use]
     pub fn for_pod(pod: &Pod) -> Self {
         let payload = Payload::new();
@@ -81,8 +83,8 @@ impl FileSet {
         self.payload.add_content(path, content, self.file_mode(mode))
     }
 
-    /// A file for the pod's own eyes, such as a token: it belongs to the user that all containers run as, and where that or the
-    /// group is known, nobody else reads it, whatever `mode` says.
+    /// A file for the pod's own eyes, such as a token: it belongs to the user that all containers
+    /// run as, and where that or the group is known, nobody else reads it, whatever `mode` says.
     ///
     /// # Errors
     /// As [`Payload::add`].
@@ -99,8 +101,8 @@ impl FileSet {
         if self.group.is_some() { mode | GROUP_READS } else { mode }
     }
 
-    /// Makes a plain folder at the target show these files. What a first publish made is taken back when it fails; what stood before
-    /// stays as it is.
+    /// Makes a plain folder at the target show these files. What a first publish made is taken back
+    /// when it fails; what stood before stays as it is.
     ///
     /// # Errors
     /// [`Conflict`](Error::Conflict) when a mount stands there; else as [`Payload::publish`].
@@ -110,8 +112,9 @@ impl FileSet {
         self.fill(volume, pod, target).map_err(|error| taken_back(error, first, || target.delete_folder()))
     }
 
-    /// Makes a tmpfs at the target show these files. Its pages never reach a disk where the kernel can promise that; where it can't,
-    /// the pod is told so, once. What a first publish made is taken back when it fails; what stood before stays as it is.
+    /// Makes a tmpfs at the target show these files. Its pages never reach a disk where the kernel
+    /// can promise that; where it can't, the pod is told so, once. What a first publish made is
+    /// taken back when it fails; what stood before stays as it is.
     ///
     /// # Errors
     /// [`Conflict`](Error::Conflict) when something else stands there; else as [`Payload::publish`].
@@ -126,7 +129,8 @@ impl FileSet {
                     )));
                 }
             },
-            // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.
+            // A crash leaves the mount point without its mount. This takes it away, and refuses if
+            // there is data in it.
             TargetState::Plain => {
                 target.detach().context("a plain folder stands where the tmpfs of this volume should be")?;
                 true
@@ -156,7 +160,8 @@ impl fmt::Debug for FileSet {
     }
 }
 
-/// Takes away what [`FileSet::show_in_folder`] or [`FileSet::show_in_memory`] made stand at the target. Nothing there: done.
+/// Takes away what [`FileSet::show_in_folder`] or [`FileSet::show_in_memory`] made stand at the
+/// target. Nothing there: done.
 ///
 /// # Errors
 /// As the kernel says.
@@ -172,7 +177,8 @@ fn folder_mode(group: Option<u32>) -> u32 {
     if group.is_some() { FOLDER_MODE | GROUP_ENTERS } else { FOLDER_MODE }
 }
 
-/// The error of a publish. Where taking its beginning back fails too, the volume is there and not as it should be.
+/// The error of a publish. Where taking its beginning back fails too, the volume is there and not
+/// as it should be.
 fn taken_back(error: Error, first: bool, take_back: impl FnOnce() -> Result<()>) -> Error {
     if !first {
         return error;

@@ -1,7 +1,8 @@
-//! Small files in a volume, replaced as a whole: whoever reads them sees the old set or the new one, never a mix.
+//! Small files in a volume, replaced as a whole: whoever reads them sees the old set or the new
+//! one, never a mix.
 //!
-//! A plugin that calls one of these needs the grant `files`. [`crate::file_set`] builds on it what the volumes of Kubernetes have in
-//! common.
+//! A plugin that calls one of these needs the grant `files`. [`crate::file_set`] builds on it what
+//! the volumes of Kubernetes have in common.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::MountTarget;
 
-/// What a file is to hold, kept by the host: a plugin can put it into a file and cannot see it. So a secret never enters the sandbox, and
-/// nothing that a plugin says can hold it.
+/// What a file is to hold, kept by the host: a plugin can put it into a file and cannot see it. So
+/// a secret never enters the sandbox, and nothing that a plugin says can hold it.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -44,7 +45,8 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Files that a volume is to show. They are collected; nothing is visible before [`Payload::publish`].
+/// Files that a volume is to show. They are collected; nothing is visible before
+/// [`Payload::publish`].
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -72,8 +74,9 @@ impl Payload {
         Self(backend::files::Payload::new())
     }
 
-    /// A file with this content and exactly this mode (permission bits). The path is relative, of names separated by `/`, none of
-    /// them `.` or `..`, the first not beginning with `..`. Adding a path again replaces its file.
+    /// A file with this content and exactly this mode (permission bits). The path is relative, of
+    /// names separated by `/`, none of them `.` or `..`, the first not beginning with `..`. Adding
+    /// a path again replaces its file.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for the path, the mode, or too much of it all.
@@ -102,18 +105,20 @@ impl Payload {
         self.0.owned_by(user, group);
     }
 
-    /// The mode of every folder made for them (permission bits and setgid); 0755 if it is not called.
+    /// The mode of every folder made for them (permission bits and setgid); 0755 if it is not
+    /// called.
     pub fn folder_mode(&self, mode: u32) {
         self.0.folder_mode(mode);
     }
 
-    /// Makes the volume that stands at the target show these files and no others, at once. With the same paths, content, modes and owners,
-    /// nothing is touched. When it fails, the old files stay.
+    /// Makes the volume that stands at the target show these files and no others, at once. With the
+    /// same paths, content, modes and owners, nothing is touched. When it fails, the old files
+    /// stay.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when nothing stands at the target, [`InvalidArgument`](crate::Error::InvalidArgument) when a
-    /// path is a file and another lies below it, [`Precondition`](crate::Error::Precondition) when a [`Content`] is to be shown on a mount of
-    /// less than 512 MiB; else as the kernel says.
+    /// path is a file and another lies below it, [`Precondition`](crate::Error::Precondition) when
+    /// a [`Content`] is to be shown on a mount of less than 512 MiB; else as the kernel says.
     pub fn publish(&self, target: &MountTarget) -> Result<()> {
         self.0.publish(target.handle()).map_err(backend::error_in)
     }

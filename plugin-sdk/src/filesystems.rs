@@ -155,8 +155,9 @@ pub fn format(device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> R
     backend::filesystems::format(&device.0, fs_type, &options.handle()).map_err(backend::error_in)
 }
 
-/// Mounts the device's file system, unseen until attached. With `read_only` nothing is written to the device; else it is checked first.
-/// `options` are the file system's own; per-mount options are set on the result.
+/// Mounts the device's file system, unseen until attached. With `read_only` nothing is written to
+/// the device; else it is checked first. `options` are the file system's own; per-mount options are
+/// set on the result.
 ///
 /// # Errors
 /// [`Corrupt`](crate::Error::Corrupt) if the check cannot repair it, [`Conflict`](crate::Error::Conflict) if it holds another type.
@@ -175,7 +176,8 @@ pub fn mount(
         .map_err(backend::error_in)
 }
 
-/// Grows the file system that is mounted at the target to the size of its device, and returns its new size in bytes.
+/// Grows the file system that is mounted at the target to the size of its device, and returns its
+/// new size in bytes.
 ///
 /// # Errors
 /// As the file system's own tool says.

@@ -30,13 +30,14 @@ pub enum FsGroup {
     /// Every file gets the group, and the mode that lets it in: Kubernetes' way.
     /// See [`MountTarget::apply_fs_group`](crate::MountTarget::apply_fs_group).
     Walk,
-    /// The pod's mount shows the files of the root folder's group as its own; nothing is written, and modes stay as they are.
-    /// See [`id_maps::map_group`].
+    /// The pod's mount shows the files of the root folder's group as its own; nothing is written,
+    /// and modes stay as they are. See [`id_maps::map_group`].
     Map,
 }
 
 impl FsGroup {
-    /// What the annotation [`ANNOTATION`] of the PersistentVolume says: `walk`, which it is without one, or `map`.
+    /// What the annotation [`ANNOTATION`] of the PersistentVolume says: `walk`, which it is without
+    /// one, or `map`.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) for another word.
@@ -50,7 +51,8 @@ impl FsGroup {
             ))),
         }
     }
-    /// Shows the mount's files to the pod's group, if it has one and the owner wants that: to be called before the mount is attached. With
+    /// Shows the mount's files to the pod's group, if it has one and the owner wants that: to be
+    /// called before the mount is attached. With
     /// [`FsGroup::Walk`] nothing is done. A plugin that calls this needs the grant `id-maps`.
     ///
     /// # Errors

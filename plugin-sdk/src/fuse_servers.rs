@@ -1,7 +1,9 @@
-//! FUSE file systems, served by programs that the operator has granted: *FUSE servers*. The host makes the mount; the server gets the
-//! connection to it and no privilege. The operator decides its command line; the plugin fills in the placeholders (*slots*) in it.
+//! FUSE file systems, served by programs that the operator has granted: *FUSE servers*. The host
+//! makes the mount; the server gets the connection to it and no privilege. The operator decides its
+//! command line; the plugin fills in the placeholders (*slots*) in it.
 //!
-//! A plugin that calls this needs the grant `fuse-servers`, which names the servers; one that does not call it does not ask for it.
+//! A plugin that calls this needs the grant `fuse-servers`, which names the servers; one that does
+//! not call it does not ask for it.
 //!
 //! ```
 //! # use volhost_plugin_sdk::prelude::*;
@@ -39,18 +41,21 @@ impl FuseServer {
         backend::fuse_servers::open(name).map(Self).map_err(backend::error_in)
     }
 
-    /// Puts a text into a slot. Every user of the machine can read it in the process's arguments: never a secret.
+    /// Puts a text into a slot. Every user of the machine can read it in the process's arguments:
+    /// never a secret.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have, and for a text that could be taken for
-    /// more than a value: one that begins with `-`, has `..` in a path, or holds a comma, a blank, a control character, a quotation
-    /// mark, a backslash or `=`; [`PermissionDenied`](crate::Error::PermissionDenied) for one that the grant does not allow there.
+    /// more than a value: one that begins with `-`, has `..` in a path, or holds a comma, a blank,
+    /// a control character, a quotation mark, a backslash or `=`;
+    /// [`PermissionDenied`](crate::Error::PermissionDenied) for one that the grant does not allow
+    /// there.
     pub fn set(&self, slot: &str, value: &str) -> Result<()> {
         self.0.set(slot, value).map_err(backend::error_in)
     }
 
-    /// Puts the path of a file with this content into a slot. The file is in memory, only the server's user can read it, and it ends with
-    /// the server.
+    /// Puts the path of a file with this content into a slot. The file is in memory, only the
+    /// server's user can read it, and it ends with the server.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have, and for more than 1 MiB.
@@ -67,8 +72,9 @@ impl FuseServer {
         self.0.set_source(slot, source.handle()).map_err(backend::error_in)
     }
 
-    /// Starts the server, waits until it serves, and returns the mount, detached; its file-system type is `fuse.NAME`. With
-    /// `read_only` nothing can be written. The server ends when no process has the mount any more.
+    /// Starts the server, waits until it serves, and returns the mount, detached; its file-system
+    /// type is `fuse.NAME`. With `read_only` nothing can be written. The server ends when no
+    /// process has the mount any more.
     ///
     /// # Errors
     /// [`Precondition`](crate::Error::Precondition) for a slot that was not set and is needed, or when the program cannot be started;

@@ -1,7 +1,8 @@
 //! Unary calls to drivers outside that have registered with the host by name.
 //!
-//! A plugin that calls one of these needs the grant `grpc`, which names the drivers; one that calls none does not ask for it. Messages are
-//! bytes here: encode and decode them with a protocol buffers crate such as prost.
+//! A plugin that calls one of these needs the grant `grpc`, which names the drivers; one that calls
+//! none does not ask for it. Messages are bytes here: encode and decode them with a protocol
+//! buffers crate such as prost.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -81,7 +82,8 @@ impl Request {
         Self(backend::grpc::Request::new(message))
     }
 
-    /// Adds an entry to the message's field of this number, which is a `map<string, string>`. Its value is the parts, one after the other.
+    /// Adds an entry to the message's field of this number, which is a `map<string, string>`. Its
+    /// value is the parts, one after the other.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) when they are no UTF-8 text together, or make the request too large.
@@ -96,7 +98,8 @@ impl Request {
         self.0.add_entry(field, key, &parts).map_err(backend::error_in)
     }
 
-    /// Calls `method` (`/csi.v1.Node/NodeStageVolume`) of the driver, and waits for its answer. It can be sent again.
+    /// Calls `method` (`/csi.v1.Node/NodeStageVolume`) of the driver, and waits for its answer. It
+    /// can be sent again.
     ///
     /// # Errors
     /// [`Failure`]
@@ -118,7 +121,8 @@ pub fn node_id(driver: &str) -> Option<String> {
     backend::grpc::node_id(driver)
 }
 
-/// How many volumes may be attached to this node, as far as this driver knows; none when it knows no limit or is not registered.
+/// How many volumes may be attached to this node, as far as this driver knows; none when it knows
+/// no limit or is not registered.
 #[must_use]
 pub fn volume_limit(driver: &str) -> Option<u32> {
     backend::grpc::volume_limit(driver)

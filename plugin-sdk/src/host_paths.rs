@@ -1,6 +1,7 @@
 //! Paths of the host, within the folders that the operator granted to this plugin.
 //!
-//! A plugin that calls one of these needs the grant `host-paths`; one that calls none does not ask for it.
+//! A plugin that calls one of these needs the grant `host-paths`; one that calls none does not ask
+//! for it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -18,7 +19,8 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::MountSource;
 
-/// Opens what stands at an absolute path, following symbolic links. What was opened must lie within the grant.
+/// Opens what stands at an absolute path, following symbolic links. What was opened must lie within
+/// the grant.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::Error::InvalidArgument) for a path with `..`,
@@ -28,7 +30,8 @@ pub fn open(path: &str) -> Result<MountSource> {
     backend::host_paths::open(path).map(MountSource::new).map_err(backend::error_in)
 }
 
-/// Creates the folder with its missing parents, mode 0755, and opens it. What exists already is opened.
+/// Creates the folder with its missing parents, mode 0755, and opens it. What exists already is
+/// opened.
 ///
 /// # Errors
 /// As [`open`].
@@ -36,7 +39,8 @@ pub fn create_directory(path: &str) -> Result<MountSource> {
     backend::host_paths::create_directory(path).map(MountSource::new).map_err(backend::error_in)
 }
 
-/// Creates the file with mode 0644 and opens it; its parent must exist. What exists already is opened.
+/// Creates the file with mode 0644 and opens it; its parent must exist. What exists already is
+/// opened.
 ///
 /// # Errors
 /// As [`open`].

@@ -1,6 +1,7 @@
 //! File systems whose files are made of huge pages of the node's memory.
 //!
-//! A plugin that calls one of these needs the grant `huge-pages`; one that calls none does not ask for it.
+//! A plugin that calls one of these needs the grant `huge-pages`; one that calls none does not ask
+//! for it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -27,7 +28,8 @@ impl HugePages {
         Self { options: vec![("pagesize", page.to_string())] }
     }
 
-    /// The most it may hold, in bytes, of which only whole pages count. Without it, as much as the node has.
+    /// The most it may hold, in bytes, of which only whole pages count. Without it, as much as the
+    /// node has.
     pub fn size(self, bytes: u64) -> Self {
         self.option("size", bytes.to_string())
     }
@@ -47,7 +49,8 @@ impl HugePages {
         self
     }
 
-    /// Makes it: new, empty, and seen by nobody until attached. No page is taken before a file uses it.
+    /// Makes it: new, empty, and seen by nobody until attached. No page is taken before a file uses
+    /// it.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) when the node has no pages of this size.

@@ -16,7 +16,8 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::DetachedMount;
 
-/// Shows the files of the group that the mount's root belongs to as those of `group`, and the other way round.
+/// Shows the files of the group that the mount's root belongs to as those of `group`, and the other
+/// way round.
 ///
 /// # Errors
 /// [`Unsupported`](crate::Error::Unsupported) when the file system cannot do it; else as the kernel says.

@@ -1,5 +1,5 @@
-//! Which keys of a config map or secret become which files: `items`, `optional` and modes, as `configMap` and `secret` volumes and the
-//! sources of `projected` volumes have them.
+//! Which keys of a config map or secret become which files: `items`, `optional` and modes, as
+//! `configMap` and `secret` volumes and the sources of `projected` volumes have them.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -51,7 +51,8 @@ pub struct KeySelection {
 }
 
 impl KeySelection {
-    /// Reads and checks `items` and `optional` of the map at this path of the source (empty: the source itself).
+    /// Reads and checks `items` and `optional` of the map at this path of the source (empty: the
+    /// source itself).
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.

@@ -1,8 +1,9 @@
 //! Write volhost volume plugins in Rust.
 //!
-//! A plugin is the knowledge of one kind of storage: what the fields of its volumes mean, and which mounts make such a
-//! volume stand in a pod's folder. It is a WebAssembly component without any privilege. The host owns state, scheduling
-//! and every system call; the plugin asks it for mounts through typed handles.
+//! A plugin is the knowledge of one kind of storage: what the fields of its volumes mean, and which
+//! mounts make such a volume stand in a pod's folder. It is a WebAssembly component without any
+//! privilege. The host owns state, scheduling and every system call; the plugin asks it for mounts
+//! through typed handles.
 //!
 //! # A whole plugin
 //!
@@ -66,32 +67,37 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The crate's `Cargo.toml` says `crate-type = ["cdylib", "rlib"]` below `[lib]`: the first is what becomes the
-//! component, the second is what `cargo test` links.
+//! The crate's `Cargo.toml` says `crate-type = ["cdylib", "rlib"]` below `[lib]`: the first is what
+//! becomes the component, the second is what `cargo test` links.
 //!
 //! # From source to a mounted volume
 //!
-//! `volhost plugin new NAME` writes such a crate; `volhost plugin run` mounts a volume of it and starts a shell there.
+//! `volhost plugin new NAME` writes such a crate; `volhost plugin run` mounts a volume of it and
+//! starts a shell there.
 //!
 //! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
-//! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes the component
-//!    `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of [`tmpfs`], [`host_paths`], [`files`],
-//!    [`objects`], [`node`], [`events`] and [`log`], and nothing else. `volhost plugin inspect FILE` shows that.
-//! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks for; what the
-//!    operator granted is what it gets. Of the interfaces here [`host_paths`], [`loop_devices`],
-//!    [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`], [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`],
-//!    [`driver_exec`], [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
+//! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes
+//!    the component `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of
+//!    [`tmpfs`], [`host_paths`], [`files`], [`objects`], [`node`], [`events`] and [`log`], and
+//!    nothing else. `volhost plugin inspect FILE` shows that.
+//! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks
+//!    for; what the operator granted is what it gets. Of the interfaces here [`host_paths`],
+//!    [`loop_devices`], [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`],
+//!    [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`], [`driver_exec`],
+//!    [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
-//! A volume that must be attached, mounted once for the node, handed over as a device, or can grow: each is a trait ([`Attacher`],
+//! A volume that must be attached, mounted once for the node, handed over as a device, or can grow:
+//! each is a trait ([`Attacher`],
 //! [`Stager`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
 //! The plugin `loop` has all of them.
 //!
 //! # Reading a volume
 //!
 //! [`Volume`]'s getters read one field each; with the feature `serde`, `Volume::parse` reads the whole source into a struct of yours (module `source`).
-//! Either way a mistake is told as the person who wrote the pod sees it: the field by its place, what is there, and what would be right.
+//! Either way a mistake is told as the person who wrote the pod sees it: the field by its place,
+//! what is there, and what would be right.
 //!
 //! ```
 //! # use volhost_plugin_sdk::prelude::*;
@@ -107,12 +113,15 @@
 //!
 //! # Rules
 //!
-//! - **Repeat.** `publish` of what is set up, and `unpublish` of what is gone, succeed and change nothing.
-//! - **Nothing is kept.** Each call runs in a fresh sandbox; a `static` is empty again at the next call.
-//! - **Errors say what to do.** Choose the [`Error`] case by what should happen next, and name the field or the object,
-//!   what is wrong, and what would be right. [`Error::context`] adds words and keeps the case.
-//! - **Bounded.** Memory, time, log lines and handles are limited, and a panic or an endless loop ends the sandbox. The
-//!   handles it held are closed; a mount that was not attached is discarded.
+//! - **Repeat.** `publish` of what is set up, and `unpublish` of what is gone, succeed and change
+//!   nothing.
+//! - **Nothing is kept.** Each call runs in a fresh sandbox; a `static` is empty again at the next
+//!   call.
+//! - **Errors say what to do.** Choose the [`Error`] case by what should happen next, and name the
+//!   field or the object, what is wrong, and what would be right. [`Error::context`] adds words and
+//!   keeps the case.
+//! - **Bounded.** Memory, time, log lines and handles are limited, and a panic or an endless loop
+//!   ends the sandbox. The handles it held are closed; a mount that was not attached is discarded.
 
 #![forbid(unsafe_code)]
 

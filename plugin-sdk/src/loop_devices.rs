@@ -1,7 +1,8 @@
 //! Image files in granted folders, and loop devices over them.
 //!
-//! A plugin that calls one of these needs the grant `loop-devices`; one that calls none does not ask for it. Every path is absolute,
-//! without `..`, and what it leads to must lie in a granted folder.
+//! A plugin that calls one of these needs the grant `loop-devices`; one that calls none does not
+//! ask for it. Every path is absolute, without `..`, and what it leads to must lie in a granted
+//! folder.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -39,8 +40,9 @@ pub fn folders() -> Vec<String> {
     backend::loop_devices::folders()
 }
 
-/// Makes sure that there is an image file of at least `size` bytes, and returns its size. A missing file is created, sparse and with
-/// mode 0600. A smaller one grows, a larger one stays; a loop device over it learns the new size.
+/// Makes sure that there is an image file of at least `size` bytes, and returns its size. A missing
+/// file is created, sparse and with mode 0600. A smaller one grows, a larger one stays; a loop
+/// device over it learns the new size.
 ///
 /// # Errors
 /// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant, [`NotFound`](crate::Error::NotFound) when its folder is
@@ -73,7 +75,8 @@ pub fn remove(path: &str) -> Result<()> {
     backend::loop_devices::remove(path).map_err(backend::error_in)
 }
 
-/// The names of the regular files in a granted folder or one below, sorted: those after `after`, at most `most`.
+/// The names of the regular files in a granted folder or one below, sorted: those after `after`, at
+/// most `most`.
 ///
 /// # Errors
 /// As [`ensure_image`].
@@ -89,7 +92,8 @@ pub fn facts(path: &str) -> Result<(u64, u64)> {
     backend::loop_devices::facts(path).map_err(backend::error_in)
 }
 
-/// Makes `to` a copy of the image, whole or not at all, and returns its size. Blocks are shared where the file system can.
+/// Makes `to` a copy of the image, whole or not at all, and returns its size. Blocks are shared
+/// where the file system can.
 ///
 /// # Errors
 /// [`Conflict`](crate::Error::Conflict) when `to` is there; [`Busy`](crate::Error::Busy) for an image that has a loop device, where
@@ -98,8 +102,8 @@ pub fn copy(image: &str, to: &str) -> Result<u64> {
     backend::loop_devices::copy(image, to).map_err(backend::error_in)
 }
 
-/// Makes sure that the image has at least `size` bytes and that the disk holds room for every one of them, and returns its size. It may be
-/// in use; what it holds stays.
+/// Makes sure that the image has at least `size` bytes and that the disk holds room for every one
+/// of them, and returns its size. It may be in use; what it holds stays.
 ///
 /// # Errors
 /// [`other`](crate::Error::other) with the code `ENOSPC` when there is not so much room; [`Unsupported`](crate::Error::Unsupported) where the
@@ -116,7 +120,8 @@ pub fn release(path: &str) -> Result<()> {
     backend::loop_devices::release(path).map_err(backend::error_in)
 }
 
-/// How many bytes of the disk the image takes: at least its size when all of it is reserved, less when it has holes.
+/// How many bytes of the disk the image takes: at least its size when all of it is reserved, less
+/// when it has holes.
 ///
 /// # Errors
 /// As [`ensure_image`].

@@ -42,7 +42,8 @@ impl Mode {
         if bits <= PERMISSIONS { Some(Self(bits)) } else { None }
     }
 
-    /// The bits, as [`MountTarget::make_folder`](crate::MountTarget::make_folder) and [`Tmpfs::mode`](crate::tmpfs::Tmpfs::mode) take them.
+    /// The bits, as [`MountTarget::make_folder`](crate::MountTarget::make_folder) and
+    /// [`Tmpfs::mode`](crate::tmpfs::Tmpfs::mode) take them.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0

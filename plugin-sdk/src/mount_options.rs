@@ -19,7 +19,8 @@ use crate::mounts::PER_MOUNT_OPTIONS;
 use crate::quote::quoted;
 use crate::volume::Volume;
 
-/// Mount options, each by itself: one item of the list may hold several, with commas, as in `fstab`.
+/// Mount options, each by itself: one item of the list may hold several, with commas, as in
+/// `fstab`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountOptions {
     /// Those of a mount: `ro`, `noatime`; see [`PER_MOUNT_OPTIONS`].
@@ -62,7 +63,8 @@ impl MountOptions {
         }
     }
 
-    /// Those of a file system, as [`crate::filesystems::mount`] and [`crate::image_files::mount`] take them.
+    /// Those of a file system, as [`crate::filesystems::mount`] and [`crate::image_files::mount`]
+    /// take them.
     #[must_use]
     pub fn borrowed(&self) -> Vec<(&str, Option<&str>)> {
         self.of_file_system.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect()

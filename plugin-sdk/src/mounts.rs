@@ -40,7 +40,8 @@ use std::fmt;
 use crate::backend;
 use crate::error::Result;
 
-/// Something that can be bind-mounted: a folder, file, socket or device that the host opened for this plugin.
+/// Something that can be bind-mounted: a folder, file, socket or device that the host opened for
+/// this plugin.
 /// [`crate::host_paths`] gives some.
 pub struct MountSource(backend::MountSource);
 
@@ -59,7 +60,8 @@ impl MountSource {
         SourceKind::from_word(self.0.kind())
     }
 
-    /// A copy of the mount at this place, invisible until attached. With `recursive`, the mounts below come too.
+    /// A copy of the mount at this place, invisible until attached. With `recursive`, the mounts
+    /// below come too.
     ///
     /// # Errors
     /// As the kernel says.
@@ -134,8 +136,8 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// A mount that nobody can see yet. [`MountTarget::attach`] makes it visible; dropping it discards it, so an early
-/// return or a panic leaves nothing behind.
+/// A mount that nobody can see yet. [`MountTarget::attach`] makes it visible; dropping it discards
+/// it, so an early return or a panic leaves nothing behind.
 pub struct DetachedMount(backend::DetachedMount);
 
 impl DetachedMount {
@@ -147,8 +149,8 @@ impl DetachedMount {
         &self.0
     }
 
-    /// Sets per-mount options by mount(8)'s names; see [`PER_MOUNT_OPTIONS`]. With `recursive`, on the mounts below
-    /// too. They hold before anyone sees the mount.
+    /// Sets per-mount options by mount(8)'s names; see [`PER_MOUNT_OPTIONS`]. With `recursive`, on
+    /// the mounts below too. They hold before anyone sees the mount.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for another name; else as the kernel says.
@@ -157,7 +159,8 @@ impl DetachedMount {
         self.0.set_options(&options, recursive).map_err(backend::error_in)
     }
 
-    /// The root of this mount, to be used while the mount stays unseen: [`crate::overlays::mount`] can keep what is written in it.
+    /// The root of this mount, to be used while the mount stays unseen: [`crate::overlays::mount`]
+    /// can keep what is written in it.
     ///
     /// # Errors
     /// As the kernel says.
@@ -201,7 +204,8 @@ pub enum TargetState {
     Mounted,
 }
 
-/// The one place where the host wants this volume: for this pod, or, for a [`Stager`](crate::Stager), for the node.
+/// The one place where the host wants this volume: for this pod, or, for a
+/// [`Stager`](crate::Stager), for the node.
 pub struct MountTarget<'call>(pub(crate) &'call backend::MountTarget);
 
 impl<'call> MountTarget<'call> {
@@ -245,8 +249,8 @@ impl<'call> MountTarget<'call> {
         self.0.mounted_type().map_err(backend::error_in)
     }
 
-    /// The options of the mount that stands there, per-mount ones and the file system's, as the kernel writes them (`ro`, `size=1024k`);
-    /// empty if it is no mount.
+    /// The options of the mount that stands there, per-mount ones and the file system's, as the
+    /// kernel writes them (`ro`, `size=1024k`); empty if it is no mount.
     ///
     /// # Errors
     /// As the kernel says.
@@ -254,8 +258,8 @@ impl<'call> MountTarget<'call> {
         self.0.mounted_options().map_err(backend::error_in)
     }
 
-    /// The node's own mount of this volume, as [`Stager::stage`](crate::Stager::stage) made it, to be
-    /// bound for the pod. None if the volume has no such mount.
+    /// The node's own mount of this volume, as [`Stager::stage`](crate::Stager::stage) made it, to
+    /// be bound for the pod. None if the volume has no such mount.
     ///
     /// # Errors
     /// As the kernel says.
@@ -276,8 +280,8 @@ impl<'call> MountTarget<'call> {
         Ok(self.0.staging_mount().map_err(backend::error_in)?.map(MountSource::new))
     }
 
-    /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's root is one. All or
-    /// nothing.
+    /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's
+    /// root is one. All or nothing.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) if a mount stands here already; else as the kernel says.
@@ -285,8 +289,9 @@ impl<'call> MountTarget<'call> {
         self.0.attach(mount.0).map_err(backend::error_in)
     }
 
-    /// Makes the target a plain folder with exactly this mode (permission, setuid, setgid and sticky bits), and this
-    /// group if given. On a plain folder it sets mode and group again and leaves the content alone.
+    /// Makes the target a plain folder with exactly this mode (permission, setuid, setgid and
+    /// sticky bits), and this group if given. On a plain folder it sets mode and group again and
+    /// leaves the content alone.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) if a mount stands here; else as the kernel says.
@@ -294,8 +299,8 @@ impl<'call> MountTarget<'call> {
         self.0.make_folder(mode, group).map_err(backend::error_in)
     }
 
-    /// Makes a folder inside the volume that stands here, with its missing parents, each with this mode. Existing ones stay as they
-    /// are. No symbolic link is followed.
+    /// Makes a folder inside the volume that stands here, with its missing parents, each with this
+    /// mode. Existing ones stay as they are. No symbolic link is followed.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when nothing stands here, [`Conflict`](crate::Error::Conflict) for a file or a link on the way.
@@ -307,9 +312,9 @@ impl<'call> MountTarget<'call> {
         self.0
     }
 
-    /// Gives what stands here to the pod's [`fs_group`](crate::Pod::fs_group), every file of it, as the pod's change policy says: the
-    /// group gets to read it and, unless `read_only`, to write it. Without a group nothing is done. Repeating it finishes what was
-    /// interrupted.
+    /// Gives what stands here to the pod's [`fs_group`](crate::Pod::fs_group), every file of it, as
+    /// the pod's change policy says: the group gets to read it and, unless `read_only`, to write
+    /// it. Without a group nothing is done. Repeating it finishes what was interrupted.
     ///
     /// # Errors
     /// [`Uncertain`](crate::Error::Uncertain), since some files may have been changed: the text names the first files that were not.
@@ -325,7 +330,8 @@ impl<'call> MountTarget<'call> {
         self.0.group().map_err(backend::error_in)
     }
 
-    /// In how many other pods' folders the node's own mount of this volume is shown now; 0 if the volume has none.
+    /// In how many other pods' folders the node's own mount of this volume is shown now; 0 if the
+    /// volume has none.
     ///
     /// # Errors
     /// As the kernel says.
@@ -333,7 +339,8 @@ impl<'call> MountTarget<'call> {
         self.0.other_pods().map_err(backend::error_in)
     }
 
-    /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never removes data.
+    /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never
+    /// removes data.
     ///
     /// # Errors
     /// [`Conflict`](crate::Error::Conflict) for a folder that is not empty; else as the kernel says.
@@ -349,8 +356,9 @@ impl<'call> MountTarget<'call> {
         self.0.delete_folder().map_err(backend::error_in)
     }
 
-    /// A folder that belongs to this volume of this pod, on the host's disk, beside what the pod sees: made with mode 0700 if it is missing,
-    /// kept over restarts of host and machine. The host removes it, with all that is in it, when the volume has been torn down.
+    /// A folder that belongs to this volume of this pod, on the host's disk, beside what the pod
+    /// sees: made with mode 0700 if it is missing, kept over restarts of host and machine. The host
+    /// removes it, with all that is in it, when the volume has been torn down.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) at the node's own place; else as the kernel says.

@@ -1,10 +1,12 @@
-//! Objects that a volume's source names: config maps, secrets, tokens, certificates. Each kind takes a grant of its own.
+//! Objects that a volume's source names: config maps, secrets, tokens, certificates. Each kind
+//! takes a grant of its own.
 //!
-//! A plugin can open only an object of the pod's namespace whose name stands in the volume's source, and it sees the keys, never what
-//! they hold: see [`Content`].
+//! A plugin can open only an object of the pod's namespace whose name stands in the volume's
+//! source, and it sees the keys, never what they hold: see [`Content`].
 //!
 //! [`NotFound`](crate::Error::NotFound) means that the object is known not to exist, so that an optional one is left out. While the host
-//! does not know, the answer is [`Retryable`](crate::Error::Retryable): let it through, and what is mounted stays as it is.
+//! does not know, the answer is [`Retryable`](crate::Error::Retryable): let it through, and what is
+//! mounted stays as it is.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -113,8 +115,8 @@ keyed!(
 );
 
 impl Secret {
-    /// The secret that a field of a PersistentVolume's source refers to by `name` and `namespace` (`nodeStageSecretRef`). Needs the grant
-    /// `secrets`.
+    /// The secret that a field of a PersistentVolume's source refers to by `name` and `namespace`
+    /// (`nodeStageSecretRef`). Needs the grant `secrets`.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none, [`Retryable`](crate::Error::Retryable) while nobody knows,
@@ -133,7 +135,8 @@ impl Secret {
     }
 }
 
-/// `spec` of the CSIDriver object of this name, as JSON; none when there is no such object. Needs the grant `csi-driver-objects`.
+/// `spec` of the CSIDriver object of this name, as JSON; none when there is no such object. Needs
+/// the grant `csi-driver-objects`.
 ///
 /// # Errors
 /// [`Retryable`](crate::Error::Retryable) while nobody knows.
@@ -141,14 +144,16 @@ pub fn csi_driver_spec(name: &str) -> Result<Option<String>> {
     backend::csi_driver_objects::spec(name).map_err(backend::error_in)
 }
 
-/// When a token of [`service_account_token`] ends, as RFC 3339 in UTC; none for a content that is no token.
+/// When a token of [`service_account_token`] ends, as RFC 3339 in UTC; none for a content that is
+/// no token.
 #[must_use]
 pub fn token_expires(token: &Content) -> Option<String> {
     backend::service_account_tokens::expires(token.handle())
 }
 
-/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's own when none). The host calls `publish`
-/// again in time for the next one. Needs the grant `service-account-tokens`.
+/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's
+/// own when none). The host calls `publish` again in time for the next one. Needs the grant
+/// `service-account-tokens`.
 ///
 /// # Errors
 /// [`Precondition`](crate::Error::Precondition) when the node has nobody to issue tokens.
@@ -158,7 +163,8 @@ pub fn service_account_token(pod: &Pod, audience: Option<&str>, expiration_secon
         .map_err(backend::error_in)
 }
 
-/// The certificates of the ClusterTrustBundle of this name, in PEM, each once. Needs the grant `cluster-trust-bundles`.
+/// The certificates of the ClusterTrustBundle of this name, in PEM, each once. Needs the grant
+/// `cluster-trust-bundles`.
 ///
 /// # Errors
 /// [`NotFound`](crate::Error::NotFound) when there is none.
@@ -166,8 +172,9 @@ pub fn trust_bundle(volume: &Volume, name: &str) -> Result<Content> {
     backend::cluster_trust_bundles::named(volume.handle(), name).map(Content::new).map_err(backend::error_in)
 }
 
-/// The certificates of every ClusterTrustBundle of this signer whose labels match the selector, in PEM, each once. The selector is the
-/// JSON of a LabelSelector: none matches nothing, an empty one everything. Needs the grant `cluster-trust-bundles`.
+/// The certificates of every ClusterTrustBundle of this signer whose labels match the selector, in
+/// PEM, each once. The selector is the JSON of a LabelSelector: none matches nothing, an empty one
+/// everything. Needs the grant `cluster-trust-bundles`.
 ///
 /// # Errors
 /// [`NotFound`](crate::Error::NotFound) when no bundle matches.

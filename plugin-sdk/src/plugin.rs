@@ -8,57 +8,63 @@ use crate::volume::Volume;
 
 /// A volume plugin: what a volume is, and how it comes to stand in a pod's folder.
 ///
-/// The functions have no `self`, because a plugin keeps nothing: each call runs in a sandbox of its own, which is gone
-/// when the call ends. What must last stands in the kernel (the mount) or in the storage.
+/// The functions have no `self`, because a plugin keeps nothing: each call runs in a sandbox of its
+/// own, which is gone when the call ends. What must last stands in the kernel (the mount) or in the
+/// storage.
 ///
 /// # Replay
-/// The host may call [`publish`](Self::publish) and [`unpublish`](Self::unpublish) again at any time: after a crash, a
-/// time-out, an uncertain answer, or only to be sure. Setting up what is set up, and tearing down what is gone, must
-/// succeed and change nothing. Ask [`MountTarget::state`] first and it comes by itself.
+/// The host may call [`publish`](Self::publish) and [`unpublish`](Self::unpublish) again at any
+/// time: after a crash, a time-out, an uncertain answer, or only to be sure. Setting up what is set
+/// up, and tearing down what is gone, must succeed and change nothing. Ask [`MountTarget::state`]
+/// first and it comes by itself.
 ///
 /// # One at a time
 /// The host never runs two calls for one volume of one pod at once. Other volumes run in parallel.
 ///
 /// # Panics
-/// A panic ends the sandbox and nothing else: its text goes to the host's log, and the volume counts as uncertain.
-/// Return an [`Error`](crate::Error) instead; it says more.
+/// A panic ends the sandbox and nothing else: its text goes to the host's log, and the volume
+/// counts as uncertain. Return an [`Error`](crate::Error) instead; it says more.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no volume plugin",
     label = "there is no `impl VolumePlugin for {Self}`",
     note = "a volume plugin has the functions `describe`, `identify`, `publish` and `unpublish` of the trait `VolumePlugin`"
 )]
 pub trait VolumePlugin {
-    /// Says what this plugin is. Always the same answer: the host calls it when it loads the plugin.
+    /// Says what this plugin is. Always the same answer: the host calls it when it loads the
+    /// plugin.
     ///
     /// At least [`Description::name`] and one [`Description::serves`].
     fn describe(about: &mut Description<'_>);
 
-    /// Checks the volume's source, every field of it, and names the volume if it has a name of its own. Changes nothing.
+    /// Checks the volume's source, every field of it, and names the volume if it has a name of its
+    /// own. Changes nothing.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the field, what is wrong with it and what would be
     /// right; [`Volume`]'s typed getters answer so by themselves.
     fn identify(volume: &Volume<'_>, id: &mut Identity<'_>) -> Result<()>;
 
-    /// Makes the volume stand at `target`, ready for use by the pod. The host checks afterwards that something does.
+    /// Makes the volume stand at `target`, ready for use by the pod. The host checks afterwards
+    /// that something does.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
     fn publish(volume: &Volume<'_>, pod: &Pod<'_>, target: &MountTarget<'_>) -> Result<()>;
 
-    /// Takes the volume away from `target`. Of the volume no more is known than the target tells: its source may be
-    /// long gone. The host checks afterwards that nothing stands there.
+    /// Takes the volume away from `target`. Of the volume no more is known than the target tells:
+    /// its source may be long gone. The host checks afterwards that nothing stands there.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
     fn unpublish(target: &MountTarget<'_>) -> Result<()>;
 }
 
-/// Makes a type that implements [`VolumePlugin`] the plugin of this crate. Called once, at the crate's top level.
+/// Makes a type that implements [`VolumePlugin`] the plugin of this crate. Called once, at the
+/// crate's top level.
 ///
-/// When the crate is built for WebAssembly this writes the component's exports; natively, for `cargo test`, it only
-/// checks that the traits are there. After the type come the capabilities it has, by the names of their traits:
-/// `export_plugin!(MyPlugin, Attacher, Expander)`.
+/// When the crate is built for WebAssembly this writes the component's exports; natively, for
+/// `cargo test`, it only checks that the traits are there. After the type come the capabilities it
+/// has, by the names of their traits: `export_plugin!(MyPlugin, Attacher, Expander)`.
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -148,7 +154,8 @@ macro_rules! __export_on_wasm {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
             $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
 
-            /// Which contract and which SDK this was built with; the host shows it and trusts it for nothing.
+            /// Which contract and which SDK this was built with; the host shows it and trusts it
+            /// for nothing.
             #[used]
             #[unsafe(link_section = "volhost:abi")]
             static ABI: [u8; $crate::abi::STAMP.len()] = $crate::abi::BYTES;
@@ -224,7 +231,8 @@ macro_rules! __export_capability {
     };
 }
 
-/// The half of [`export_plugin!`](crate::export_plugin) that only a component has: natively, nothing.
+/// The half of [`export_plugin!`](crate::export_plugin) that only a component has: natively,
+/// nothing.
 #[cfg(not(target_family = "wasm"))]
 #[doc(hidden)]
 #[macro_export]

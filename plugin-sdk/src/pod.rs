@@ -5,7 +5,8 @@ use std::fmt;
 use crate::backend;
 use crate::error::Result;
 
-/// The pod that wants the volume. Each getter asks the host; a call's handle can't be kept after the call.
+/// The pod that wants the volume. Each getter asks the host; a call's handle can't be kept after
+/// the call.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -86,7 +87,8 @@ impl<'call> Pod<'call> {
         self.0.memory_limit()
     }
 
-    /// What its containers may put on the node's disk together, in bytes; none when none of them has a limit.
+    /// What its containers may put on the node's disk together, in bytes; none when none of them
+    /// has a limit.
     #[must_use]
     pub fn ephemeral_storage_limit(&self) -> Option<u64> {
         self.0.ephemeral_storage_limit()
@@ -104,7 +106,8 @@ impl<'call> Pod<'call> {
         self.0.fs_user()
     }
 
-    /// A field as text, by the paths that `downwardAPI` volumes use, such as `metadata.name` or `metadata.labels['KEY']`.
+    /// A field as text, by the paths that `downwardAPI` volumes use, such as `metadata.name` or
+    /// `metadata.labels['KEY']`.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a path that there is none of.
@@ -112,7 +115,8 @@ impl<'call> Pod<'call> {
         self.0.field(path).map_err(backend::error_in)
     }
 
-    /// A container's `limits.NAME` or `requests.NAME` divided by `divisor`, rounded up. A missing limit is what the node gives to pods.
+    /// A container's `limits.NAME` or `requests.NAME` divided by `divisor`, rounded up. A missing
+    /// limit is what the node gives to pods.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) for a container, a name or a divisor that there is none of.
@@ -120,19 +124,22 @@ impl<'call> Pod<'call> {
         self.0.resource_value(container, name, divisor).map_err(backend::error_in)
     }
 
-    /// The sizes, in bytes, of the huge pages that the pod or a container of it asks for, ascending.
+    /// The sizes, in bytes, of the huge pages that the pod or a container of it asks for,
+    /// ascending.
     #[must_use]
     pub fn huge_page_sizes(&self) -> Vec<u64> {
         self.0.huge_page_sizes()
     }
 
-    /// How many bytes in huge pages of this size the pod may have; none when it asks for none of them.
+    /// How many bytes in huge pages of this size the pod may have; none when it asks for none of
+    /// them.
     #[must_use]
     pub fn huge_page_limit(&self, size: u64) -> Option<u64> {
         self.0.huge_page_limit(size)
     }
 
-    /// The folders in the pod's volume of this name on which its containers mount other volumes, as relative paths.
+    /// The folders in the pod's volume of this name on which its containers mount other volumes, as
+    /// relative paths.
     #[must_use]
     pub fn nested_mounts(&self, volume: &str) -> Vec<String> {
         self.0.nested_mounts(volume)

@@ -1,4 +1,5 @@
-//! Fields of the pod as files: `items` of `downwardAPI` volumes, and of that source of `projected` volumes.
+//! Fields of the pod as files: `items` of `downwardAPI` volumes, and of that source of `projected`
+//! volumes.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;

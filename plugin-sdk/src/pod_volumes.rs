@@ -1,6 +1,7 @@
 //! The pod's other volumes, for a volume that is made of them.
 //!
-//! A plugin that calls this needs the grant `pod-volumes`; one that does not call it does not ask for it.
+//! A plugin that calls this needs the grant `pod-volumes`; one that does not call it does not ask
+//! for it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -18,8 +19,9 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::{MountSource, MountTarget};
 
-/// The volume of this name in the pod that the target is for, as it stands now; [`Identity::needs_volume`](crate::Identity::needs_volume) has
-/// named it. Nothing is ever written through it: a bind of it is read-only, and an overlay takes it as a lower alone.
+/// The volume of this name in the pod that the target is for, as it stands now;
+/// [`Identity::needs_volume`](crate::Identity::needs_volume) has named it. Nothing is ever written
+/// through it: a bind of it is read-only, and an overlay takes it as a lower alone.
 ///
 /// # Errors
 /// [`NotFound`](crate::Error::NotFound) when it was not named, [`Precondition`](crate::Error::Precondition) when it does not stand; else as the

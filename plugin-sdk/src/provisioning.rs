@@ -1,4 +1,5 @@
-//! What a [`Controller`](crate::Controller) and a [`Snapshotter`](crate::Snapshotter) are asked for, and how they answer.
+//! What a [`Controller`](crate::Controller) and a [`Snapshotter`](crate::Snapshotter) are asked
+//! for, and how they answer.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -185,7 +186,8 @@ handle!(
 );
 
 impl VolumeRequest<'_> {
-    /// What whoever asks calls it: the same name, the same volume. Empty where no volume is to be made.
+    /// What whoever asks calls it: the same name, the same volume. Empty where no volume is to be
+    /// made.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
@@ -245,7 +247,8 @@ impl VolumeRequest<'_> {
         self.0.source_snapshot()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged, nor kept.
+    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
+    /// nor kept.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -327,7 +330,8 @@ impl SnapshotRequest<'_> {
         self.0.parameters()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged, nor kept.
+    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
+    /// nor kept.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -365,7 +369,8 @@ impl GroupRequest<'_> {
         self.0.parameters()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged, nor kept.
+    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
+    /// nor kept.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -378,7 +383,8 @@ impl GroupRequest<'_> {
     }
 }
 
-/// One of the secrets that came with the call, whatever call it is: the way for those that have no request, such as
+/// One of the secrets that came with the call, whatever call it is: the way for those that have no
+/// request, such as
 /// [`Controller::delete`](crate::Controller::delete). What it holds is this call's alone: not to be logged, nor kept.
 #[must_use]
 pub fn call_secret(key: &str) -> Option<String> {
@@ -392,7 +398,8 @@ pub fn call_secrets() -> Vec<String> {
 }
 
 impl SnapshotPage<'_> {
-    /// Adds a snapshot: its handle, its volume's, the bytes that a volume made of it needs, and when it was made, in seconds since 1970.
+    /// Adds a snapshot: its handle, its volume's, the bytes that a volume made of it needs, and
+    /// when it was made, in seconds since 1970.
     pub fn add(&mut self, id: &str, volume_id: &str, bytes: u64, made: u64) {
         self.0.add(id, volume_id, bytes, made);
     }

@@ -1,5 +1,7 @@
-//! What goes with a call of a [`Controller`](crate::Controller) or a [`Snapshotter`](crate::Snapshotter) beside its arguments, where the host
-//! makes volumes for claims: for a plugin whose volumes belong to several drivers. Needs the grants `provisioning-calls` and `secrets`.
+//! What goes with a call of a [`Controller`](crate::Controller) or a
+//! [`Snapshotter`](crate::Snapshotter) beside its arguments, where the host makes volumes for
+//! claims: for a plugin whose volumes belong to several drivers. Needs the grants
+//! `provisioning-calls` and `secrets`.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -46,7 +48,8 @@ pub fn secret() -> Result<Option<Secret>> {
     Ok(handle.map(|handle| Secret::of_call("the StorageClass's", handle)))
 }
 
-/// Where the volume that is to be made may be: in one of these places. None: wherever this node reaches it.
+/// Where the volume that is to be made may be: in one of these places. None: wherever this node
+/// reaches it.
 #[must_use]
 pub fn allowed_places() -> Vec<Place> {
     backend::provisioning_calls::allowed_places()
@@ -58,7 +61,8 @@ pub fn mount_options() -> Vec<String> {
     backend::provisioning_calls::mount_options()
 }
 
-/// The volume that was made can be reached from nodes with these labels; called several times, with those of one of the calls.
+/// The volume that was made can be reached from nodes with these labels; called several times, with
+/// those of one of the calls.
 pub fn reachable_from(labels: &[(String, String)]) {
     backend::provisioning_calls::reachable_from(labels);
 }

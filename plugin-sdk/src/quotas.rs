@@ -1,6 +1,7 @@
 //! How large a volume that is a folder of the host's own may become.
 //!
-//! A plugin that calls one of these needs the grant `quotas`; one that calls none does not ask for it.
+//! A plugin that calls one of these needs the grant `quotas`; one that calls none does not ask for
+//! it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -25,7 +26,8 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::MountTarget;
 
-/// As [`MountTarget::make_folder`], with a limit that the file system enforces: a write beyond `limit` bytes fails.
+/// As [`MountTarget::make_folder`], with a limit that the file system enforces: a write beyond
+/// `limit` bytes fails.
 ///
 /// # Errors
 /// [`Unsupported`](crate::Error::Unsupported) when the file system has no quota for folders or has it turned off, and nothing was made;
@@ -34,8 +36,9 @@ pub fn make_limited_folder(target: &MountTarget<'_>, mode: u32, group: Option<u3
     backend::quotas::make_limited_folder(target.0, mode, group, limit).map_err(backend::error_in)
 }
 
-/// Where nothing enforces a limit: the host measures the volume from time to time, and tells the pod when it is larger than `limit`
-/// bytes. Only in [`publish`](crate::VolumePlugin::publish), and it begins when that has ended well.
+/// Where nothing enforces a limit: the host measures the volume from time to time, and tells the
+/// pod when it is larger than `limit` bytes. Only in [`publish`](crate::VolumePlugin::publish), and
+/// it begins when that has ended well.
 pub fn watch_size(target: &MountTarget<'_>, limit: u64) {
     backend::quotas::watch_size(target.0, limit);
 }

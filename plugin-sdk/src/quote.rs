@@ -2,8 +2,8 @@
 
 /// A value in double quotes, on one line, and cut to a length that a line of text bears.
 ///
-/// A plugin that shows what a user wrote should show it so: control characters become visible, and nobody's ten
-/// thousand letters fill the screen.
+/// A plugin that shows what a user wrote should show it so: control characters become visible, and
+/// nobody's ten thousand letters fill the screen.
 ///
 /// ```
 /// use volhost_plugin_sdk::quoted;

@@ -1,7 +1,8 @@
 //! A volume's source as a struct of the author's own (feature `serde`).
 //!
-//! What the source says is read field by field, and what is wrong with it is told by its place, in the words of the other getters: the
-//! field, the value, what would be right. A field that the struct does not have is refused, with the nearest one that it has.
+//! What the source says is read field by field, and what is wrong with it is told by its place, in
+//! the words of the other getters: the field, the value, what would be right. A field that the
+//! struct does not have is refused, with the nearest one that it has.
 //!
 //! ```
 //! use serde::Deserialize;

@@ -1,6 +1,7 @@
 //! "Did you mean ...?"
 
-/// `what`, the nearest of the `known` words if one is near, and all of them: each as `show` writes it.
+/// `what`, the nearest of the `known` words if one is near, and all of them: each as `show` writes
+/// it.
 pub(crate) fn unknown(what: &str, word: &str, known: &[&str], show: fn(&str) -> String) -> String {
     let mut text = what.to_owned();
     match closest(word, known) {
@@ -26,7 +27,8 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str], show: fn(&str) -> 
 
 /// The one of `candidates` that `word` is most likely a misspelling of, if any is near enough.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    /// Nobody misspells a word this long by two letters, and the comparison costs the product of the lengths.
+    /// Nobody misspells a word this long by two letters, and the comparison costs the product of
+    /// the lengths.
     const LONGEST: usize = 64;
     /// More wrong letters than this and it is another word.
     const FARTHEST: usize = 2;

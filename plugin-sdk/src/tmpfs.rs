@@ -82,7 +82,8 @@ impl Tmpfs {
     }
 }
 
-/// Makes a tmpfs with options by tmpfs(5)'s names; no value for a flag. [`Tmpfs`] has names for those that exist.
+/// Makes a tmpfs with options by tmpfs(5)'s names; no value for a flag. [`Tmpfs`] has names for
+/// those that exist.
 ///
 /// # Errors
 /// As [`Tmpfs::create`].

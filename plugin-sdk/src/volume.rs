@@ -8,7 +8,8 @@ use crate::field_kind::{FieldKind, word_or};
 use crate::quote::quoted;
 use crate::{quantity, suggest};
 
-/// One volume, as a pod wants it. Each getter asks the host; a call's handle can't be kept after the call.
+/// One volume, as a pod wants it. Each getter asks the host; a call's handle can't be kept after
+/// the call.
 ///
 /// The source's fields come as text; the typed getters read it and answer a bad value with an
 /// [`InvalidArgument`](Error::InvalidArgument) that names the field (`emptyDir.sizeLimit`), the value and what would
@@ -98,8 +99,9 @@ impl<'call> Volume<'call> {
         self.0.access_modes()
     }
 
-    /// The SELinux label that everything in the volume must have; none when it is mounted without. What the host mounts
-    /// ([`crate::filesystems`], [`crate::image_files`]) has it already; a plugin that has others mount passes it on as `context="LABEL"`.
+    /// The SELinux label that everything in the volume must have; none when it is mounted without.
+    /// What the host mounts ([`crate::filesystems`], [`crate::image_files`]) has it already; a
+    /// plugin that has others mount passes it on as `context="LABEL"`.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
@@ -128,8 +130,9 @@ impl<'call> Volume<'call> {
         self.0.selinux_label()
     }
 
-    /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `publish` the pod's, in `stage` that of the pod for
-    /// whose sake the node mounts it. None in any other function.
+    /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `publish` the
+    /// pod's, in `stage` that of the pod for whose sake the node mounts it. None in any other
+    /// function.
     #[must_use]
     pub fn mount_group(&self) -> Option<u32> {
         self.0.mount_group()
@@ -141,7 +144,8 @@ impl<'call> Volume<'call> {
         self.0.mount_options()
     }
 
-    /// An annotation of the PersistentVolume whose key begins with `volhost.io/`; none for any other key.
+    /// An annotation of the PersistentVolume whose key begins with `volhost.io/`; none for any
+    /// other key.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<String> {
         self.0.annotation(key)
@@ -159,13 +163,15 @@ impl<'call> Volume<'call> {
         self.0.kind(path).map(backend::field_kind)
     }
 
-    /// The names of the fields of the map at this path, or the indices of the list; empty for anything else.
+    /// The names of the fields of the map at this path, or the indices of the list; empty for
+    /// anything else.
     #[must_use]
     pub fn fields_at(&self, path: &str) -> Vec<String> {
         self.0.fields(path)
     }
 
-    /// The paths of the entries of a list (`items.0`, `items.1` ...); none when it is absent. Each entry must be a map.
+    /// The paths of the entries of a list (`items.0`, `items.1` ...); none when it is absent. Each
+    /// entry must be a map.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
@@ -201,8 +207,8 @@ impl<'call> Volume<'call> {
         }
     }
 
-    /// A required field that holds the path of a file in the volume: relative, without `..`, not beginning with `..`. It comes without
-    /// needless slashes and dots.
+    /// A required field that holds the path of a file in the volume: relative, without `..`, not
+    /// beginning with `..`. It comes without needless slashes and dots.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -234,8 +240,9 @@ impl<'call> Volume<'call> {
         Ok(names.join("/"))
     }
 
-    /// One field of the source as text, by its path (`sizeLimit`, `items.0.key`): a string as it is, a number or
-    /// boolean in JSON's spelling, an object or list as JSON text. None when absent or null; an empty string is `""`.
+    /// One field of the source as text, by its path (`sizeLimit`, `items.0.key`): a string as it
+    /// is, a number or boolean in JSON's spelling, an object or list as JSON text. None when absent
+    /// or null; an empty string is `""`.
     #[must_use]
     pub fn string(&self, path: &str) -> Option<String> {
         self.0.parameter(path)
@@ -246,7 +253,8 @@ impl<'call> Volume<'call> {
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
     pub fn short(&self, path: &str) -> Result<Option<String>> {
-        /// Twice as long as Linux lets a path be: what is too long for a path alone is told as that.
+        /// Twice as long as Linux lets a path be: what is too long for a path alone is told as
+        /// that.
         const BYTES: usize = 8192;
         match self.string(path) {
             Some(text) if text.starts_with(['[', '{']) && self.is_list_or_map(path) => {
@@ -293,7 +301,8 @@ impl<'call> Volume<'call> {
         Ok(text)
     }
 
-    /// A field that holds a Kubernetes quantity (`64Mi`), in whole bytes, rounded up. None when absent or empty.
+    /// A field that holds a Kubernetes quantity (`64Mi`), in whole bytes, rounded up. None when
+    /// absent or empty.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -340,7 +349,8 @@ impl<'call> Volume<'call> {
         Err(self.invalid(path, suggest::unknown(&format!("{} is not known", quoted(&text)), &text, &known, quoted)))
     }
 
-    /// Refuses a source with a field that is not among `known`: a misspelt field is otherwise silently ignored.
+    /// Refuses a source with a field that is not among `known`: a misspelt field is otherwise
+    /// silently ignored.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the nearest known one.

@@ -1,4 +1,5 @@
-//! What the built components ask for and carry: the SDK's promise to an operator who reads the imports.
+//! What the built components ask for and carry: the SDK's promise to an operator who reads the
+//! imports.
 //!
 //! Needs `make plugins fixtures`, as `make test` does.
 

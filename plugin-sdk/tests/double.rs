@@ -1,4 +1,5 @@
-//! The double behaves as the contract says, so that a plugin that passes against it has been tested against something.
+//! The double behaves as the contract says, so that a plugin that passes against it has been tested
+//! against something.
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::testing::{CALLS, TestHost, TestMount};

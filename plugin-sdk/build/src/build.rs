@@ -12,8 +12,8 @@ use crate::workspace::Crate;
 /// The name of the cargo profile plugins are built with.
 const PROFILE: &str = "plugin";
 
-/// That profile: small code, and a panic is a trap that the host reports. Passed on the command line, so that a
-/// plugin outside volhost's own workspace needs no copy of it.
+/// That profile: small code, and a panic is a trap that the host reports. Passed on the command
+/// line, so that a plugin outside volhost's own workspace needs no copy of it.
 const PROFILE_SETTINGS: &[&str] = &[
     "profile.plugin.inherits='release'",
     "profile.plugin.opt-level='s'",
@@ -65,10 +65,11 @@ pub struct CoreModule {
     pub bytes: Vec<u8>,
 }
 
-/// Compiles `crates` in one cargo call, below `target_dir`, with progress and compiler messages on standard error.
+/// Compiles `crates` in one cargo call, below `target_dir`, with progress and compiler messages on
+/// standard error.
 ///
-/// `target_dir` should not be the folder of native builds: different flags in one folder make cargo rebuild
-/// shared dependencies at every switch.
+/// `target_dir` should not be the folder of native builds: different flags in one folder make cargo
+/// rebuild shared dependencies at every switch.
 ///
 /// # Errors
 /// When cargo does not start, the code does not compile, or a module is missing afterwards.

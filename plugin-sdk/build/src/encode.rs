@@ -1,7 +1,8 @@
 //! From core module to component.
 //!
-//! rustc leaves a core module whose contract (the WIT world, as the SDK's macro saw it) sits in a custom section.
-//! Encoding wraps the module in a component with typed imports and exports, which is what the host loads and checks.
+//! rustc leaves a core module whose contract (the WIT world, as the SDK's macro saw it) sits in a
+//! custom section. Encoding wraps the module in a component with typed imports and exports, which
+//! is what the host loads and checks.
 
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
@@ -32,7 +33,8 @@ pub enum EncodeError {
     },
 }
 
-/// Wraps `module` into a component and validates the result. The same module always gives the same bytes.
+/// Wraps `module` into a component and validates the result. The same module always gives the same
+/// bytes.
 ///
 /// # Errors
 /// When `module` is no core module, carries no contract, or does not fit it.

@@ -1,8 +1,9 @@
 //! What a cargo started by us may inherit.
 //!
-//! We may ourselves run under `cargo run`, `cargo test` or `cargo clippy`, whose variables describe *that* build:
-//! flags for the host's processor, a wrapper that only checks, the crate being built. Handed down they would
-//! break the plugin's build or, worse, make it rebuild everything at each call.
+//! We may ourselves run under `cargo run`, `cargo test` or `cargo clippy`, whose variables describe
+//! *that* build: flags for the host's processor, a wrapper that only checks, the crate being built.
+//! Handed down they would break the plugin's build or, worse, make it rebuild everything at each
+//! call.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;

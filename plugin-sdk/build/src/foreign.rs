@@ -1,7 +1,8 @@
 //! Core modules that other languages' compilers leave.
 //!
-//! Such a module knows nothing of the contract it was written for, and may ask for WASI preview 1, which no component can. Here it gets the
-//! contract from WIT files, and the WebAssembly project's own adapter from preview 1 to WASI 0.2.
+//! Such a module knows nothing of the contract it was written for, and may ask for WASI preview 1,
+//! which no component can. Here it gets the contract from WIT files, and the WebAssembly project's
+//! own adapter from preview 1 to WASI 0.2.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +46,9 @@ pub enum ForeignError {
     },
 }
 
-/// Makes the core module `module` a component of the world `world` in the WIT at `wit`: a file, or a folder with its dependencies in `deps`.
-/// Without `world`, the only one in there. The same input always gives the same bytes.
+/// Makes the core module `module` a component of the world `world` in the WIT at `wit`: a file, or
+/// a folder with its dependencies in `deps`. Without `world`, the only one in there. The same input
+/// always gives the same bytes.
 ///
 /// # Errors
 /// When `module` is no core module, the WIT names no such world, or the two do not fit.

@@ -10,12 +10,13 @@
 //!
 //! [`build_plugins`] does them all; the modules are public for tools that need one step.
 //!
-//! The components of crates that a workspace ships with its host are listed by their digests: [`shipped`].
+//! The components of crates that a workspace ships with its host are listed by their digests:
+//! [`shipped`].
 //!
 //! What a compiler of another language leaves becomes a component by [`foreign`].
 //!
-//! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the component
-//! imports what the volhost contract offers and nothing else.
+//! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the
+//! component imports what the volhost contract offers and nothing else.
 #![forbid(unsafe_code)]
 
 pub mod build;

@@ -13,8 +13,9 @@ use volhost_plugin_build::{Plugin, Request, build_plugins};
 
 /// Build volhost plugins: Rust crates to WebAssembly components.
 ///
-/// Compiles the crates for wasm32-unknown-unknown, wraps each in a component and writes it as NAME.wasm. A running
-/// volhost that watches the folder loads what changed; a plugin that came out the same is not touched.
+/// Compiles the crates for wasm32-unknown-unknown, wraps each in a component and writes it as
+/// NAME.wasm. A running volhost that watches the folder loads what changed; a plugin that came out
+/// the same is not touched.
 #[derive(Debug, Parser)]
 #[command(version, after_long_help = EXAMPLES)]
 struct Arguments {
@@ -30,7 +31,8 @@ struct Arguments {
     /// Only tell which toolchain would be used
     #[arg(long, conflicts_with_all = ["crates", "out", "manifest_path", "install_debian_target"])]
     check: bool,
-    /// Give Debian's own rustc the wasm target, then stop: for networks where `rustup target add` does not work. As root
+    /// Give Debian's own rustc the wasm target, then stop: for networks where `rustup target add`
+    /// does not work. As root
     #[arg(long, conflicts_with_all = ["crates", "out", "manifest_path"])]
     install_debian_target: bool,
 }
@@ -79,7 +81,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
     print(&table(&plugins))
 }
 
-/// Runs the script that the library carries, so that an author with nothing but this command has it.
+/// Runs the script that the library carries, so that an author with nothing but this command has
+/// it.
 fn install_debian_target() -> Result<ExitCode, String> {
     let status = Command::new("sh")
         .args(["-c", DEBIAN_SETUP, "volhost-plugin-build"])

@@ -61,7 +61,8 @@ pub enum Error {
     Publish(#[from] PublishError),
 }
 
-/// Builds every crate of `request` and writes the components. Nothing is written unless all crates compile and encode.
+/// Builds every crate of `request` and writes the components. Nothing is written unless all crates
+/// compile and encode.
 ///
 /// # Errors
 /// The first step that fails ends it.

@@ -15,7 +15,8 @@ const MODE: u32 = 0o644;
 pub enum Written {
     /// The file is new, or had other content.
     Changed,
-    /// The file had this content already and was not touched: a host that watches it does not reload.
+    /// The file had this content already and was not touched: a host that watches it does not
+    /// reload.
     Unchanged,
 }
 
@@ -53,8 +54,9 @@ pub enum PublishError {
 
 /// Writes `component` to `folder/NAME.wasm`, creating the folder.
 ///
-/// Guarantees: whoever opens the name sees the old content or the new, never a part; a file that is mapped by a
-/// running host is replaced, not changed; content that is already there is left alone. Nothing is left behind on failure.
+/// Guarantees: whoever opens the name sees the old content or the new, never a part; a file that is
+/// mapped by a running host is replaced, not changed; content that is already there is left alone.
+/// Nothing is left behind on failure.
 ///
 /// # Errors
 /// When the folder can't be made, the content not written, or the name not taken.
@@ -70,8 +72,8 @@ pub struct Staged {
     file: Option<NamedTempFile>,
 }
 
-/// Writes `content` beside its place, the file `name` of `folder`: what can fail for lack of room has happened when several files that belong
-/// together are [put](Staged::put) in place.
+/// Writes `content` beside its place, the file `name` of `folder`: what can fail for lack of room
+/// has happened when several files that belong together are [put](Staged::put) in place.
 ///
 /// # Errors
 /// When the folder can't be made, or the content not written.

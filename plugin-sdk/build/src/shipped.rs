@@ -1,5 +1,5 @@
-//! The list of a workspace's plugins that come with its host, by the SHA-256 of their components: it decides whose file gets the
-//! host's built-in grants, so only the build writes it.
+//! The list of a workspace's plugins that come with its host, by the SHA-256 of their components:
+//! it decides whose file gets the host's built-in grants, so only the build writes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,11 +10,12 @@ use sha2::{Digest, Sha256};
 use crate::publish::{self, PublishError, Staged};
 use crate::workspace::Workspace;
 
-/// The list's file, in cargo's target folder: `target/debug/volhost` finds it there, whatever folder the components go to.
+/// The list's file, in cargo's target folder: `target/debug/volhost` finds it there, whatever
+/// folder the components go to.
 pub const FILE: &str = "shipped-plugins.sha256";
 
-/// Writes the list anew with these components, beside its place; none when the workspace marks no plugin as shipped. What it has
-/// of other shipped plugins stays.
+/// Writes the list anew with these components, beside its place; none when the workspace marks no
+/// plugin as shipped. What it has of other shipped plugins stays.
 ///
 /// # Errors
 /// When the file cannot be written.

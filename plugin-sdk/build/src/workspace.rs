@@ -9,7 +9,8 @@ use serde::Deserialize;
 /// A cargo workspace, or a single crate, as far as building plugins needs to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
-    /// Cargo's target folder: what `CARGO_TARGET_DIR` or the configuration say, else `target` beside the lock file.
+    /// Cargo's target folder: what `CARGO_TARGET_DIR` or the configuration say, else `target`
+    /// beside the lock file.
     pub target_dir: PathBuf,
     /// Every crate of the workspace, plugin or not.
     pub crates: Vec<Crate>,
@@ -24,7 +25,8 @@ pub struct Crate {
     pub manifest: PathBuf,
     /// The library's name if cargo builds it as a `cdylib`, which is what links to a `.wasm` file.
     pub cdylib: Option<String>,
-    /// Whether it is one of the plugins that come with the workspace's host: `package.metadata.volhost.shipped` in its `Cargo.toml`.
+    /// Whether it is one of the plugins that come with the workspace's host:
+    /// `package.metadata.volhost.shipped` in its `Cargo.toml`.
     pub shipped: bool,
 }
 
@@ -74,7 +76,8 @@ pub enum WorkspaceError {
 }
 
 impl Workspace {
-    /// Asks `cargo` for the workspace around `manifest` (or around the current folder). Touches no file and no network.
+    /// Asks `cargo` for the workspace around `manifest` (or around the current folder). Touches no
+    /// file and no network.
     ///
     /// # Errors
     /// When cargo does not start, finds no valid manifest, or answers nonsense.
@@ -99,8 +102,9 @@ impl Workspace {
         Ok(Self { target_dir: metadata.target_directory, crates })
     }
 
-    /// The crates called `names`, in that order. Without names: the crate of `manifest` (default: the `Cargo.toml` in
-    /// the current folder), as a plugin author in the plugin's own folder means it.
+    /// The crates called `names`, in that order. Without names: the crate of `manifest` (default:
+    /// the `Cargo.toml` in the current folder), as a plugin author in the plugin's own folder means
+    /// it.
     ///
     /// # Errors
     /// When a name is unknown, or a crate builds no `cdylib`.

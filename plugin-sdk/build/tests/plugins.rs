@@ -8,7 +8,8 @@ use volhost_plugin_build::{Error, Request, build_plugins};
 use wit_component::{StringEncoding, metadata};
 use wit_parser::Resolve;
 
-/// What an export macro leaves in a crate: the contract in a section of its own. `contract.bin` lies beside it.
+/// What an export macro leaves in a crate: the contract in a section of its own. `contract.bin`
+/// lies beside it.
 const WITH_CONTRACT: &str = r#"
 #[unsafe(link_section = "component-type:w")]
 #[used]
@@ -17,8 +18,8 @@ pub static CONTRACT: [u8; include_bytes!("contract.bin").len()] = *include_bytes
 pub extern "C" fn answer() -> u32 { VALUE }
 "#;
 
-/// A crate in a folder of its own, without dependencies (so cargo needs no network). Each test's has a name of its own: they may
-/// share a target folder that the environment names.
+/// A crate in a folder of its own, without dependencies (so cargo needs no network). Each test's
+/// has a name of its own: they may share a target folder that the environment names.
 fn crate_with(name: &str, source: &str) -> (tempfile::TempDir, Request) {
     let folder = tempfile::tempdir().unwrap();
     let source_folder = folder.path().join("src");

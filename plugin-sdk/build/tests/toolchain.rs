@@ -1,4 +1,5 @@
-//! The order of the ways, and what is said when one leads nowhere. The tools are stand-ins written by the tests.
+//! The order of the ways, and what is said when one leads nowhere. The tools are stand-ins written
+//! by the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,8 +25,8 @@ impl Tools {
         self.folder.path().join(name)
     }
 
-    /// Adds an executable. A shell writes it: were it open for writing in this process, a test that forks at that
-    /// moment would inherit it, and running it would fail with "text file busy".
+    /// Adds an executable. A shell writes it: were it open for writing in this process, a test that
+    /// forks at that moment would inherit it, and running it would fail with "text file busy".
     fn with(self, name: &str, script: &str) -> Self {
         let written = Command::new("sh")
             .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"", "sh"])

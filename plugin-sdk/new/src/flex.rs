@@ -1,5 +1,6 @@
-//! A skeleton in the place of a FlexVolume driver: a plugin that serves the driver's volumes, does what the kubelet does for the driver, and
-//! says of every call that only the driver knows that it is not moved yet.
+//! A skeleton in the place of a FlexVolume driver: a plugin that serves the driver's volumes, does
+//! what the kubelet does for the driver, and says of every call that only the driver knows that it
+//! is not moved yet.
 
 use serde_json::{Map, Value};
 
@@ -49,10 +50,12 @@ pub enum DriverError {
 }
 
 impl Driver {
-    /// The driver of this name, with its answer to `init`, and the text of its program if it is a script.
+    /// The driver of this name, with its answer to `init`, and the text of its program if it is a
+    /// script.
     ///
     /// # Errors
-    /// For a name that no driver has, and an answer with something else than a boolean among the capabilities.
+    /// For a name that no driver has, and an answer with something else than a boolean among the
+    /// capabilities.
     pub fn read(name: &str, answer: &Map<String, Value>, script: Option<&str>) -> Result<Self, DriverError> {
         let plain = |part: &str| {
             !part.is_empty() && part.chars().all(|one| one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_'))
@@ -74,7 +77,8 @@ impl Driver {
         Ok(Self { name: name.to_owned(), attach: can(attach)?, fs_group: can(fs_group)?, resize: can(resize)?, moves })
     }
 
-    /// What the plugin is called when its author does not say: as the driver, in the letters that a plugin's name may have.
+    /// What the plugin is called when its author does not say: as the driver, in the letters that a
+    /// plugin's name may have.
     #[must_use]
     pub fn plugin_name(&self) -> String {
         let part = |part: &str| part.to_ascii_lowercase().replace('_', "-");

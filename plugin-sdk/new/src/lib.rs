@@ -1,5 +1,5 @@
-//! Writes the crate of a new plugin: one that builds, passes its tests and does what its template is for, or a skeleton that takes the
-//! place of a FlexVolume driver.
+//! Writes the crate of a new plugin: one that builds, passes its tests and does what its template
+//! is for, or a skeleton that takes the place of a FlexVolume driver.
 //!
 //! | module | its job |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The files of each template. In their texts `@word@` stands for what differs from plugin to plugin.
+//! The files of each template. In their texts `@word@` stands for what differs from plugin to
+//! plugin.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ use crate::{File, Name};
 pub enum Template {
     /// A mount for each pod.
     Minimal,
-    /// A block device of the node: attached, formatted, mounted for the node, handed over as a device, grown.
+    /// A block device of the node: attached, formatted, mounted for the node, handed over as a
+    /// device, grown.
     Block,
     /// A FUSE file system, which a program without privilege serves.
     Fuse,

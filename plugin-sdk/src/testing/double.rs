@@ -1,4 +1,5 @@
-//! The double under the names that `crate::wasm` has for the real host, so the rest of the SDK is written once.
+//! The double under the names that `crate::wasm` has for the real host, so the rest of the SDK is
+//! written once.
 
 pub(crate) use super::clients::{events, host_paths, huge_pages, id_maps, node, quotas, tmpfs, write_log};
 pub(crate) use super::devices::filesystems::FormatOptions;

@@ -30,7 +30,8 @@ pub(crate) struct Driven {
     metadata: BTreeMap<String, String>,
 }
 
-/// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the paths that a plugin hands to a driver.
+/// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the
+/// paths that a plugin hands to a driver.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -61,7 +62,8 @@ pub(crate) struct Driven {
 pub struct TestDriver;
 
 impl TestDriver {
-    /// Mounts at a path. False, and nothing done, if it is no path of a target, or a mount stands there.
+    /// Mounts at a path. False, and nothing done, if it is no path of a target, or a mount stands
+    /// there.
     pub fn mount(path: &str, mount: TestMount) -> bool {
         let Some(target) = target_at(path).filter(|target| target.standing_mount().is_none()) else { return false };
         let point = target.standing().unwrap_or_else(|| Standing::Folder(TestFolder::default()));
@@ -69,7 +71,8 @@ impl TestDriver {
         true
     }
 
-    /// Puts a file into the folder at a path, without a mount. False, and nothing done, if no plain folder of a target is there.
+    /// Puts a file into the folder at a path, without a mount. False, and nothing done, if no plain
+    /// folder of a target is there.
     pub fn fill(path: &str, name: &str, content: &[u8]) -> bool {
         let Some(target) = target_at(path) else { return false };
         let Some(Standing::Folder(mut folder)) = target.standing() else { return false };
@@ -78,7 +81,8 @@ impl TestDriver {
         true
     }
 
-    /// Unmounts what stands at a path, and leaves what it stood on. False if nothing is mounted there.
+    /// Unmounts what stands at a path, and leaves what it stood on. False if nothing is mounted
+    /// there.
     pub fn unmount(path: &str) -> bool {
         match target_at(path).map(|target| (target.standing(), target)) {
             Some((Some(Standing::Mount(_, point)), target)) => {

@@ -108,7 +108,8 @@ impl fmt::Debug for FlexDrivers {
 }
 
 impl TestHost {
-    /// Installs a FlexVolume driver that answers `Success` to `init`, with these further fields (`capabilities.attach`).
+    /// Installs a FlexVolume driver that answers `Success` to `init`, with these further fields
+    /// (`capabilities.attach`).
     pub fn flex_driver(&self, name: &str, init: &[(&str, &str)]) -> &Self {
         let init = init.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect();
         self.change(|world| drop(world.flex.init.insert(name.to_owned(), init)))
@@ -119,7 +120,8 @@ impl TestHost {
         self.change(|world| drop(world.flex.init.remove(name)))
     }
 
-    /// What every driver does from now on when it is called. Without it they answer `Not supported`.
+    /// What every driver does from now on when it is called. Without it they answer
+    /// `Not supported`.
     pub fn flex_script(&self, script: impl FnMut(&TestRun) -> TestReply + 'static) -> &Self {
         self.change(|world| world.flex.script = Some(Rc::new(RefCell::new(script))))
     }

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 const PLAIN: &str = "._-/:@+%~[]";
 
 impl TestHost {
-    /// Grants a helper with these slots. A mount that it serves has them as options: a text as it is, a secret as `secret`, a folder by its path.
+    /// Grants a helper with these slots. A mount that it serves has them as options: a text as it
+    /// is, a secret as `secret`, a folder by its path.
     pub fn fuse_server(&self, name: &str, slots: &[&str]) -> &Self {
         let slots: BTreeSet<String> = slots.iter().map(|slot| (*slot).to_owned()).collect();
         self.change(|world| {

@@ -58,7 +58,8 @@ pub struct TestHost {
 }
 
 impl TestHost {
-    /// A node `node-1` with 8 GiB of allocatable memory, every tmpfs option, no label, no host path and no grant.
+    /// A node `node-1` with 8 GiB of allocatable memory, every tmpfs option, no label, no host path
+    /// and no grant.
     ///
     /// # Panics
     /// If this thread has a host already.

@@ -1,4 +1,5 @@
-//! The double's devices from the test's side, and the calls of a plugin's capabilities, as the host makes them.
+//! The double's devices from the test's side, and the calls of a plugin's capabilities, as the host
+//! makes them.
 
 use super::devices::{Device, TestAttachment, TestDisk};
 use super::host::TestHost;

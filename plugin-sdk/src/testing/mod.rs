@@ -1,8 +1,8 @@
 //! A double of the host, for a plugin's native tests.
 //!
 //! [`TestHost`] is a node of its own in memory: the plugin's calls change it as the real host would change the
-//! machine, and a test then asserts what a user would notice: what is mounted where, with which options, and what was
-//! said. No privilege, no file and no clock is involved.
+//! machine, and a test then asserts what a user would notice: what is mounted where, with which
+//! options, and what was said. No privilege, no file and no clock is involved.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -22,7 +22,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The calls that can be made to fail, and that [`TestHost::calls`] lists, have the contract's names: see [`CALLS`].
+//! The calls that can be made to fail, and that [`TestHost::calls`] lists, have the contract's
+//! names: see [`CALLS`].
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;

@@ -33,7 +33,8 @@ pub struct TestMount {
     pub options: Vec<(String, Option<String>)>,
     /// The real path that is bound.
     pub source: Option<String>,
-    /// The layers of an overlay: the lowers, the uppermost first, a volume of the pod as `volume:NAME`.
+    /// The layers of an overlay: the lowers, the uppermost first, a volume of the pod as
+    /// `volume:NAME`.
     pub lowers: Vec<String>,
     /// What the top of an overlay is: a path of the host, `private:NAME`, or `tmpfs`.
     pub top: Option<String>,
@@ -85,7 +86,8 @@ impl TestMount {
         self.options.iter().find(|(name, _)| name == key).and_then(|(_, value)| value.as_deref())
     }
 
-    /// Whether an option is set: one of the file system's, with or without a value, or one of this mount's own, as `ro` or `nosuid`.
+    /// Whether an option is set: one of the file system's, with or without a value, or one of this
+    /// mount's own, as `ro` or `nosuid`.
     #[must_use]
     pub fn has_option(&self, key: &str) -> bool {
         self.flags.contains(key) || self.options.iter().any(|(name, _)| name == key)

@@ -121,7 +121,8 @@ impl TestPod {
         self
     }
 
-    /// What a container's resource (`limits.cpu`) is, divided by this divisor. The double does not compute it.
+    /// What a container's resource (`limits.cpu`) is, divided by this divisor. The double does not
+    /// compute it.
     #[must_use]
     pub fn resource_value(mut self, container: &str, name: &str, divisor: &str, value: &str) -> Self {
         let key = (container.to_owned(), name.to_owned(), divisor.to_owned());

@@ -32,7 +32,8 @@ impl Node {
     }
 }
 
-/// Everything by its absolute path, which has no symbolic link in it. `/` is there without being in the map.
+/// Everything by its absolute path, which has no symbolic link in it. `/` is there without being in
+/// the map.
 #[derive(Debug, Default)]
 pub(crate) struct Tree(BTreeMap<String, Node>);
 

@@ -47,8 +47,8 @@ impl TestVolume {
         self
     }
 
-    /// Sets a field of the source by its path, such as `sizeLimit` or `items.0.key`; numbers and booleans become
-    /// JSON's spelling.
+    /// Sets a field of the source by its path, such as `sizeLimit` or `items.0.key`; numbers and
+    /// booleans become JSON's spelling.
     #[must_use]
     pub fn field(mut self, path: &str, value: impl ToString) -> Self {
         self.0.fields.insert(path.to_owned(), value.to_string());

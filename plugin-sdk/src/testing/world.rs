@@ -200,7 +200,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
 }
 
-/// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) speak to.
+/// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) speak
+/// to.
 pub(crate) fn install(world: &Shared) {
     CURRENT.with_borrow_mut(|current| {
         assert!(current.is_none(), "this thread has a TestHost already: drop it before making another");

@@ -1,4 +1,5 @@
-//! The component's exports: each prepares the sandbox, wraps the handles, and calls the author's function.
+//! The component's exports: each prepares the sandbox, wraps the handles, and calls the author's
+//! function.
 
 use std::marker::PhantomData;
 

@@ -1,6 +1,7 @@
 //! The real host: what the SDK's types are made of inside a component.
 //!
-//! Every name that [`crate::testing`] has for its double has its twin here, so the rest of the SDK is written once.
+//! Every name that [`crate::testing`] has for its double has its twin here, so the rest of the SDK
+//! is written once.
 
 pub mod entry;
 
@@ -11,8 +12,9 @@ pub mod bindings {
     wit_bindgen::generate!({
         path: "../wit",
         world: "volume-plugin",
-        // The component's exports are written into it by the macro below, not by linking the SDK: a further
-        // capability is a further world with a macro of its own, and a plugin exports those whose macros it calls.
+        // The component's exports are written into it by the macro below, not by linking the SDK: a
+        // further capability is a further world with a macro of its own, and a plugin exports those
+        // whose macros it calls.
         pub_export_macro: true,
         export_macro_name: "export_volume_plugin",
         type_section_suffix: "volume-plugin",

@@ -1,4 +1,5 @@
-//! Which public items the examples use. `cargo test --doc` compiles the examples; here it is seen that there are enough of them.
+//! Which public items the examples use. `cargo test --doc` compiles the examples; here it is seen
+//! that there are enough of them.
 
 use std::collections::BTreeSet;
 use std::fs;

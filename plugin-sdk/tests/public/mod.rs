@@ -1,4 +1,5 @@
-//! What authors rely on: the SDK's public items, and whether the documentation shows each of them in use.
+//! What authors rely on: the SDK's public items, and whether the documentation shows each of them
+//! in use.
 
 mod examples;
 mod surface;

@@ -100,8 +100,8 @@ fn not_begun(driver: &str, call: &str, failure: &Failure) -> Error {
     Error::not_begun(format!("{driver}: {call}: {failure}"))
 }
 
-/// What a failed call means for the volume: the kubelet's rules, and one thing that it does not tell apart: what was never sent changed
-/// nothing.
+/// What a failed call means for the volume: the kubelet's rules, and one thing that it does not
+/// tell apart: what was never sent changed nothing.
 pub(crate) fn meaning(driver: &str, call: &str, failure: &Failure) -> Error {
     let text = format!("{driver}: {call}: {failure}");
     match failure {

@@ -51,7 +51,8 @@ pub(crate) fn attach(volume: &Volume) -> Result<String> {
     request::attached_as(&answer.publish_context)
 }
 
-/// Detaches the volume, with the secret that it was attached with. The driver takes one that is not attached for detached.
+/// Detaches the volume, with the secret that it was attached with. The driver takes one that is not
+/// attached for detached.
 pub(crate) fn detach(volume_name: &str) -> Result<()> {
     const CALL: &str = "ControllerUnpublishVolume";
     let (driver, id) = source::split(volume_name)?;

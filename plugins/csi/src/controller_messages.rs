@@ -1,4 +1,5 @@
-//! Those messages of `csi.v1` (version 1.12.0) that make, grow and delete volumes and snapshots; see [`crate::messages`].
+//! Those messages of `csi.v1` (version 1.12.0) that make, grow and delete volumes and snapshots;
+//! see [`crate::messages`].
 
 use std::collections::BTreeMap;
 

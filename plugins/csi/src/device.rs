@@ -1,5 +1,5 @@
-//! Volumes that are devices: staged once for the node, and published for each pod, at places of the volume's own. The host shows the device
-//! to the pod.
+//! Volumes that are devices: staged once for the node, and published for each pod, at places of the
+//! volume's own. The host shows the device to the pod.
 
 use prost::Message as _;
 use volhost_plugin_sdk::driver_mounts::{self, DevicePlace, Leaf, prepare_device};

@@ -177,7 +177,8 @@ fn expansion(
 
 impl Stats for Csi {
     fn measure(volume_name: &str, target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
-        // A pod's own volume has no name that tells its driver: the host's figures are all there are.
+        // A pod's own volume has no name that tells its driver: the host's figures are all there
+        // are.
         let Ok((driver, id)) = source::split(volume_name) else { return Ok(()) };
         let abilities = Abilities::of_node(driver)?;
         let Some(target) = target.filter(|_| abilities.has(node::GET_VOLUME_STATS)) else { return Ok(()) };

@@ -1,5 +1,6 @@
-//! Those messages of `csi.v1` (version 1.12.0) that a node's adapter sends and reads, by the numbers of `proto/csi.proto`. Fields that the
-//! adapter does not use are left out: they are passed over when read.
+//! Those messages of `csi.v1` (version 1.12.0) that a node's adapter sends and reads, by the
+//! numbers of `proto/csi.proto`. Fields that the adapter does not use are left out: they are passed
+//! over when read.
 //!
 //! Maps of secrets are never here: the host puts them into the encoded message.
 
@@ -101,7 +102,8 @@ pub(crate) struct ControllerUnpublishVolumeRequest {
     pub(crate) node_id: String,
 }
 
-/// The answer of `NodeGetCapabilities` and of `ControllerGetCapabilities`: both have this form, and differ in what the numbers mean.
+/// The answer of `NodeGetCapabilities` and of `ControllerGetCapabilities`: both have this form, and
+/// differ in what the numbers mean.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Capabilities {
     #[prost(message, repeated, tag = "1")]

@@ -13,7 +13,8 @@ const ACCESSIBILITY_CONSTRAINTS: i32 = 2;
 /// That the volume has to be reached from this node; none for a driver to whom all places are one.
 ///
 /// # Errors
-/// `not-begun` while the driver does not answer; `precondition` when the StorageClass does not allow this node's place.
+/// `not-begun` while the driver does not answer; `precondition` when the StorageClass does not
+/// allow this node's place.
 pub(crate) fn requirement(driver: &str) -> Result<Option<TopologyRequirement>> {
     let unbegun = |call: &str, why: &dyn std::fmt::Display| Error::not_begun(format!("{driver}: {call}: {why}"));
     let abilities: GetPluginCapabilitiesResponse = ask(driver, "Identity/GetPluginCapabilities", &Empty {})

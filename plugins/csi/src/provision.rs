@@ -1,4 +1,5 @@
-//! Making, growing and deleting volumes: `CreateVolume`, `ControllerExpandVolume`, `DeleteVolume` of the driver that a StorageClass names.
+//! Making, growing and deleting volumes: `CreateVolume`, `ControllerExpandVolume`, `DeleteVolume`
+//! of the driver that a StorageClass names.
 
 use volhost_plugin_sdk::grpc::{Failure, Request};
 use volhost_plugin_sdk::prelude::*;
@@ -26,7 +27,8 @@ const ID_BYTES: usize = 128;
 const CONTEXT_ENTRIES: usize = 64;
 const CONTEXT_BYTES: usize = 4096;
 
-/// What is wrong with what the driver says of the volume, in words. What it has made is there all the same.
+/// What is wrong with what the driver says of the volume, in words. What it has made is there all
+/// the same.
 fn wrong(made: &CreatedVolume) -> Option<String> {
     let id = &made.volume_id;
     if id.is_empty() {
@@ -100,7 +102,8 @@ fn bytes(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// A driver that does not say what the volume begins with has passed that over: the volume is empty, and goes again.
+/// A driver that does not say what the volume begins with has passed that over: the volume is
+/// empty, and goes again.
 fn check_content(driver: &str, asked: Option<&VolumeContentSource>, made: &CreatedVolume) -> Result<()> {
     if asked.is_none() || made.content_source.is_some() {
         return Ok(());

@@ -17,7 +17,8 @@ use crate::stage::{clean, path_of};
 const PUBLISH_SECRETS: u32 = 7;
 const PUBLISH_CONTEXT: u32 = 8;
 
-/// Publishes the volume for the pod. One that stands is published again only if its driver wants that.
+/// Publishes the volume for the pod. One that stands is published again only if its driver wants
+/// that.
 pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     const CALL: &str = "NodePublishVolume";
     let source = Source::read(volume)?;
@@ -55,7 +56,8 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     if let Err(failure) = send::<Empty>(&source.driver, "Node/NodePublishVolume", &encoded) {
         let error = meaning(&source.driver, CALL, &failure);
         return Err(match error {
-            // What the pod uses stays as it is, whatever the driver thinks of publishing it once more.
+            // What the pod uses stays as it is, whatever the driver thinks of publishing it once
+            // more.
             error if stands => Error::not_begun(error.message().to_owned()),
             Error::Uncertain(_) => error,
             error => forget(target, error),
@@ -73,7 +75,8 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     give_to_group(&source, &object, volume, pod, target)
 }
 
-/// Nothing was published: the empty folder that a driver may have made goes, and with it the note. What cannot go is an uncertain volume.
+/// Nothing was published: the empty folder that a driver may have made goes, and with it the note.
+/// What cannot go is an uncertain volume.
 fn forget(target: &MountTarget, error: Error) -> Error {
     let gone = match target.state() {
         Ok(TargetState::Absent) => Ok(()),

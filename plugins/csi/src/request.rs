@@ -17,14 +17,15 @@ pub(crate) const NOTHING: &str = "-";
 /// The key of the tokens, as Kubernetes has it.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// How the pod uses the volume, told to a driver that can do this on the node. A pod's group is told to one that applies it itself; an SELinux
-/// label is a mount option.
+/// How the pod uses the volume, told to a driver that can do this on the node. A pod's group is
+/// told to one that applies it itself; an SELinux label is a mount option.
 pub(crate) fn capability(source: &Source, volume: &Volume, abilities: &Abilities) -> VolumeCapability {
     let group = volume.mount_group().filter(|_| abilities.has(node::VOLUME_MOUNT_GROUP));
     capability_of(source, volume, abilities.has(node::SINGLE_NODE_MULTI_WRITER), group)
 }
 
-/// As [`capability`], for a driver's controller. `multi_writer`: it tells one writer on a node from several.
+/// As [`capability`], for a driver's controller. `multi_writer`: it tells one writer on a node from
+/// several.
 pub(crate) fn capability_of(
     source: &Source,
     volume: &Volume,
@@ -57,8 +58,9 @@ pub(crate) fn mode(kubernetes: &str, multi_writer: bool) -> Mode {
     }
 }
 
-/// What the controller's part of the driver said of the attached volume: what a VolumeAttachment reports (`metadata`), else what the volume is
-/// attached as, which [`attached_as`] wrote or a controller reported.
+/// What the controller's part of the driver said of the attached volume: what a VolumeAttachment
+/// reports (`metadata`), else what the volume is attached as, which [`attached_as`] wrote or a
+/// controller reported.
 ///
 /// # Errors
 /// `precondition` for what is no map of texts.
@@ -109,7 +111,8 @@ pub(crate) fn add_secret(request: &Request, map: u32, volume: &Volume, pod: Opti
     add_entries(request, map, &secret)
 }
 
-/// Puts the secret that the StorageClass names for this call, if it names one, into the request's map of secrets.
+/// Puts the secret that the StorageClass names for this call, if it names one, into the request's
+/// map of secrets.
 ///
 /// # Errors
 /// As [`add_secret`].
@@ -120,8 +123,9 @@ pub(crate) fn add_class_secret(request: &Request, map: u32) -> Result<()> {
     }
 }
 
-/// Puts the secret that a volume was attached with into the request that detaches it. A secret that has been deleted since must not
-/// keep the volume attached for ever: the driver is asked without it.
+/// Puts the secret that a volume was attached with into the request that detaches it. A secret that
+/// has been deleted since must not keep the volume attached for ever: the driver is asked without
+/// it.
 ///
 /// # Errors
 /// As [`add_secret`].
@@ -146,7 +150,8 @@ fn add_entries(request: &Request, map: u32, secret: &Secret) -> Result<()> {
     Ok(())
 }
 
-/// Puts the tokens that the driver wants into the request, into the map of secrets or into that of the volume's context.
+/// Puts the tokens that the driver wants into the request, into the map of secrets or into that of
+/// the volume's context.
 ///
 /// # Errors
 /// `precondition` and its like when the node cannot issue them; nothing was sent.
@@ -198,7 +203,8 @@ pub(crate) fn pod_context(object: &DriverObject, volume: &Volume, pod: &Pod, int
     }
 }
 
-/// A failure before anything was sent: what an earlier call left still stands. A wrong field stays one.
+/// A failure before anything was sent: what an earlier call left still stands. A wrong field stays
+/// one.
 pub(crate) fn unbegun(error: Error) -> Error {
     match error {
         Error::InvalidArgument(_) => error,

@@ -1,4 +1,5 @@
-//! Making and deleting snapshots: `CreateSnapshot`, `DeleteSnapshot` of the driver that a class names.
+//! Making and deleting snapshots: `CreateSnapshot`, `DeleteSnapshot` of the driver that a class
+//! names.
 
 use prost::Message as _;
 use volhost_plugin_sdk::grpc::{Failure, Request};

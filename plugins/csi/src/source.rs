@@ -9,9 +9,11 @@ use volhost_plugin_sdk::prelude::*;
 const BETWEEN: char = '^';
 /// The longest name of a driver, in bytes, as CSI has it.
 const DRIVER_BYTES: usize = 63;
-/// The longest id of a volume, in bytes: what the host takes for a volume's name leaves room for it.
+/// The longest id of a volume, in bytes: what the host takes for a volume's name leaves room for
+/// it.
 const HANDLE_BYTES: usize = 900;
-/// The longest text of one attribute and the size of all together, in bytes, as CSI has it for maps.
+/// The longest text of one attribute and the size of all together, in bytes, as CSI has it for
+/// maps.
 const ATTRIBUTES_BYTES: usize = 4096;
 
 /// The fields that both have.

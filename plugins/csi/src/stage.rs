@@ -1,5 +1,5 @@
-//! Staging: `NodeStageVolume`, once for the node, at the node's own place for the volume. Whether the driver mounts something there is its
-//! affair.
+//! Staging: `NodeStageVolume`, once for the node, at the node's own place for the volume. Whether
+//! the driver mounts something there is its affair.
 
 use prost::Message as _;
 use volhost_plugin_sdk::driver_mounts::{self, Leaf};
@@ -14,7 +14,8 @@ use crate::source::{self, Source};
 /// The number of the map of secrets in `NodeStageVolumeRequest`.
 const STAGE_SECRETS: u32 = 5;
 
-/// Stages the volume in the folder at the node's place. A driver that does not stage gets the folder all the same: it stands for the volume.
+/// Stages the volume in the folder at the node's place. A driver that does not stage gets the
+/// folder all the same: it stands for the volume.
 pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
     let source = Source::read(volume)?;
     let abilities = Abilities::of_node(&source.driver)?;

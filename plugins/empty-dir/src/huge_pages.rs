@@ -14,7 +14,8 @@ pub(crate) fn publish(source: &Source, asked: Option<u64>, pod: &Pod, target: &M
     match target.state()? {
         TargetState::Mounted => accept(page, target)?,
         state => {
-            // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.
+            // A crash leaves the mount point without its mount. This takes it away, and refuses if
+            // there is data in it.
             if state == TargetState::Plain {
                 target.detach().context(
                     "emptyDir.medium is \"HugePages\", and a plain folder stands where its mount should be; only an empty one is replaced",

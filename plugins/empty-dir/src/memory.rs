@@ -12,7 +12,8 @@ const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
 pub(crate) fn publish(source: &Source, pod: &Pod, target: &MountTarget) -> Result<()> {
     match target.state()? {
         TargetState::Mounted => return accept(target),
-        // A crash leaves the mount point without its mount. This takes it away, and refuses if there is data in it.
+        // A crash leaves the mount point without its mount. This takes it away, and refuses if
+        // there is data in it.
         TargetState::Plain => target.detach().context(
             "emptyDir.medium is \"Memory\", and a plain folder stands where its tmpfs should be; only an empty one is \
              replaced",

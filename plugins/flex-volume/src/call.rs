@@ -7,7 +7,8 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::source::Source;
 
-/// How long a call may take: as long as the kubelet waits for the one that it bounds. The operator may say less.
+/// How long a call may take: as long as the kubelet waits for the one that it bounds. The operator
+/// may say less.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// The keys of options that every call has, and of those that `mount` has besides.
@@ -45,7 +46,8 @@ impl Caller {
         Ok(Self { name: name.to_owned(), driver: Driver::open(name)? })
     }
 
-    /// Whether the driver says that it can do this; what the kubelet takes for granted when it does not say.
+    /// Whether the driver says that it can do this; what the kubelet takes for granted when it does
+    /// not say.
     pub(crate) fn can(&self, capability: &str, by_default: bool) -> bool {
         match self.driver.init_field(&format!("capabilities.{capability}")).as_deref() {
             Some("true") => true,
@@ -62,8 +64,8 @@ impl Caller {
     /// Makes a call.
     ///
     /// # Errors
-    /// `retryable` when the driver says that it failed; `uncertain` when nobody knows: it answered nothing, or contradicted itself, or was
-    /// killed. Else as [`Driver::run`].
+    /// `retryable` when the driver says that it failed; `uncertain` when nobody knows: it answered
+    /// nothing, or contradicted itself, or was killed. Else as [`Driver::run`].
     pub(crate) fn call(&self, call: &str, arguments: Arguments) -> Result<Said> {
         let outcome = self.driver.run(&arguments, DEADLINE)?;
         let name = &self.name;
@@ -95,7 +97,8 @@ impl Caller {
     }
 }
 
-/// The options that every call about the node's part of a volume has. What the volume's author says comes last, as with the kubelet.
+/// The options that every call about the node's part of a volume has. What the volume's author says
+/// comes last, as with the kubelet.
 ///
 /// # Errors
 /// `invalid-argument` for an option of the volume that is no text.

@@ -16,7 +16,8 @@ const NO_DEVICE: &str = "(no device)";
 const DEFAULT_FS: &str = "ext4";
 /// The size that a volume has, as drivers are told it.
 const SIZE_BEFORE: &str = "0";
-/// What stands at the node's place of a volume of which there is nothing to mount for the node: it is empty and stays so.
+/// What stands at the node's place of a volume of which there is nothing to mount for the node: it
+/// is empty and stays so.
 const PLACEHOLDER_BYTES: u64 = 4096;
 
 impl Attacher for FlexVolume {
@@ -60,7 +61,8 @@ impl Attacher for FlexVolume {
         let device = found_device(volume, &source, &Caller::open(&source.driver)?, &attached.attached_as())?;
         match block_devices::open(&device) {
             Ok(device) => Ok(Some(device)),
-            // A word of the driver's own or the path of its image file, which it gets back when it mounts.
+            // A word of the driver's own or the path of its image file, which it gets back when it
+            // mounts.
             Err(Error::NotFound(_) | Error::Conflict(_) | Error::InvalidArgument(_) | Error::PermissionDenied(_)) => {
                 Ok(None)
             }
@@ -126,8 +128,9 @@ impl Stager for FlexVolume {
     }
 }
 
-/// What the kubelet does for a driver that does not support mountdevice: formats the device if it is blank, and mounts it. Without a device
-/// there is nothing to do, and the driver mounts for each pod.
+/// What the kubelet does for a driver that does not support mountdevice: formats the device if it
+/// is blank, and mounts it. Without a device there is nothing to do, and the driver mounts for each
+/// pod.
 fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountTarget) -> Result<()> {
     if device.is_empty() {
         let nothing = Tmpfs::new().size(PLACEHOLDER_BYTES).mode(0o750).create()?;
@@ -147,8 +150,8 @@ fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountT
 }
 
 impl Expander for FlexVolume {
-    /// The host calls it only when the volume's capacity was raised, as the kubelet does. The size that the volume has is not known here;
-    /// drivers that ask for it are told 0.
+    /// The host calls it only when the volume's capacity was raised, as the kubelet does. The size
+    /// that the volume has is not known here; drivers that ask for it are told 0.
     fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
         let Some(target) = target else { return Ok(to) };
         let source = Source::read(volume)?;

@@ -28,7 +28,8 @@ impl VolumePlugin for FlexVolume {
         about.name("volhost.io/flex-volume").version(env!("CARGO_PKG_VERSION")).serves("flexVolume");
     }
 
-    /// Whether the volume is attached is what its driver said to `init`, so the driver must be there.
+    /// Whether the volume is attached is what its driver said to `init`, so the driver must be
+    /// there.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         let source = Source::read(volume)?;
         // Its texts are checked here, before anything runs.
@@ -44,7 +45,8 @@ impl VolumePlugin for FlexVolume {
         let source = Source::read(volume)?;
         let driver = Caller::open(&source.driver)?;
         if !place::stands(target, "unmount")? {
-            // Before the driver does anything: whatever ends this call, it is known who may have mounted here.
+            // Before the driver does anything: whatever ends this call, it is known who may have
+            // mounted here.
             Note::begin(target, &source.driver)?;
             let confirmed = mount(volume, pod, target, &source, &driver)?;
             Note::confirm(target, &source.driver, confirmed)?;
@@ -65,13 +67,15 @@ impl VolumePlugin for FlexVolume {
     }
 }
 
-/// Whether nobody can write what the driver has mounted, whatever the volume says. The volume stands by now, whatever the answer.
+/// Whether nobody can write what the driver has mounted, whatever the volume says. The volume
+/// stands by now, whatever the answer.
 fn mounted_read_only(target: &MountTarget) -> Result<bool> {
     let options = target.mounted_options().map_err(|error| Error::uncertain(error.message().to_owned()))?;
     Ok(options.iter().any(|option| option == "ro"))
 }
 
-/// Has the driver mount the volume for a pod; where it leaves that to the host, binds the node's own mount.
+/// Has the driver mount the volume for a pod; where it leaves that to the host, binds the node's
+/// own mount.
 fn mount(volume: &Volume, pod: &Pod, target: &MountTarget, source: &Source, driver: &Caller) -> Result<Confirmed> {
     let options = mount_options(volume, pod, source, driver)?;
     let place = driver_mounts::prepare(target, Leaf::Folder)?;
@@ -95,7 +99,8 @@ fn mount(volume: &Volume, pod: &Pod, target: &MountTarget, source: &Source, driv
                 )),
             ),
         },
-        // What is mounted then is not known: the host calls again, and `place::stands` takes it back, or the host unmounts the volume.
+        // What is mounted then is not known: the host calls again, and `place::stands` takes it
+        // back, or the host unmounts the volume.
         Err(error @ Error::Uncertain(_)) => Err(error),
         Err(error) => undone(target, error),
     }

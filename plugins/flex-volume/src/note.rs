@@ -1,5 +1,6 @@
-//! The note beside a mount: which driver has it, and what the driver has confirmed. A mount that no driver has confirmed is what a call of
-//! uncertain end has left: it may be anything, and never counts as the volume (rule R1).
+//! The note beside a mount: which driver has it, and what the driver has confirmed. A mount that no
+//! driver has confirmed is what a call of uncertain end has left: it may be anything, and never
+//! counts as the volume (rule R1).
 
 use volhost_plugin_sdk::prelude::*;
 

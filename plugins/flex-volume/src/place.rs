@@ -1,4 +1,5 @@
-//! A place that a driver mounts at, before and after its calls: what counts as the volume, and what is taken back.
+//! A place that a driver mounts at, before and after its calls: what counts as the volume, and what
+//! is taken back.
 
 use volhost_plugin_sdk::driver_exec::Arguments;
 use volhost_plugin_sdk::driver_mounts::{DriverPlace, Found, Leaf};
@@ -7,8 +8,9 @@ use volhost_plugin_sdk::prelude::*;
 use crate::call::{Caller, Said};
 use crate::note::{Confirmed, Note};
 
-/// Whether the volume is mounted at the target as its driver has confirmed. What a call of uncertain end has left is taken back first, with
-/// the driver's `call` (`unmount` or `unmountdevice`): half a volume may be anything, the plain disk below an encrypted one included.
+/// Whether the volume is mounted at the target as its driver has confirmed. What a call of
+/// uncertain end has left is taken back first, with the driver's `call` (`unmount` or
+/// `unmountdevice`): half a volume may be anything, the plain disk below an encrypted one included.
 ///
 /// A mount without a note is left alone: this plugin notes its own before it begins.
 ///
@@ -24,7 +26,8 @@ pub(crate) fn stands(target: &MountTarget, call: &str) -> Result<bool> {
             take_back(target, &note.driver, call).map_err(|error| Error::uncertain(error.message().to_owned()))?;
             Ok(false)
         }
-        // A pod's folder can be older than the machine's last start, which the driver may have to undo: it is asked again, as by the kubelet.
+        // A pod's folder can be older than the machine's last start, which the driver may have to
+        // undo: it is asked again, as by the kubelet.
         (TargetState::Plain, Some(note)) if note.confirmed == Confirmed::Folder && target.pod_uid().is_empty() => {
             driver_mounts::prepare(target, Leaf::Folder)?.may_be_folder();
             Ok(true)
@@ -58,7 +61,8 @@ pub(crate) fn undone<T>(target: &MountTarget, error: Error) -> Result<T> {
     }
 }
 
-/// Has the driver take back what it began, for it knows what else it made, and unmounts what it leaves.
+/// Has the driver take back what it began, for it knows what else it made, and unmounts what it
+/// leaves.
 fn take_back(target: &MountTarget, driver: &str, call: &str) -> Result<()> {
     let answer = driver_mounts::prepare(target, Leaf::Folder).and_then(|place| {
         let caller = Caller::open(driver)?;

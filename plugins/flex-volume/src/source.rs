@@ -5,11 +5,13 @@ use volhost_plugin_sdk::prelude::*;
 
 /// The longest name of a volume that the host takes, in bytes.
 const NAME_BYTES: usize = 1024;
-/// What parts the name that an inline volume has in its pod from the digest of what it is. No PersistentVolume's name has it.
+/// What parts the name that an inline volume has in its pod from the digest of what it is. No
+/// PersistentVolume's name has it.
 const DIGEST_FOLLOWS: char = '_';
 /// How many bytes of the digest a name has: nobody finds other options with the same ones.
 const DIGEST_BYTES: usize = 16;
-/// The namespaces of options that are the kubelet's own. The API server refuses volumes that set one.
+/// The namespaces of options that are the kubelet's own. The API server refuses volumes that set
+/// one.
 const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
 /// A checked source.
@@ -21,7 +23,8 @@ pub(crate) struct Source {
     pub(crate) fs_type: Option<String>,
     /// The PersistentVolume's name, or the volume's in the pod.
     pub(crate) name: String,
-    /// Tells an inline volume from others of the same name: pods choose names without knowing of each other.
+    /// Tells an inline volume from others of the same name: pods choose names without knowing of
+    /// each other.
     digest: Option<String>,
 }
 
@@ -66,8 +69,8 @@ impl Source {
         Ok(Self { driver, fs_type, name, digest })
     }
 
-    /// The name that the driver knows the volume by. `detach` has nothing but this name, so one that the driver attaches has a name that
-    /// no other volume on the node has.
+    /// The name that the driver knows the volume by. `detach` has nothing but this name, so one
+    /// that the driver attaches has a name that no other volume on the node has.
     pub(crate) fn name_for_driver(&self, attaches: bool) -> String {
         match self.digest.as_ref().filter(|_| attaches) {
             Some(digest) => format!("{}{DIGEST_FOLLOWS}{digest}", self.name),
@@ -75,7 +78,8 @@ impl Source {
         }
     }
 
-    /// The volume's stable name: the driver, and the name that an attaching driver knows the volume by.
+    /// The volume's stable name: the driver, and the name that an attaching driver knows the volume
+    /// by.
     ///
     /// # Errors
     /// `invalid-argument` when that is too long.

@@ -41,7 +41,8 @@ impl PathType {
         }
     }
 
-    /// Refuses what stands at `path` if it is something else. `precondition`, since the node may change.
+    /// Refuses what stands at `path` if it is something else. `precondition`, since the node may
+    /// change.
     pub(crate) fn check(self, path: &str, found: &SourceKind) -> Result<()> {
         match self.wants() {
             Some((wanted, words)) if wanted != *found => Err(Error::precondition(format!(

@@ -5,7 +5,8 @@ use volhost_plugin_sdk::prelude::*;
 /// The event's reason, as the kubelet spells it.
 const SHARED_EVENT: &str = "AlreadyMountedVolume";
 
-/// Gives the files to the pod's group, unless another pod has them: then a group that is not theirs is told.
+/// Gives the files to the pod's group, unless another pod has them: then a group that is not theirs
+/// is told.
 pub(crate) fn give(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     let Some(group) = pod.fs_group().filter(|_| !volume.read_only()) else {
         return Ok(());

@@ -25,7 +25,8 @@ pub(crate) fn mount(source: &Source) -> Result<DetachedMount> {
 
 fn stage(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
     let Source { path, fs_type, .. } = source;
-    // Of a file system that is mounted elsewhere the kernel would hand out the same one again, whatever options it has there.
+    // Of a file system that is mounted elsewhere the kernel would hand out the same one again,
+    // whatever options it has there.
     if device.is_in_use()? {
         return Err(Error::busy(format!(
             "local.path: {path} is in use on node {}: it is mounted elsewhere, or belongs to swap, RAID or LVM; a local \
@@ -49,7 +50,8 @@ fn stage(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
     filesystems::mount(device, fs_type, &options, read_only).with_context(|| format!("mounting {path}"))
 }
 
-/// Lets the file system of a device grow to the device's size; a folder, and a device that is handed over, have none.
+/// Lets the file system of a device grow to the device's size; a folder, and a device that is
+/// handed over, have none.
 pub(crate) fn expand(source: &Source, target: Option<&MountTarget>, to: u64) -> Result<u64> {
     let device = match source.open()? {
         Opened::Folder(_) => return Ok(to),

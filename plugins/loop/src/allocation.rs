@@ -1,5 +1,6 @@
-//! What of a volume can be changed: whether the disk's room for all of it is reserved (`allocation: full`), or taken as it is written
-//! (`sparse`). The image itself tells which it is: nothing is written down.
+//! What of a volume can be changed: whether the disk's room for all of it is reserved
+//! (`allocation: full`), or taken as it is written (`sparse`). The image itself tells which it is:
+//! nothing is written down.
 
 use volhost_plugin_sdk::prelude::*;
 
@@ -51,8 +52,8 @@ pub(crate) fn of(path: &str, size: u64) -> Result<Allocation> {
 /// Makes the image take its room so. It does already: done.
 ///
 /// # Errors
-/// `other` with `RESOURCE_EXHAUSTED` when there is not so much room; `busy` for room that is to be given back while it is used; else as the
-/// host says.
+/// `other` with `RESOURCE_EXHAUSTED` when there is not so much room; `busy` for room that is to be
+/// given back while it is used; else as the host says.
 pub(crate) fn set(path: &str, size: u64, wanted: Allocation) -> Result<()> {
     match (wanted, of(path, size)?) {
         (Allocation::Full, Allocation::Sparse) => reserve(path, size).map(drop),

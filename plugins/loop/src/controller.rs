@@ -30,7 +30,8 @@ fn out_of_range(message: String) -> Error {
     Error::other("OUT_OF_RANGE", message)
 }
 
-/// The size for a volume that must have `required` to `limit` bytes and cannot have fewer than `smallest`.
+/// The size for a volume that must have `required` to `limit` bytes and cannot have fewer than
+/// `smallest`.
 fn size(required: Option<u64>, limit: Option<u64>, smallest: u64) -> Result<u64> {
     let wanted = required.unwrap_or_else(|| limit.map_or(DEFAULT_BYTES, |limit| limit.min(DEFAULT_BYTES)));
     if wanted > LARGEST_BYTES {

@@ -1,5 +1,5 @@
-//! Groups of snapshots: copies `.snapshot-+GROUP@VOLUME`, whole once there is `.group-GROUP`. A group is of one moment because it is made while
-//! no node uses any of its volumes, or not at all.
+//! Groups of snapshots: copies `.snapshot-+GROUP@VOLUME`, whole once there is `.group-GROUP`. A
+//! group is of one moment because it is made while no node uses any of its volumes, or not at all.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,8 @@ fn members(group: &str) -> Result<Vec<(String, Image)>> {
     snapshots::beginning_with(&format!("{MEMBER}{group}{OF}"))
 }
 
-/// Removes what there is of the group: its snapshots first, so that one that was begun to be deleted is still found.
+/// Removes what there is of the group: its snapshots first, so that one that was begun to be
+/// deleted is still found.
 fn remove(group: &str) -> Result<()> {
     for (_, image) in members(group)? {
         loop_devices::discard(&image.path)?;
@@ -52,7 +53,8 @@ fn remove(group: &str) -> Result<()> {
     mark(group)?.map_or(Ok(()), |mark| loop_devices::discard(&mark.path))
 }
 
-/// Refuses volumes that a node uses: nothing holds what is written to several of them at one moment.
+/// Refuses volumes that a node uses: nothing holds what is written to several of them at one
+/// moment.
 fn check_unused(volumes: &[(String, Image)]) -> Result<()> {
     for (volume_id, image) in volumes {
         if loop_devices::find(&image.path)?.is_some() {

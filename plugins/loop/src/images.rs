@@ -5,7 +5,8 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::source::is_handle;
 
-/// The longest name that becomes a handle as it is, in bytes. Two of them, a snapshot's and its volume's, fit into CSI's 128.
+/// The longest name that becomes a handle as it is, in bytes. Two of them, a snapshot's and its
+/// volume's, fit into CSI's 128.
 const OWN_NAME_BYTES: usize = 56;
 /// How much of a longer name its handle begins with, in bytes.
 const BEGINNING_BYTES: usize = 20;
@@ -23,7 +24,8 @@ pub(crate) struct Image {
     pub(crate) modified: u64,
 }
 
-/// The handle of what is to be called so: the name itself, or its beginning and its digest where it is too long or no plain file name.
+/// The handle of what is to be called so: the name itself, or its beginning and its digest where it
+/// is too long or no plain file name.
 pub(crate) fn handle_of(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() <= OWN_NAME_BYTES && name.chars().all(plain) && is_handle(name) {
@@ -64,10 +66,12 @@ pub(crate) fn volume(volume_id: &str) -> Result<Image> {
     found.ok_or_else(|| Error::not_found(format!("there is no volume {}", quoted(volume_id))))
 }
 
-/// The folder in which something new is made: the one that `parameter` names, or the only one that is granted.
+/// The folder in which something new is made: the one that `parameter` names, or the only one that
+/// is granted.
 ///
 /// # Errors
-/// `invalid-argument` when one must be named, or the one that is named is not granted; `precondition` when none is granted.
+/// `invalid-argument` when one must be named, or the one that is named is not granted;
+/// `precondition` when none is granted.
 pub(crate) fn folder(parameter: Option<String>) -> Result<String> {
     let granted = loop_devices::folders();
     match (parameter, granted.as_slice()) {
@@ -92,7 +96,8 @@ pub(crate) fn folder(parameter: Option<String>) -> Result<String> {
     }
 }
 
-/// A place in a list of files over all granted folders: after which file of which folder it goes on.
+/// A place in a list of files over all granted folders: after which file of which folder it goes
+/// on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) folder: usize,
@@ -103,7 +108,8 @@ pub(crate) struct Place {
 const TOKEN: &str = "after/";
 
 impl Place {
-    /// Reads a token of a list of files that all begin with `beginning`; an empty one is the beginning.
+    /// Reads a token of a list of files that all begin with `beginning`; an empty one is the
+    /// beginning.
     ///
     /// # Errors
     /// `invalid-argument` for what was never given as one.
@@ -127,8 +133,8 @@ impl Place {
 /// How many names are asked for at once.
 const BATCH: u32 = 500;
 
-/// Goes over the files of all granted folders from a place on, in a lasting order, until `visit` has had enough (false). It is told each
-/// folder, file name, and the place after it.
+/// Goes over the files of all granted folders from a place on, in a lasting order, until `visit`
+/// has had enough (false). It is told each folder, file name, and the place after it.
 ///
 /// # Errors
 /// As the host says, or `visit`.

@@ -85,7 +85,8 @@ impl Attacher for Loop {
     }
 
     fn wait_for_attach(volume: &Volume, _attached: &Attachment) -> Result<Option<BlockDevice>> {
-        // By the file, not by the path of a device: the kernel may have given that to another since.
+        // By the file, not by the path of a device: the kernel may have given that to another
+        // since.
         let source = Source::read(volume)?;
         match loop_devices::find(&source.image)? {
             Some(device) => Ok(Some(device)),
@@ -172,8 +173,8 @@ impl Expander for Loop {
     }
 }
 
-/// The file system, or the device, tells how full the volume is. That the device behind it has gone only this plugin can see: the mount
-/// stands on, and every read fails.
+/// The file system, or the device, tells how full the volume is. That the device behind it has gone
+/// only this plugin can see: the mount stands on, and every read fails.
 impl Stats for Loop {
     fn measure(volume_name: &str, _target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
         match loop_devices::find(volume_name) {

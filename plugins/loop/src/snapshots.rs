@@ -10,7 +10,8 @@ use crate::source::is_handle;
 
 /// What the files of snapshots begin with.
 const FILE: &str = ".snapshot-";
-/// What is between a snapshot's own name and its volume's handle, in its handle. No name of a snapshot has one.
+/// What is between a snapshot's own name and its volume's handle, in its handle. No name of a
+/// snapshot has one.
 pub(crate) const OF: char = '@';
 /// CSI's limit for a handle, in bytes.
 pub(crate) const HANDLE_BYTES: usize = 128;

@@ -30,7 +30,8 @@ impl VolumePlugin for Overlay {
             .accepts_mount_options();
     }
 
-    /// A kept top is mounted once for the node: the kernel lets one overlay write to it. Every other volume is its pod's alone.
+    /// A kept top is mounted once for the node: the kernel lets one overlay write to it. Every
+    /// other volume is its pod's alone.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         let source = Source::read(volume)?;
         if let Top::Kept(top) = &source.top {

@@ -182,7 +182,8 @@ fn check_path(volume: &Volume, field: &str, path: &str) -> Result<()> {
     Err(volume.invalid(field, format_args!("{} {why}", quoted(path))))
 }
 
-/// Whether the path is the folder or below it, as they are written; what links make of it, the kernel refuses.
+/// Whether the path is the folder or below it, as they are written; what links make of it, the
+/// kernel refuses.
 fn is_within(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

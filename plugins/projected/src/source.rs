@@ -5,7 +5,8 @@ use volhost_plugin_sdk::objects::{self, ConfigMap, Secret};
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::{FileSet, KeySelection, PodItems};
 
-/// How long a token is valid unless told, in seconds; and the shortest and longest that Kubernetes allows.
+/// How long a token is valid unless told, in seconds; and the shortest and longest that Kubernetes
+/// allows.
 const TOKEN_SECONDS: u64 = 3600;
 const SHORTEST_TOKEN: u64 = 600;
 const LONGEST_TOKEN: u64 = 1 << 32;

@@ -1,7 +1,9 @@
-//! Two surfaces side by side: whether plugins that were built for the older one run on a host with the newer one.
+//! Two surfaces side by side: whether plugins that were built for the older one run on a host with
+//! the newer one.
 //!
-//! A component is linked item by item, and an item's type must be the same to the last word. So nothing may go, nothing may change, and what
-//! plugins *export* may not grow either: a plugin of yesterday lacks what was added. What plugins import may grow.
+//! A component is linked item by item, and an item's type must be the same to the last word. So
+//! nothing may go, nothing may change, and what plugins *export* may not grow either: a plugin of
+//! yesterday lacks what was added. What plugins import may grow.
 
 use std::fmt;
 

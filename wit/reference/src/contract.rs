@@ -6,7 +6,8 @@ use thiserror::Error;
 use wit_component::WitPrinter;
 use wit_parser::{Interface, PackageId, Resolve, World};
 
-/// The world that a host is built for: every interface that a plugin may export. It grows with each capability, and no plugin targets it.
+/// The world that a host is built for: every interface that a plugin may export. It grows with each
+/// capability, and no plugin targets it.
 pub const HOST_WORLD: &str = "every-capability";
 
 /// Why it cannot be read.

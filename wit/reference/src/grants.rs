@@ -15,7 +15,8 @@ const NAMED: [(&str, &str); 7] = [
 const OPEN: [&str; 10] =
     ["types", "volumes", "provisioning", "mounts", "tmpfs", "log", "events", "node", "devices", "filesystems"];
 
-/// The line of the configuration that grants an imported interface; none if every plugin may import it.
+/// The line of the configuration that grants an imported interface; none if every plugin may import
+/// it.
 pub fn line(interface: &str) -> Option<String> {
     if OPEN.contains(&interface) {
         return None;

@@ -1,5 +1,5 @@
-//! The contract `volhost:plugin`, looked at as a whole: the page that documents it, and whether plugins that were built for a release of it
-//! still fit.
+//! The contract `volhost:plugin`, looked at as a whole: the page that documents it, and whether
+//! plugins that were built for a release of it still fit.
 //!
 //! | module | holds |
 //! |---|---|

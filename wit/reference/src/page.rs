@@ -1,4 +1,5 @@
-//! The reference page: every interface of the contract, every function, in the contract's own words.
+//! The reference page: every interface of the contract, every function, in the contract's own
+//! words.
 
 use std::fmt::Write as _;
 

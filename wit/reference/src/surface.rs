@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::contract::Contract;
 use crate::words;
 
-/// Items by name: `mounts.mount-target.attach`. An item is equal to another one if plugins that were built for the one fit the other.
+/// Items by name: `mounts.mount-target.attach`. An item is equal to another one if plugins that
+/// were built for the one fit the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surface {
     pub(crate) items: BTreeMap<String, String>,

@@ -58,7 +58,8 @@ fn of_kind(resolve: &Resolve, kind: &TypeDefKind) -> String {
     }
 }
 
-/// What a type's name stands for, on one line. None for a name that is borrowed from another interface.
+/// What a type's name stands for, on one line. None for a name that is borrowed from another
+/// interface.
 pub(crate) fn of_definition(resolve: &Resolve, definition: &TypeDef) -> Option<String> {
     let listed = |items: Vec<String>| items.join(", ");
     Some(match &definition.kind {

@@ -1,4 +1,5 @@
-//! The contract as it stands: whether its page is up to date, and whether plugins of its release fit.
+//! The contract as it stands: whether its page is up to date, and whether plugins of its release
+//! fit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,7 @@
 //! Finding a compiler that knows the wasm target.
 //!
-//! There are three ways, tried in this order; each counts only if it really compiles and links a tiny library:
+//! There are three ways, tried in this order; each counts only if it really compiles and links a
+//! tiny library:
 //!
 //! | way | needs |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | Debian's rustc | [`DEBIAN_SETUP`], run once as root |
 //! | `rustup target add` | a network that lets rustup through |
 //!
-//! What is on the machine goes before what must be fetched: where the network swallows rustup's requests, asking it
-//! first would cost its whole deadline at every build.
+//! What is on the machine goes before what must be fetched: where the network swallows rustup's
+//! requests, asking it first would cost its whole deadline at every build.
 
 mod probe;
 mod rustup;
@@ -21,10 +22,12 @@ use std::time::Duration;
 
 use crate::{TARGET, environment};
 
-/// The shell script that gives Debian's rustc the target. Idempotent, prints what it does, needs root.
+/// The shell script that gives Debian's rustc the target. Idempotent, prints what it does, needs
+/// root.
 pub const DEBIAN_SETUP: &str = include_str!("../../debian-wasm-target.sh");
 
-/// How long `rustup target add` may take. The download is 20 MB; a network that refuses is often silent.
+/// How long `rustup target add` may take. The download is 20 MB; a network that refuses is often
+/// silent.
 const RUSTUP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A way to a compiler for [`TARGET`].
@@ -60,7 +63,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Makes `command`, a call of [`Self::cargo`] or [`Self::rustc`], use this toolchain whatever surrounds us.
+    /// Makes `command`, a call of [`Self::cargo`] or [`Self::rustc`], use this toolchain whatever
+    /// surrounds us.
     pub(crate) fn apply(&self, command: &mut Command) {
         command.env("RUSTC", &self.rustc);
         if self.way == Way::Debian {
@@ -129,7 +133,8 @@ fn list(dead: &[Dead]) -> String {
 impl Search {
     /// Tries the ways in order and returns the first that compiles.
     ///
-    /// Takes about 0.1 s where the target is installed; at most [`Self::rustup_deadline`] longer where it is not.
+    /// Takes about 0.1 s where the target is installed; at most [`Self::rustup_deadline`] longer
+    /// where it is not.
     ///
     /// # Errors
     /// When none does: what was tried and why each failed.

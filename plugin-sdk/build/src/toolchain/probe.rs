@@ -1,5 +1,5 @@
-//! Asks a toolchain to compile and link a tiny library, the one proof that a target is installed, complete, and
-//! made for this very compiler.
+//! Asks a toolchain to compile and link a tiny library, the one proof that a target is installed,
+//! complete, and made for this very compiler.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -28,7 +28,8 @@ pub(super) fn compiles(toolchain: &Toolchain) -> Result<(), String> {
         .spawn()
         .map_err(|error| start_failed(rustc, &error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A rustc that fails before it reads closes the pipe; its own message says more than ours would.
+        // A rustc that fails before it reads closes the pipe; its own message says more than ours
+        // would.
         let _ = stdin.write_all(SOURCE.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| start_failed(rustc, &error))?;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use super::{last_words, start_failed};
 use crate::TARGET;
 
-/// Has `rustup` add the target to the toolchain in use; killed after `deadline`. On failure, why, on one line.
+/// Has `rustup` add the target to the toolchain in use; killed after `deadline`. On failure, why,
+/// on one line.
 pub(super) fn add_target(rustup: &Path, deadline: Duration) -> Result<(), String> {
     let mut child = Command::new(rustup)
         .args(["target", "add", TARGET])
@@ -20,7 +21,8 @@ pub(super) fn add_target(rustup: &Path, deadline: Duration) -> Result<(), String
         .spawn()
         .map_err(|error| start_failed(rustup, &error))?;
 
-    // The end of its output is the end of rustup: a thread waits for it, so that we can wait with a deadline.
+    // The end of its output is the end of rustup: a thread waits for it, so that we can wait with a
+    // deadline.
     let (sender, finished) = mpsc::channel();
     if let Some(mut stderr) = child.stderr.take() {
         thread::spawn(move || {
