@@ -19,7 +19,7 @@ STAMP=$LIBDIR/.volhost-built-for
 say() { echo "debian-wasm-target: $*"; }
 fail() { echo "debian-wasm-target: $*" >&2; exit 1; }
 
-# What the library was built for: the whole identity of the compiler, since a library fits no other.
+# The library's stamp: the whole identity of the compiler it was built for, since it fits no other.
 identity() { /usr/bin/rustc -vV 2>/dev/null; }
 linker_package() { /usr/bin/rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/lld-\1/p'; }
 host_triple() { /usr/bin/rustc -vV | sed -n 's/^host: //p'; }
@@ -47,7 +47,7 @@ case "${1-}" in
     exit
     ;;
 '') ;;
-*) fail "unknown argument $1 (the only one is --check, which tells by its exit status whether there is work to do)" ;;
+*) fail "unknown argument $1 (the only one is --check, whose exit status reports whether there is work to do)" ;;
 esac
 
 is_ready && exit 0

@@ -14,7 +14,7 @@ pub const STAMP: &str = concat!("0.1.0;rust-sdk/", env!("CARGO_PKG_VERSION"));
 #[doc(hidden)]
 pub const BYTES: [u8; STAMP.len()] = match STAMP.as_bytes().first_chunk() {
     Some(bytes) => *bytes,
-    // Not reachable: the chunk is as long as the whole.
+    // Not reachable: the chunk has the length of the whole.
     None => [0; STAMP.len()],
 };
 

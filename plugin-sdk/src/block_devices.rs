@@ -1,7 +1,7 @@
 //! Block devices of the node, within what the operator granted.
 //!
-//! A plugin that calls this needs the grant `block-devices`; one that does not, does not ask for
-//! it.
+//! A plugin that calls this needs the grant `block-devices`; one that does not call it does not
+//! request it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -16,12 +16,13 @@ use crate::backend;
 use crate::devices::BlockDevice;
 use crate::error::Result;
 
-/// Opens the device whose node stands at an absolute path, following symbolic links. What they lead
-/// to must lie within the grant.
+/// Opens the device node at an absolute path, following symbolic links. The result must lie within
+/// the grant.
 ///
 /// # Errors
-/// [`NotFound`](crate::Error::NotFound), [`Conflict`](crate::Error::Conflict) when it is no block device,
-/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant; else as the kernel says.
+/// [`NotFound`](crate::Error::NotFound), [`Conflict`](crate::Error::Conflict) when it is not a
+/// block device, [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant; else the
+/// kernel's error.
 pub fn open(path: &str) -> Result<BlockDevice> {
     backend::block_devices::open(path).map(BlockDevice::new).map_err(backend::error_in)
 }

@@ -1,9 +1,8 @@
-//! What a plugin may be able to do besides mounting: one trait a capability. A plugin has those
-//! that its call of
+//! The optional capabilities of a plugin, one trait each. A plugin has those that its call of
 //! [`export_plugin!`](crate::export_plugin) names; the host reads them from the component.
 //!
-//! Each call may come again at any time, as with [`VolumePlugin`], and no two calls for one volume
-//! run at once.
+//! The host may repeat each call at any time, as with [`VolumePlugin`], and runs no two calls for
+//! one volume at once.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -70,9 +69,9 @@
 //!     fn stage_device(_: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
 //!         attached.map_or_else(|| Err(Error::precondition("it is not attached")), Attachment::open).map(Some)
 //!     }
-//!     // Without these three nothing is done beside: each pod has the node's own device.
+//!     // The defaults of these three do the same: each pod has the staged device.
 //!     fn map_device(_: &Volume, _: &Pod, device: Option<&LentDevice>) -> Result<Option<BlockDevice>> {
-//!         log::debug(format_args!("the pod has {:?}", device.map(LentDevice::path)));
+//!         log::debug(format_args!("the pod uses {:?}", device.map(LentDevice::path)));
 //!         Ok(None)
 //!     }
 //!     fn unmap_device(_: &str, _pod_uid: &str) -> Result<()> {
@@ -144,98 +143,99 @@ use crate::volume::Volume;
     note = "implement the trait, or take `Attacher` out of `export_plugin!`"
 )]
 pub trait Attacher: VolumePlugin {
-    /// Attaches the volume to this node, and says as what: the word that
-    /// [`wait_for_attach`](Self::wait_for_attach) finds the device by. Attached already: the same
+    /// Attaches the volume to this node, and returns the text by which
+    /// [`wait_for_attach`](Self::wait_for_attach) finds the device. Attached already: the same
     /// answer.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) naming the node when it is attached elsewhere and must not be; any other.
+    /// [`Conflict`](crate::Error::Conflict) naming the other node when the volume is attached there
+    /// and only one is allowed; any other.
     fn attach(volume: &Volume<'_>) -> Result<String>;
 
-    /// Detaches the volume, of which no more is known than the name that `identify` gave it. Not
-    /// attached, or gone: done.
+    /// Detaches the volume. Only the name that `identify` gave it is known. Not attached, or gone:
+    /// ok.
     ///
     /// # Errors
     /// Any.
     fn detach(volume_name: &str) -> Result<()>;
 
-    /// The device, once it is there; none for storage that has none.
+    /// Returns the device once it exists; none for storage without a device.
     ///
     /// # Errors
-    /// [`Retryable`](crate::Error::Retryable) while it is not there; any other.
+    /// [`Retryable`](crate::Error::Retryable) until the device exists; any other.
     fn wait_for_attach(volume: &Volume<'_>, attached: &Attachment<'_>) -> Result<Option<BlockDevice>>;
 
-    /// Which of the volumes of these names are attached to this node, in order.
+    /// Returns for each of these volumes whether it is attached to this node, in order.
     ///
     /// # Errors
     /// Any.
     fn are_attached(volume_names: &[String]) -> Result<Vec<bool>>;
 }
 
-/// The storage knows which other node has a volume, and can take it away from there.
+/// The storage knows to which other node a volume is attached, and can detach it there.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not tell which other node has a volume: `export_plugin!` names the capability `OtherNodes`, and the trait is not implemented",
+    message = "`{Self}` does not report the node of a volume: `export_plugin!` names the capability `OtherNodes`, and the trait is not implemented",
     label = "there is no `impl OtherNodes for {Self}`",
     note = "implement the trait, or take `OtherNodes` out of `export_plugin!`"
 )]
 pub trait OtherNodes: Attacher {
-    /// The other node that the volume is attached to, or may be, by the storage's name for it; none
-    /// when there is none, this node left out of account. Asked when [`Attacher::attach`] has
-    /// answered [`Conflict`](crate::Error::Conflict).
+    /// Returns the other node that the volume is attached to, or may be, by the storage's name for
+    /// it; none when there is none. This node does not count. The host calls it when
+    /// [`Attacher::attach`] has answered [`Conflict`](crate::Error::Conflict).
     ///
     /// # Errors
     /// Any.
     fn attached_to(volume_name: &str) -> Result<Option<String>>;
 
-    /// Takes the volume away from that node, whatever uses it there. Not attached there: done. The
-    /// host calls this only for a node of which the operator has said that it is out of service,
-    /// and asks [`attached_to`](Self::attached_to) afterwards.
+    /// Detaches the volume from that node, even if it is in use there. Not attached there: ok. The
+    /// host calls this only for a node that the operator has marked as out of service, and calls
+    /// [`attached_to`](Self::attached_to) afterwards.
     ///
     /// # Errors
     /// Any.
     fn detach_from(volume_name: &str, node: &str) -> Result<()>;
 }
 
-/// The volume is mounted once for the node, then once for each pod: `publish` binds
+/// The volume is staged: mounted once for the node, then once for each pod. `publish` binds
 /// [`MountTarget::staging_mount`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not mount volumes once for the node: `export_plugin!` names the capability `Stager`, and the trait is not implemented",
+    message = "`{Self}` does not stage volumes: `export_plugin!` names the capability `Stager`, and the trait is not implemented",
     label = "there is no `impl Stager for {Self}`",
     note = "implement the trait, or take `Stager` out of `export_plugin!`"
 )]
 pub trait Stager: VolumePlugin {
-    /// Mounts the volume at the node's own place for it. The host checks afterwards that a mount
-    /// stands there.
+    /// Mounts the volume at its staging target. When it returns ok, the host checks that the target
+    /// is a mount.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
     fn stage(volume: &Volume<'_>, attached: Option<&Attachment<'_>>, target: &MountTarget<'_>) -> Result<()>;
 
-    /// Takes it away. No pod uses the volume. The host checks afterwards that nothing stands there.
+    /// Unmounts the volume from its staging target. No pod uses it. When it returns ok, the host
+    /// checks that nothing is left there.
     ///
     /// # Errors
     /// Any.
     fn unstage(volume_name: &str, target: &MountTarget<'_>) -> Result<()>;
 }
 
-/// The volume can be handed to containers as a raw device.
+/// Containers can use the volume as a raw device (`volumeMode: Block`).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not hand volumes over as devices: `export_plugin!` names the capability `BlockMapper`, and the trait is not implemented",
+    message = "`{Self}` does not map volumes as devices: `export_plugin!` names the capability `BlockMapper`, and the trait is not implemented",
     label = "there is no `impl BlockMapper for {Self}`",
     note = "implement the trait, or take `BlockMapper` out of `export_plugin!`"
 )]
 pub trait BlockMapper: VolumePlugin {
-    /// Makes the device ready for the node, and returns it. None: the volume is staged, and each
-    /// pod gets a device of its own from
-    /// [`map_device`](Self::map_device).
+    /// Prepares the device on the node, and returns it. None: the volume is staged, and
+    /// [`map_device`](Self::map_device) returns a device for each pod.
     ///
     /// # Errors
     /// Any.
     fn stage_device(volume: &Volume<'_>, attached: Option<&Attachment<'_>>) -> Result<Option<BlockDevice>>;
 
-    /// Returns the device for this pod; none, the default, if it is the node's own, `device`.
+    /// Returns the device for this pod; none, the default, if it is the staged one, `device`.
     /// `device` is none if
-    /// [`stage_device`](Self::stage_device) returned none; then this has to return one.
+    /// [`stage_device`](Self::stage_device) returned none; then this function has to return one.
     ///
     /// # Errors
     /// Any.
@@ -244,7 +244,7 @@ pub trait BlockMapper: VolumePlugin {
         Ok(None)
     }
 
-    /// Takes back what [`map_device`](Self::map_device) did; by default nothing.
+    /// Undoes [`map_device`](Self::map_device). Does nothing by default.
     ///
     /// # Errors
     /// Any.
@@ -253,7 +253,7 @@ pub trait BlockMapper: VolumePlugin {
         Ok(())
     }
 
-    /// Takes back what [`stage_device`](Self::stage_device) did; by default nothing.
+    /// Undoes [`stage_device`](Self::stage_device). Does nothing by default.
     ///
     /// # Errors
     /// Any.
@@ -263,20 +263,19 @@ pub trait BlockMapper: VolumePlugin {
     }
 }
 
-/// The volume can grow on this node, while it is being mounted and while it is used.
+/// The volume can grow on this node, while it is being mounted and while it is in use.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not let volumes grow: `export_plugin!` names the capability `Expander`, and the trait is not implemented",
+    message = "`{Self}` does not expand volumes: `export_plugin!` names the capability `Expander`, and the trait is not implemented",
     label = "there is no `impl Expander for {Self}`",
     note = "implement the trait, or take `Expander` out of `export_plugin!`"
 )]
 pub trait Expander: VolumePlugin {
-    /// Grows the volume to at least `to` bytes, and returns the size it has then. Large enough
-    /// already: done. `target` is the node's mount if there is one, else the pod's; none for a
-    /// device.
+    /// Grows the volume to at least `to` bytes, and returns its new size. Large enough already: ok.
+    /// `target` is the staging mount if there is one, else the pod's mount; none for a device.
     ///
     /// # Errors
-    /// [`Precondition`](crate::Error::Precondition) and [`Unsupported`](crate::Error::Unsupported): not while it is in use; a mount goes
-    /// on without. Any other.
+    /// [`Precondition`](crate::Error::Precondition) and [`Unsupported`](crate::Error::Unsupported):
+    /// it cannot grow while it is in use, and a mount goes on without. Any other.
     fn expand(
         volume: &Volume<'_>,
         attached: Option<&Attachment<'_>>,
@@ -285,67 +284,69 @@ pub trait Expander: VolumePlugin {
     ) -> Result<u64>;
 }
 
-/// The plugin knows of its volumes what their file systems cannot tell: a quota, a thin pool, a
-/// path that is lost.
+/// The plugin knows facts of its volumes that their file systems do not report: a quota, a thin
+/// pool, a lost path.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not tell how full volumes are: `export_plugin!` names the capability `Stats`, and the trait is not implemented",
+    message = "`{Self}` does not measure volumes: `export_plugin!` names the capability `Stats`, and the trait is not implemented",
     label = "there is no `impl Stats for {Self}`",
     note = "implement the trait, or take `Stats` out of `export_plugin!`"
 )]
 pub trait Stats: VolumePlugin {
-    /// Fills in what the plugin knows of a volume that stands; the host fills in the rest itself.
-    /// Changes nothing, and may run beside any other call for the volume. `target` is the pod's
-    /// mount of it; none for a device.
+    /// Fills in what the plugin knows of a published volume; the host fills in the rest. Changes
+    /// nothing, and may run beside any other call for the volume. `target` is the pod's mount of
+    /// it; none for a device.
     ///
     /// # Errors
     /// Any; the host's own figures are shown all the same.
     fn measure(volume_name: &str, target: Option<&MountTarget<'_>>, into: &mut Measurement<'_>) -> Result<()>;
 }
 
-/// The plugin makes volumes, deletes them, and knows which there are. Used where it is served as a
-/// CSI driver.
+/// The plugin creates, deletes and lists volumes (dynamic provisioning).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not make volumes: `export_plugin!` names the capability `Controller`, and the trait is not implemented",
+    message = "`{Self}` does not create volumes: `export_plugin!` names the capability `Controller`, and the trait is not implemented",
     label = "there is no `impl Controller for {Self}`",
     note = "implement the trait, or take `Controller` out of `export_plugin!`"
 )]
 pub trait Controller: VolumePlugin {
-    /// Makes the volume. One of that name that fits: the same answer.
+    /// Creates the volume. If one of that name exists and fits the request: the same answer.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) when one of that name does not fit; [`NotFound`](crate::Error::NotFound) when what it is to be
-    /// made of is not there; [`other`](crate::Error::other) with `OUT_OF_RANGE` when no volume can
-    /// be of that size, and with `RESOURCE_EXHAUSTED` when there is no room; any other.
+    /// [`Conflict`](crate::Error::Conflict) when one of that name does not fit;
+    /// [`NotFound`](crate::Error::NotFound) when its source does not exist;
+    /// [`other`](crate::Error::other) with `OUT_OF_RANGE` when no volume can have that size, and
+    /// with `RESOURCE_EXHAUSTED` when there is no space; any other.
     fn create(wanted: &VolumeRequest<'_>, into: &mut VolumeAnswer<'_>) -> Result<()>;
 
-    /// Deletes the volume with all its data. None there: done.
+    /// Deletes the volume with all its data. None there: ok.
     ///
     /// # Errors
     /// [`Busy`](crate::Error::Busy) while it is used; any other.
     fn delete(volume_id: &str) -> Result<()>;
 
-    /// What the volume is. Changes nothing.
+    /// Describes the volume. Changes nothing.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none; any other.
     fn find(volume_id: &str, into: &mut VolumeAnswer<'_>) -> Result<()>;
 
-    /// Gives the volume at least `to` bytes and at most `limit`, and returns the size it has then.
-    /// Large enough already: done.
+    /// Gives the volume at least `to` bytes and at most `limit`, and returns its new size. Large
+    /// enough already: ok.
     ///
     /// # Errors
-    /// [`other`](crate::Error::other) with `OUT_OF_RANGE` when it cannot be of that size; any other.
+    /// [`other`](crate::Error::other) with `OUT_OF_RANGE` when it cannot be of that size; any
+    /// other.
     fn expand(volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64>;
 
     /// Puts at most `most` volumes into the page, from the one that `start` is the token of; an
     /// empty one is the first's.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a token that was never given; any other.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a token that was never given; any
+    /// other.
     fn list_volumes(start: &str, most: u32, into: &mut VolumePage<'_>) -> Result<()>;
 
-    /// How many bytes a volume can have now that is like what is asked; none, the default, when the
-    /// plugin does not know.
+    /// Returns how many bytes a volume with these parameters can have now; none, the default, when
+    /// the plugin does not know.
     ///
     /// # Errors
     /// Any.
@@ -362,15 +363,15 @@ pub trait Controller: VolumePlugin {
     note = "implement the trait, or take `Snapshotter` out of `export_plugin!`"
 )]
 pub trait Snapshotter: Controller {
-    /// Makes the snapshot, whole, and puts it into the page. One of that name of that volume: the
-    /// same answer.
+    /// Makes the snapshot, and puts it into the page. When it returns, the snapshot is whole. One
+    /// of that name of that volume: the same answer.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) for one of that name of another volume; [`NotFound`](crate::Error::NotFound) when there is
-    /// no such volume; any other.
+    /// [`Conflict`](crate::Error::Conflict) for one of that name of another volume;
+    /// [`NotFound`](crate::Error::NotFound) when there is no such volume; any other.
     fn create_snapshot(wanted: &SnapshotRequest<'_>, into: &mut SnapshotPage<'_>) -> Result<()>;
 
-    /// Deletes the snapshot. None there: done.
+    /// Deletes the snapshot. None there: ok.
     ///
     /// # Errors
     /// Any.
@@ -390,8 +391,7 @@ pub trait Snapshotter: Controller {
     fn list_snapshots(volume_id: Option<&str>, start: &str, most: u32, into: &mut SnapshotPage<'_>) -> Result<()>;
 }
 
-/// What a volume is like can be changed while it is there, by its mutable parameters (a
-/// VolumeAttributesClass's).
+/// A volume can be changed by its mutable parameters (a VolumeAttributesClass's `parameters`).
 /// [`Controller::create`] finds them in its request, too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not change volumes: `export_plugin!` names the capability `Modifier`, and the trait is not implemented",
@@ -400,11 +400,12 @@ pub trait Snapshotter: Controller {
 )]
 pub trait Modifier: Controller {
     /// Gives the volume the mutable parameters that the request names, and leaves all others as
-    /// they are. As they are already: done.
+    /// they are. As they are already: ok.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key or value that this volume cannot have, when nothing was changed;
-    /// [`NotFound`](crate::Error::NotFound) when there is no such volume; any other.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a key or value that this volume
+    /// cannot have, when nothing was changed; [`NotFound`](crate::Error::NotFound) when there is no
+    /// such volume; any other.
     fn modify(volume_id: &str, wanted: &VolumeRequest<'_>) -> Result<()>;
 }
 
@@ -416,16 +417,17 @@ pub trait Modifier: Controller {
     note = "implement the trait, or take `GroupSnapshotter` out of `export_plugin!`"
 )]
 pub trait GroupSnapshotter: Snapshotter {
-    /// Makes the group, whole, and puts its snapshots into the page, one a volume, each
+    /// Makes the group, and puts its snapshots into the page, one a volume, each
     /// [`SnapshotPage::of_group`]. A group of that name of those volumes: the same answer.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) for one of that name of other volumes; [`NotFound`](crate::Error::NotFound) when one of the
-    /// volumes is not there; [`Precondition`](crate::Error::Precondition) when they cannot be taken
-    /// at one moment as they are; any other.
+    /// [`Conflict`](crate::Error::Conflict) for one of that name of other volumes;
+    /// [`NotFound`](crate::Error::NotFound) when one of the volumes is not there;
+    /// [`Precondition`](crate::Error::Precondition) when they cannot be taken at one moment as they
+    /// are; any other.
     fn create_group(wanted: &GroupRequest<'_>, into: &mut SnapshotPage<'_>) -> Result<()>;
 
-    /// Deletes the group with all of its snapshots, also one that was only begun. None there: done.
+    /// Deletes the group with all of its snapshots, also one that was only begun. None there: ok.
     ///
     /// # Errors
     /// Any.

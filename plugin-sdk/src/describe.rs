@@ -1,10 +1,10 @@
-//! What a plugin says of itself, and of one volume.
+//! A plugin's descriptions of itself and of one volume.
 
 use std::fmt;
 
 use crate::backend;
 
-/// What a plugin says of itself, in [`VolumePlugin::describe`](crate::VolumePlugin::describe).
+/// A plugin's description of itself, in [`VolumePlugin::describe`](crate::VolumePlugin::describe).
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -54,8 +54,8 @@ impl<'call> Description<'call> {
         self
     }
 
-    /// Pods can only read the content: each volume counts as read-only, and whoever starts the
-    /// containers is told so.
+    /// Pods can only read the content: the host treats each volume as read-only, and reports that
+    /// to the container runtime.
     pub fn read_only(&mut self) -> &mut Self {
         self.0.read_only();
         self
@@ -68,7 +68,8 @@ impl fmt::Debug for Description<'_> {
     }
 }
 
-/// What a plugin says of one volume, in [`VolumePlugin::identify`](crate::VolumePlugin::identify).
+/// A plugin's description of one volume, in
+/// [`VolumePlugin::identify`](crate::VolumePlugin::identify).
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -81,11 +82,12 @@ impl fmt::Debug for Description<'_> {
 ///
 ///     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
 ///         id.name(&volume.required("share")?);
-///         // This one lies on the node already, and is bound for each pod.
+///         // This volume is on the node already, and is bound for each pod.
 ///         id.attachable(false);
 ///         id.stageable(false);
 ///         id.attach_limit(16);
-///         // The storage counts the volumes of this server apart; and its content is looked at again from time to time.
+///         // The storage limits the volumes of this server separately, and the host
+///         // calls `publish` again from time to time.
 ///         id.attach_limit_of("share", 4);
 ///         id.refreshed();
 ///         id.selinux_mount(true);
@@ -111,52 +113,54 @@ impl<'call> Identity<'call> {
     }
 
     /// The volume's stable name: equal for two specifications of the same storage, whatever pod
-    /// asks. At most 1,024 bytes, no control characters. Volumes without a name are named by their
-    /// pod.
+    /// uses it. At most 1,024 bytes, no control characters. Volumes without a name are named by
+    /// their pod.
     pub fn name(&mut self, name: &str) {
         self.0.name(name);
     }
 
-    /// Whether this volume must be attached. Without this, it must if the plugin is an
+    /// Sets whether this volume must be attached. Without this, it must if the plugin is an
     /// [`Attacher`](crate::Attacher).
     pub fn attachable(&mut self, attachable: bool) {
         self.0.attachable(attachable);
     }
 
-    /// Whether this volume is mounted for the node first. Without this, it is if the plugin is a
+    /// Sets whether this volume is staged before it is published. Without this, it is if the plugin
+    /// is a
     /// [`Stager`](crate::Stager).
     pub fn stageable(&mut self, stageable: bool) {
         self.0.stageable(stageable);
     }
 
-    /// The volume is made of the pod's other volume of this name: that one is set up first and
-    /// stays as long as this one may stand.
-    /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `publish`. Not of a device, nor of one that
-    /// [follows its source](Description::follows_its_source), nor of one that is made of others itself.
+    /// The volume is made of the pod's other volume of this name: the host publishes that one first
+    /// and keeps it as long as this one may be mounted.
+    /// [`pod_volumes::open`](crate::pod_volumes::open) gives it to `publish`. It must be neither a
+    /// device, nor a volume that [follows its source](Description::follows_its_source), nor made of
+    /// other volumes itself.
     pub fn needs_volume(&mut self, name: &str) {
         self.0.needs_volume(name);
     }
 
-    /// Whether this volume can be mounted with an SELinux label for everything in it. Without this
-    /// it is not.
+    /// Sets whether this volume can be mounted with an SELinux label for everything in it. Without
+    /// this it is not.
     pub fn selinux_mount(&mut self, selinux_mount: bool) {
         self.0.selinux_mount(selinux_mount);
     }
 
-    /// No more than this many volumes of this plugin may be attached to this node at once; the next
-    /// one waits for a place. The operator's own limit counts if it is smaller.
+    /// Limits how many volumes of this plugin may be attached to this node at once; further ones
+    /// wait. The operator may set a limit too: the smaller one applies.
     pub fn attach_limit(&mut self, limit: u32) {
         self.0.attach_limit(limit);
     }
 
-    /// As [`Identity::attach_limit`], of those volumes of this plugin alone whose names begin with
-    /// these words, as this volume's does.
+    /// As [`Identity::attach_limit`], for the volumes of this plugin whose names have this prefix
+    /// only. This volume's own name must begin with it.
     pub fn attach_limit_of(&mut self, names: &str, limit: u32) {
         self.0.attach_limit_of(names, limit);
     }
 
-    /// The mounted volume is set up again from time to time, besides when its source may have
-    /// changed. Only for a plugin that
+    /// `publish` is called again on the mounted volume from time to time, besides when its source
+    /// may have changed. Only for a plugin that
     /// [follows its source](Description::follows_its_source).
     pub fn refreshed(&mut self) {
         self.0.refreshed();
@@ -169,8 +173,8 @@ impl fmt::Debug for Identity<'_> {
     }
 }
 
-/// How full a volume is and how well, in [`Stats::measure`](crate::Stats::measure). What is not
-/// said here the host finds out itself.
+/// Usage and health of one volume, in [`Stats::measure`](crate::Stats::measure). The host measures
+/// what the plugin does not set.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -218,7 +222,7 @@ impl<'call> Measurement<'call> {
         self.0.inodes_free(count);
     }
 
-    /// Files and folders that there are.
+    /// Files and folders in use.
     pub fn inodes_used(&mut self, count: u64) {
         self.0.inodes_used(count);
     }

@@ -1,28 +1,28 @@
-//! Block devices, as handles, and what is known of an attached volume.
+//! Block devices, as handles, and the state of an attached volume.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
-//! /// What a plugin looks at before it formats a device.
-//! fn look(device: &BlockDevice) -> Result<()> {
+//! /// Checks a device before it is formatted.
+//! fn check(device: &BlockDevice) -> Result<()> {
 //!     if device.is_read_only()? || device.is_in_use()? {
-//!         return Err(Error::busy(format!("{} ({} bytes) is not ours alone", device.path(), device.size()?)));
+//!         return Err(Error::busy(format!("{} ({} bytes) is read-only or in use", device.path(), device.size()?)));
 //!     }
 //!     Ok(())
 //! }
 //!
-//! /// The device of an attached volume, by what its driver said of it.
+//! /// Opens the device of an attached volume.
 //! fn device_of(attached: &Attachment) -> Result<BlockDevice> {
 //!     log::debug(format_args!("attached as {}, {:?}, at {:?}", attached.attached_as(), attached.metadata(), attached.device_path()));
 //!     attached.open()
 //! }
 //!
-//! /// A device that is lent for one call: its path is all there is to it.
+//! /// Logs a device that is lent for one call: only its path is known.
 //! fn note(device: &LentDevice) {
 //!     log::debug(device.path());
 //! }
 //! # let host = volhost_plugin_sdk::testing::TestHost::new();
 //! # host.disk_device("/dev/sdb", 1 << 30).grant_devices("/dev/sdb");
-//! # look(&block_devices::open("/dev/sdb")?)?;
+//! # check(&block_devices::open("/dev/sdb")?)?;
 //! # Ok::<(), Error>(())
 //! ```
 
@@ -40,7 +40,7 @@ impl BlockDevice {
         Self(handle)
     }
 
-    /// Its path on the host, such as `/dev/loop3`: for messages, and to tell one from another. It
+    /// Its path on the host, such as `/dev/loop3`: for messages, and to distinguish devices. It
     /// opens nothing.
     #[must_use]
     pub fn path(&self) -> String {
@@ -50,23 +50,24 @@ impl BlockDevice {
     /// Its size in bytes.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn size(&self) -> Result<u64> {
         self.0.size().map_err(backend::error_in)
     }
 
-    /// Whether writing to it is refused.
+    /// Whether the device refuses writes.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn is_read_only(&self) -> Result<bool> {
         self.0.read_only().map_err(backend::error_in)
     }
 
-    /// Whether something on the node has it for itself: a mounted file system, swap, RAID, LVM.
+    /// Whether the device is opened exclusively on the node: by a mounted file system, swap, RAID,
+    /// LVM.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn is_in_use(&self) -> Result<bool> {
         self.0.in_use().map_err(backend::error_in)
     }
@@ -107,15 +108,15 @@ impl<'call> Attachment<'call> {
         Self(handle)
     }
 
-    /// What [`Attacher::attach`](crate::Attacher::attach) answered, or what the controller reported
-    /// that attached it.
+    /// The answer of [`Attacher::attach`](crate::Attacher::attach), or what the controller that
+    /// attached it reported.
     #[must_use]
     pub fn attached_as(&self) -> String {
         self.0.attached_as()
     }
 
-    /// What the controller's report says of the attachment beside that, sorted by key; empty when
-    /// the host attached the volume.
+    /// The controller's attachment metadata (`status.attachmentMetadata` of a VolumeAttachment),
+    /// sorted by key; empty when the host attached the volume.
     #[must_use]
     pub fn metadata(&self) -> Vec<(String, String)> {
         self.0.metadata()
@@ -131,7 +132,8 @@ impl<'call> Attachment<'call> {
     /// Opens that device.
     ///
     /// # Errors
-    /// [`Precondition`](crate::Error::Precondition) when there is none, [`NotFound`](crate::Error::NotFound) when it has gone.
+    /// [`Precondition`](crate::Error::Precondition) when there is none,
+    /// [`NotFound`](crate::Error::NotFound) when it has gone.
     pub fn open(&self) -> Result<BlockDevice> {
         self.0.open().map(BlockDevice::new).map_err(backend::error_in)
     }

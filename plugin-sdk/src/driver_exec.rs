@@ -1,8 +1,9 @@
-//! FlexVolume drivers: programs of others that the host has found and runs by name.
+//! FlexVolume drivers: programs in a folder of the operator's, which the host finds and runs by
+//! name.
 //!
 //! A plugin that calls one of these needs the grant `driver-exec`, with the names of drivers; one
-//! that calls none does not ask for it. Secrets go into a driver's arguments without ever entering
-//! the sandbox, and what the driver writes comes back without them.
+//! that calls none does not request it. Secrets are passed to a driver without ever entering the
+//! sandbox, and the host removes them from the driver's output.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -45,13 +46,14 @@ impl Driver {
     /// The driver of this name, as volumes name it (`vendor/driver`).
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none, [`Precondition`](crate::Error::Precondition) while its `init` fails, with
-    /// its words, [`PermissionDenied`](crate::Error::PermissionDenied) when it is not granted.
+    /// [`NotFound`](crate::Error::NotFound) when there is none,
+    /// [`Precondition`](crate::Error::Precondition) while its `init` fails, with its words,
+    /// [`PermissionDenied`](crate::Error::PermissionDenied) when it is not granted.
     pub fn open(name: &str) -> Result<Self> {
         backend::driver_exec::open(name).map(Self).map_err(backend::error_in)
     }
 
-    /// A field of what it answered to `init`, by its path (`capabilities.attach`).
+    /// A field of its answer to `init`, by its path (`capabilities.attach`).
     #[must_use]
     pub fn init_field(&self, path: &str) -> Option<String> {
         self.0.init_field(path)
@@ -61,7 +63,8 @@ impl Driver {
     /// the operator allows.
     ///
     /// # Errors
-    /// [`Uncertain`](crate::Error::Uncertain) when it had to be killed, with all of its process group; any other when it did not run.
+    /// [`Uncertain`](crate::Error::Uncertain) when it had to be killed, with all of its process
+    /// group; any other when it did not run.
     pub fn run(&self, arguments: &Arguments, deadline: Duration) -> Result<Outcome> {
         let deadline = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         self.0.run(&arguments.0, deadline).map(Outcome).map_err(backend::error_in)
@@ -78,7 +81,7 @@ impl fmt::Debug for Driver {
 pub struct Arguments(backend::Arguments);
 
 impl Arguments {
-    /// Only the name of the call so far.
+    /// Begins with the name of the driver's call.
     #[must_use]
     pub fn new(call: &str) -> Self {
         Self(backend::Arguments::new(call))
@@ -111,13 +114,13 @@ impl fmt::Debug for Arguments {
 pub struct Options(backend::Options);
 
 impl Options {
-    /// None so far.
+    /// No options yet.
     #[must_use]
     pub fn new() -> Self {
         Self(backend::Options::new())
     }
 
-    /// Sets one.
+    /// Sets one option.
     pub fn set(&self, key: &str, value: &str) {
         self.0.set(key, value);
     }
@@ -125,17 +128,18 @@ impl Options {
     /// Sets every field of the map at this path of the volume's source, under its own name.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) when one is no text.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when one is not a text.
     pub fn set_from(&self, volume: &Volume<'_>, path: &str) -> Result<()> {
         self.0.set_from(volume.handle(), path).map_err(backend::error_in)
     }
 
-    /// Sets `prefix` with each key of the secret that the volume names in `secretRef`, to what it
-    /// holds in base64. Returns how many those are. A PersistentVolume's secret must be of the type
-    /// `secret_type`.
+    /// Sets `prefix` with each key of the secret that the volume names in `secretRef`, to its value
+    /// in base64; the plugin never sees it. Returns how many those are. A PersistentVolume's secret
+    /// must be of the type `secret_type`.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is no such secret, [`Retryable`](crate::Error::Retryable) while nobody knows,
+    /// [`NotFound`](crate::Error::NotFound) when there is no such secret,
+    /// [`Retryable`](crate::Error::Retryable) while the host does not know,
     /// [`PermissionDenied`](crate::Error::PermissionDenied) when it is of another type.
     pub fn set_secret(&self, volume: &Volume<'_>, pod: &Pod<'_>, prefix: &str, secret_type: &str) -> Result<u32> {
         self.0.set_secret(volume.handle(), pod.handle(), prefix, secret_type).map_err(backend::error_in)
@@ -154,7 +158,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What came of a run that ended by itself.
+/// The result of a run that ended by itself.
 pub struct Outcome(backend::Outcome);
 
 impl Outcome {
@@ -165,7 +169,7 @@ impl Outcome {
     }
 
     /// Whether it answered: wrote a JSON object with a `status`. The last one counts, whatever
-    /// stands before or after it.
+    /// comes before or after it.
     #[must_use]
     pub fn answered(&self) -> bool {
         self.0.answered()
@@ -177,7 +181,7 @@ impl Outcome {
         self.0.field(path)
     }
 
-    /// What else it wrote, on one line, for messages.
+    /// The rest of its output, on one line, for messages.
     #[must_use]
     pub fn words(&self) -> String {
         self.0.words()

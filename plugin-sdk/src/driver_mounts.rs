@@ -1,8 +1,8 @@
-//! Volumes that a driver outside of the sandbox mounts in the plugin's stead: the driver is told a
-//! path, mounts there, and the host looks at what it did.
+//! Volumes that an external driver mounts for the plugin: the driver gets a path and mounts there,
+//! and the host checks the result.
 //!
 //! A plugin that calls one of these needs the grant `driver-mounts`; one that calls none does not
-//! ask for it. What a driver leaves mounted, [`MountTarget::detach`] takes away.
+//! request it. [`MountTarget::detach`] unmounts what a driver leaves mounted.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -10,15 +10,15 @@
 //!
 //! /// Has a driver mount a pod's volume.
 //! fn publish(target: &MountTarget, ask_driver: impl Fn(&str, Option<String>) -> Result<()>) -> Result<()> {
-//!     // Whatever ends this call: the unpublish knows whose it is.
+//!     // Whatever ends this call, `unpublish` finds the note.
 //!     driver_mounts::keep_note(target, "acme volume-1")?;
 //!     let place: DriverPlace = driver_mounts::prepare(target, Leaf::Folder)?;
 //!     place.may_be_folder();
-//!     log::debug(format_args!("the controller said {:?}", driver_mounts::attachment_metadata()));
+//!     log::debug(format_args!("the controller reported {:?}", driver_mounts::attachment_metadata()));
 //!     ask_driver(&place.path(), driver_mounts::node_path(target)?.or_else(driver_mounts::attached_as))?;
 //!     match place.take_over()? {
 //!         Found::NewMount => log::info("the driver has mounted it"),
-//!         Found::SameMount => log::debug("it stands already"),
+//!         Found::SameMount => log::debug("it is mounted already"),
 //!         Found::FilledFolder => log::info("the driver has put files into the folder"),
 //!     }
 //!     Ok(())
@@ -27,7 +27,7 @@
 //! /// Has a driver make the volume's device appear.
 //! fn device(ask_driver: impl Fn(&str) -> Result<()>) -> Result<BlockDevice> {
 //!     let place: DevicePlace = driver_mounts::prepare_device("dev", Leaf::Absent)?;
-//!     log::debug(format_args!("there are {:?}", driver_mounts::device_places()?));
+//!     log::debug(format_args!("device places: {:?}", driver_mounts::device_places()?));
 //!     ask_driver(&place.path())?;
 //!     match place.device()? {
 //!         Some(device) => Ok(device),
@@ -55,16 +55,16 @@ use crate::devices::BlockDevice;
 use crate::error::Result;
 use crate::mounts::MountTarget;
 
-/// What the driver is to find at the path.
+/// The host's preparation of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
-    /// Nothing: the driver makes what it mounts on.
+    /// Nothing: the driver creates the mount point.
     Absent,
     /// A folder, with mode 0750 if the host makes it.
     Folder,
 }
 
-/// What the host found at a place after the driver.
+/// The content of a place after the driver's call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// A mount that was not there when the place was prepared.
@@ -76,7 +76,7 @@ pub enum Found {
     FilledFolder,
 }
 
-/// A mount target that a driver is to mount at.
+/// A mount target at which a driver mounts.
 pub struct DriverPlace(backend::DriverPlace);
 
 impl DriverPlace {
@@ -86,17 +86,18 @@ impl DriverPlace {
         self.0.path()
     }
 
-    /// Looks at the place after the driver has said that it is done. May be asked again.
+    /// Looks at the place after the driver has reported success. May be called again.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when nothing is mounted there: the text says what stands there instead, and which mounts have
-    /// appeared elsewhere. [`Conflict`](crate::Error::Conflict) when a mount has appeared below the
-    /// place and not at it.
+    /// [`NotFound`](crate::Error::NotFound) when nothing is mounted there: the text says what is
+    /// there instead, and which mounts have appeared at other paths meanwhile.
+    /// [`Conflict`](crate::Error::Conflict) when a mount has appeared below the place and not at
+    /// it.
     pub fn take_over(&self) -> Result<Found> {
         self.0.take_over().map(backend::found_in).map_err(backend::error_in)
     }
 
-    /// The driver need not mount anything here: a folder counts as the volume too.
+    /// Declares that the driver need not mount anything here: a folder counts as the volume too.
     /// [`DriverPlace::take_over`] then answers
     /// [`Found::FilledFolder`] when there is no mount and the folder is not empty.
     pub fn may_be_folder(&self) {
@@ -110,59 +111,60 @@ impl fmt::Debug for DriverPlace {
     }
 }
 
-/// Prepares the target's place and notes what is mounted on the node. A mount that stands there is
-/// left alone. With [`Leaf::Absent`], an empty folder or file that stands there is removed.
+/// Prepares the target's path and remembers what is mounted on the node. An existing mount there is
+/// left alone. With [`Leaf::Absent`], an empty folder or file there is removed.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) when data is in the way; else as the kernel says.
+/// [`Conflict`](crate::Error::Conflict) when there is data at the path; else the kernel's error.
 pub fn prepare(target: &MountTarget<'_>, leaf: Leaf) -> Result<DriverPlace> {
     backend::driver_mounts::prepare(target.handle(), backend::leaf_out(leaf))
         .map(DriverPlace)
         .map_err(backend::error_in)
 }
 
-/// The path of the node's own place for the volume whose pod's target this is; none when the volume
-/// has no such place.
+/// The staging path of the volume whose pod's target this is, for a driver; none when the volume is
+/// not staged.
 ///
 /// # Errors
-/// As the kernel says.
+/// The kernel's error.
 pub fn node_path(target: &MountTarget<'_>) -> Result<Option<String>> {
     backend::driver_mounts::node_path(target.handle()).map_err(backend::error_in)
 }
 
-/// What the volume of this call is attached as; none when it is not attached.
+/// [`Attachment::attached_as`](crate::Attachment::attached_as) of the volume of this call; none
+/// when it is not attached.
 #[must_use]
 pub fn attached_as() -> Option<String> {
     backend::driver_mounts::attached_as()
 }
 
-/// What the controller's report says of that attachment; empty when the volume is not attached.
+/// [`Attachment::metadata`](crate::Attachment::metadata) of the volume of this call; empty when it
+/// is not attached.
 #[must_use]
 pub fn attachment_metadata() -> BTreeMap<String, String> {
     backend::driver_mounts::attachment_metadata().into_iter().collect()
 }
 
-/// Keeps a few words with what is mounted at the target, in place of those kept before: which
-/// driver has it, and whether the driver has confirmed it. Never a secret. Empty words are none:
-/// what was kept goes. Call it before the driver: whatever ends the call, [`note`] has the words
-/// until the volume has been torn down. The words of the node's own mount go with the machine, as
-/// the mount does.
+/// Stores a note with the volume at the target, in place of an earlier one: which driver has it,
+/// and whether the driver has confirmed it. Never a secret. An empty note removes it. Call it
+/// before the driver: whatever ends the call, [`note`] returns it until the volume has been
+/// unpublished or unstaged. The note of a staging target ends with the machine, as the mount does.
 ///
 /// # Errors
-/// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes; else as the kernel says.
+/// [`InvalidArgument`](crate::Error::InvalidArgument) beyond 4,096 bytes; else the kernel's error.
 pub fn keep_note(target: &MountTarget<'_>, note: &str) -> Result<()> {
     backend::driver_mounts::keep_note(target.handle(), note).map_err(backend::error_in)
 }
 
-/// The words kept with the target's volume; none when there are none.
+/// The note of the target's volume; none when there is none.
 ///
 /// # Errors
-/// As the kernel says.
+/// The kernel's error.
 pub fn note(target: &MountTarget<'_>) -> Result<Option<String>> {
     backend::driver_mounts::note(target.handle()).map_err(backend::error_in)
 }
 
-/// A place of the volume's own where a driver stages a device or makes it appear.
+/// A path, for this volume alone, at which a driver stages a device or makes it appear.
 pub struct DevicePlace(backend::DevicePlace);
 
 impl DevicePlace {
@@ -172,20 +174,21 @@ impl DevicePlace {
         self.0.path()
     }
 
-    /// The device that stands there, as a node or as a mount of one; none when nothing stands
-    /// there.
+    /// The device at the path, as a node or as a mount of one; none when the path is absent.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) when it is something else; a symbolic link is not followed.
+    /// [`Conflict`](crate::Error::Conflict) when it is something else; a symbolic link is not
+    /// followed.
     pub fn device(&self) -> Result<Option<BlockDevice>> {
         Ok(self.0.device().map_err(backend::error_in)?.map(BlockDevice::new))
     }
 
     /// Removes what a driver left: a mount, a device's node, an empty file or folder. Nothing
-    /// there: done.
+    /// there: ok.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) when it is data, [`Busy`](crate::Error::Busy) while it is used.
+    /// [`Conflict`](crate::Error::Conflict) when it is data, [`Busy`](crate::Error::Busy) while it
+    /// is used.
     pub fn clear(&self) -> Result<()> {
         self.0.clear().map_err(backend::error_in)
     }
@@ -197,8 +200,8 @@ impl fmt::Debug for DevicePlace {
     }
 }
 
-/// Returns the names of the places that drivers have of the volume which the call is about, sorted:
-/// those that [`prepare_device`] made and that were not cleared.
+/// The names of the device places of the volume of this call, sorted: those that [`prepare_device`]
+/// made and that were not cleared.
 ///
 /// # Errors
 /// As [`prepare_device`].
@@ -206,11 +209,13 @@ pub fn device_places() -> Result<Vec<String>> {
     backend::driver_mounts::device_places().map_err(backend::error_in)
 }
 
-/// Prepares the place of this name, one path component, for the volume that the call is about. The
-/// host clears it when the volume has been torn down.
+/// Prepares the device place of this name, one path component, for the volume of this call. The
+/// host clears it when the volume has been unstaged.
 ///
 /// # Errors
-/// [`Unsupported`](crate::Error::Unsupported) in other functions than those of [`BlockMapper`](crate::BlockMapper); else as [`prepare`].
+/// [`Unsupported`](crate::Error::Unsupported) outside of the functions of
+/// [`BlockMapper`](crate::BlockMapper) and of [`Expander::expand`](crate::Expander::expand) of a
+/// device; else as [`prepare`].
 pub fn prepare_device(name: &str, leaf: Leaf) -> Result<DevicePlace> {
     backend::driver_mounts::prepare_device(name, backend::leaf_out(leaf)).map(DevicePlace).map_err(backend::error_in)
 }

@@ -1,14 +1,14 @@
-//! Why a call failed, by what the host must do about it.
+//! The failures of a call, by how the host must react.
 
 use std::fmt;
 
-/// What a fallible function of a plugin answers.
+/// The result of a plugin's fallible function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure. Choose the case by what should happen next, not by what happened; the host and the
 /// person reading `volhost describe` both act on it.
 ///
-/// Unless a case says otherwise, returning it promises that the call changed *nothing*.
+/// Unless a case documents otherwise, returning it promises that the call changed *nothing*.
 ///
 /// Write the text for a person: the field, path or object, what is wrong with it, and what would be
 /// right. Never put a secret in it.
@@ -18,39 +18,39 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// let error = Error::not_found("/srv/data does not exist").context("hostPath");
 /// assert_eq!(error.to_string(), "hostPath: /srv/data does not exist");
-/// assert!(matches!(error, Error::NotFound(_)), "more words, the same case");
+/// assert!(matches!(error, Error::NotFound(_)), "context keeps the case");
 /// ```
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
-/// /// What the host does next, by the case.
-/// fn what_next(error: &Error) -> &'static str {
+/// /// Describes the host's reaction to a case.
+/// fn reaction(error: &Error) -> &'static str {
 ///     match error {
-///         Error::InvalidArgument(_) | Error::Unsupported(_) => "nothing, until the volume is another one",
-///         Error::Uncertain(_) => "asks again, or takes back what may have been done",
-///         Error::PermissionDenied(_) => "asks again, later; the operator must grant it",
-///         Error::Corrupt(_) => "asks again, later; a person must look",
-///         Error::NotFound(_) | Error::Conflict(_) | Error::Busy(_) | Error::Precondition(_) | Error::Retryable(_) => "asks again, later",
-///         Error::Other(other) if other.code == "not-begun" => "asks again, later; what was uncertain still is",
-///         Error::Other(_) => "asks again, later",
+///         Error::InvalidArgument(_) | Error::Unsupported(_) => "none, until the volume changes",
+///         Error::Uncertain(_) => "repeats the call, or undoes it",
+///         Error::PermissionDenied(_) => "retries later; the operator must grant it",
+///         Error::Corrupt(_) => "retries later; a person must look",
+///         Error::NotFound(_) | Error::Conflict(_) | Error::Busy(_) | Error::Precondition(_) | Error::Retryable(_) => "retries later",
+///         Error::Other(other) if other.code == "not-begun" => "retries later; an uncertain volume stays uncertain",
+///         Error::Other(_) => "retries later",
 ///     }
 /// }
-/// assert_eq!(what_next(&Error::busy("pod a has it")), "asks again, later");
+/// assert_eq!(reaction(&Error::busy("pod a uses it")), "retries later");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// A field of the volume's source is missing, of the wrong type, or out of range. Useless to
-    /// retry without a change.
+    /// A field of the volume's source is missing, of the wrong type, or out of range. Retrying
+    /// without a change is useless.
     InvalidArgument(String),
-    /// What the volume refers to does not exist. Retried with backoff.
+    /// An object or path that the volume refers to does not exist. Retried with backoff.
     NotFound(String),
     /// It exists already, and differs from what is asked.
     Conflict(String),
-    /// Somebody holds it. Retried with backoff.
+    /// It is in use. Retried with backoff.
     Busy(String),
     /// Something else must happen first. Retried with backoff.
     Precondition(String),
-    /// The operator's grant, or the kernel, says no.
+    /// The operator's grant, or the kernel, does not allow it.
     PermissionDenied(String),
     /// This plugin or this kernel cannot do it.
     Unsupported(String),
@@ -75,7 +75,7 @@ pub enum Error {
 /// let Error::Other(OtherError { code, message }) = &failed else { unreachable!() };
 /// assert_eq!((code.as_str(), failed.message()), ("EIO", message.as_str()));
 /// assert_eq!(failed.case(), "other");
-/// // A call that did nothing, and nothing of what an earlier one may have left.
+/// // This call changed nothing, and did not touch what an earlier one may have left.
 /// assert!(matches!(Error::not_begun("no place is free"), Error::Other(OtherError { code, .. }) if code == "not-begun"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub struct OtherError {
     /// An errno name such as `EIO` when it comes from the kernel, else one word of the plugin's
     /// choice.
     pub code: String,
-    /// What happened, for a person.
+    /// The description, for a person.
     pub message: String,
 }
 
@@ -117,8 +117,8 @@ impl Error {
         Self::Other(OtherError { code: code.into(), message: message.into() })
     }
 
-    /// An [`Error::Other`] that says: this call did nothing, and nothing of what an earlier one may
-    /// have left. What was uncertain still is.
+    /// An [`Error::Other`] with the code `not-begun`: this call did nothing, and nothing of what an
+    /// earlier one may have left. A volume that was uncertain still is.
     #[must_use]
     pub fn not_begun(message: impl Into<String>) -> Self {
         Self::other("not-begun", message)
@@ -160,7 +160,7 @@ impl Error {
         }
     }
 
-    /// Puts `what: ` before the text. The case stays, so that what the host does stays too.
+    /// Puts `what: ` before the text. The case stays, and with it the host's reaction.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         let text = self.text_mut();
@@ -170,8 +170,7 @@ impl Error {
 }
 
 impl Error {
-    /// Puts the words of another failure after this one's. The case stays: this one decides what
-    /// the host does.
+    /// Appends the text of another failure. The case stays: this one decides how the host reacts.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.text_mut().push_str(&format!("; {}", other.message()));
@@ -206,7 +205,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Adds words to a failure in passing.
+/// Adds context to a failure.
 ///
 /// ```
 /// use volhost_plugin_sdk::{Context, Error, Result, Volume};
@@ -218,7 +217,7 @@ impl std::error::Error for Error {}
 /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
 /// let error = read(&Volume::builder("scratch").named("data").handle()).unwrap_err();
 /// assert_eq!(error.to_string(), "of data: a size");
-/// assert!(matches!(error, Error::NotFound(_)), "words do not change what the host does");
+/// assert!(matches!(error, Error::NotFound(_)), "context does not change the case");
 /// ```
 pub trait Context<T> {
     /// Puts `what: ` before the text of the error and keeps its case.
@@ -227,7 +226,7 @@ pub trait Context<T> {
     /// The error it was called on.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 
-    /// As [`Context::context`], with words that are only made when there is an error.
+    /// As [`Context::context`], with a text that is only made when there is an error.
     ///
     /// # Errors
     /// The error it was called on.
@@ -249,8 +248,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_words_never_change_what_the_host_does() {
-        for error in [Error::uncertain("lost"), Error::busy("held"), Error::other("EIO", "read failed")] {
+    fn context_never_changes_the_case() {
+        for error in [Error::uncertain("lost"), Error::busy("in use"), Error::other("EIO", "read failed")] {
             let case = error.case();
             let wrapped = Err::<(), _>(error).context("mounting").unwrap_err();
             assert_eq!(wrapped.case(), case);

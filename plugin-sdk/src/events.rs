@@ -12,12 +12,12 @@ use std::fmt::Display;
 
 use crate::backend;
 
-/// A thing worth knowing. `reason` is one CamelCase word.
+/// Emits a normal event: a thing worth knowing. `reason` is one CamelCase word.
 pub fn normal(reason: &str, message: impl Display) {
     backend::events::normal(reason, &message.to_string());
 }
 
-/// A thing worth acting on. `reason` is one CamelCase word.
+/// Emits a warning: a thing worth acting on. `reason` is one CamelCase word.
 pub fn warning(reason: &str, message: impl Display) {
     backend::events::warning(reason, &message.to_string());
 }

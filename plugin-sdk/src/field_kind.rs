@@ -45,7 +45,7 @@ impl fmt::Display for FieldKind {
     }
 }
 
-/// The kind's word, or another one for a field that is absent.
+/// The kind's word, or `absent` for a field that is missing.
 pub(crate) fn word_or(kind: Option<FieldKind>, absent: &'static str) -> &'static str {
     kind.map_or(absent, FieldKind::word)
 }

@@ -1,6 +1,6 @@
-//! What the volumes of Kubernetes that show files have in common: modes with and without `fsGroup`,
-//! a folder or a tmpfs that the files stand in, folders for volumes that are mounted inside, and
-//! what is taken back when the first publish fails.
+//! The common part of the Kubernetes volumes that contain files: modes with and without `fsGroup`,
+//! a folder or a tmpfs for the files, folders for volumes that are mounted inside, and the
+//! roll-back when the first publish fails.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -32,23 +32,23 @@ use crate::tmpfs::Tmpfs;
 use crate::volume::Volume;
 use crate::{events, quote::quoted};
 
-/// The mode of files when the volume says none.
+/// The mode of files when the volume sets none.
 pub const DEFAULT_MODE: u32 = 0o644;
-/// The mode of folders, the volume's own included. Kubernetes lets everybody write to it and leaves
-/// it to the container runtime to forbid that; here nobody but root may.
+/// The mode of folders, the volume's own included. Kubernetes makes it writable for all users and
+/// relies on the container runtime to forbid that; here only root may write to it.
 const FOLDER_MODE: u32 = 0o755;
-/// What a file with a group grants it, and what its folders do: read, and pass the group on.
+/// The mode bits that a group adds: it may read files, and folders pass it on (setgid).
 const GROUP_READS: u32 = 0o440;
 const GROUP_ENTERS: u32 = 0o2550;
-/// The mode of a token when a certain user or group is to read it.
+/// The mode of a token that only a certain user or group may read.
 const TOKEN_MODE: u32 = 0o600;
-/// The most that the tmpfs may hold, in bytes: the least on which the host shows contents that it
-/// keeps, so that no set of files fills it. It is a bound; only what is written takes memory.
+/// The size of the tmpfs, in bytes: the least at which the host publishes a [`Content`], so that no
+/// set of files fills it. It is a bound; only written pages take memory.
 const MEMORY_BYTES: u64 = 512 << 20;
-/// The event when memory can reach the disk, as the kubelet spells it.
+/// The reason of the event when memory can reach the disk, in the kubelet's spelling.
 const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
 
-/// Files that a volume is to show to one pod.
+/// The files of a volume for one pod.
 pub struct FileSet {
     payload: Payload,
     group: Option<u32>,
@@ -56,8 +56,8 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// No file yet. With `fsGroup` all belong to that group, which may read them whatever their
-    /// mode says.
+    /// No files yet. With `fsGroup` all belong to that group, which may read them whatever their
+    /// mode is.
     #[must_use]
     pub fn for_pod(pod: &Pod) -> Self {
         let payload = Payload::new();
@@ -67,7 +67,7 @@ impl FileSet {
         Self { payload, group, user: pod.fs_user() }
     }
 
-    /// A file with this content. The same path again replaces it.
+    /// Adds a file with this content. Adding a path again replaces its file.
     ///
     /// # Errors
     /// As [`Payload::add`].
@@ -75,7 +75,7 @@ impl FileSet {
         self.payload.add(path, bytes, self.file_mode(mode))
     }
 
-    /// A file with a content that the host keeps. The same path again replaces it.
+    /// Adds a file with a content that the host keeps. Adding a path again replaces its file.
     ///
     /// # Errors
     /// As [`Payload::add`].
@@ -83,8 +83,9 @@ impl FileSet {
         self.payload.add_content(path, content, self.file_mode(mode))
     }
 
-    /// A file for the pod's own eyes, such as a token: it belongs to the user that all containers
-    /// run as, and where that or the group is known, nobody else reads it, whatever `mode` says.
+    /// Adds a file that only the pod may read, such as a token: it belongs to the user that all
+    /// containers run as. Where that user or the group is known, no other user can read it,
+    /// whatever `mode` is.
     ///
     /// # Errors
     /// As [`Payload::add`].
@@ -101,38 +102,39 @@ impl FileSet {
         if self.group.is_some() { mode | GROUP_READS } else { mode }
     }
 
-    /// Makes a plain folder at the target show these files. What a first publish made is taken back
-    /// when it fails; what stood before stays as it is.
+    /// Publishes these files in a plain folder at the target. When a first publish fails, it is
+    /// rolled back; when a later one fails, the old files stay.
     ///
     /// # Errors
-    /// [`Conflict`](Error::Conflict) when a mount stands there; else as [`Payload::publish`].
+    /// [`Conflict`](Error::Conflict) when the target is a mount; else as [`Payload::publish`].
     pub fn show_in_folder(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let first = target.state()? == TargetState::Absent;
         target.make_folder(folder_mode(self.group), self.group)?;
-        self.fill(volume, pod, target).map_err(|error| taken_back(error, first, || target.delete_folder()))
+        self.fill(volume, pod, target).map_err(|error| roll_back(error, first, || target.delete_folder()))
     }
 
-    /// Makes a tmpfs at the target show these files. Its pages never reach a disk where the kernel
-    /// can promise that; where it can't, the pod is told so, once. What a first publish made is
-    /// taken back when it fails; what stood before stays as it is.
+    /// Publishes these files in a tmpfs at the target. Its pages never reach a disk where the
+    /// kernel can promise that; where it can't, the pod gets an event, once. When a first publish
+    /// fails, it is rolled back; when a later one fails, the old files stay.
     ///
     /// # Errors
-    /// [`Conflict`](Error::Conflict) when something else stands there; else as [`Payload::publish`].
+    /// [`Conflict`](Error::Conflict) when there is something else at the target; else as
+    /// [`Payload::publish`].
     pub fn show_in_memory(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let first = match target.state()? {
             TargetState::Mounted => match target.mounted_type()?.as_deref() {
                 Some("tmpfs") => false,
                 other => {
                     return Err(Error::conflict(format!(
-                        "a {} mount stands where the tmpfs of this volume should be; unmount it, or delete the pod",
+                        "there is a {} mount in place of the tmpfs of this volume; unmount it, or delete the pod",
                         other.unwrap_or("foreign")
                     )));
                 }
             },
-            // A crash leaves the mount point without its mount. This takes it away, and refuses if
+            // A crash leaves the mount point without its mount. This removes it, and refuses if
             // there is data in it.
             TargetState::Plain => {
-                target.detach().context("a plain folder stands where the tmpfs of this volume should be")?;
+                target.detach().context("there is a plain folder in place of the tmpfs of this volume")?;
                 true
             }
             TargetState::Absent => true,
@@ -140,10 +142,10 @@ impl FileSet {
         if first {
             target.attach(memory(self.group)?)?;
         }
-        self.fill(volume, pod, target).map_err(|error| taken_back(error, first, || target.detach()))
+        self.fill(volume, pod, target).map_err(|error| roll_back(error, first, || target.detach()))
     }
 
-    /// Folders first, so that a file of such a name does not take their place.
+    /// Makes the folders first, so that a file of such a name is refused.
     fn fill(&self, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         for folder in pod.nested_mounts(&volume.spec_name()) {
             target.make_inner_folder(&folder, FOLDER_MODE).with_context(|| {
@@ -160,11 +162,11 @@ impl fmt::Debug for FileSet {
     }
 }
 
-/// Takes away what [`FileSet::show_in_folder`] or [`FileSet::show_in_memory`] made stand at the
-/// target. Nothing there: done.
+/// Unmounts and removes what [`FileSet::show_in_folder`] or [`FileSet::show_in_memory`] made at the
+/// target. Nothing there: ok.
 ///
 /// # Errors
-/// As the kernel says.
+/// The kernel's error.
 pub fn unpublish(target: &MountTarget) -> Result<()> {
     match target.state()? {
         TargetState::Absent => Ok(()),
@@ -177,15 +179,15 @@ fn folder_mode(group: Option<u32>) -> u32 {
     if group.is_some() { FOLDER_MODE | GROUP_ENTERS } else { FOLDER_MODE }
 }
 
-/// The error of a publish. Where taking its beginning back fails too, the volume is there and not
-/// as it should be.
-fn taken_back(error: Error, first: bool, take_back: impl FnOnce() -> Result<()>) -> Error {
+/// The error of a publish. It is uncertain where the roll-back fails too: a part of the volume
+/// remains.
+fn roll_back(error: Error, first: bool, undo: impl FnOnce() -> Result<()>) -> Error {
     if !first {
         return error;
     }
-    match take_back() {
+    match undo() {
         Ok(()) => error,
-        Err(undo) => Error::uncertain(format!("{error}; what was begun could not be taken back: {undo}")),
+        Err(undo) => Error::uncertain(format!("{error}; rolling back failed, too: {undo}")),
     }
 }
 

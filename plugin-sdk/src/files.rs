@@ -1,8 +1,8 @@
-//! Small files in a volume, replaced as a whole: whoever reads them sees the old set or the new
-//! one, never a mix.
+//! Small files in a volume, replaced as a whole: a reader sees the old set or the new one, never a
+//! mix.
 //!
-//! A plugin that calls one of these needs the grant `files`. [`crate::file_set`] builds on it what
-//! the volumes of Kubernetes have in common.
+//! A plugin that calls one of these needs the grant `files`. [`crate::file_set`] adds the common
+//! part of the volumes of Kubernetes.
 
 use std::fmt;
 
@@ -10,8 +10,9 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::MountTarget;
 
-/// What a file is to hold, kept by the host: a plugin can put it into a file and cannot see it. So
-/// a secret never enters the sandbox, and nothing that a plugin says can hold it.
+/// Bytes that the host keeps: a plugin can put them into a file, a request or an argument, and
+/// cannot read them. So a secret never enters the sandbox, and no error or log line of a plugin can
+/// contain it.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -45,7 +46,7 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Files that a volume is to show. They are collected; nothing is visible before
+/// The files of a volume. They are collected; nothing is visible before
 /// [`Payload::publish`].
 ///
 /// ```
@@ -67,19 +68,20 @@ impl fmt::Debug for Content {
 pub struct Payload(backend::files::Payload);
 
 impl Payload {
-    /// An empty one: publishing it takes every file away.
+    /// An empty one: publishing it removes every file.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "it makes a thing of the host's, which a default should not")]
+    #[expect(clippy::new_without_default, reason = "it creates a resource of the host, which a default should not")]
     pub fn new() -> Self {
         Self(backend::files::Payload::new())
     }
 
-    /// A file with this content and exactly this mode (permission bits). The path is relative, of
-    /// names separated by `/`, none of them `.` or `..`, the first not beginning with `..`. Adding
-    /// a path again replaces its file.
+    /// Adds a file with this content and exactly this mode (permission bits). The path is relative,
+    /// of names separated by `/`, none of them `.` or `..`, the first not beginning with `..`.
+    /// Adding a path again replaces its file.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for the path, the mode, or too much of it all.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for the path, the mode, or more than the
+    /// contract allows.
     pub fn add(&self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
         self.0.add(path, bytes, mode).map_err(backend::error_in)
     }
@@ -92,7 +94,7 @@ impl Payload {
         self.0.add_content(path, &content.0, mode).map_err(backend::error_in)
     }
 
-    /// The owner of one file that was added, in place of [`Payload::owned_by`]'s.
+    /// Sets the owner of one file that was added, in place of [`Payload::owned_by`]'s.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when it was not added.
@@ -100,25 +102,26 @@ impl Payload {
         self.0.file_owner(path, user).map_err(backend::error_in)
     }
 
-    /// Owner and group of every file and folder; none leaves them root's.
+    /// Sets owner and group of every file and folder; none leaves them root's.
     pub fn owned_by(&self, user: Option<u32>, group: Option<u32>) {
         self.0.owned_by(user, group);
     }
 
-    /// The mode of every folder made for them (permission bits and setgid); 0755 if it is not
+    /// Sets the mode of every folder made for them (permission bits and setgid); 0755 if it is not
     /// called.
     pub fn folder_mode(&self, mode: u32) {
         self.0.folder_mode(mode);
     }
 
-    /// Makes the volume that stands at the target show these files and no others, at once. With the
-    /// same paths, content, modes and owners, nothing is touched. When it fails, the old files
-    /// stay.
+    /// Replaces the files of the volume at the target, a folder or a mount, by these, in one step.
+    /// With the same paths, content, modes and owners, nothing is written. When it fails, the old
+    /// files stay.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when nothing stands at the target, [`InvalidArgument`](crate::Error::InvalidArgument) when a
-    /// path is a file and another lies below it, [`Precondition`](crate::Error::Precondition) when
-    /// a [`Content`] is to be shown on a mount of less than 512 MiB; else as the kernel says.
+    /// [`NotFound`](crate::Error::NotFound) when the target is absent,
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when a path is a file and another lies
+    /// below it, [`Precondition`](crate::Error::Precondition) when the target is a mount of less
+    /// than 512 MiB and a [`Content`] is to be written to it; else the kernel's error.
     pub fn publish(&self, target: &MountTarget) -> Result<()> {
         self.0.publish(target.handle()).map_err(backend::error_in)
     }

@@ -8,7 +8,7 @@
 //! # let target = host.target("data");
 //! # let target = target.handle();
 //! let device = block_devices::open("/dev/sdb")?;
-//! // What has data is never formatted.
+//! // A device with data is never formatted.
 //! if filesystems::probe(&device)?.is_none() {
 //!     filesystems::format(&device, "ext4", &FormatOptions::new().with_label("data"))?;
 //! }
@@ -26,8 +26,9 @@ use crate::devices::BlockDevice;
 use crate::error::Result;
 use crate::mounts::{DetachedMount, MountTarget};
 
-/// What the device holds: a file-system type, `partitions`, another word for what is neither, or
-/// none when it is blank: when it reads as zeros. Data that no tool recognises is not blank.
+/// Returns what the device contains: a file-system type, `partitions`, another word for anything
+/// else, or none when it is blank: when it reads as zeros. Data that no tool recognises is not
+/// blank.
 ///
 /// # Errors
 /// A device that cannot be read is an error, never blank.
@@ -65,7 +66,7 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
-    /// As the type's mkfs does it.
+    /// Options that set nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -106,7 +107,7 @@ impl FormatOptions {
         self
     }
 
-    /// Keeps so much of the file system for root, in per cent, 50 at most. For ext.
+    /// Reserves this share of the file system for root, in per cent, 50 at most. For ext.
     #[must_use]
     pub fn with_reserved_percent(mut self, percent: u32) -> Self {
         self.reserved_percent = Some(percent);
@@ -121,7 +122,8 @@ impl FormatOptions {
         self
     }
 
-    /// Discards nothing on the device, which would give back the room that is reserved below it.
+    /// Does not discard the device's blocks, which would release the space that is reserved below
+    /// it.
     #[must_use]
     pub fn with_room_kept(mut self) -> Self {
         self.keep_room = true;
@@ -144,23 +146,24 @@ impl FormatOptions {
     }
 }
 
-/// Makes a file system on a blank device. What has data is never formatted.
+/// Makes a file system on a blank device. A device with data is never formatted.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) if it holds anything, [`Busy`](crate::Error::Busy) while a
-/// pod has it as a device, [`InvalidArgument`](crate::Error::InvalidArgument) for an option that
-/// the type does not take, [`Unsupported`](crate::Error::Unsupported) for another type; else in
-/// mkfs's words.
+/// [`Conflict`](crate::Error::Conflict) if the device contains anything,
+/// [`Busy`](crate::Error::Busy) while a pod has it as a device,
+/// [`InvalidArgument`](crate::Error::InvalidArgument) for an option that the type does not take,
+/// [`Unsupported`](crate::Error::Unsupported) for another type; else with mkfs's own message.
 pub fn format(device: &BlockDevice, fs_type: &str, options: &FormatOptions) -> Result<()> {
     backend::filesystems::format(&device.0, fs_type, &options.handle()).map_err(backend::error_in)
 }
 
-/// Mounts the device's file system, unseen until attached. With `read_only` nothing is written to
-/// the device; else it is checked first. `options` are the file system's own; per-mount options are
-/// set on the result.
+/// Mounts the device's file system, as a detached mount. With `read_only` nothing is written to the
+/// device; else it is checked first, and repaired where that is safe. `options` are the file
+/// system's own; per-mount options are set on the result.
 ///
 /// # Errors
-/// [`Corrupt`](crate::Error::Corrupt) if the check cannot repair it, [`Conflict`](crate::Error::Conflict) if it holds another type.
+/// [`Corrupt`](crate::Error::Corrupt) if the check cannot repair it,
+/// [`Conflict`](crate::Error::Conflict) if the device contains another type.
 pub fn mount(
     device: &BlockDevice,
     fs_type: &str,
@@ -180,7 +183,7 @@ pub fn mount(
 /// new size in bytes.
 ///
 /// # Errors
-/// As the file system's own tool says.
+/// The error of the file system's own tool.
 pub fn grow(device: &BlockDevice, target: &MountTarget<'_>) -> Result<u64> {
     backend::filesystems::grow(&device.0, target.0).map_err(backend::error_in)
 }

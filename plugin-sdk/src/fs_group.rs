@@ -1,4 +1,5 @@
-//! How the files of a PersistentVolume are given to a pod's `fsGroup`, as the volume's owner says.
+//! The way in which a pod's `fsGroup` gets access to the files of a PersistentVolume, chosen by the
+//! volume's owner.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -9,7 +10,7 @@
 //! let pod = Pod::builder().fs_group(2000);
 //! assert_eq!(FsGroup::of(&volume.handle())?, FsGroup::Map);
 //! let mount = Tmpfs::new().create()?;
-//! // `Map` shows the mount's files to the group; `Walk` does nothing here, and gives them after the mount is attached.
+//! // `Map` shows the mount's files to the group; `Walk` does nothing here, and changes the files after the mount is attached.
 //! FsGroup::Walk.map(&mount, &pod.handle())?;
 //! # Ok::<(), Error>(())
 //! ```
@@ -21,23 +22,23 @@ use crate::pod::Pod;
 use crate::quote::quoted;
 use crate::volume::Volume;
 
-/// The annotation by which the owner says it.
+/// The annotation by which the owner chooses.
 pub const ANNOTATION: &str = "volhost.io/fs-group";
 
-/// How it is done.
+/// The way in which the group gets access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FsGroup {
-    /// Every file gets the group, and the mode that lets it in: Kubernetes' way.
+    /// Changes group and mode of every file: Kubernetes' way.
     /// See [`MountTarget::apply_fs_group`](crate::MountTarget::apply_fs_group).
     Walk,
-    /// The pod's mount shows the files of the root folder's group as its own; nothing is written,
-    /// and modes stay as they are. See [`id_maps::map_group`].
+    /// The pod's mount shows the files of the root folder's group as those of the pod's group;
+    /// nothing is written, and modes stay as they are. See [`id_maps::map_group`].
     Map,
 }
 
 impl FsGroup {
-    /// What the annotation [`ANNOTATION`] of the PersistentVolume says: `walk`, which it is without
-    /// one, or `map`.
+    /// Reads the annotation [`ANNOTATION`] of the PersistentVolume: `walk`, which is the default,
+    /// or `map`.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) for another word.
@@ -51,9 +52,9 @@ impl FsGroup {
             ))),
         }
     }
-    /// Shows the mount's files to the pod's group, if it has one and the owner wants that: to be
-    /// called before the mount is attached. With
-    /// [`FsGroup::Walk`] nothing is done. A plugin that calls this needs the grant `id-maps`.
+    /// Shows the mount's files to the pod's group, if it has one and the owner chose `map`. Call it
+    /// before the mount is attached. With [`FsGroup::Walk`] it does nothing. A plugin that calls
+    /// this needs the grant `id-maps`.
     ///
     /// # Errors
     /// As [`id_maps::map_group`].

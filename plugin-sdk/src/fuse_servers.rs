@@ -3,7 +3,7 @@
 //! command line; the plugin fills in the placeholders (*slots*) in it.
 //!
 //! A plugin that calls this needs the grant `fuse-servers`, which names the servers; one that does
-//! not call it does not ask for it.
+//! not call it does not request it.
 //!
 //! ```
 //! # use volhost_plugin_sdk::prelude::*;
@@ -45,9 +45,9 @@ impl FuseServer {
     /// never a secret.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have, and for a text that could be taken for
-    /// more than a value: one that begins with `-`, has `..` in a path, or holds a comma, a blank,
-    /// a control character, a quotation mark, a backslash or `=`;
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have,
+    /// and for a text that could be more than a value: it begins with `-`, has `..` in a path, or
+    /// contains a comma, a blank, a control character, a quotation mark, a backslash or `=`;
     /// [`PermissionDenied`](crate::Error::PermissionDenied) for one that the grant does not allow
     /// there.
     pub fn set(&self, slot: &str, value: &str) -> Result<()> {
@@ -58,7 +58,8 @@ impl FuseServer {
     /// server's user can read it, and it ends with the server.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have, and for more than 1 MiB.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have,
+    /// and for more than 1 MiB.
     pub fn set_secret(&self, slot: &str, content: &Content) -> Result<()> {
         self.0.set_secret(slot, content.handle()).map_err(backend::error_in)
     }
@@ -66,7 +67,8 @@ impl FuseServer {
     /// Puts the path of this folder or file into a slot.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have, or something else than a folder or file;
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a slot that the server does not have,
+    /// or something else than a folder or file;
     /// [`PermissionDenied`](crate::Error::PermissionDenied) for a read-only source.
     pub fn set_source(&self, slot: &str, source: &MountSource) -> Result<()> {
         self.0.set_source(slot, source.handle()).map_err(backend::error_in)
@@ -77,8 +79,9 @@ impl FuseServer {
     /// process has the mount any more.
     ///
     /// # Errors
-    /// [`Precondition`](crate::Error::Precondition) for a slot that was not set and is needed, or when the program cannot be started;
-    /// [`Retryable`](crate::Error::Retryable) when it ended or did not serve in time, with its last output.
+    /// [`Precondition`](crate::Error::Precondition) for a slot that was not set and is needed, or
+    /// when the program cannot be started; [`Retryable`](crate::Error::Retryable) when it ended or
+    /// did not serve in time, with its last output.
     pub fn serve(self, read_only: bool) -> Result<DetachedMount> {
         self.0.serve(read_only).map(DetachedMount::new).map_err(backend::error_in)
     }

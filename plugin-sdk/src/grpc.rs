@@ -1,7 +1,7 @@
-//! Unary calls to drivers outside that have registered with the host by name.
+//! Unary calls to external drivers that have registered with the host by name.
 //!
 //! A plugin that calls one of these needs the grant `grpc`, which names the drivers; one that calls
-//! none does not ask for it. Messages are bytes here: encode and decode them with a protocol
+//! none does not request it. Messages are bytes here: encode and decode them with a protocol
 //! buffers crate such as prost.
 //!
 //! ```
@@ -24,10 +24,11 @@
 //! }
 //! host.volume_limit("csi.example.com", 8);
 //! assert_eq!(grpc::volume_limit("csi.example.com"), Some(8));
-//! // It has just refused a volume for want of room: what it said of this node is old.
+//! // The driver has just refused a volume because of its limit: its information about this
+//! // node may be out of date.
 //! grpc::node_may_have_changed("csi.example.com");
-//! assert_eq!(host.asked_again(), ["csi.example.com"]);
-//! log::debug(format_args!("here the driver's node is {:?}", grpc::node_id("csi.example.com")));
+//! assert_eq!(host.drivers_to_refresh(), ["csi.example.com"]);
+//! log::debug(format_args!("the driver's id for this node is {:?}", grpc::node_id("csi.example.com")));
 //! # Ok::<(), Error>(())
 //! ```
 
@@ -38,12 +39,12 @@ use crate::backend;
 use crate::error::Result;
 use crate::files::Content;
 
-/// Why there is no answer that can be used.
+/// The reasons for which there is no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// Nothing reached the driver.
     NotSent(String),
-    /// It was sent, and what became of it is not known.
+    /// It was sent, and its result is not known.
     Unanswered(String),
     /// The driver's own answer: a gRPC status that is not ok.
     Status {
@@ -72,7 +73,7 @@ pub enum Part<'a> {
     Content(&'a Content),
 }
 
-/// A request message. It goes into no log and no trace.
+/// A request message. The host writes it to no log and no trace.
 pub struct Request(backend::grpc::Request);
 
 impl Request {
@@ -86,7 +87,8 @@ impl Request {
     /// value is the parts, one after the other.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) when they are no UTF-8 text together, or make the request too large.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) when they are not UTF-8 text together, or
+    /// make the request too large.
     pub fn add_entry(&self, field: u32, key: &str, value: &[Part<'_>]) -> Result<()> {
         let parts: Vec<backend::Part<'_>> = value
             .iter()
@@ -115,20 +117,20 @@ impl fmt::Debug for Request {
     }
 }
 
-/// What this driver calls this node; none while it is not registered.
+/// This node's id as the driver reports it; none while the driver is not registered.
 #[must_use]
 pub fn node_id(driver: &str) -> Option<String> {
     backend::grpc::node_id(driver)
 }
 
-/// How many volumes may be attached to this node, as far as this driver knows; none when it knows
-/// no limit or is not registered.
+/// How many volumes may be attached to this node, as this driver reports; none when it reports no
+/// limit or is not registered.
 #[must_use]
 pub fn volume_limit(driver: &str) -> Option<u32> {
     backend::grpc::volume_limit(driver)
 }
 
-/// Has the host ask the driver again what it says of this node.
+/// Makes the host ask the driver again for its information about this node, above all its limit.
 pub fn node_may_have_changed(driver: &str) {
     backend::grpc::node_may_have_changed(driver);
 }

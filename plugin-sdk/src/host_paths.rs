@@ -1,7 +1,7 @@
 //! Paths of the host, within the folders that the operator granted to this plugin.
 //!
-//! A plugin that calls one of these needs the grant `host-paths`; one that calls none does not ask
-//! for it.
+//! A plugin that calls one of these needs the grant `host-paths`; one that calls none does not
+//! request it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -19,18 +19,18 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::MountSource;
 
-/// Opens what stands at an absolute path, following symbolic links. What was opened must lie within
-/// the grant.
+/// Opens the file or folder at an absolute path, following symbolic links. It must lie within the
+/// grant.
 ///
 /// # Errors
 /// [`InvalidArgument`](crate::Error::InvalidArgument) for a path with `..`,
-/// [`NotFound`](crate::Error::NotFound), [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant;
-/// else as the kernel says.
+/// [`NotFound`](crate::Error::NotFound), [`PermissionDenied`](crate::Error::PermissionDenied)
+/// outside the grant; else the kernel's error.
 pub fn open(path: &str) -> Result<MountSource> {
     backend::host_paths::open(path).map(MountSource::new).map_err(backend::error_in)
 }
 
-/// Creates the folder with its missing parents, mode 0755, and opens it. What exists already is
+/// Creates the folder with its missing parents, mode 0755, and opens it. An existing folder is
 /// opened.
 ///
 /// # Errors
@@ -39,8 +39,7 @@ pub fn create_directory(path: &str) -> Result<MountSource> {
     backend::host_paths::create_directory(path).map(MountSource::new).map_err(backend::error_in)
 }
 
-/// Creates the file with mode 0644 and opens it; its parent must exist. What exists already is
-/// opened.
+/// Creates the file with mode 0644 and opens it; its parent must exist. An existing file is opened.
 ///
 /// # Errors
 /// As [`open`].

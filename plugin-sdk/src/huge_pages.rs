@@ -1,7 +1,7 @@
 //! File systems whose files are made of huge pages of the node's memory.
 //!
-//! A plugin that calls one of these needs the grant `huge-pages`; one that calls none does not ask
-//! for it.
+//! A plugin that calls one of these needs the grant `huge-pages`; one that calls none does not
+//! request it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -15,7 +15,7 @@ use crate::backend::{self, FsOption};
 use crate::error::Result;
 use crate::mounts::DetachedMount;
 
-/// A hugetlbfs to be made.
+/// Options of a hugetlbfs that [`HugePages::create`] makes.
 #[derive(Debug, Clone)]
 #[must_use = "nothing exists before `create`"]
 pub struct HugePages {
@@ -23,23 +23,23 @@ pub struct HugePages {
 }
 
 impl HugePages {
-    /// One with pages of this size, in bytes.
+    /// A hugetlbfs with pages of this size, in bytes.
     pub fn of_size(page: u64) -> Self {
         Self { options: vec![("pagesize", page.to_string())] }
     }
 
-    /// The most it may hold, in bytes, of which only whole pages count. Without it, as much as the
-    /// node has.
+    /// Sets its size in bytes, of which only whole pages count. Without it, as much as the node
+    /// has.
     pub fn size(self, bytes: u64) -> Self {
         self.option("size", bytes.to_string())
     }
 
-    /// The mode of its root; permissions and the sticky bit.
+    /// Sets the mode of its root: permissions and the sticky bit.
     pub fn mode(self, mode: u32) -> Self {
         self.option("mode", format!("{mode:o}"))
     }
 
-    /// The group of its root.
+    /// Sets the group of its root.
     pub fn group(self, gid: u32) -> Self {
         self.option("gid", gid.to_string())
     }
@@ -49,8 +49,7 @@ impl HugePages {
         self
     }
 
-    /// Makes it: new, empty, and seen by nobody until attached. No page is taken before a file uses
-    /// it.
+    /// Makes it: new, empty and detached. No page is taken before a file uses it.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) when the node has no pages of this size.

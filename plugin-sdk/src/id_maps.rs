@@ -1,6 +1,7 @@
-//! Mounts that show their files under other owners, at once and without writing anything.
+//! Mounts that show their files under other owners. Nothing is written for it.
 //!
-//! A plugin that calls this needs the grant `id-maps`; one that does not, does not ask for it.
+//! A plugin that calls this needs the grant `id-maps`; one that does not call it does not request
+//! it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -20,7 +21,8 @@ use crate::mounts::DetachedMount;
 /// way round.
 ///
 /// # Errors
-/// [`Unsupported`](crate::Error::Unsupported) when the file system cannot do it; else as the kernel says.
+/// [`Unsupported`](crate::Error::Unsupported) when the file system cannot do it; else the kernel's
+/// error.
 pub fn map_group(mount: &DetachedMount, group: u32) -> Result<()> {
     backend::id_maps::map_group(mount.handle(), group).map_err(backend::error_in)
 }

@@ -1,7 +1,8 @@
 //! Image files in granted folders: file systems in a file, mounted read-only.
 //!
-//! A plugin that calls one of these needs the grant `image-files`; one that calls none does not ask
-//! for it. Every path is absolute, without `..`, and what it leads to must lie in a granted folder.
+//! A plugin that calls one of these needs the grant `image-files`; one that calls none does not
+//! request it. Every path is absolute, without `..`, and what it leads to must lie in a granted
+//! folder.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -23,12 +24,13 @@ pub fn folders() -> Vec<String> {
     backend::image_files::folders()
 }
 
-/// Mounts what is in the file, unseen until attached: `erofs`, `squashfs` or `ext4`. Nothing is
-/// ever written to the file. There is nothing to take away but the mount.
+/// Mounts the file's content, as a detached mount: `erofs`, `squashfs` or `ext4`. Nothing is ever
+/// written to the file. The loop device below belongs to the mount and is removed with it.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) if the file holds another type, [`Corrupt`](crate::Error::Corrupt) if it is damaged or cut short,
-/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant; else as the kernel says.
+/// [`Conflict`](crate::Error::Conflict) if the file contains another type,
+/// [`Corrupt`](crate::Error::Corrupt) if it is damaged or cut short,
+/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant; else the kernel's error.
 pub fn mount(path: &str, fs_type: &str, options: &[(&str, Option<&str>)]) -> Result<DetachedMount> {
     let options: Vec<FsOption> = options
         .iter()

@@ -1,5 +1,5 @@
-//! Which keys of a config map or secret become which files: `items`, `optional` and modes, as
-//! `configMap` and `secret` volumes and the sources of `projected` volumes have them.
+//! The selection of keys of a config map or secret that become files: `items`, `optional` and
+//! modes, as `configMap` and `secret` volumes and the sources of `projected` volumes have them.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -34,14 +34,14 @@ const LONGEST_KEY: usize = 253;
 /// One entry of `items`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyToPath {
-    /// Where it stands in the source: `items.0`.
+    /// Its path in the source: `items.0`.
     at: String,
     key: String,
     path: String,
     mode: Option<u32>,
 }
 
-/// Which keys become which files.
+/// The selection of keys that become files, and the files' paths and modes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySelection {
     /// None: every key, under its own name.
@@ -79,10 +79,11 @@ impl KeySelection {
         self.optional
     }
 
-    /// Adds the files of what was opened. An optional object that is known not to exist adds none.
+    /// Adds the files of the opened object. An optional object that is known not to exist adds
+    /// none.
     ///
     /// # Errors
-    /// What opening said; [`NotFound`](Error::NotFound) for a key that it lacks.
+    /// The error of opening; [`NotFound`](Error::NotFound) for a key that the object lacks.
     pub fn show<T: Keyed>(&self, volume: &Volume, opened: Result<T>, files: &FileSet) -> Result<()> {
         let object = match opened {
             Err(Error::NotFound(_)) if self.optional => return Ok(()),
@@ -103,7 +104,7 @@ impl KeySelection {
             None => Err(Error::not_found(format!(
                 "{}: {} has no key {}",
                 volume.place(&format!("{}.key", item.at)),
-                object.what(),
+                object.label(),
                 quoted(&item.key)
             ))),
         }
@@ -115,11 +116,11 @@ impl KeySelection {
                 "{}: {}: the key {} cannot be a file's name; letters, digits, `-`, `_` and `.` can, {LONGEST_KEY} of \
                  them at most, not beginning with `..`",
                 volume.source(),
-                object.what(),
+                object.label(),
                 quoted(key)
             )));
         }
-        // Between the list and this call nothing changes: the object is held.
+        // The object is a snapshot: nothing changes between the list and this call.
         object.content(key).map_or(Ok(()), |content| {
             files.add_content(key, &content, self.default_mode).map_err(|error| error.context(volume.source()))
         })

@@ -1,13 +1,14 @@
 //! Write volhost volume plugins in Rust.
 //!
-//! A plugin is the knowledge of one kind of storage: what the fields of its volumes mean, and which
-//! mounts make such a volume stand in a pod's folder. It is a WebAssembly component without any
-//! privilege. The host owns state, scheduling and every system call; the plugin asks it for mounts
-//! through typed handles.
+//! A plugin knows one kind of storage: what the fields of its volumes mean, and which mounts
+//! publish such a volume to a pod. It is a WebAssembly component without any privilege. The host
+//! owns state, scheduling and every system call; the plugin asks it for mounts through typed
+//! handles.
 //!
 //! # A whole plugin
 //!
-//! One trait and one macro. This one gives a pod a memory file system whose size the volume says:
+//! One trait and one macro. This one gives a pod a memory file system of the size that the volume
+//! requests:
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -20,13 +21,14 @@
 //!         about.name("example.com/scratch").version(env!("CARGO_PKG_VERSION")).serves("scratch");
 //!     }
 //!
-//!     // Checks every field, so that a typing error is told. Of a volume that is only mounted for pods the host may ask `publish` alone.
+//!     // Checks every field, so that a misspelt one is reported. The host may skip this call for a
+//!     // volume that is neither attached nor staged: `publish` checks too.
 //!     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
 //!         size(volume).map(drop)
 //!     }
 //!
 //!     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
-//!         // The host may call again at any time: what stands already is done.
+//!         // The host may call again at any time: a volume that is mounted needs nothing more.
 //!         if target.is_mounted()? {
 //!             return Ok(());
 //!         }
@@ -37,7 +39,7 @@
 //!         if let Some(group) = pod.fs_group() {
 //!             tmpfs = tmpfs.group(group);
 //!         }
-//!         // Nobody sees the mount before `attach`; if anything fails until then, it is discarded by itself.
+//!         // No process sees the mount before `attach`; on a failure until then, it is discarded.
 //!         target.attach(tmpfs.create()?)
 //!     }
 //!
@@ -46,7 +48,7 @@
 //!     }
 //! }
 //!
-//! /// The limit in bytes, once every field is known to be right.
+//! /// Checks every field, and returns the limit in bytes.
 //! fn size(volume: &Volume) -> Result<Option<u64>> {
 //!     volume.known_fields(&["size"])?;
 //!     volume.bytes("size")
@@ -67,8 +69,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The crate's `Cargo.toml` says `crate-type = ["cdylib", "rlib"]` below `[lib]`: the first is what
-//! becomes the component, the second is what `cargo test` links.
+//! The crate's `Cargo.toml` has `crate-type = ["cdylib", "rlib"]` below `[lib]`: the first becomes
+//! the component, `cargo test` links the second.
 //!
 //! # From source to a mounted volume
 //!
@@ -77,51 +79,53 @@
 //!
 //! 1. `cargo test` runs the plugin against [`testing::TestHost`], with a debugger if you like.
 //! 2. `volhost-plugin-build --out DIR CRATE` compiles it for `wasm32-unknown-unknown` and encodes
-//!    the component `DIR/CRATE.wasm`. There is no WASI in it: it imports what it calls of
-//!    [`tmpfs`], [`host_paths`], [`files`], [`objects`], [`node`], [`events`] and [`log`], and
-//!    nothing else. `volhost plugin inspect FILE` shows that.
-//! 3. Copied into the daemon's plugin folder it is loaded at once. What it imports is what it asks
-//!    for; what the operator granted is what it gets. Of the interfaces here [`host_paths`],
+//!    the component `DIR/CRATE.wasm`. It contains no WASI: it imports the functions that it calls
+//!    of [`tmpfs`], [`host_paths`], [`files`], [`objects`], [`node`], [`events`] and [`log`], and
+//!    nothing else. `volhost plugin inspect FILE` lists them.
+//! 3. The host loads it as soon as it is copied into the plugin folder. Its imports are its
+//!    request; the operator's grant decides. Of the interfaces here [`host_paths`],
 //!    [`loop_devices`], [`image_files`], [`overlays`], [`pod_volumes`], [`block_devices`],
 //!    [`id_maps`], [`huge_pages`], [`quotas`], [`driver_mounts`], [`driver_exec`],
 //!    [`fuse_servers`], [`grpc`], [`files`] and those of [`objects`] need a grant.
 //!
 //! # Capabilities
 //!
-//! A volume that must be attached, mounted once for the node, handed over as a device, or can grow:
-//! each is a trait ([`Attacher`],
-//! [`Stager`], [`BlockMapper`], [`Expander`]); so are making volumes and snapshots ([`Controller`], [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]). `export_plugin!(MyPlugin, Attacher, Expander)` names those the plugin has.
-//! The plugin `loop` has all of them.
+//! Attaching, staging, mapping as a device and growing are traits ([`Attacher`], [`Stager`],
+//! [`BlockMapper`], [`Expander`]); so are creating volumes and snapshots ([`Controller`],
+//! [`Snapshotter`], [`GroupSnapshotter`]) and changing them ([`Modifier`]).
+//! `export_plugin!(MyPlugin, Attacher, Expander)` names those that the plugin has. The plugin
+//! `loop` has all of them but [`OtherNodes`].
 //!
 //! # Reading a volume
 //!
-//! [`Volume`]'s getters read one field each; with the feature `serde`, `Volume::parse` reads the whole source into a struct of yours (module `source`).
-//! Either way a mistake is told as the person who wrote the pod sees it: the field by its place,
-//! what is there, and what would be right.
+//! [`Volume`]'s getters read one field each; with the feature `serde`, `Volume::parse` reads the
+//! whole source into a struct of the plugin's own (module `source`). Either way an error names the
+//! field by its path in the pod, its value, and what would be right.
 //!
 //! ```
 //! # use volhost_plugin_sdk::prelude::*;
 //! # let _host = volhost_plugin_sdk::testing::TestHost::new();
 //! let volume = Volume::builder("scratch").field("size", "64MB").field("sise", "1Gi");
-//! let told = volume.handle().known_fields(&["size"]).unwrap_err().to_string();
-//! assert_eq!(told, "scratch.sise: no such field; did you mean size? Known: size");
-//! let told = volume.handle().bytes("size").unwrap_err().to_string();
-//! assert!(told.starts_with("scratch.size: \"64MB\" is not a quantity: write a number with one of the suffixes Ki, Mi"));
+//! let message = volume.handle().known_fields(&["size"]).unwrap_err().to_string();
+//! assert_eq!(message, "scratch.sise: no such field; did you mean size? Known: size");
+//! let message = volume.handle().bytes("size").unwrap_err().to_string();
+//! assert!(message.starts_with("scratch.size: \"64MB\" is not a quantity: write a number with one of the suffixes Ki, Mi"));
 //! ```
 //!
-//! [`Bytes`] and [`Mode`] are the types of sizes and modes in such a struct; [`MountOptions`] sorts a PersistentVolume's mount options.
+//! [`Bytes`] and [`Mode`] are the types of sizes and modes in such a struct; [`MountOptions`] sorts
+//! a PersistentVolume's mount options.
 //!
 //! # Rules
 //!
-//! - **Repeat.** `publish` of what is set up, and `unpublish` of what is gone, succeed and change
-//!   nothing.
-//! - **Nothing is kept.** Each call runs in a fresh sandbox; a `static` is empty again at the next
-//!   call.
-//! - **Errors say what to do.** Choose the [`Error`] case by what should happen next, and name the
-//!   field or the object, what is wrong, and what would be right. [`Error::context`] adds words and
-//!   keeps the case.
+//! - **Replay.** `publish` of a volume that is published, and `unpublish` of one that is not,
+//!   succeed and change nothing.
+//! - **No state.** Each call runs in a fresh sandbox; a `static` has its initial value again at the
+//!   next call.
+//! - **Errors name the reaction.** Choose the [`Error`] case by what the host should do next, and
+//!   name the field or the object, what is wrong, and what would be right. [`Error::context`] adds
+//!   text and keeps the case.
 //! - **Bounded.** Memory, time, log lines and handles are limited, and a panic or an endless loop
-//!   ends the sandbox. The handles it held are closed; a mount that was not attached is discarded.
+//!   ends the sandbox. Its handles are closed; a mount that was not attached is discarded.
 
 #![forbid(unsafe_code)]
 
@@ -201,7 +205,7 @@ pub use quantity::Bytes;
 pub use quote::quoted;
 pub use volume::Volume;
 
-/// Everything a plugin's source usually names.
+/// The names that most plugins need.
 pub mod prelude {
     pub use crate::fuse_servers::FuseServer;
     pub use crate::huge_pages::HugePages;

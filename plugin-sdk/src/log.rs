@@ -1,6 +1,6 @@
-//! Lines into the host's log, for the operator. The host adds which volume, pod and operation.
+//! Lines in the host's log, for the operator. The host adds the volume, pod and operation.
 //!
-//! What is over the operation's allowance is counted and dropped. Never log a secret.
+//! Lines over the operation's limit are counted and dropped. Never log a secret.
 //!
 //! ```no_run
 //! use volhost_plugin_sdk::log;
@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 use crate::backend;
 
-/// How much a line matters.
+/// The severity of a line.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;

@@ -1,7 +1,7 @@
 //! Image files in granted folders, and loop devices over them.
 //!
 //! A plugin that calls one of these needs the grant `loop-devices`; one that calls none does not
-//! ask for it. Every path is absolute, without `..`, and what it leads to must lie in a granted
+//! request it. Every path is absolute, without `..`, and what it leads to must lie in a granted
 //! folder.
 //!
 //! ```
@@ -16,7 +16,7 @@
 //! assert!(loop_devices::find(image)?.is_some());
 //! loop_devices::remove(image)?;
 //!
-//! // What a plugin that makes volumes does besides:
+//! // Further calls of a plugin that provisions volumes:
 //! let (bytes, _made) = loop_devices::facts(image)?;
 //! assert_eq!(bytes, size);
 //! loop_devices::copy(image, "/srv/images/b.img")?;
@@ -45,8 +45,8 @@ pub fn folders() -> Vec<String> {
 /// device over it learns the new size.
 ///
 /// # Errors
-/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant, [`NotFound`](crate::Error::NotFound) when its folder is
-/// missing; else as the kernel says.
+/// [`PermissionDenied`](crate::Error::PermissionDenied) outside the grant,
+/// [`NotFound`](crate::Error::NotFound) when its folder is missing; else the kernel's error.
 pub fn ensure_image(path: &str, size: u64) -> Result<u64> {
     backend::loop_devices::ensure_image(path, size).map_err(backend::error_in)
 }
@@ -54,7 +54,8 @@ pub fn ensure_image(path: &str, size: u64) -> Result<u64> {
 /// The loop device over the file; a new one if there is none. It stays until [`remove`].
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) if there is one that differs in being read-only; else as [`ensure_image`].
+/// [`Conflict`](crate::Error::Conflict) if there is one that differs in being read-only; else as
+/// [`ensure_image`].
 pub fn create(path: &str, read_only: bool) -> Result<BlockDevice> {
     backend::loop_devices::create(path, read_only).map(BlockDevice::new).map_err(backend::error_in)
 }
@@ -67,7 +68,7 @@ pub fn find(path: &str) -> Result<Option<BlockDevice>> {
     Ok(backend::loop_devices::find(path).map_err(backend::error_in)?.map(BlockDevice::new))
 }
 
-/// Removes the loop device over the file; the file stays. None there: done.
+/// Removes the loop device over the file; the file stays. None there: ok.
 ///
 /// # Errors
 /// [`Busy`](crate::Error::Busy) while it is used; else as [`ensure_image`].
@@ -96,23 +97,24 @@ pub fn facts(path: &str) -> Result<(u64, u64)> {
 /// where the file system can.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) when `to` is there; [`Busy`](crate::Error::Busy) for an image that has a loop device, where
-/// blocks cannot be shared; else as [`ensure_image`].
+/// [`Conflict`](crate::Error::Conflict) when `to` is there; [`Busy`](crate::Error::Busy) for an
+/// image that has a loop device, where blocks cannot be shared; else as [`ensure_image`].
 pub fn copy(image: &str, to: &str) -> Result<u64> {
     backend::loop_devices::copy(image, to).map_err(backend::error_in)
 }
 
-/// Makes sure that the image has at least `size` bytes and that the disk holds room for every one
-/// of them, and returns its size. It may be in use; what it holds stays.
+/// Makes sure that the image has at least `size` bytes and that the disk has space for every one of
+/// them, and returns its size. It may be in use; its content stays.
 ///
 /// # Errors
-/// [`other`](crate::Error::other) with the code `ENOSPC` when there is not so much room; [`Unsupported`](crate::Error::Unsupported) where the
-/// file system cannot promise it; else as [`ensure_image`].
+/// [`other`](crate::Error::other) with the code `ENOSPC` when there is not enough space;
+/// [`Unsupported`](crate::Error::Unsupported) where the file system cannot promise it; else as
+/// [`ensure_image`].
 pub fn reserve(path: &str, size: u64) -> Result<u64> {
     backend::loop_devices::reserve(path, size).map_err(backend::error_in)
 }
 
-/// Gives back the room that the image has and does not need: where nothing was written.
+/// Releases the space that the image does not need: blocks of zeros become holes.
 ///
 /// # Errors
 /// [`Busy`](crate::Error::Busy) while it has a loop device; else as [`ensure_image`].
@@ -129,7 +131,7 @@ pub fn taken(path: &str) -> Result<u64> {
     backend::loop_devices::taken(path).map_err(backend::error_in)
 }
 
-/// Removes the image file, with what is in it. None there: done.
+/// Removes the image file, with what is in it. None there: ok.
 ///
 /// # Errors
 /// [`Busy`](crate::Error::Busy) while it has a loop device; else as [`ensure_image`].

@@ -14,7 +14,7 @@ use crate::quote::quoted;
 /// let mode: Mode = "0750".parse()?;
 /// assert_eq!(mode.bits(), 0o750);
 /// assert_eq!(mode.to_string(), "0750");
-/// assert_eq!(Mode::new(0o1777), None, "the sticky bit is no permission");
+/// assert_eq!(Mode::new(0o1777), None, "the sticky bit is not a permission");
 /// assert!("rwx".parse::<Mode>().is_err());
 /// # Ok::<(), volhost_plugin_sdk::ModeError>(())
 /// ```
@@ -24,19 +24,19 @@ pub struct Mode(u32);
 /// The bits that are permissions.
 const PERMISSIONS: u32 = 0o777;
 
-/// A text that is no mode. The text is in it, in quotes.
+/// An error for a text that is not a mode. It contains the text, in quotes.
 ///
 /// ```
 /// # use volhost_plugin_sdk::{Error, Mode};
 /// let error = "0888".parse::<Mode>().unwrap_err();
-/// assert_eq!(error.to_string(), "\"0888\" is no mode: write 0 to 0777");
+/// assert_eq!(error.to_string(), "\"0888\" is not a mode: write 0 to 0777");
 /// assert!(matches!(Error::from(error), Error::InvalidArgument(_)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModeError(String);
 
 impl Mode {
-    /// These bits; none if there are others than permissions among them.
+    /// The mode of these bits; none if they are not all permissions.
     #[must_use]
     pub const fn new(bits: u32) -> Option<Self> {
         if bits <= PERMISSIONS { Some(Self(bits)) } else { None }
@@ -67,7 +67,7 @@ impl FromStr for Mode {
 
 impl fmt::Display for ModeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} is no mode: write 0 to 0777", self.0)
+        write!(formatter, "{} is not a mode: write 0 to 0777", self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A PersistentVolume's mount options, told apart.
+//! A PersistentVolume's mount options, sorted into those of a mount and those of a file system.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -10,7 +10,7 @@
 //! assert_eq!(options.of_mount, ["noatime"], "for `DetachedMount::set_options`");
 //! assert_eq!(options.borrowed(), [("vers", Some("4.2"))], "for `filesystems::mount`");
 //! assert_eq!(options.of_file_system.len(), 1);
-//! // A plugin that mounts no file system of its own has no use for the second.
+//! // A plugin that mounts no file system of its own refuses the second kind.
 //! assert!(options.of_mount_alone().is_err());
 //! ```
 
@@ -19,13 +19,13 @@ use crate::mounts::PER_MOUNT_OPTIONS;
 use crate::quote::quoted;
 use crate::volume::Volume;
 
-/// Mount options, each by itself: one item of the list may hold several, with commas, as in
+/// Mount options, each by itself: one item of the list may contain several, with commas, as in
 /// `fstab`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Those of a mount: `ro`, `noatime`; see [`PER_MOUNT_OPTIONS`].
+    /// Per-mount options: `ro`, `noatime`; see [`PER_MOUNT_OPTIONS`].
     pub of_mount: Vec<String>,
-    /// The rest: those of a file system, without a value for a flag.
+    /// The rest: options of a file system, without a value for a flag.
     pub of_file_system: Vec<(String, Option<String>)>,
 }
 
@@ -48,7 +48,7 @@ impl MountOptions {
         options
     }
 
-    /// Those of a mount, for a volume that has no file system of its own.
+    /// Returns the per-mount options, for a volume that has no file system of its own.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming one of a file system.
@@ -63,8 +63,8 @@ impl MountOptions {
         }
     }
 
-    /// Those of a file system, as [`crate::filesystems::mount`] and [`crate::image_files::mount`]
-    /// take them.
+    /// Returns the options of a file system, as [`crate::filesystems::mount`] and
+    /// [`crate::image_files::mount`] take them.
     #[must_use]
     pub fn borrowed(&self) -> Vec<(&str, Option<&str>)> {
         self.of_file_system.iter().map(|(key, value)| (key.as_str(), value.as_deref())).collect()

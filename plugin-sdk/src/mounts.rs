@@ -1,4 +1,4 @@
-//! Mounts, as handles. A plugin never names a path here, and holds nothing when its call ends.
+//! Mounts, as handles. A plugin never names a path here, and keeps no handle after its call.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -16,7 +16,7 @@
 //!         TargetState::Absent | TargetState::Plain => {}
 //!     }
 //!     let mount: DetachedMount = source.bind(true)?;
-//!     // Nobody has seen it yet; from the first moment on it is read-only.
+//!     // No process sees it yet: it is read-only before it becomes visible.
 //!     mount.set_options(&["ro", "nosuid"], true)?;
 //!     target.attach(mount)
 //! }
@@ -54,7 +54,7 @@ impl MountSource {
         &self.0
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> SourceKind {
         SourceKind::from_word(self.0.kind())
@@ -64,7 +64,7 @@ impl MountSource {
     /// below come too.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn bind(&self, recursive: bool) -> Result<DetachedMount> {
         self.0.bind(recursive).map(DetachedMount::new).map_err(backend::error_in)
     }
@@ -76,7 +76,7 @@ impl fmt::Debug for MountSource {
     }
 }
 
-/// What a [`MountSource`] is. `Display` gives words for a sentence: "a directory".
+/// The kind of a [`MountSource`]. `Display` gives words for a sentence: "a directory".
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -136,8 +136,8 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// A mount that nobody can see yet. [`MountTarget::attach`] makes it visible; dropping it discards
-/// it, so an early return or a panic leaves nothing behind.
+/// A mount that no process can see yet. [`MountTarget::attach`] makes it visible; dropping it
+/// discards it, so an early return or a panic leaves nothing behind.
 pub struct DetachedMount(backend::DetachedMount);
 
 impl DetachedMount {
@@ -150,27 +150,28 @@ impl DetachedMount {
     }
 
     /// Sets per-mount options by mount(8)'s names; see [`PER_MOUNT_OPTIONS`]. With `recursive`, on
-    /// the mounts below too. They hold before anyone sees the mount.
+    /// the mounts below too. They are set before the mount becomes visible.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for another name; else as the kernel says.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for another name; else the kernel's
+    /// error.
     pub fn set_options(&self, options: &[&str], recursive: bool) -> Result<()> {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         self.0.set_options(&options, recursive).map_err(backend::error_in)
     }
 
-    /// The root of this mount, to be used while the mount stays unseen: [`crate::overlays::mount`]
-    /// can keep what is written in it.
+    /// The root of this mount, for use while the mount is detached: [`crate::overlays::mount`] can
+    /// use it as its top.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
     /// # let _host = volhost_plugin_sdk::testing::TestHost::new();
-    /// // A tmpfs that nobody sees, as the top of an overlay.
-    /// let hidden = Tmpfs::new().create()?;
-    /// assert_eq!(hidden.source()?.kind(), SourceKind::Directory);
+    /// // A detached tmpfs, as the top of an overlay.
+    /// let top = Tmpfs::new().create()?;
+    /// assert_eq!(top.source()?.kind(), SourceKind::Directory);
     /// # Ok::<(), Error>(())
     /// ```
     pub fn source(&self) -> Result<MountSource> {
@@ -193,7 +194,7 @@ impl fmt::Debug for DetachedMount {
 pub const PER_MOUNT_OPTIONS: &[&str] =
     &["ro", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "strictatime", "nosymfollow"];
 
-/// What stands at a [`MountTarget`].
+/// The state of a [`MountTarget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetState {
     /// Nothing.
@@ -204,8 +205,8 @@ pub enum TargetState {
     Mounted,
 }
 
-/// The one place where the host wants this volume: for this pod, or, for a
-/// [`Stager`](crate::Stager), for the node.
+/// The path at which the host wants this volume: the pod's, or, in [`Stager`](crate::Stager), the
+/// staging path.
 pub struct MountTarget<'call>(pub(crate) &'call backend::MountTarget);
 
 impl<'call> MountTarget<'call> {
@@ -213,7 +214,7 @@ impl<'call> MountTarget<'call> {
         Self(handle)
     }
 
-    /// The pod's uid; empty at the node's own place.
+    /// The pod's uid; empty for a staging target.
     #[must_use]
     pub fn pod_uid(&self) -> String {
         self.0.pod_uid()
@@ -225,54 +226,54 @@ impl<'call> MountTarget<'call> {
         self.0.spec_name()
     }
 
-    /// What stands there now.
+    /// The target's state now.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn state(&self) -> Result<TargetState> {
         self.0.state().map(backend::target_state).map_err(backend::error_in)
     }
 
-    /// Whether a mount stands there.
+    /// Whether the target is a mount.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn is_mounted(&self) -> Result<bool> {
         Ok(self.state()? == TargetState::Mounted)
     }
 
-    /// The file-system type of the mount that stands there (`tmpfs`), none if it is no mount.
+    /// The file-system type of the mount at the target (`tmpfs`); none if it is not a mount.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn mounted_type(&self) -> Result<Option<String>> {
         self.0.mounted_type().map_err(backend::error_in)
     }
 
-    /// The options of the mount that stands there, per-mount ones and the file system's, as the
-    /// kernel writes them (`ro`, `size=1024k`); empty if it is no mount.
+    /// The options of the mount at the target, per-mount ones and the file system's, as the
+    /// kernel writes them (`ro`, `size=1024k`); empty if it is not a mount.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn mounted_options(&self) -> Result<Vec<String>> {
         self.0.mounted_options().map_err(backend::error_in)
     }
 
-    /// The node's own mount of this volume, as [`Stager::stage`](crate::Stager::stage) made it, to
-    /// be bound for the pod. None if the volume has no such mount.
+    /// The staging mount of this volume, as [`Stager::stage`](crate::Stager::stage) made it, to be
+    /// bound for the pod. None if the volume has none.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
-    /// /// `publish` of a volume that the node has mounted already.
+    /// /// `publish` of a staged volume.
     /// fn publish(pod: &Pod, target: &MountTarget) -> Result<()> {
-    ///     let Some(mounted) = target.staging_mount()? else {
-    ///         return Err(Error::precondition("the volume is not mounted on this node"));
+    ///     let Some(staged) = target.staging_mount()? else {
+    ///         return Err(Error::precondition("the volume is not staged on this node"));
     ///     };
-    ///     target.attach(mounted.bind(false)?)?;
-    ///     // The first pod gives the files to its group; another one's would take them from it.
+    ///     target.attach(staged.bind(false)?)?;
+    ///     // Only the first pod's group gets the files: a later pod must not change their group.
     ///     if target.other_pods()? == 0 { target.apply_fs_group(pod, false) } else { Ok(()) }
     /// }
     /// ```
@@ -280,30 +281,32 @@ impl<'call> MountTarget<'call> {
         Ok(self.0.staging_mount().map_err(backend::error_in)?.map(MountSource::new))
     }
 
-    /// Makes the mount visible here, creating the mount point: a folder or a file, as the mount's
-    /// root is one. All or nothing.
+    /// Attaches the mount here, creating the mount point: a folder or a file, like the mount's
+    /// root. All or nothing.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) if a mount stands here already; else as the kernel says.
+    /// [`Conflict`](crate::Error::Conflict) if the target is a mount already; else the kernel's
+    /// error.
     pub fn attach(&self, mount: DetachedMount) -> Result<()> {
         self.0.attach(mount.0).map_err(backend::error_in)
     }
 
     /// Makes the target a plain folder with exactly this mode (permission, setuid, setgid and
-    /// sticky bits), and this group if given. On a plain folder it sets mode and group again and
-    /// leaves the content alone.
+    /// sticky bits), and this group if given. Repeating it on a plain folder sets mode and group
+    /// again and leaves the content alone.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) if a mount stands here; else as the kernel says.
+    /// [`Conflict`](crate::Error::Conflict) if the target is a mount; else the kernel's error.
     pub fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
         self.0.make_folder(mode, group).map_err(backend::error_in)
     }
 
-    /// Makes a folder inside the volume that stands here, with its missing parents, each with this
+    /// Makes a folder inside the volume at the target, with its missing parents, each with this
     /// mode. Existing ones stay as they are. No symbolic link is followed.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when nothing stands here, [`Conflict`](crate::Error::Conflict) for a file or a link on the way.
+    /// [`NotFound`](crate::Error::NotFound) when the target is absent,
+    /// [`Conflict`](crate::Error::Conflict) for a file or a link on the way.
     pub fn make_inner_folder(&self, path: &str, mode: u32) -> Result<()> {
         self.0.make_inner_folder(path, mode).map_err(backend::error_in)
     }
@@ -312,56 +315,59 @@ impl<'call> MountTarget<'call> {
         self.0
     }
 
-    /// Gives what stands here to the pod's [`fs_group`](crate::Pod::fs_group), every file of it, as
-    /// the pod's change policy says: the group gets to read it and, unless `read_only`, to write
-    /// it. Without a group nothing is done. Repeating it finishes what was interrupted.
+    /// Gives every file of the volume at the target to the pod's
+    /// [`fs_group`](crate::Pod::fs_group), by the pod's change policy: the group can read it and,
+    /// unless `read_only`, write it. Without a group it does nothing. Repeating it finishes an
+    /// interrupted walk.
     ///
     /// # Errors
-    /// [`Uncertain`](crate::Error::Uncertain), since some files may have been changed: the text names the first files that were not.
+    /// [`Uncertain`](crate::Error::Uncertain), since some files may have been changed: the text
+    /// names the first files that were not.
     pub fn apply_fs_group(&self, pod: &crate::Pod<'_>, read_only: bool) -> Result<()> {
         self.0.apply_fs_group(pod.0, read_only).map_err(backend::error_in)
     }
 
-    /// The group that what stands here belongs to.
+    /// The group of the target's root.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when nothing stands here; else as the kernel says.
+    /// [`NotFound`](crate::Error::NotFound) when the target is absent; else the kernel's error.
     pub fn group(&self) -> Result<u32> {
         self.0.group().map_err(backend::error_in)
     }
 
-    /// In how many other pods' folders the node's own mount of this volume is shown now; 0 if the
-    /// volume has none.
+    /// How many other pods this volume's staging mount is published to now; 0 if the volume has no
+    /// staging mount.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// The kernel's error.
     pub fn other_pods(&self) -> Result<u32> {
         self.0.other_pods().map_err(backend::error_in)
     }
 
-    /// Unmounts what is mounted here and removes the mount point. Nothing there: done. Never
+    /// Unmounts what is mounted here and removes the mount point. Nothing there: ok. Never
     /// removes data.
     ///
     /// # Errors
-    /// [`Conflict`](crate::Error::Conflict) for a folder that is not empty; else as the kernel says.
+    /// [`Conflict`](crate::Error::Conflict) for a folder that is not empty; else the kernel's
+    /// error.
     pub fn detach(&self) -> Result<()> {
         self.0.detach().map_err(backend::error_in)
     }
 
-    /// Removes the plain folder and all that is in it. Nothing there: done.
+    /// Removes the plain folder and all that is in it. Nothing there: ok.
     ///
     /// # Errors
-    /// [`Busy`](crate::Error::Busy) for a mount here or below; else as the kernel says.
+    /// [`Busy`](crate::Error::Busy) for a mount here or below; else the kernel's error.
     pub fn delete_folder(&self) -> Result<()> {
         self.0.delete_folder().map_err(backend::error_in)
     }
 
     /// A folder that belongs to this volume of this pod, on the host's disk, beside what the pod
     /// sees: made with mode 0700 if it is missing, kept over restarts of host and machine. The host
-    /// removes it, with all that is in it, when the volume has been torn down.
+    /// removes it, with all that is in it, when the volume has been unpublished.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) at the node's own place; else as the kernel says.
+    /// [`Unsupported`](crate::Error::Unsupported) for a staging target; else the kernel's error.
     pub fn private_folder(&self) -> Result<MountSource> {
         self.0.private_folder().map(MountSource::new).map_err(backend::error_in)
     }

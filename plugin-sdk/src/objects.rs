@@ -1,12 +1,12 @@
 //! Objects that a volume's source names: config maps, secrets, tokens, certificates. Each kind
-//! takes a grant of its own.
+//! needs a grant of its own.
 //!
-//! A plugin can open only an object of the pod's namespace whose name stands in the volume's
-//! source, and it sees the keys, never what they hold: see [`Content`].
+//! A plugin can open only an object of the pod's namespace whose name is in the volume's source,
+//! and it sees the keys, never their values: see [`Content`].
 //!
-//! [`NotFound`](crate::Error::NotFound) means that the object is known not to exist, so that an optional one is left out. While the host
-//! does not know, the answer is [`Retryable`](crate::Error::Retryable): let it through, and what is
-//! mounted stays as it is.
+//! [`NotFound`](crate::Error::NotFound) means that the object is known not to exist, so that an
+//! optional one is left out. While the host does not know, the answer is
+//! [`Retryable`](crate::Error::Retryable): return it, and the mounted content stays as it is.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -22,7 +22,7 @@
 //!             files.add_content(&key, &content, 0o644)?;
 //!         }
 //!     }
-//!     log::debug(format_args!("{} is shown", map.what()));
+//!     log::debug(format_args!("{} is published", map.label()));
 //!     let token = objects::service_account_token(pod, Some("vault"), 3600)?;
 //!     log::debug(format_args!("the token expires at {:?}", objects::token_expires(&token)));
 //!     files.add_private("token", &token, 0o400)?;
@@ -36,7 +36,7 @@
 //! # let volume = Volume::builder("mine").field("name", "app").field("ca", "ca");
 //! # let place = host.target("mine");
 //! # let shown = show(&volume.handle(), &pod.handle(), &place.handle());
-//! // Whoever asks for what the volume does not name is refused, and what a driver says of itself is there for all.
+//! // A plugin may not open objects that the volume does not name; it may read every CSIDriver object.
 //! assert!(Secret::open(&volume.handle(), &pod.handle(), "other").is_err());
 //! assert!(Secret::referenced(&volume.handle(), "secretRef").is_err());
 //! assert!(objects::trust_bundles(&volume.handle(), "example.com/signer", None).is_err());
@@ -54,11 +54,11 @@ use crate::volume::Volume;
 
 /// An object that has keys: a [`ConfigMap`] or a [`Secret`].
 pub trait Keyed {
-    /// What it is called in messages: `config map "app"`.
-    fn what(&self) -> String;
+    /// Its kind and name for messages: `config map "app"`.
+    fn label(&self) -> String;
     /// The keys, sorted.
     fn keys(&self) -> Vec<String>;
-    /// What a key holds; none when there is no such key.
+    /// The value of a key; none when there is no such key.
     fn content(&self, key: &str) -> Option<Content>;
 }
 
@@ -74,8 +74,10 @@ macro_rules! keyed {
             #[doc = concat!("Opens the ", $word, " of this name in the pod's namespace. Needs the grant `", $grant, "`.")]
             ///
             /// # Errors
-            /// [`NotFound`](crate::Error::NotFound) when there is none, [`Retryable`](crate::Error::Retryable) while nobody knows,
-            /// [`PermissionDenied`](crate::Error::PermissionDenied) when the volume does not name it.
+            /// [`NotFound`](crate::Error::NotFound) when there is none,
+            /// [`Retryable`](crate::Error::Retryable) while the host does not know,
+            /// [`PermissionDenied`](crate::Error::PermissionDenied) when the volume does not name
+            /// it.
             pub fn open(volume: &Volume, pod: &Pod, name: &str) -> Result<Self> {
                 let handle =
                     backend::$module::open(volume.handle(), pod.handle(), name).map_err(backend::error_in)?;
@@ -84,7 +86,7 @@ macro_rules! keyed {
         }
 
         impl Keyed for $type {
-            fn what(&self) -> String {
+            fn label(&self) -> String {
                 format!(concat!($word, " {}"), crate::quote::quoted(&self.name))
             }
 
@@ -99,18 +101,18 @@ macro_rules! keyed {
 
         impl fmt::Debug for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.what())
+                f.write_str(&self.label())
             }
         }
     };
 }
 
 keyed!(
-    /// A config map as it is now: it does not change while it is held.
+    /// A snapshot of a config map: it does not change while the handle exists.
     ConfigMap, config_maps, "config map", "config-maps"
 );
 keyed!(
-    /// A secret as it is now: it does not change while it is held.
+    /// A snapshot of a secret: it does not change while the handle exists.
     Secret, secrets, "secret", "secrets"
 );
 
@@ -119,9 +121,11 @@ impl Secret {
     /// (`nodeStageSecretRef`). Needs the grant `secrets`.
     ///
     /// # Errors
-    /// [`NotFound`](crate::Error::NotFound) when there is none, [`Retryable`](crate::Error::Retryable) while nobody knows,
+    /// [`NotFound`](crate::Error::NotFound) when there is none,
+    /// [`Retryable`](crate::Error::Retryable) while the host does not know,
     /// [`InvalidArgument`](crate::Error::InvalidArgument) when the field is no such reference,
-    /// [`PermissionDenied`](crate::Error::PermissionDenied) for a volume that a pod itself describes.
+    /// [`PermissionDenied`](crate::Error::PermissionDenied) for a volume that a pod itself
+    /// describes.
     pub fn referenced(volume: &Volume, field: &str) -> Result<Self> {
         let handle = backend::secrets::referenced(volume.handle(), field).map_err(backend::error_in)?;
         Ok(Self { name: field.to_owned(), handle })
@@ -129,7 +133,7 @@ impl Secret {
 }
 
 impl Secret {
-    /// A secret that goes with a call; `whose` is for messages.
+    /// A secret of a call; `whose` is for messages.
     pub(crate) fn of_call(whose: &str, handle: backend::secrets::Secret) -> Self {
         Self { name: whose.to_owned(), handle }
     }
@@ -139,24 +143,24 @@ impl Secret {
 /// the grant `csi-driver-objects`.
 ///
 /// # Errors
-/// [`Retryable`](crate::Error::Retryable) while nobody knows.
+/// [`Retryable`](crate::Error::Retryable) while the host does not know.
 pub fn csi_driver_spec(name: &str) -> Result<Option<String>> {
     backend::csi_driver_objects::spec(name).map_err(backend::error_in)
 }
 
-/// When a token of [`service_account_token`] ends, as RFC 3339 in UTC; none for a content that is
-/// no token.
+/// When a token of [`service_account_token`] expires, as RFC 3339 in UTC; none for a content that
+/// is not a token.
 #[must_use]
 pub fn token_expires(token: &Content) -> Option<String> {
     backend::service_account_tokens::expires(token.handle())
 }
 
-/// A token of the pod's service account that is bound to the pod, for this audience (the issuer's
-/// own when none). The host calls `publish` again in time for the next one. Needs the grant
-/// `service-account-tokens`.
+/// Returns a token of the pod's service account that is bound to the pod, for this audience (the
+/// issuer's own when none). The host calls `publish` again in time for the next one. Needs the
+/// grant `service-account-tokens`.
 ///
 /// # Errors
-/// [`Precondition`](crate::Error::Precondition) when the node has nobody to issue tokens.
+/// [`Precondition`](crate::Error::Precondition) when the node has no issuer of tokens.
 pub fn service_account_token(pod: &Pod, audience: Option<&str>, expiration_seconds: u64) -> Result<Content> {
     backend::service_account_tokens::request(pod.handle(), audience, expiration_seconds)
         .map(Content::new)

@@ -1,7 +1,6 @@
-//! Overlays: folders laid on one another, shown as one. Of the folders only the top is ever
-//! written.
+//! Overlays: several folders, shown as one. Only the top folder is ever written.
 //!
-//! A plugin that calls this needs the grant `overlays`; one that does not call it does not ask for
+//! A plugin that calls this needs the grant `overlays`; one that does not call it does not request
 //! it.
 //!
 //! ```
@@ -20,20 +19,21 @@ use crate::backend::{self, FsOption};
 use crate::error::Result;
 use crate::mounts::{DetachedMount, MountSource};
 
-/// Shows the folders `lowers` as one, the first one uppermost, unseen until attached. What is
-/// written goes to `top`, into the folders `upper` and `work`, which are made there: `upper` with
-/// mode and owner of the first lower. Without a top nothing can be written, and there must be two
-/// lowers. A top is a folder ([`MountTarget::private_folder`](crate::MountTarget::private_folder),
-/// a path of the host), or the root of a tmpfs that nobody sees ([`DetachedMount::source`]), which
-/// lives as long as the overlay. Mounts below the folders are not shown.
+/// Shows the folders `lowers` as one, the first one uppermost, as a detached mount. Changes go to
+/// `top`, into the folders `upper` and `work`, which are made there: `upper` with mode and owner of
+/// the first lower. Without a top nothing can be written, and there must be two lowers. A top is a
+/// folder ([`MountTarget::private_folder`](crate::MountTarget::private_folder), a path of the
+/// host), or the root of a detached tmpfs ([`DetachedMount::source`]), which lives as long as the
+/// overlay. Mounts below the folders are not shown.
 ///
 /// Options: `index`, `metacopy`, `redirect_dir`, `xino`, and the flag `volatile`, with the kernel's
 /// values.
 ///
 /// # Errors
-/// [`Conflict`](crate::Error::Conflict) when two layers are the same or one lies in another, [`Busy`](crate::Error::Busy) with `index=on`
-/// for a top in use, [`Unsupported`](crate::Error::Unsupported) for a top on a file system that
-/// can't take one; else as the kernel says.
+/// [`Conflict`](crate::Error::Conflict) when two layers are the same or one lies in another,
+/// [`Busy`](crate::Error::Busy) with `index=on` for a top in use,
+/// [`Unsupported`](crate::Error::Unsupported) for a top on a file system that can't take one; else
+/// the kernel's error.
 pub fn mount(
     lowers: &[&MountSource],
     top: Option<&MountSource>,

@@ -1,4 +1,4 @@
-//! The trait an author implements.
+//! The trait of a plugin, and the macro that exports it.
 
 use crate::describe::{Description, Identity};
 use crate::error::Result;
@@ -6,53 +6,53 @@ use crate::mounts::MountTarget;
 use crate::pod::Pod;
 use crate::volume::Volume;
 
-/// A volume plugin: what a volume is, and how it comes to stand in a pod's folder.
+/// A volume plugin: describes volumes, and publishes them to pods.
 ///
-/// The functions have no `self`, because a plugin keeps nothing: each call runs in a sandbox of its
-/// own, which is gone when the call ends. What must last stands in the kernel (the mount) or in the
-/// storage.
+/// The functions have no `self`, because a plugin keeps no state: each call runs in a sandbox of
+/// its own, which ends with the call. Anything that must last is in the kernel (the mount) or in
+/// the storage.
 ///
 /// # Replay
 /// The host may call [`publish`](Self::publish) and [`unpublish`](Self::unpublish) again at any
-/// time: after a crash, a time-out, an uncertain answer, or only to be sure. Setting up what is set
-/// up, and tearing down what is gone, must succeed and change nothing. Ask [`MountTarget::state`]
-/// first and it comes by itself.
+/// time: after a crash, a time-out, an uncertain answer, or only to be sure. `publish` on a volume
+/// that is published, and `unpublish` on one that is not, must succeed and change nothing. Checking
+/// [`MountTarget::state`] first is usually enough.
 ///
 /// # One at a time
 /// The host never runs two calls for one volume of one pod at once. Other volumes run in parallel.
 ///
 /// # Panics
 /// A panic ends the sandbox and nothing else: its text goes to the host's log, and the volume
-/// counts as uncertain. Return an [`Error`](crate::Error) instead; it says more.
+/// counts as uncertain. Return an [`Error`](crate::Error) instead: the host can act on its case.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no volume plugin",
+    message = "`{Self}` is not a volume plugin",
     label = "there is no `impl VolumePlugin for {Self}`",
     note = "a volume plugin has the functions `describe`, `identify`, `publish` and `unpublish` of the trait `VolumePlugin`"
 )]
 pub trait VolumePlugin {
-    /// Says what this plugin is. Always the same answer: the host calls it when it loads the
-    /// plugin.
+    /// Describes this plugin. The host calls it when it loads the plugin and at any later time; the
+    /// answer is always the same.
     ///
-    /// At least [`Description::name`] and one [`Description::serves`].
+    /// It has to call at least [`Description::name`] and one [`Description::serves`].
     fn describe(about: &mut Description<'_>);
 
     /// Checks the volume's source, every field of it, and names the volume if it has a name of its
     /// own. Changes nothing.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the field, what is wrong with it and what would be
-    /// right; [`Volume`]'s typed getters answer so by themselves.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the field, what is wrong with it
+    /// and what would be right; [`Volume`]'s typed getters return such errors.
     fn identify(volume: &Volume<'_>, id: &mut Identity<'_>) -> Result<()>;
 
-    /// Makes the volume stand at `target`, ready for use by the pod. The host checks afterwards
-    /// that something does.
+    /// Mounts the volume at `target`, ready for use by the pod. When it returns ok, the host checks
+    /// that the target is a folder or a mount.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
     fn publish(volume: &Volume<'_>, pod: &Pod<'_>, target: &MountTarget<'_>) -> Result<()>;
 
-    /// Takes the volume away from `target`. Of the volume no more is known than the target tells:
-    /// its source may be long gone. The host checks afterwards that nothing stands there.
+    /// Unmounts the volume from `target`. The target is all that is known of the volume: its source
+    /// may no longer exist. When it returns ok, the host checks that nothing is left at the target.
     ///
     /// # Errors
     /// Any; unless it is [`Uncertain`](crate::Error::Uncertain), nothing may have changed.
@@ -87,25 +87,25 @@ macro_rules! export_plugin {
             $($crate::__check_capability!($capability, $plugin);)*
         };
         const _: () = {
-            #[allow(dead_code, reason = "there to have each name once")]
+            #[allow(dead_code, reason = "a name twice is a compile error")]
             enum EachCapabilityIsNamedOnce { $($capability),* }
         };
         #[doc(hidden)]
-        #[allow(dead_code, reason = "there to be there once")]
+        #[allow(dead_code, reason = "a second plugin in the crate is a compile error")]
         const A_CRATE_EXPORTS_ONE_PLUGIN: () = ();
         $crate::__export_on_wasm!($plugin $(, $capability)*);
     };
     () => {
-        ::core::compile_error!("export_plugin! wants the plugin's type: export_plugin!(MyPlugin), or export_plugin!(MyPlugin, Attacher)");
+        ::core::compile_error!("export_plugin! needs the plugin's type: export_plugin!(MyPlugin), or export_plugin!(MyPlugin, Attacher)");
     };
     ($plugin:ty, $($capabilities:tt)*) => {
         ::core::compile_error!(
-            "what follows the plugin's type in export_plugin! are names of capabilities, with commas between them: export_plugin!(MyPlugin, Attacher, Expander)"
+            "expected names of capabilities after the plugin's type, with commas between them: export_plugin!(MyPlugin, Attacher, Expander)"
         );
     };
 }
 
-/// Holds the plugin to the trait of one capability.
+/// Checks that the plugin has the trait of one capability.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __check_capability {
@@ -129,7 +129,7 @@ macro_rules! __check_capability {
         ::core::compile_error!(::core::concat!(
             "`",
             ::core::stringify!($other),
-            "` is no capability of a volume plugin; there are Attacher, OtherNodes, Stager, BlockMapper, Expander, Stats, Controller, Snapshotter, Modifier, GroupSnapshotter"
+            "` is not a capability of a volume plugin; the capabilities are Attacher, OtherNodes, Stager, BlockMapper, Expander, Stats, Controller, Snapshotter, Modifier, GroupSnapshotter"
         ));
     };
 }
@@ -144,7 +144,7 @@ macro_rules! __has_capability {
     }};
 }
 
-/// The half of [`export_plugin!`](crate::export_plugin) that only a component has.
+/// The part of [`export_plugin!`](crate::export_plugin) that only a component has.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 #[macro_export]
@@ -154,8 +154,8 @@ macro_rules! __export_on_wasm {
             type Exports = $crate::wasm::entry::Exports<$plugin>;
             $crate::wasm::bindings::export_volume_plugin!(Exports with_types_in $crate::wasm::bindings);
 
-            /// Which contract and which SDK this was built with; the host shows it and trusts it
-            /// for nothing.
+            /// The versions of contract and SDK that this was built with; the host shows them and
+            /// does not rely on them.
             #[used]
             #[unsafe(link_section = "volhost:abi")]
             static ABI: [u8; $crate::abi::STAMP.len()] = $crate::abi::BYTES;

@@ -10,7 +10,7 @@ use crate::error::Result;
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
-/// /// What a volume may be named, limited and labelled by.
+/// /// Lists the facts of a pod that a volume may depend on.
 /// fn describe(pod: &Pod) -> String {
 ///     format!(
 ///         "{}/{} ({}) runs as {}; team {:?}, tier {:?}; memory {:?}, disk {:?}; group {:?}, user {:?}; inside: {:?}",
@@ -87,7 +87,7 @@ impl<'call> Pod<'call> {
         self.0.memory_limit()
     }
 
-    /// What its containers may put on the node's disk together, in bytes; none when none of them
+    /// The sum of its containers' limits of `ephemeral-storage`, in bytes; none when none of them
     /// has a limit.
     #[must_use]
     pub fn ephemeral_storage_limit(&self) -> Option<u64> {
@@ -110,7 +110,7 @@ impl<'call> Pod<'call> {
     /// `metadata.labels['KEY']`.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a path that there is none of.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for an unknown path.
     pub fn field(&self, path: &str) -> Result<String> {
         self.0.field(path).map_err(backend::error_in)
     }
@@ -119,19 +119,20 @@ impl<'call> Pod<'call> {
     /// limit is what the node gives to pods.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) for a container, a name or a divisor that there is none of.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) for an unknown container or name, or a
+    /// divisor that Kubernetes does not allow for it.
     pub fn resource_value(&self, container: &str, name: &str, divisor: Option<&str>) -> Result<String> {
         self.0.resource_value(container, name, divisor).map_err(backend::error_in)
     }
 
-    /// The sizes, in bytes, of the huge pages that the pod or a container of it asks for,
+    /// The sizes, in bytes, of the huge pages that the pod or a container of it requests,
     /// ascending.
     #[must_use]
     pub fn huge_page_sizes(&self) -> Vec<u64> {
         self.0.huge_page_sizes()
     }
 
-    /// How many bytes in huge pages of this size the pod may have; none when it asks for none of
+    /// How many bytes in huge pages of this size the pod may have; none when it requests none of
     /// them.
     #[must_use]
     pub fn huge_page_limit(&self, size: u64) -> Option<u64> {

@@ -20,7 +20,7 @@ use crate::pod::Pod;
 use crate::quote::quoted;
 use crate::volume::{Volume, join};
 
-/// What a file shows.
+/// The origin of a file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shows {
     Field(String),
@@ -29,14 +29,14 @@ enum Shows {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Item {
-    /// Where it stands in the source: `items.0`.
+    /// Its path in the source: `items.0`.
     at: String,
     path: String,
     mode: Option<u32>,
     shows: Shows,
 }
 
-/// Which fields of the pod become which files.
+/// The fields of the pod that become files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodItems {
     items: Vec<Item>,
@@ -57,7 +57,8 @@ impl PodItems {
     /// Adds the files.
     ///
     /// # Errors
-    /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the item, for a field or resource that there is none of.
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the item, for an unknown field or
+    /// resource.
     pub fn show(&self, volume: &Volume, pod: &Pod, files: &FileSet) -> Result<()> {
         for item in &self.items {
             let (field, text) = match &item.shows {

@@ -1,7 +1,7 @@
 //! The pod's other volumes, for a volume that is made of them.
 //!
-//! A plugin that calls this needs the grant `pod-volumes`; one that does not call it does not ask
-//! for it.
+//! A plugin that calls this needs the grant `pod-volumes`; one that does not call it does not
+//! request it.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -19,13 +19,13 @@ use crate::backend;
 use crate::error::Result;
 use crate::mounts::{MountSource, MountTarget};
 
-/// The volume of this name in the pod that the target is for, as it stands now;
-/// [`Identity::needs_volume`](crate::Identity::needs_volume) has named it. Nothing is ever written
-/// through it: a bind of it is read-only, and an overlay takes it as a lower alone.
+/// The volume of this name in the target's pod, as it is published now;
+/// [`Identity::needs_volume`](crate::Identity::needs_volume) has named it. It is never written
+/// through: a bind of it is read-only, and an overlay takes it as a lower only.
 ///
 /// # Errors
-/// [`NotFound`](crate::Error::NotFound) when it was not named, [`Precondition`](crate::Error::Precondition) when it does not stand; else as the
-/// kernel says.
+/// [`NotFound`](crate::Error::NotFound) when it was not named,
+/// [`Precondition`](crate::Error::Precondition) when it is not mounted; else the kernel's error.
 pub fn open(target: &MountTarget, name: &str) -> Result<MountSource> {
     backend::pod_volumes::open(target.handle(), name).map(MountSource::new).map_err(backend::error_in)
 }

@@ -1,9 +1,9 @@
-//! What a [`Controller`](crate::Controller) and a [`Snapshotter`](crate::Snapshotter) are asked
-//! for, and how they answer.
+//! The requests to a [`Controller`](crate::Controller) and a [`Snapshotter`](crate::Snapshotter),
+//! and their answers.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
-//! /// Volumes that are images in one folder; what they are called is their handle.
+//! /// Volumes that are images in one folder; a volume's name is its handle.
 //! struct Images;
 //! # impl VolumePlugin for Images {
 //! #     fn describe(about: &mut Description) { about.name("example.com/images").serves("images"); }
@@ -112,7 +112,7 @@
 //!         Ok(())
 //!     }
 //!     fn find_group(_: &str, _: &mut SnapshotPage) -> Result<()> {
-//!         // A call without a request of its own finds the secrets here.
+//!         // A call without a request gets its secrets here.
 //!         if provisioning::call_secret("key").is_none() {
 //!             return Err(Error::permission_denied(format!("no key among {:?}", provisioning::call_secrets())));
 //!         }
@@ -161,39 +161,39 @@ macro_rules! handle {
 }
 
 handle!(
-    /// A volume that somebody wants.
+    /// A request for a volume.
     VolumeRequest
 );
 handle!(
-    /// A volume that there is, to be filled in.
+    /// A provisioned volume, for the plugin to fill in.
     VolumeAnswer
 );
 handle!(
-    /// A page of the volumes that there are, to be filled in.
+    /// A page of the provisioned volumes, for the plugin to fill in.
     VolumePage
 );
 handle!(
-    /// A snapshot that somebody wants.
+    /// A request for a snapshot.
     SnapshotRequest
 );
 handle!(
-    /// Snapshots of several volumes, of one moment, that somebody wants.
+    /// A request for snapshots of several volumes at one moment.
     GroupRequest
 );
 handle!(
-    /// A page of the snapshots that there are, to be filled in.
+    /// A page of the snapshots, for the plugin to fill in.
     SnapshotPage
 );
 
 impl VolumeRequest<'_> {
-    /// What whoever asks calls it: the same name, the same volume. Empty where no volume is to be
+    /// The requested name: the same name means the same volume. Empty where no volume is to be
     /// made.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// It must have at least this many bytes; none: as many as the plugin likes.
+    /// It must have at least this many bytes; none: the plugin's own choice.
     #[must_use]
     pub fn required_bytes(&self) -> Option<u64> {
         self.0.required_bytes()
@@ -217,19 +217,19 @@ impl VolumeRequest<'_> {
         self.0.parameters()
     }
 
-    /// The file system that it is to be mounted with, if that was said.
+    /// The file system of the volume, if the request names one.
     #[must_use]
     pub fn fs_type(&self) -> Option<String> {
         self.0.fs_type()
     }
 
-    /// It is to be handed over as a device.
+    /// Whether the volume is used as a device (`volumeMode: Block`).
     #[must_use]
     pub fn as_device(&self) -> bool {
         self.0.as_device()
     }
 
-    /// How it is to be used, in Kubernetes' spelling (`ReadWriteOnce`).
+    /// The access modes, in Kubernetes' spelling (`ReadWriteOnce`).
     #[must_use]
     pub fn access_modes(&self) -> Vec<String> {
         self.0.access_modes()
@@ -247,8 +247,8 @@ impl VolumeRequest<'_> {
         self.0.source_snapshot()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
-    /// nor kept.
+    /// One of the secrets that came with the request. They belong to this call alone: do not log or
+    /// keep them.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -274,19 +274,20 @@ impl VolumeRequest<'_> {
 }
 
 impl VolumeAnswer<'_> {
-    /// Its handle: what every later call names it by. 1 to 128 bytes without control characters.
+    /// Sets its handle: the name that every later call uses. 1 to 128 bytes without control
+    /// characters.
     pub fn id(&mut self, id: &str) -> &mut Self {
         self.0.id(id);
         self
     }
 
-    /// Its size in bytes.
+    /// Sets its size in bytes.
     pub fn capacity(&mut self, bytes: u64) -> &mut Self {
         self.0.capacity(bytes);
         self
     }
 
-    /// A field of `volumeAttributes` that its mounting needs.
+    /// Sets a field of `volumeAttributes` that its mounting needs.
     pub fn attribute(&mut self, key: &str, value: &str) -> &mut Self {
         self.0.attribute(key, value);
         self
@@ -299,14 +300,14 @@ impl VolumePage<'_> {
         self.0.add(id, capacity);
     }
 
-    /// There are more: a call with this token goes on.
+    /// Reports that there are more, which a call with this token begins with.
     pub fn next(&mut self, token: &str) {
         self.0.next(token);
     }
 }
 
 impl SnapshotRequest<'_> {
-    /// What whoever asks calls it: the same name, the same snapshot.
+    /// The requested name: the same name means the same snapshot.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
@@ -330,8 +331,8 @@ impl SnapshotRequest<'_> {
         self.0.parameters()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
-    /// nor kept.
+    /// One of the secrets that came with the request. They belong to this call alone: do not log or
+    /// keep them.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -345,13 +346,13 @@ impl SnapshotRequest<'_> {
 }
 
 impl GroupRequest<'_> {
-    /// What whoever asks calls the group: the same name, the same group.
+    /// The requested name: the same name means the same group.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// The volumes, each once, sorted.
+    /// The volumes' handles, each once, sorted.
     #[must_use]
     pub fn volume_ids(&self) -> Vec<String> {
         self.0.volume_ids()
@@ -369,8 +370,8 @@ impl GroupRequest<'_> {
         self.0.parameters()
     }
 
-    /// One of the secrets that came with the request. They are this call's alone: not to be logged,
-    /// nor kept.
+    /// One of the secrets that came with the request. They belong to this call alone: do not log or
+    /// keep them.
     #[must_use]
     pub fn secret(&self, key: &str) -> Option<String> {
         self.0.secret(key)
@@ -384,8 +385,8 @@ impl GroupRequest<'_> {
 }
 
 /// One of the secrets that came with the call, whatever call it is: the way for those that have no
-/// request, such as
-/// [`Controller::delete`](crate::Controller::delete). What it holds is this call's alone: not to be logged, nor kept.
+/// request, such as [`Controller::delete`](crate::Controller::delete). The value belongs to this
+/// call alone: do not log or keep it.
 #[must_use]
 pub fn call_secret(key: &str) -> Option<String> {
     backend::provisioning::call_secret(key)
@@ -404,12 +405,12 @@ impl SnapshotPage<'_> {
         self.0.add(id, volume_id, bytes, made);
     }
 
-    /// There are more: a call with this token goes on.
+    /// Reports that there are more, which a call with this token begins with.
     pub fn next(&mut self, token: &str) {
         self.0.next(token);
     }
 
-    /// The snapshot that was added last is one of this group.
+    /// Declares the snapshot that was added last as one of this group.
     pub fn of_group(&mut self, group_id: &str) {
         self.0.of_group(group_id);
     }

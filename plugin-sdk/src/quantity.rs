@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::Error;
 use crate::quote::quoted;
 
-/// Why a text is not a usable quantity. The text is in it, in quotes.
+/// An error for a text that is not a usable quantity. It contains the text, in quotes.
 ///
 /// ```
 /// use volhost_plugin_sdk::quantity::{QuantityError, parse_bytes};
@@ -32,7 +32,7 @@ impl fmt::Display for QuantityError {
                 "{text} is not a quantity: write a number with one of the suffixes Ki, Mi, Gi, Ti, Pi, Ei (powers of \
                  1024), k, M, G, T, P, E (of 1000), or none, such as 64Mi"
             ),
-            Self::Negative(text) => write!(f, "{text} is negative; 0 or more is right"),
+            Self::Negative(text) => write!(f, "{text} is negative; write 0 or more"),
             Self::TooLarge(text) => {
                 write!(f, "{text} is more than 16Ei, the most that can be counted")
             }
@@ -98,7 +98,7 @@ impl std::str::FromStr for Bytes {
 /// Reads a quantity, rounding up to a whole byte as Kubernetes does.
 ///
 /// # Errors
-/// [`QuantityError`] says what is wrong with the text.
+/// [`QuantityError`] with the reason.
 ///
 /// ```
 /// use volhost_plugin_sdk::quantity::parse_bytes;
@@ -123,7 +123,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
         return Err(QuantityError::Negative(quoted(text)));
     }
 
-    // Trailing zeros of a fraction say nothing, and the fewer digits, the less overflows.
+    // Trailing zeros of a fraction do not matter, and fewer digits overflow later.
     let fraction = fraction.trim_end_matches('0');
     let digits = whole
         .bytes()
@@ -134,7 +134,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     scale.apply(digits, fraction_digits).ok_or_else(too_large)
 }
 
-/// What a suffix multiplies by: `2^binary * 10^decimal`.
+/// The factor of a suffix: `2^binary * 10^decimal`.
 struct Scale {
     binary: u32,
     decimal: i32,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn other_texts_are_refused() {
         for text in ["", "-", "Mi", "64MB", "64mi", "1.2.3", "64 Mi", " 64", "1e", "1e1.5", "0x10", "١", ".", "-Mi"] {
             assert!(matches!(parse_bytes(text), Err(QuantityError::Malformed(_))), "{text:?}");
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_shows_the_text_cut_short_and_what_is_right() {
+    fn an_error_has_the_shortened_text_and_the_way_out() {
         let error = parse_bytes(&"x".repeat(10_000)).unwrap_err().to_string();
         assert!(error.len() < 400 && error.contains("64Mi"), "{error}");
     }

@@ -1,9 +1,9 @@
 //! Values in messages.
 
-/// A value in double quotes, on one line, and cut to a length that a line of text bears.
+/// A value in double quotes, on one line, and shortened to a readable length.
 ///
-/// A plugin that shows what a user wrote should show it so: control characters become visible, and
-/// nobody's ten thousand letters fill the screen.
+/// Use it for every user-written value in a message: control characters become visible, and a value
+/// of ten thousand letters does not fill the screen.
 ///
 /// ```
 /// use volhost_plugin_sdk::quoted;
@@ -11,7 +11,7 @@
 /// ```
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    /// Longer values are no typing errors, and nobody reads them.
+    /// Longer values are not typing errors, and unreadable in a message.
     const LONGEST: usize = 100;
     // `{:?}` would do, but it brings tables of Unicode with it that are a tenth of a plugin.
     let mut quoted = String::from("\"");

@@ -1,8 +1,8 @@
-//! A volume's source as a struct of the author's own (feature `serde`).
+//! A volume's source as a struct of the plugin's own (feature `serde`).
 //!
-//! What the source says is read field by field, and what is wrong with it is told by its place, in
-//! the words of the other getters: the field, the value, what would be right. A field that the
-//! struct does not have is refused, with the nearest one that it has.
+//! The source is read field by field. An error has the form of the other getters: the field's path,
+//! the value, and what would be right. A field that the struct does not have is refused, with the
+//! nearest one that it has.
 //!
 //! ```
 //! use serde::Deserialize;
@@ -37,12 +37,12 @@
 //! assert_eq!(source.size.count(), 64 << 20);
 //! assert_eq!(source.purpose, Purpose::Cache);
 //!
-//! let told = |volume: volhost_plugin_sdk::testing::TestVolume| {
+//! let message = |volume: volhost_plugin_sdk::testing::TestVolume| {
 //!     volume.handle().parse::<Scratch>().err().expect("something is wrong").to_string()
 //! };
-//! assert_eq!(told(Volume::builder("scratch")), "scratch.size: is missing, and required");
+//! assert_eq!(message(Volume::builder("scratch")), "scratch.size: is missing, and required");
 //! let misspelt = Volume::builder("scratch").field("size", "1Gi").field("purpos", "cache");
-//! assert!(told(misspelt).starts_with("scratch.purpos: no such field; did you mean purpose?"));
+//! assert!(message(misspelt).starts_with("scratch.purpos: no such field; did you mean purpose?"));
 //! # Ok::<(), Error>(())
 //! ```
 
@@ -68,7 +68,7 @@ impl Volume<'_> {
         self.parse_at("")
     }
 
-    /// What the source has at a path, as a `T`: one entry of a list, say.
+    /// The part of the source at a path, as a `T`: one entry of a list, say.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) naming the field.
@@ -86,11 +86,11 @@ impl Volume<'_> {
     }
 }
 
-/// What is wrong, and where as soon as that is known.
+/// An error, and its path as soon as that is known.
 #[derive(Debug)]
 struct Fault {
     path: Option<String>,
-    /// A field of what is at the path, while the path is not known.
+    /// A field below the path, while the path is not known.
     field: Option<String>,
     words: String,
 }
@@ -183,7 +183,7 @@ fn number<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Faul
     }
     match text.parse::<f64>() {
         Ok(number) => visitor.visit_f64(number),
-        Err(_) => Err(Fault::new(format_args!("{} is no number", quoted(text)))),
+        Err(_) => Err(Fault::new(format_args!("{} is not a number", quoted(text)))),
     }
 }
 
@@ -284,7 +284,7 @@ impl<'de> de::SeqAccess<'de> for Inside<'_> {
     }
 }
 
-/// Reads text or a number by what text means.
+/// Reads a text, or a number by its text.
 struct ByText<T>(fn(&str) -> Result<T, String>, &'static str);
 
 impl<T> Visitor<'_> for ByText<T> {
@@ -328,7 +328,9 @@ impl<'de> Deserialize<'de> for Mode {
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Mode, E> {
                 let mode = u32::try_from(number).ok().and_then(Mode::new);
-                mode.ok_or_else(|| E::custom(format_args!("{number} is no mode; write 0 to 0777 (in JSON, 0 to 511)")))
+                mode.ok_or_else(|| {
+                    E::custom(format_args!("{number} is not a mode; write 0 to 0777 (in JSON, 0 to 511)"))
+                })
             }
         }
         deserializer.deserialize_any(ModeVisitor)

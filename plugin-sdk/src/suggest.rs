@@ -27,8 +27,7 @@ pub(crate) fn unknown(what: &str, word: &str, known: &[&str], show: fn(&str) -> 
 
 /// The one of `candidates` that `word` is most likely a misspelling of, if any is near enough.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    /// Nobody misspells a word this long by two letters, and the comparison costs the product of
-    /// the lengths.
+    /// Longer words are not compared: the comparison costs the product of the lengths.
     const LONGEST: usize = 64;
     /// More wrong letters than this and it is another word.
     const FARTHEST: usize = 2;
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_is_answered_with_the_known_ones() {
+    fn the_message_for_an_unknown_word_lists_the_known_ones() {
         let show = |word: &str| format!("<{word}>");
         assert_eq!(
             unknown("bad", "meduim", &["medium", "x"], show),

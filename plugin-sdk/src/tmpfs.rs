@@ -4,7 +4,7 @@ use crate::backend::{self, FsOption};
 use crate::error::Result;
 use crate::mounts::DetachedMount;
 
-/// A memory file system to be made.
+/// Options of a memory file system that [`Tmpfs::create`] makes.
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -27,12 +27,12 @@ impl Tmpfs {
         Self::default()
     }
 
-    /// The most it may hold, in bytes. Without it the kernel allows half of the machine's memory.
+    /// Sets its size in bytes. Without it the kernel allows half of the machine's memory.
     pub fn size(self, bytes: u64) -> Self {
         self.option("size", Some(bytes.to_string()))
     }
 
-    /// The most files and folders it may hold.
+    /// Sets how many files and folders it can have.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
@@ -45,22 +45,23 @@ impl Tmpfs {
         self.option("nr_inodes", Some(count.to_string()))
     }
 
-    /// The mode of its root.
+    /// Sets the mode of its root.
     pub fn mode(self, mode: u32) -> Self {
         self.option("mode", Some(format!("{mode:o}")))
     }
 
-    /// The owner of its root.
+    /// Sets the owner of its root.
     pub fn user(self, uid: u32) -> Self {
         self.option("uid", Some(uid.to_string()))
     }
 
-    /// The group of its root.
+    /// Sets the group of its root.
     pub fn group(self, gid: u32) -> Self {
         self.option("gid", Some(gid.to_string()))
     }
 
-    /// Never write its pages to swap. Kernels before 6.4, and user namespaces, lack it.
+    /// Makes the kernel never write its pages to swap. Kernels before 6.4, and user namespaces,
+    /// lack it.
     pub fn noswap(self) -> Self {
         self.option("noswap", None)
     }
@@ -70,11 +71,11 @@ impl Tmpfs {
         self
     }
 
-    /// Makes it: new, empty, and seen by nobody until attached.
+    /// Makes it: new, empty and detached.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) when this kernel, or this user namespace, lacks an option; its name
-    /// is in the text.
+    /// [`Unsupported`](crate::Error::Unsupported) when this kernel, or this user namespace, lacks
+    /// an option; its name is in the text.
     pub fn create(&self) -> Result<DetachedMount> {
         let options: Vec<FsOption> =
             self.options.iter().map(|(key, value)| FsOption { key: key.clone(), value: value.clone() }).collect();

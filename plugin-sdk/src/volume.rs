@@ -8,12 +8,12 @@ use crate::field_kind::{FieldKind, word_or};
 use crate::quote::quoted;
 use crate::{quantity, suggest};
 
-/// One volume, as a pod wants it. Each getter asks the host; a call's handle can't be kept after
-/// the call.
+/// One volume, as a pod wants it. Each getter asks the host; the handle is valid during the call
+/// only.
 ///
-/// The source's fields come as text; the typed getters read it and answer a bad value with an
-/// [`InvalidArgument`](Error::InvalidArgument) that names the field (`emptyDir.sizeLimit`), the value and what would
-/// be right:
+/// The source's fields come as text; the typed getters parse it and return for a bad value an
+/// [`InvalidArgument`](Error::InvalidArgument) that names the field (`emptyDir.sizeLimit`), the
+/// value and what would be right:
 ///
 /// ```
 /// # use volhost_plugin_sdk::prelude::*;
@@ -34,7 +34,7 @@ use crate::{quantity, suggest};
 /// }
 ///
 /// let scratch = Volume::builder("scratch").field("server", "s1").field("size", "64MB");
-/// let error = read(&scratch.handle()).err().expect("MB is no suffix");
+/// let error = read(&scratch.handle()).err().expect("MB is not a suffix");
 /// assert!(error.to_string().starts_with("scratch.size: \"64MB\" is not a quantity"), "{error}");
 /// ```
 pub struct Volume<'call>(&'call backend::Volume);
@@ -63,13 +63,13 @@ impl<'call> Volume<'call> {
         self.0.source()
     }
 
-    /// The volume must not be writable through this mount.
+    /// Whether the volume must not be writable through this mount.
     #[must_use]
     pub fn read_only(&self) -> bool {
         self.0.read_only()
     }
 
-    /// Whether the volume is handed over as a device.
+    /// Whether the volume is used as a device (`volumeMode: Block`).
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.0.as_device()
@@ -100,8 +100,8 @@ impl<'call> Volume<'call> {
     }
 
     /// The SELinux label that everything in the volume must have; none when it is mounted without.
-    /// What the host mounts ([`crate::filesystems`], [`crate::image_files`]) has it already; a
-    /// plugin that has others mount passes it on as `context="LABEL"`.
+    /// The host's own mounts ([`crate::filesystems`], [`crate::image_files`]) have it already. A
+    /// plugin that lets a driver mount passes it on as the option `context="LABEL"`.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
@@ -131,8 +131,8 @@ impl<'call> Volume<'call> {
     }
 
     /// The group (`fsGroup`) of the pod for which the volume is mounted now: in `publish` the
-    /// pod's, in `stage` that of the pod for whose sake the node mounts it. None in any other
-    /// function.
+    /// pod's, in `stage` that of the first pod that wants it. None in any other function, and when
+    /// the pod has no group.
     #[must_use]
     pub fn mount_group(&self) -> Option<u32> {
         self.0.mount_group()
@@ -190,7 +190,7 @@ impl<'call> Volume<'call> {
             .collect()
     }
 
-    /// A field that holds a file's mode: permission bits, 0 to 0777. None when absent.
+    /// Reads a field that is a file's mode: permission bits, 0 to 0777. None when absent.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -202,13 +202,13 @@ impl<'call> Volume<'call> {
             Ok(mode) if mode <= 0o777 => Ok(Some(mode)),
             _ => Err(self.invalid(
                 path,
-                format_args!("{number} is no mode; write 0 to 0777 (in JSON, which has no octal numbers, 0 to 511)"),
+                format_args!("{number} is not a mode; write 0 to 0777 (in JSON, which has no octal numbers, 0 to 511)"),
             )),
         }
     }
 
-    /// A required field that holds the path of a file in the volume: relative, without `..`, not
-    /// beginning with `..`. It comes without needless slashes and dots.
+    /// Reads a required field that is the path of a file in the volume: relative, without `..`, not
+    /// beginning with `..`. The result is without needless slashes and dots.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -229,7 +229,7 @@ impl<'call> Volume<'call> {
             return refuse("must not contain \"..\"");
         }
         if names.first().is_some_and(|name| name.starts_with("..")) {
-            return refuse("must not begin with \"..\": such names are the host's own");
+            return refuse("must not begin with \"..\": such names are reserved for the host");
         }
         if names.iter().any(|name| name.len() > LONGEST_NAME) || text.len() > LONGEST_PATH {
             return refuse("is too long; a name has at most 255 bytes, a path 4096");
@@ -248,13 +248,13 @@ impl<'call> Volume<'call> {
         self.0.parameter(path)
     }
 
-    /// A field that holds a text of 8,192 bytes at most: a name, a path. None when absent.
+    /// Reads a field that is a text of 8,192 bytes at most: a name, a path. None when absent.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
     pub fn short(&self, path: &str) -> Result<Option<String>> {
-        /// Twice as long as Linux lets a path be: what is too long for a path alone is told as
-        /// that.
+        /// Twice Linux's limit for a path, so that a path that is too long gets the message about
+        /// paths.
         const BYTES: usize = 8192;
         match self.string(path) {
             Some(text) if text.starts_with(['[', '{']) && self.is_list_or_map(path) => {
@@ -271,7 +271,7 @@ impl<'call> Volume<'call> {
         self.kind(path).is_some_and(|kind| matches!(kind, FieldKind::List | FieldKind::Map))
     }
 
-    /// A field that must be there and not be empty. As [`Volume::short`].
+    /// Reads a field that must be present and not empty. As [`Volume::short`].
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field.
@@ -283,7 +283,7 @@ impl<'call> Volume<'call> {
         }
     }
 
-    /// A required field that holds an absolute path without `..`.
+    /// Reads a required field that is an absolute path without `..`.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -301,7 +301,7 @@ impl<'call> Volume<'call> {
         Ok(text)
     }
 
-    /// A field that holds a Kubernetes quantity (`64Mi`), in whole bytes, rounded up. None when
+    /// Reads a field that is a Kubernetes quantity (`64Mi`), in whole bytes, rounded up. None when
     /// absent or empty.
     ///
     /// # Errors
@@ -314,7 +314,7 @@ impl<'call> Volume<'call> {
         }
     }
 
-    /// A field that holds `true` or `false`. None when absent.
+    /// Reads a field that is `true` or `false`. None when absent.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -322,7 +322,7 @@ impl<'call> Volume<'call> {
         self.one_of(path, &[("true", true), ("false", false)])
     }
 
-    /// A field that holds a whole number. None when absent.
+    /// Reads a field that is a whole number. None when absent.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field and the value.
@@ -334,7 +334,7 @@ impl<'call> Volume<'call> {
             .transpose()
     }
 
-    /// A field that holds one of a few words, each with what it stands for. None when absent.
+    /// Reads a field that is one of a few words, and returns the word's value. None when absent.
     ///
     /// # Errors
     /// [`InvalidArgument`](Error::InvalidArgument) naming the field, the value and what is allowed.
@@ -365,7 +365,8 @@ impl<'call> Volume<'call> {
     /// As [`Volume::known_fields`], for the map at this path.
     ///
     /// # Errors
-    /// [`InvalidArgument`](Error::InvalidArgument) naming the field; also when there is something else than a map.
+    /// [`InvalidArgument`](Error::InvalidArgument) naming the field; also when the path is not a
+    /// map.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
@@ -425,7 +426,7 @@ impl<'call> Volume<'call> {
         self.invalid_as(path, &why)
     }
 
-    /// Not generic, so that a plugin holds it once.
+    /// Not generic, so that a plugin contains its code once.
     fn invalid_as(&self, path: &str, why: &dyn fmt::Display) -> Error {
         Error::InvalidArgument(format!("{}: {why}", self.place(path)))
     }

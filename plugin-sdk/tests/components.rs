@@ -1,5 +1,4 @@
-//! What the built components ask for and carry: the SDK's promise to an operator who reads the
-//! imports.
+//! The imports, exports and stamp of the built components: an operator relies on the imports.
 //!
 //! Needs `make plugins fixtures`, as `make test` does.
 
@@ -7,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wasmparser::{Parser, Payload};
 
-/// A plugin that is larger than this has taken in something it should not have.
+/// The size limit of a plugin: a larger one has linked something it should not have.
 const LARGEST: usize = 120 * 1024;
 
 #[derive(Debug, Default)]
@@ -152,7 +151,7 @@ fn a_plugin_exports_the_contract_and_no_capability_it_lacks() {
 }
 
 #[test]
-fn a_plugin_says_which_contract_and_sdk_it_was_built_with() {
+fn a_plugin_names_the_contract_and_sdk_it_was_built_with() {
     assert_eq!(plugin("empty-dir").abi.as_deref(), Some(volhost_plugin_sdk::abi::STAMP));
 }
 

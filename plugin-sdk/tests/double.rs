@@ -1,5 +1,4 @@
-//! The double behaves as the contract says, so that a plugin that passes against it has been tested
-//! against something.
+//! Checks that the double behaves as the contract requires.
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::testing::{CALLS, TestHost, TestMount};
@@ -25,7 +24,7 @@ fn attaching_over_a_mount_is_a_conflict_and_loses_the_new_one() {
 }
 
 #[test]
-fn detaching_uncovers_what_was_below_and_never_removes_data() {
+fn detaching_uncovers_the_mount_point_and_never_removes_data() {
     let host = TestHost::new();
     let target = host.target("v");
     target.handle().make_folder(0o700, None).unwrap();
@@ -45,7 +44,7 @@ fn deleting_refuses_a_mount() {
 }
 
 #[test]
-fn taking_away_what_is_not_there_is_done() {
+fn detaching_an_absent_target_succeeds() {
     let host = TestHost::new();
     let target = host.target("v");
     assert_eq!(target.handle().detach(), Ok(()));
@@ -111,19 +110,19 @@ fn a_fault_hits_one_call_and_a_lasting_one_all() {
 }
 
 #[test]
-#[should_panic(expected = "is no call of the contract")]
+#[should_panic(expected = "is not a call of the contract")]
 fn a_misspelt_fault_fails_the_test() {
     TestHost::new().fail("atach", Error::busy("never"));
 }
 
 #[test]
 #[should_panic(expected = "make a `TestHost` on this thread first")]
-fn without_a_host_the_test_is_told() {
+fn without_a_host_a_call_panics_with_the_way_out() {
     let _ = Tmpfs::new().create();
 }
 
 #[test]
-fn a_host_is_its_threads_alone_and_goes_when_dropped() {
+fn a_host_belongs_to_its_thread_and_ends_when_dropped() {
     drop(TestHost::new());
     let here = TestHost::new();
     std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! What an author, and then a user, sees of a volume's fields.
+//! Checks the getters of a volume's fields, and their errors.
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::testing::TestVolume;

@@ -23,7 +23,7 @@ const PROFILE_SETTINGS: &[&str] = &[
     "profile.plugin.strip=true",
 ];
 
-/// Why compiling failed.
+/// The reasons for which compiling failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// Cargo could not be started.
@@ -31,12 +31,12 @@ pub enum BuildError {
     Start {
         /// The cargo that was tried.
         cargo: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The code does not compile. Cargo has said why on standard error.
-    #[error("cargo could not compile {crates} ({status}); its words are above")]
+    /// The code does not compile. Cargo has written the reason to standard error.
+    #[error("cargo could not compile {crates} ({status}); its messages are above")]
     Compile {
         /// The crates of the call.
         crates: String,
@@ -50,7 +50,7 @@ pub enum BuildError {
         name: String,
         /// Where the module should be.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

@@ -7,16 +7,16 @@
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::ComponentEncoder;
 
-/// How the custom section that carries the contract begins. What follows names the world.
+/// The prefix of the custom section that carries the contract. The world's name follows.
 const CONTRACT_SECTION: &str = "component-type";
 
-/// Why a core module could not become a component.
+/// The reasons for which a core module could not become a component.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// Not WebAssembly at all, or a damaged file.
     #[error("not a WebAssembly module")]
     NotWasm(#[source] wasmparser::BinaryReaderError),
-    /// There is nothing to do.
+    /// It is a component already.
     #[error("already a component: it needs no encoding")]
     AlreadyComponent,
     /// An ordinary core module that knows nothing of the component model.
@@ -37,7 +37,7 @@ pub enum EncodeError {
 /// bytes.
 ///
 /// # Errors
-/// When `module` is no core module, carries no contract, or does not fit it.
+/// When `module` is not a core module, carries no contract, or does not fit it.
 pub fn component(module: &[u8]) -> Result<Vec<u8>, EncodeError> {
     if !carries_contract(module)? {
         return Err(EncodeError::NoContract);

@@ -1,8 +1,8 @@
-//! What a cargo started by us may inherit.
+//! The environment of the cargo that a build starts.
 //!
 //! We may ourselves run under `cargo run`, `cargo test` or `cargo clippy`, whose variables describe
 //! *that* build: flags for the host's processor, a wrapper that only checks, the crate being built.
-//! Handed down they would break the plugin's build or, worse, make it rebuild everything at each
+//! Inherited, they would break the plugin's build or, worse, make it rebuild everything at each
 //! call.
 
 use std::ffi::{OsStr, OsString};
@@ -46,7 +46,7 @@ pub(crate) fn scrub(command: &mut Command) {
     }
 }
 
-/// `name` if the environment holds it and it is not empty.
+/// `name` if it is set and not empty.
 pub(crate) fn value_of(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_set_for_every_cargo_is_kept() {
+    fn the_users_settings_for_every_cargo_are_kept() {
         for name in
             ["PATH", "HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_HTTP_PROXY", "RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER"]
         {

@@ -13,13 +13,13 @@ use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{ParseError, Resolve};
 
-/// Why a module of another language could not become a component.
+/// The reasons for which a module of another language could not become a component.
 #[derive(Debug, thiserror::Error)]
 pub enum ForeignError {
     /// Not WebAssembly at all, or a damaged file.
     #[error("not a WebAssembly module")]
     NotWasm(#[source] wasmparser::BinaryReaderError),
-    /// There is nothing to do.
+    /// It is a component already.
     #[error("already a component: it needs no encoding")]
     AlreadyComponent,
     /// The WIT files cannot be read or do not fit each other.
@@ -27,7 +27,7 @@ pub enum ForeignError {
     Wit {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong and where, in the parser's words.
+        /// The parser's message, with the place.
         message: String,
     },
     /// No such world, or several to choose from.
@@ -35,7 +35,7 @@ pub enum ForeignError {
     World {
         /// The folder or file with the WIT.
         path: PathBuf,
-        /// What was looked for and what is there, in the parser's words.
+        /// The parser's message.
         message: String,
     },
     /// The module's imports and exports are not those of the world.
@@ -51,7 +51,7 @@ pub enum ForeignError {
 /// always gives the same bytes.
 ///
 /// # Errors
-/// When `module` is no core module, the WIT names no such world, or the two do not fit.
+/// When `module` is not a core module, the WIT names no such world, or the two do not fit.
 pub fn component(module: &[u8], wit: &Path, world: Option<&str>) -> Result<Vec<u8>, ForeignError> {
     check(module)?;
     let mut resolve = Resolve::default();

@@ -13,7 +13,7 @@
 //! The components of crates that a workspace ships with its host are listed by their digests:
 //! [`shipped`].
 //!
-//! What a compiler of another language leaves becomes a component by [`foreign`].
+//! [`foreign`] makes components of the modules of other languages' compilers.
 //!
 //! A plugin is compiled for [`TARGET`], which has Rust's standard library but no WASI, so that the
 //! component imports what the volhost contract offers and nothing else.

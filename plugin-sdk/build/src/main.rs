@@ -28,7 +28,7 @@ struct Arguments {
     /// Cargo.toml of the workspace or crate [default: the one around the current folder]
     #[arg(long, value_name = "FILE")]
     manifest_path: Option<PathBuf>,
-    /// Only tell which toolchain would be used
+    /// Only print the toolchain that would be used
     #[arg(long, conflicts_with_all = ["crates", "out", "manifest_path", "install_debian_target"])]
     check: bool,
     /// Give Debian's own rustc the wasm target, then stop: for networks where `rustup target add`

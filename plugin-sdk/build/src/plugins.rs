@@ -9,7 +9,7 @@ use crate::shipped;
 use crate::toolchain::{NoToolchain, Search};
 use crate::workspace::{Workspace, WorkspaceError};
 
-/// What to build, and where to put it.
+/// The crates to build, and the folder for the components.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// Crate names; empty means the crate of `manifest`.
@@ -35,7 +35,7 @@ pub struct Plugin {
     pub written: Written,
 }
 
-/// Which step failed. The message of each is in its source's words.
+/// The step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The crates could not be found.
@@ -47,12 +47,12 @@ pub enum Error {
     /// Compiling failed.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A crate compiled, but is no plugin.
+    /// A crate compiled, but is not a plugin.
     #[error("crate '{name}' can't become a component")]
     Encode {
         /// The crate.
         name: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: EncodeError,
     },

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Readable by all, like any program; a component holds no secret.
+/// Readable by all, like any program; a component contains no secret.
 const MODE: u32 = 0o644;
 
-/// What [`write()`] found to do.
+/// The outcome of [`write()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The file is new, or had other content.
@@ -20,7 +20,7 @@ pub enum Written {
     Unchanged,
 }
 
-/// Which step of publishing failed.
+/// The step of publishing that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// The folder can't be created.
@@ -28,7 +28,7 @@ pub enum PublishError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -37,7 +37,7 @@ pub enum PublishError {
     Write {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -46,7 +46,7 @@ pub enum PublishError {
     Rename {
         /// The name.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -54,7 +54,7 @@ pub enum PublishError {
 
 /// Writes `component` to `folder/NAME.wasm`, creating the folder.
 ///
-/// Guarantees: whoever opens the name sees the old content or the new, never a part; a file that is
+/// Guarantees: a reader of the file sees the old content or the new, never a part; a file that is
 /// mapped by a running host is replaced, not changed; content that is already there is left alone.
 /// Nothing is left behind on failure.
 ///

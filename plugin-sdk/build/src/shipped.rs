@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 pub const FILE: &str = "shipped-plugins.sha256";
 
 /// Writes the list anew with these components, beside its place; none when the workspace marks no
-/// plugin as shipped. What it has of other shipped plugins stays.
+/// plugin as shipped. Entries of other shipped plugins stay.
 ///
 /// # Errors
 /// When the file cannot be written.

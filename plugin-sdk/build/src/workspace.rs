@@ -1,4 +1,4 @@
-//! Which plugin crates a workspace holds, and where cargo puts what it builds.
+//! The plugin crates of a workspace, and cargo's target folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// A cargo workspace, or a single crate, as far as building plugins needs to know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workspace {
-    /// Cargo's target folder: what `CARGO_TARGET_DIR` or the configuration say, else `target`
+    /// Cargo's target folder: `CARGO_TARGET_DIR` or the configuration's, else `target`
     /// beside the lock file.
     pub target_dir: PathBuf,
     /// Every crate of the workspace, plugin or not.
@@ -30,7 +30,7 @@ pub struct Crate {
     pub shipped: bool,
 }
 
-/// Why a workspace could not be read, or has not the crates asked for.
+/// The reasons for which a workspace could not be read, or lacks a requested crate.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// Cargo could not be started.
@@ -38,7 +38,7 @@ pub enum WorkspaceError {
     Start {
         /// The cargo that was tried.
         cargo: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -54,9 +54,9 @@ pub enum WorkspaceError {
     /// The workspace has no crate of that name.
     #[error("there is no crate '{name}' in the workspace; it has: {}", present.join(", "))]
     NoSuchCrate {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The workspace's crates.
         present: Vec<String>,
     },
     /// The crate is a library for other Rust code, or a program.
@@ -70,7 +70,7 @@ pub enum WorkspaceError {
         /// Where to write it.
         manifest: PathBuf,
     },
-    /// No crate was named, and there is none to choose by itself.
+    /// No crate was named, and the current folder is not a plugin's.
     #[error("name the plugin crates to build: {} is no crate of its own, or not a plugin", .0.display())]
     NothingToBuild(PathBuf),
 }
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_crate_is_answered_with_those_that_exist() {
+    fn the_error_for_an_unknown_crate_lists_the_existing_ones() {
         let error = workspace().select(&["empty_dir".to_owned()], None).unwrap_err().to_string();
         assert!(error.contains("no crate 'empty_dir'") && error.contains("empty-dir, tool"), "{error}");
     }
 
     #[test]
-    fn a_crate_that_is_no_cdylib_is_told_what_to_write_and_where() {
+    fn the_error_for_a_crate_without_cdylib_has_the_lines_to_write() {
         let error = workspace().select(&["tool".to_owned()], None).unwrap_err().to_string();
         assert!(error.contains("crate-type = [\"cdylib\"") && error.contains("/w/tool/Cargo.toml"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What becomes a component, and what a person reads when it can't.
+//! Modules become components, or are refused with a useful error.
 
 use volhost_plugin_build::encode::{EncodeError, component};
 use volhost_plugin_build::foreign::{self, ForeignError};
@@ -31,7 +31,7 @@ fn the_same_module_gives_the_same_component() {
 }
 
 #[test]
-fn a_core_module_without_a_contract_is_told_of_the_macro_that_is_missing() {
+fn the_error_for_a_module_without_a_contract_names_the_missing_macro() {
     let error = component(EMPTY_MODULE).unwrap_err();
     assert!(matches!(error, EncodeError::NoContract));
     assert!(error.to_string().contains("export_plugin!"), "{error}");
@@ -89,7 +89,7 @@ fn wasi_preview_1_becomes_wasi_0_2() {
     assert!(text.iter().any(|name| name.starts_with("wasi:cli/exit@0.2.")), "{text:?}");
 }
 
-/// What a component imports.
+/// The imports of a component.
 fn imports_of(component: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     for payload in wasmparser::Parser::new(0).parse_all(component) {
@@ -101,7 +101,7 @@ fn imports_of(component: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_foreign_module_lacks_and_what_its_wit_lacks_is_named() {
+fn the_error_names_what_a_foreign_module_or_its_wit_lacks() {
     let module = wat::parse_str("(module)").unwrap();
     let refused = |text: &str, world| {
         let wit = wit(text);

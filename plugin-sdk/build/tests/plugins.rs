@@ -8,7 +8,7 @@ use volhost_plugin_build::{Error, Request, build_plugins};
 use wit_component::{StringEncoding, metadata};
 use wit_parser::Resolve;
 
-/// What an export macro leaves in a crate: the contract in a section of its own. `contract.bin`
+/// The output of an export macro: the contract in a section of its own. `contract.bin`
 /// lies beside it.
 const WITH_CONTRACT: &str = r#"
 #[unsafe(link_section = "component-type:w")]
@@ -63,7 +63,7 @@ fn a_plugin_crate_becomes_a_component_and_only_changes_rewrite_it() {
 }
 
 #[test]
-fn a_crate_that_is_no_plugin_leaves_the_folder_alone() {
+fn a_crate_that_is_not_a_plugin_leaves_the_folder_alone() {
     let (folder, request) = crate_with("no-plugin", "pub fn f() {}");
     let error = build_plugins(&request).unwrap_err();
     assert!(matches!(&error, Error::Encode { name, .. } if name == "no-plugin"), "{error}");

@@ -1,5 +1,4 @@
-//! The order of the ways, and what is said when one leads nowhere. The tools are stand-ins written
-//! by the tests.
+//! The order of the ways, and the errors when they fail. The tools are fakes written by the tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,17 +85,17 @@ fn rustup_adds_the_target_when_nothing_else_works() {
 
 #[test]
 fn a_silent_rustup_is_stopped_at_its_deadline() {
-    // Generous: what is tested is that it ends at all, long before the stand-in would.
+    // Generous: what is tested is that it ends at all, long before the fake would.
     let patience = Duration::from_secs(30);
     let tools = Tools::new().with("rustc", NO_STD).with("rustup", "exec sleep 600");
     let start = Instant::now();
     let error = Search { rustup_deadline: Duration::from_millis(200), ..tools.search() }.find().unwrap_err();
-    assert!(start.elapsed() < patience, "the deadline did not hold");
+    assert!(start.elapsed() < patience, "rustup ran beyond its deadline");
     assert!(error.to_string().contains("rustup target add: no answer within 200ms"), "{error}");
 }
 
 #[test]
-fn when_nothing_works_every_way_says_why() {
+fn when_nothing_works_the_error_has_the_reason_of_every_way() {
     let tools = Tools::new()
         .with("rustc", NO_STD)
         .with("rustup", "echo 'info: downloading' >&2; echo 'error: could not download file' >&2; exit 1");
@@ -107,7 +106,7 @@ fn when_nothing_works_every_way_says_why() {
 }
 
 #[test]
-fn a_machine_without_any_rust_is_told_so() {
+fn the_error_on_a_machine_without_rust_says_so() {
     let text = Tools::new().search().find().unwrap_err().to_string();
     assert!(text.contains("rustc is not installed") && text.contains("rustup is not installed"), "{text}");
 }

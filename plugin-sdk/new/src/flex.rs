@@ -1,29 +1,29 @@
-//! A skeleton in the place of a FlexVolume driver: a plugin that serves the driver's volumes, does
-//! what the kubelet does for the driver, and says of every call that only the driver knows that it
-//! is not moved yet.
+//! A skeleton that replaces a FlexVolume driver: a plugin that serves the driver's volumes, does
+//! the kubelet's part, and refuses every call that only the driver can do as not ported yet.
 
 use serde_json::{Map, Value};
 
 use crate::template::{COMMON, Sdk, filled, words};
 use crate::{File, Name};
 
-/// What the kubelet takes a driver to be able to do that does not say.
+/// The capabilities that the kubelet assumes when a driver does not report them.
 const DEFAULTS: [(&str, bool); 3] = [("attach", true), ("fsGroup", true), ("requiresFSResize", true)];
-/// A line of a template that begins with this says for whom the lines up to the next such are.
+/// A line of a template that begins with this names the drivers that the lines up to the next one
+/// are for.
 const ONLY: &str = "//? ";
-/// Words in a script, and what does the same in a plugin.
+/// Words in a script, and their replacement in a plugin.
 const MOVES: &[(&str, &str)] = &[
     ("tmpfs", "`Tmpfs::new().size(...).create()`"),
     ("--bind", "`host_paths::open(...)?.bind(...)`, with the grant `host-paths`"),
     ("-o bind", "`host_paths::open(...)?.bind(...)`, with the grant `host-paths`"),
     ("losetup", "`loop_devices::create` and `loop_devices::remove`, with the grant `loop-files`"),
-    ("mkfs", "`filesystems::format`, which never formats what has data"),
+    ("mkfs", "`filesystems::format`, which never formats a device with data"),
     ("overlay", "`overlays`, with the grant of that name"),
     ("/dev/", "`block_devices::open`, with the grant `block-devices`"),
-    ("kubernetes.io/secret", "`secrets`: the host writes what a secret holds, and the plugin never sees it"),
+    ("kubernetes.io/secret", "`secrets`: the host writes a secret's values, and the plugin never sees them"),
 ];
 
-/// A driver, and what it answered to `init`.
+/// A driver, and its answer to `init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Driver {
     name: String,
@@ -33,18 +33,18 @@ pub struct Driver {
     moves: Vec<&'static str>,
 }
 
-/// Why no skeleton can be made for a driver.
+/// The reasons for which no skeleton can be made for a driver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// Its name cannot stand in a plugin.
-    #[error("\"{0}\" is no name of a FlexVolume driver: it is VENDOR/DRIVER, or DRIVER")]
+    /// Its name is not valid.
+    #[error("\"{0}\" is not a name of a FlexVolume driver: write VENDOR/DRIVER, or DRIVER")]
     Name(String),
     /// A field of its answer is of another type.
     #[error("init: capabilities.{field}: {found} is neither true nor false")]
     Capability {
         /// The field.
         field: &'static str,
-        /// What stands there, in JSON.
+        /// The field's value, in JSON.
         found: String,
     },
 }
@@ -54,8 +54,7 @@ impl Driver {
     /// script.
     ///
     /// # Errors
-    /// For a name that no driver has, and an answer with something else than a boolean among the
-    /// capabilities.
+    /// For a name that is not valid, and an answer with a capability that is not a boolean.
     pub fn read(name: &str, answer: &Map<String, Value>, script: Option<&str>) -> Result<Self, DriverError> {
         let plain = |part: &str| {
             !part.is_empty() && part.chars().all(|one| one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_'))
@@ -77,8 +76,7 @@ impl Driver {
         Ok(Self { name: name.to_owned(), attach: can(attach)?, fs_group: can(fs_group)?, resize: can(resize)?, moves })
     }
 
-    /// What the plugin is called when its author does not say: as the driver, in the letters that a
-    /// plugin's name may have.
+    /// The plugin's default name: the driver's, in the letters that a plugin's name may have.
     #[must_use]
     pub fn plugin_name(&self) -> String {
         let part = |part: &str| part.to_ascii_lowercase().replace('_', "-");
@@ -106,7 +104,7 @@ impl Driver {
         filled(&files, &words)
     }
 
-    /// What `export_plugin!` names besides the type.
+    /// The capabilities in `export_plugin!`.
     fn traits(&self) -> String {
         match (self.attach, self.resize) {
             (true, true) => ", Attacher, Stager, Expander".to_owned(),
@@ -117,10 +115,11 @@ impl Driver {
 
     fn moves_text(&self) -> String {
         if self.moves.is_empty() {
-            return "Which of volhost's primitives do what the driver's program does, `docs/flexvolume.md` of volhost lists.".to_owned();
+            return "`docs/flexvolume.md` of volhost lists the primitives that replace the driver's commands."
+                .to_owned();
         }
         let lines: Vec<String> = self.moves.iter().map(|instead| format!("- {instead}")).collect();
-        format!("Its program has words for which a plugin has these:\n\n{}", lines.join("\n"))
+        format!("Its program uses these; a plugin has:\n\n{}", lines.join("\n"))
     }
 
     /// A template's lines that are for this driver.
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skeleton_has_what_the_drivers_answer_says() {
+    fn a_skeleton_has_the_drivers_capabilities() {
         let all = lib(&driver(r#"{"status":"Success"}"#));
         assert!(all.contains(r#"serves("flexVolume:Acme.org/my_lun")"#) && all.contains(r#"name("acme.org/my-lun")"#));
         assert!(all.contains("export_plugin!(MyLunVolumes, Attacher, Stager, Expander);"));
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_script_are_told_with_what_does_the_same() {
+    fn the_readme_lists_the_replacements_of_a_scripts_commands() {
         let script = "mount -t tmpfs x $2; device=$(losetup -f)";
         let driver = Driver::read("a/b", &Map::new(), Some(script)).unwrap();
         let files = driver.files(&"a/b".parse().unwrap(), &Sdk::Version("1".to_owned()));
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_driver_is_refused() {
+    fn an_invalid_driver_is_refused() {
         for name in ["", "a/b/c", "a/", "/b", "a\"b", "a b", "a/b\n"] {
             assert_eq!(Driver::read(name, &Map::new(), None), Err(DriverError::Name(name.to_owned())));
         }

@@ -1,11 +1,11 @@
-//! Writes the crate of a new plugin: one that builds, passes its tests and does what its template
-//! is for, or a skeleton that takes the place of a FlexVolume driver.
+//! Writes the crate of a new plugin: one that builds, passes its tests and does the job of its
+//! template, or a skeleton that replaces a FlexVolume driver.
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`name`] | what a plugin may be called, and the names that follow from that |
+//! | [`name`] | a plugin's name, and the names that follow from it |
 //! | [`template`] | the files of each template |
-//! | [`flex`] | what a FlexVolume driver says of itself, and the files that follow from that |
+//! | [`flex`] | a FlexVolume driver's answer to `init`, and the files that follow from it |
 //! | [`write()`] | files into a new folder, all or none |
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ use std::path::PathBuf;
 /// A file of a new crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Where, below the crate's folder.
+    /// Its path below the crate's folder.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its content.
     pub text: String,
 }

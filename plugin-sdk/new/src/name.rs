@@ -1,4 +1,4 @@
-//! What a plugin may be called.
+//! The name of a plugin.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub struct Name {
     name: String,
 }
 
-/// Why something is no name for a plugin.
+/// The reasons for which a text is not a valid plugin name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The part behind the slash, or all of it.
@@ -26,7 +26,7 @@ pub enum NameError {
     )]
     Name(String),
     /// The part before the slash.
-    #[error("\"{0}\" can't be a vendor: it is a domain of yours in lower case, such as example.com")]
+    #[error("\"{0}\" can't be a vendor: write a domain of yours in lower case, such as example.com")]
     Vendor(String),
     /// A crate of that name would hide one of Rust's own.
     #[error("\"{0}\" is the name of a crate that comes with Rust; take another, such as {0}-volume")]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused_by_its_part() {
+    fn an_invalid_name_is_refused_by_its_part() {
         for text in ["", "Scratch", "2nd", "a_b", "a b", "-a", "a-", "a/b/c", "x\n", &"x".repeat(64)] {
             assert!(matches!(text.parse::<Name>(), Err(NameError::Name(_))), "{text}");
         }

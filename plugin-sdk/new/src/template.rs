@@ -1,25 +1,25 @@
-//! The files of each template. In their texts `@word@` stands for what differs from plugin to
+//! The files of each template. In their texts `@word@` is replaced by what differs from plugin to
 //! plugin.
 
 use std::path::PathBuf;
 
 use crate::{File, Name};
 
-/// What a new plugin begins as. Each is a whole plugin, with tests and a volume to try it with.
+/// The starting points of a new plugin. Each is a complete plugin, with tests and an example
+/// volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     /// A mount for each pod.
     Minimal,
-    /// A block device of the node: attached, formatted, mounted for the node, handed over as a
-    /// device, grown.
+    /// A block device of the node: attached, formatted, staged, mapped as a device, expanded.
     Block,
-    /// A FUSE file system, which a program without privilege serves.
+    /// A FUSE file system, served by a program without privilege.
     Fuse,
     /// A folder of a server, with keys from a secret.
     Network,
 }
 
-/// Where a new crate gets the SDK from.
+/// The origin of the SDK for a new crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sdk {
     /// The folder of its crate, in a checkout of volhost.
@@ -29,7 +29,7 @@ pub enum Sdk {
 }
 
 impl Sdk {
-    /// What stands behind `volhost-plugin-sdk = ` in a Cargo.toml.
+    /// The value of `volhost-plugin-sdk` in a Cargo.toml.
     fn dependency(&self) -> String {
         match self {
             // A path in TOML is a string of its own rules, and those of JSON are a part of them.
@@ -105,7 +105,7 @@ impl Template {
     }
 }
 
-/// What stands for the words of every template.
+/// The values of the words of every template.
 pub(crate) fn words(name: &Name, sdk: &Sdk, description: &str) -> Vec<(&'static str, String)> {
     vec![
         ("@plugin@", name.to_string()),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_comes_from_where_it_is_said() {
+    fn the_dependency_names_the_chosen_sdk() {
         let folder = Sdk::Folder("/a \"b\"".into());
         assert_eq!(folder.dependency(), r#"{ path = "/a \"b\"" }"#);
         assert_eq!(Sdk::Version("1.2.3".to_owned()).dependency(), "\"1.2.3\"");

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::File;
 
-/// Which step failed. What was written before has been taken away again.
+/// The step that failed. The files that were written before it have been removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// Something is there already, and is left alone.
-    #[error("{} is there already; name another folder with --path, or remove it", .0.display())]
+    /// The folder exists already, and is left alone.
+    #[error("{} exists already; name another folder with --path, or remove it", .0.display())]
     Exists(PathBuf),
     /// A folder can't be made.
     #[error("could not create the folder {}", path.display())]
@@ -48,7 +48,7 @@ pub fn write(folder: &Path, files: &[File]) -> Result<(), WriteError> {
         Err(source) => return Err(WriteError::Folder { path: folder.to_owned(), source }),
     }
     files.iter().try_for_each(|file| write_one(folder, file)).inspect_err(|_| {
-        // It was made a moment ago, by this call; the first error is what the user needs.
+        // This call made it; the user needs the first error.
         let _ = fs::remove_dir_all(folder);
     })
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_or_none_and_never_over_what_is_there() {
+    fn all_files_or_none_and_never_over_existing_ones() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("a/b");
         write(&folder, &[file("Cargo.toml"), file("src/lib.rs")]).unwrap();

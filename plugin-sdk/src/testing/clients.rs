@@ -5,16 +5,16 @@ use crate::log::Level;
 /// A line a plugin logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestLine {
-    /// How much it matters.
+    /// Its severity.
     pub level: Level,
     /// Its text.
     pub message: String,
 }
 
-/// An event a plugin made.
+/// An event that a plugin emitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestEvent {
-    /// A warning, else a normal one.
+    /// Whether it is a warning.
     pub warning: bool,
     /// Its reason.
     pub reason: String,
@@ -65,7 +65,7 @@ pub(crate) mod tmpfs {
     use crate::testing::mount::{DetachedMount, FsOption, TestMount};
     use crate::testing::world::current;
 
-    /// What the contract allows.
+    /// The options that the contract allows.
     const KNOWN: &[&str] = &["size", "nr_inodes", "mode", "uid", "gid", "noswap"];
 
     pub(crate) fn create(options: &[FsOption]) -> Result<DetachedMount> {
@@ -178,8 +178,8 @@ pub(crate) mod host_paths {
                         parent = parent_of(parent);
                     }
                 }
-                let (real_parent, standing) = world.borrow().tree.resolve(parent)?;
-                if standing != Node::Directory {
+                let (real_parent, kind) = world.borrow().tree.resolve(parent)?;
+                if kind != Node::Directory {
                     return Err(Error::other("ENOTDIR", format!("create {path}: Not a directory")));
                 }
                 granted(&world.borrow(), &real_parent)?;

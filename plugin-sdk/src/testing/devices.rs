@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::world::Shared;
 use crate::error::{Error, Result};
 
-/// An image file, or a disk: what is behind a device.
+/// An image file or a disk, the storage of a device.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 pub struct TestDisk {
     /// Its size in bytes.
     pub size: u64,
-    /// What it holds: a file system's type, `partitions`; none when blank.
+    /// Its content: a file system's type, `partitions`; none when blank.
     pub contents: Option<String>,
     /// The size of the file system on it, in bytes.
     pub fs_size: u64,
@@ -38,8 +38,8 @@ pub struct TestDisk {
     pub damaged: bool,
     /// The bytes of the host's disk that are reserved for it.
     pub reserved: u64,
-    /// What its format was asked for, by the names of the contract's `format-options`: `label`,
-    /// `block-size`, `keep-room`, `feature quota`.
+    /// The options that it was formatted with, by the names of the contract's `format-options`:
+    /// `label`, `block-size`, `keep-room`, `feature quota`.
     pub format_options: BTreeMap<String, String>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Device {
     /// The disk behind it.
     pub(crate) backing: String,
     pub(crate) read_only: bool,
-    /// Somebody uses it.
+    /// It is in use.
     pub(crate) busy: bool,
 }
 
@@ -115,13 +115,13 @@ impl BlockDevice {
     }
 }
 
-/// What is known of an attached volume; [`TestAttachment::new`] begins one.
+/// The state of an attached volume; [`TestAttachment::new`] begins one.
 ///
 /// ```
 /// use volhost_plugin_sdk::testing::TestAttachment;
 ///
-/// // What a controller said of a volume that it attached.
-/// let attached = TestAttachment::new("disk-7").said("lun", "3").at("/dev/sdb");
+/// // The report of a controller that attached a volume.
+/// let attached = TestAttachment::new("disk-7").with_metadata("lun", "3").with_device_path("/dev/sdb");
 /// # let _ = attached;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -132,22 +132,22 @@ pub struct TestAttachment {
 }
 
 impl TestAttachment {
-    /// Attached as this, before its device was found.
+    /// An attachment with this answer of `attach`, before its device was found.
     #[must_use]
     pub fn new(attached_as: &str) -> Self {
         Self { attached_as: attached_as.to_owned(), ..Self::default() }
     }
 
-    /// A controller attached it, and said this of it.
+    /// Adds an entry of the controller's attachment metadata.
     #[must_use]
-    pub fn said(mut self, key: &str, value: &str) -> Self {
+    pub fn with_metadata(mut self, key: &str, value: &str) -> Self {
         self.metadata.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Its device was found at this path.
+    /// Sets the path at which its device was found.
     #[must_use]
-    pub fn at(mut self, device_path: &str) -> Self {
+    pub fn with_device_path(mut self, device_path: &str) -> Self {
         self.device_path = Some(device_path.to_owned());
         self
     }
@@ -214,7 +214,7 @@ pub(crate) mod loop_devices {
 
     /// When every image was changed last, in seconds since 1970.
     const MADE: u64 = 1_700_000_000;
-    /// What the double's disk has left, in bytes.
+    /// The free space of the double's disk, in bytes.
     const FREE_BYTES: u64 = 1 << 40;
 
     pub(crate) fn folders() -> Vec<String> {
@@ -314,7 +314,7 @@ pub(crate) mod loop_devices {
             return Err(Error::not_found(format!("open {path}: No such file or directory")));
         };
         if size > FREE_BYTES {
-            return Err(Error::other("ENOSPC", format!("reserving the room of {path}: No space left on device")));
+            return Err(Error::other("ENOSPC", format!("reserving the space of {path}: No space left on device")));
         }
         disk.size = disk.size.max(size);
         disk.reserved = disk.size;
@@ -325,7 +325,7 @@ pub(crate) mod loop_devices {
         let world = entered("loop-devices.release", path)?;
         let mut world = world.borrow_mut();
         if world.devices.loop_over(path).is_some() {
-            return Err(Error::busy(format!("giving back the room of {path}: it has a loop device")));
+            return Err(Error::busy(format!("releasing the space of {path}: it has a loop device")));
         }
         let Some(disk) = world.devices.disks.get_mut(path) else {
             return Err(Error::not_found(format!("open {path}: No such file or directory")));
@@ -359,7 +359,7 @@ pub(crate) mod loop_devices {
         entered(call, &format!("{}/.", folder.trim_end_matches('/')))
     }
 
-    /// Notes the call and holds the path against the grant.
+    /// Records the call and checks the path against the grant.
     fn entered(call: &'static str, path: &str) -> Result<Shared> {
         let world = current();
         world.borrow_mut().called(call)?;
@@ -386,7 +386,7 @@ pub(crate) mod filesystems {
     use crate::testing::target::MountTarget;
     use crate::testing::world::current;
 
-    /// What the contract allows.
+    /// The file systems that the contract allows.
     const TYPES: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
     pub(crate) fn probe(device: &BlockDevice) -> Result<Option<String>> {
@@ -394,7 +394,7 @@ pub(crate) mod filesystems {
         device.disk(|disk, _| Ok(disk.contents.clone()))
     }
 
-    /// What a format was asked for, in words.
+    /// The options of a format, as text.
     #[derive(Debug, Default)]
     pub(crate) struct FormatOptions(RefCell<BTreeMap<String, String>>);
 
@@ -444,7 +444,7 @@ pub(crate) mod filesystems {
         current().borrow_mut().called("format")?;
         known(fs_type)?;
         device.disk(|disk, read_only| match &disk.contents {
-            Some(held) => Err(Error::conflict(format!("{} holds {held}; it is not formatted", device.path))),
+            Some(found) => Err(Error::conflict(format!("{} contains {found}; it is not formatted", device.path))),
             None if read_only => Err(Error::permission_denied(format!("{} is read-only", device.path))),
             None => {
                 disk.contents = Some(fs_type.to_owned());
@@ -466,10 +466,10 @@ pub(crate) mod filesystems {
         known(fs_type)?;
         let disk = device.disk(|disk, _| Ok(disk.clone()))?;
         match &disk.contents {
-            Some(held) if held == fs_type => {}
-            held => {
-                let held = held.as_deref().unwrap_or("nothing");
-                return Err(Error::conflict(format!("{} holds {held}, not {fs_type}", device.path)));
+            Some(found) if found == fs_type => {}
+            found => {
+                let found = found.as_deref().unwrap_or("nothing");
+                return Err(Error::conflict(format!("{} contains {found}, not {fs_type}", device.path)));
             }
         }
         if disk.damaged && !read_only {
@@ -486,7 +486,7 @@ pub(crate) mod filesystems {
 
     pub(crate) fn grow(device: &BlockDevice, target: &MountTarget) -> Result<u64> {
         current().borrow_mut().called("grow")?;
-        if target.standing_mount().is_none_or(|mount| mount.source.as_deref() != Some(device.path.as_str())) {
+        if target.mount_here().is_none_or(|mount| mount.source.as_deref() != Some(device.path.as_str())) {
             return Err(Error::precondition(format!("{} is not mounted at the target", device.path)));
         }
         device.disk(|disk, _| {

@@ -29,32 +29,32 @@ use crate::field_kind::FieldKind;
 use crate::grpc::Failure;
 use crate::mounts::TargetState;
 
-/// The double speaks the author's errors already.
+/// The double uses the author's errors already.
 pub(crate) fn error_in(error: Error) -> Error {
     error
 }
 
-/// The double speaks the author's failures already.
+/// The double uses the author's failures already.
 pub(crate) fn failure_in(failure: Failure) -> Failure {
     failure
 }
 
-/// The double speaks the author's states already.
+/// The double uses the author's states already.
 pub(crate) fn target_state(state: TargetState) -> TargetState {
     state
 }
 
-/// The double speaks the author's words already.
+/// The double uses the author's type already.
 pub(crate) fn field_kind(kind: FieldKind) -> FieldKind {
     kind
 }
 
-/// The double speaks the author's words already.
+/// The double uses the author's type already.
 pub(crate) fn leaf_out(leaf: Leaf) -> Leaf {
     leaf
 }
 
-/// The double speaks the author's words already.
+/// The double uses the author's type already.
 pub(crate) fn found_in(found: Found) -> Found {
     found
 }

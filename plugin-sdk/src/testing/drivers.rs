@@ -1,37 +1,37 @@
-//! Drivers outside, as the double knows them: a test plays the driver.
+//! External drivers of the double: a test plays the driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::devices::BlockDevice;
 use super::mount::TestMount;
-use super::target::{MountTarget, Standing, TestFolder};
+use super::target::{MountTarget, TargetContent, TestFolder};
 use super::world::{Shared, current};
 use crate::driver_mounts::{Found, Leaf};
 use crate::error::{Error, Result};
 
-/// Where targets stand on the double's host.
+/// The folder of targets on the double's host.
 const TARGETS: &str = "/volhost/targets";
-/// Where device places stand on the double's host.
+/// The folder of device places on the double's host.
 const DEVICES: &str = "/volhost/devices";
 
-/// What drivers did on the double's host.
+/// The state of drivers on the double's host.
 #[derive(Debug, Default)]
 pub(crate) struct Driven {
-    /// What stands at device places, by name: the path of a device, or nothing but a folder.
+    /// The content of device places, by name: the path of a device, or only a folder.
     devices: BTreeMap<String, Option<String>>,
-    /// The notes kept with volumes, by pod uid, empty for the node, and name in the pod's folder.
+    /// The notes of volumes, by pod uid (empty for a staging target) and name in the pod's folder.
     notes: BTreeMap<(String, String), String>,
-    /// The volumes for which a folder at the node's place is enough.
+    /// The volumes for which a folder at the staging target is enough.
     folders: BTreeSet<String>,
-    /// What the volume of a call is attached as.
+    /// `attached-as` of the volume of a call.
     attached_as: Option<String>,
-    /// What a controller said of that.
+    /// The attachment metadata of that volume.
     metadata: BTreeMap<String, String>,
 }
 
-/// What a test does in a driver's stead, on this thread's [`TestHost`](super::TestHost), with the
-/// paths that a plugin hands to a driver.
+/// The actions of a driver, played by a test on this thread's [`TestHost`](super::TestHost), with
+/// the paths that a plugin passes to a driver.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) struct Driven {
 /// let host = TestHost::new();
 /// host.block_device("/dev/sdb");
 /// TestDriver::attached_as("disk-7");
-/// TestDriver::attachment_said("lun", "3");
+/// TestDriver::attachment_metadata("lun", "3");
 /// assert_eq!(driver_mounts::attachment_metadata()["lun"], "3");
 /// let target = host.target("data");
 /// let place = driver_mounts::prepare(&target.handle(), Leaf::Folder)?;
@@ -62,12 +62,12 @@ pub(crate) struct Driven {
 pub struct TestDriver;
 
 impl TestDriver {
-    /// Mounts at a path. False, and nothing done, if it is no path of a target, or a mount stands
-    /// there.
+    /// Mounts at a path. False, and nothing done, if it is not a path of a target, or a mount
+    /// already.
     pub fn mount(path: &str, mount: TestMount) -> bool {
-        let Some(target) = target_at(path).filter(|target| target.standing_mount().is_none()) else { return false };
-        let point = target.standing().unwrap_or_else(|| Standing::Folder(TestFolder::default()));
-        target.put(Some(Standing::Mount(mount, Box::new(point))));
+        let Some(target) = target_at(path).filter(|target| target.mount_here().is_none()) else { return false };
+        let point = target.content().unwrap_or_else(|| TargetContent::Folder(TestFolder::default()));
+        target.put(Some(TargetContent::Mount(mount, Box::new(point))));
         true
     }
 
@@ -75,17 +75,16 @@ impl TestDriver {
     /// folder of a target is there.
     pub fn fill(path: &str, name: &str, content: &[u8]) -> bool {
         let Some(target) = target_at(path) else { return false };
-        let Some(Standing::Folder(mut folder)) = target.standing() else { return false };
+        let Some(TargetContent::Folder(mut folder)) = target.content() else { return false };
         folder.files.insert(name.to_owned(), content.to_vec());
-        target.put(Some(Standing::Folder(folder)));
+        target.put(Some(TargetContent::Folder(folder)));
         true
     }
 
-    /// Unmounts what stands at a path, and leaves what it stood on. False if nothing is mounted
-    /// there.
+    /// Unmounts a path, and leaves the mount point. False if nothing is mounted there.
     pub fn unmount(path: &str) -> bool {
-        match target_at(path).map(|target| (target.standing(), target)) {
-            Some((Some(Standing::Mount(_, point)), target)) => {
+        match target_at(path).map(|target| (target.content(), target)) {
+            Some((Some(TargetContent::Mount(_, point)), target)) => {
                 target.put(Some(*point));
                 true
             }
@@ -93,34 +92,34 @@ impl TestDriver {
         }
     }
 
-    /// The volumes of the calls that follow are attached as this.
+    /// Sets `attached-as` for the volumes of the following calls.
     pub fn attached_as(word: &str) {
         current().borrow_mut().driven.attached_as = Some(word.to_owned());
     }
 
-    /// A controller attached them, and said this of it.
-    pub fn attachment_said(key: &str, value: &str) {
+    /// Adds an entry of attachment metadata for them.
+    pub fn attachment_metadata(key: &str, value: &str) {
         current().borrow_mut().driven.metadata.insert(key.to_owned(), value.to_owned());
     }
 
-    /// The note kept with a pod's volume; with an empty uid, with the node's own mount.
+    /// The note of a pod's volume; with an empty uid, of the staging target.
     #[must_use]
     pub fn note(pod_uid: &str, spec_name: &str) -> Option<String> {
         current().borrow().driven.notes.get(&(pod_uid.to_owned(), spec_name.to_owned())).cloned()
     }
 
-    /// Whether a folder at the node's place of a volume is enough for its plugin.
+    /// Whether the plugin accepts a folder at the staging target of a volume.
     #[must_use]
     pub fn takes_folder(spec_name: &str) -> bool {
         current().borrow().driven.folders.contains(spec_name)
     }
 
-    /// Loses the note kept with a pod's volume.
+    /// Loses the note of a pod's volume.
     pub fn lose_note(pod_uid: &str, spec_name: &str) {
         current().borrow_mut().driven.notes.remove(&(pod_uid.to_owned(), spec_name.to_owned()));
     }
 
-    /// Makes a device of the host appear at a path. False if it is no path of a device's place.
+    /// Makes a device of the host appear at a path. False if it is not a path of a device place.
     pub fn show_device(path: &str, device: &str) -> bool {
         let Some(name) = path.strip_prefix(DEVICES).and_then(|rest| rest.strip_prefix('/')) else { return false };
         let world = current();
@@ -158,12 +157,12 @@ impl DriverPlace {
 
     fn is_filled(&self) -> bool {
         let may_be = self.world.borrow().driven.folders.contains(&self.target.spec_name());
-        may_be && matches!(self.target.standing(), Some(Standing::Folder(folder)) if !folder.files.is_empty())
+        may_be && matches!(self.target.content(), Some(TargetContent::Folder(folder)) if !folder.files.is_empty())
     }
 
     pub(crate) fn take_over(&self) -> Result<Found> {
         self.world.borrow_mut().called("driver-place.take-over")?;
-        match (self.target.standing_mount(), self.mounted_before) {
+        match (self.target.mount_here(), self.mounted_before) {
             (Some(_), true) => Ok(Found::SameMount),
             (Some(_), false) => Ok(Found::NewMount),
             (None, _) if self.is_filled() => Ok(Found::FilledFolder),
@@ -203,7 +202,7 @@ impl DevicePlace {
 }
 
 pub(crate) mod driver_mounts {
-    use super::{DevicePlace, DriverPlace, Leaf, MountTarget, Rc, Result, Standing, TestFolder, current};
+    use super::{DevicePlace, DriverPlace, Leaf, MountTarget, Rc, Result, TargetContent, TestFolder, current};
     use crate::error::Error;
 
     /// The mode of a folder that a driver finds.
@@ -212,20 +211,22 @@ pub(crate) mod driver_mounts {
     pub(crate) fn prepare(target: &MountTarget, leaf: Leaf) -> Result<DriverPlace> {
         let world = current();
         world.borrow_mut().called("driver-mounts.prepare")?;
-        match (target.standing(), leaf) {
-            (Some(Standing::Mount(..)), _) | (None, Leaf::Absent) | (Some(Standing::Folder(_)), Leaf::Folder) => {}
+        match (target.content(), leaf) {
+            (Some(TargetContent::Mount(..)), _)
+            | (None, Leaf::Absent)
+            | (Some(TargetContent::Folder(_)), Leaf::Folder) => {}
             (None, Leaf::Folder) => {
-                target.put(Some(Standing::Folder(TestFolder { mode: FOLDER_MODE, ..TestFolder::default() })));
+                target.put(Some(TargetContent::Folder(TestFolder { mode: FOLDER_MODE, ..TestFolder::default() })));
             }
-            (Some(Standing::File), Leaf::Folder) => {
-                return Err(Error::conflict("driver-mounts.prepare: a file stands here"));
+            (Some(TargetContent::File), Leaf::Folder) => {
+                return Err(Error::conflict("driver-mounts.prepare: the target is a file"));
             }
-            (Some(Standing::Folder(folder)), Leaf::Absent) if !folder.files.is_empty() => {
+            (Some(TargetContent::Folder(folder)), Leaf::Absent) if !folder.files.is_empty() => {
                 return Err(Error::conflict("driver-mounts.prepare: the folder is not empty"));
             }
-            (Some(Standing::Folder(_) | Standing::File), Leaf::Absent) => target.put(None),
+            (Some(TargetContent::Folder(_) | TargetContent::File), Leaf::Absent) => target.put(None),
         }
-        let mounted_before = target.standing_mount().is_some();
+        let mounted_before = target.mount_here().is_some();
         Ok(DriverPlace { world: Rc::clone(&world), target: target.clone(), mounted_before })
     }
 
@@ -233,7 +234,7 @@ pub(crate) mod driver_mounts {
         let world = current();
         world.borrow_mut().called("driver-mounts.node-path")?;
         let node = MountTarget::new(&world, "", &target.spec_name());
-        let path = node.standing().map(|_| format!("{}/node/{}", super::TARGETS, target.spec_name()));
+        let path = node.content().map(|_| format!("{}/node/{}", super::TARGETS, target.spec_name()));
         Ok(path.filter(|_| !target.pod_uid().is_empty()))
     }
 

@@ -7,14 +7,14 @@ use std::rc::Rc;
 use super::target::MountTarget;
 use crate::error::{Error, Result};
 
-/// The most that all files of a payload may hold, in bytes, and how many there may be.
+/// The limits of a payload: the bytes of all files, and their number.
 const MOST_BYTES: usize = 16 << 20;
 const MOST_FILES: usize = 20_000;
 
-/// A file that a volume shows.
+/// A file of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestFile {
-    /// What it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
     /// Its mode.
     pub mode: u32,
@@ -23,18 +23,18 @@ pub struct TestFile {
 }
 
 impl TestFile {
-    /// What it holds, as text.
+    /// Its content, as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not text.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "it says so")]
+    #[expect(clippy::expect_used, reason = "documented under Panics")]
     pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.bytes).expect("the file holds text")
+        std::str::from_utf8(&self.bytes).expect("the file's content is text")
     }
 }
 
-/// The files that a volume shows.
+/// The published files of a volume.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -49,10 +49,10 @@ impl TestFile {
 /// payload.file_owner("a/b", 1000)?;
 /// payload.publish(&target.handle())?;
 ///
-/// let shown: TestPayload = target.payload().expect("files are shown");
-/// let file: &TestFile = &shown.files["a/b"];
+/// let files: TestPayload = target.payload().expect("files are published");
+/// let file: &TestFile = &files.files["a/b"];
 /// assert_eq!((file.text(), file.mode, file.owner), ("text", 0o640, Some(1000)));
-/// assert_eq!(shown.paths(), ["a/b"]);
+/// assert_eq!(files.paths(), ["a/b"]);
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl TestPayload {
     }
 }
 
-/// What a file is to hold.
+/// The content of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Content(pub(crate) Rc<[u8]>);
 
@@ -91,7 +91,7 @@ impl Payload {
     pub(crate) fn add(&self, path: &str, bytes: &[u8], mode: u32) -> Result<()> {
         let mut payload = self.0.borrow_mut();
         if mode > 0o777 {
-            return Err(Error::invalid_argument(format!("file {path}: {mode:o} is no mode of a file")));
+            return Err(Error::invalid_argument(format!("file {path}: {mode:o} is not a mode of a file")));
         }
         let others: usize =
             payload.files.iter().filter(|(other, _)| *other != path).map(|(_, file)| file.bytes.len()).sum();
@@ -136,7 +136,7 @@ impl Payload {
         for path in payload.files.keys() {
             let plain = |name: &str| !matches!(name, "" | "." | "..") && name.len() <= 255 && !name.contains('\0');
             if path.starts_with("..") || path.len() > 4096 || !path.split('/').all(plain) {
-                return Err(Error::invalid_argument(format!("{path:?} is no path of a file in a volume")));
+                return Err(Error::invalid_argument(format!("{path:?} is not a path of a file in a volume")));
             }
             let below = format!("{path}/");
             if let Some(other) = payload.files.keys().find(|other| other.starts_with(&below)) {

@@ -1,4 +1,4 @@
-//! FlexVolume drivers of the double: a test says what they answer.
+//! FlexVolume drivers of the double: a test sets their answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub struct TestRun {
     pub options: BTreeMap<String, String>,
 }
 
-/// What a driver does with a call.
+/// A driver's reply to a call.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -64,7 +64,7 @@ impl TestReply {
         Self { exit_code: Some(0), fields: Some(fields), ..Self::default() }
     }
 
-    /// No answer, but these words, and exit code 0.
+    /// No answer, but this output, and exit code 0.
     #[must_use]
     pub fn words(words: &str) -> Self {
         Self { exit_code: Some(0), words: words.to_owned(), ..Self::default() }
@@ -76,14 +76,14 @@ impl TestReply {
         Self { error: Some(error), ..Self::default() }
     }
 
-    /// With this field in the answer.
+    /// Adds this field to the answer.
     #[must_use]
     pub fn field(mut self, path: &str, value: &str) -> Self {
         self.fields.get_or_insert_default().insert(path.to_owned(), value.to_owned());
         self
     }
 
-    /// With this exit code.
+    /// Sets the exit code.
     #[must_use]
     pub fn exit(mut self, code: i32) -> Self {
         self.exit_code = Some(code);
@@ -93,7 +93,7 @@ impl TestReply {
 
 type Script = Rc<RefCell<dyn FnMut(&TestRun) -> TestReply>>;
 
-/// The drivers that there are.
+/// The installed drivers.
 #[derive(Default)]
 pub(crate) struct FlexDrivers {
     pub(crate) init: BTreeMap<String, BTreeMap<String, String>>,
@@ -120,13 +120,12 @@ impl TestHost {
         self.change(|world| drop(world.flex.init.remove(name)))
     }
 
-    /// What every driver does from now on when it is called. Without it they answer
-    /// `Not supported`.
+    /// Sets the replies of every driver from now on. Without it they answer `Not supported`.
     pub fn flex_script(&self, script: impl FnMut(&TestRun) -> TestReply + 'static) -> &Self {
         self.change(|world| world.flex.script = Some(Rc::new(RefCell::new(script))))
     }
 
-    /// How drivers were called so far.
+    /// The calls of drivers so far.
     #[must_use]
     pub fn flex_runs(&self) -> Vec<TestRun> {
         self.world.borrow().flex.runs.clone()
@@ -170,7 +169,7 @@ impl Arguments {
 
     pub(crate) fn text(&self, text: &str) -> Result<()> {
         if text.contains('\0') {
-            return Err(Error::invalid_argument("an argument of a program holds no NUL"));
+            return Err(Error::invalid_argument("an argument of a program cannot contain NUL"));
         }
         self.0.borrow_mut().arguments.push(text.to_owned());
         Ok(())
@@ -221,7 +220,7 @@ impl Options {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome(TestReply);
 

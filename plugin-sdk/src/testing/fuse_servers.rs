@@ -1,4 +1,4 @@
-//! Helpers of the double: nothing runs; what they were filled in with is in the mount.
+//! FUSE servers of the double: nothing runs; the values of the slots are in the mount.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,21 +9,21 @@ use super::mount::{DetachedMount, MountSource, TestMount};
 use super::world::{Shared, current};
 use crate::error::{Error, Result};
 
-/// What the contract lets a text hold beside letters and digits.
+/// The characters that the contract allows in a text beside letters and digits.
 const PLAIN: &str = "._-/:@+%~[]";
 
 impl TestHost {
-    /// Grants a helper with these slots. A mount that it serves has them as options: a text as it
-    /// is, a secret as `secret`, a folder by its path.
+    /// Grants a FUSE server with these slots. A mount that it serves has them as options: a text as
+    /// it is, a secret as `secret`, a folder by its path.
     pub fn fuse_server(&self, name: &str, slots: &[&str]) -> &Self {
         let slots: BTreeSet<String> = slots.iter().map(|slot| (*slot).to_owned()).collect();
         self.change(|world| {
-            world.helpers.insert(name.to_owned(), slots);
+            world.fuse_servers.insert(name.to_owned(), slots);
         })
     }
 }
 
-/// A helper's handle.
+/// A FUSE server's handle.
 #[derive(Debug)]
 pub(crate) struct FuseServer {
     world: Shared,
@@ -34,9 +34,9 @@ pub(crate) struct FuseServer {
 impl FuseServer {
     fn fill(&self, slot: &str, value: String) -> Result<()> {
         let world = self.world.borrow();
-        if !world.helpers.get(&self.name).is_some_and(|slots| slots.contains(slot)) {
+        if !world.fuse_servers.get(&self.name).is_some_and(|slots| slots.contains(slot)) {
             return Err(Error::invalid_argument(format!(
-                "the command line of the helper {} has no slot {slot:?}",
+                "the command line of the FUSE server {} has no slot {slot:?}",
                 self.name
             )));
         }
@@ -47,7 +47,7 @@ impl FuseServer {
     pub(crate) fn set(&self, slot: &str, value: &str) -> Result<()> {
         let plain = value.chars().all(|c| c.is_alphanumeric() || PLAIN.contains(c));
         if value.is_empty() || value.starts_with('-') || value.split('/').any(|part| part == "..") || !plain {
-            return Err(Error::invalid_argument(format!("{value:?} can't stand in the slot {slot}")));
+            return Err(Error::invalid_argument(format!("{value:?} is not allowed in the slot {slot}")));
         }
         self.fill(slot, value.to_owned())
     }
@@ -58,7 +58,7 @@ impl FuseServer {
 
     pub(crate) fn set_source(&self, slot: &str, source: &MountSource) -> Result<()> {
         if source.is_read_only() {
-            return Err(Error::permission_denied("what may only be read cannot be given to a helper"));
+            return Err(Error::permission_denied("a read-only source cannot be passed to a FUSE server"));
         }
         self.fill(slot, source.layer())
     }
@@ -80,8 +80,8 @@ pub(crate) mod fuse_servers {
     pub(crate) fn open(name: &str) -> Result<FuseServer> {
         let world = current();
         world.borrow_mut().called("fuse-servers.open")?;
-        if !world.borrow().helpers.contains_key(name) {
-            return Err(Error::permission_denied(format!("the helper {name} is not granted to this plugin")));
+        if !world.borrow().fuse_servers.contains_key(name) {
+            return Err(Error::permission_denied(format!("the FUSE server {name} is not granted to this plugin")));
         }
         Ok(FuseServer { world, name: name.to_owned(), slots: RefCell::new(BTreeMap::new()) })
     }

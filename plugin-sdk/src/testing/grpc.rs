@@ -11,7 +11,7 @@ use super::world::current;
 use crate::error::{Error, Result};
 use crate::grpc::Failure;
 
-/// A call that a driver of the double was sent.
+/// A call that the double sent to a driver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct TestCall {
     pub method: String,
     /// The message, with the entries that the host added.
     pub message: Vec<u8>,
-    /// How long the plugin would wait, in milliseconds.
+    /// The plugin's deadline, in milliseconds.
     pub deadline: u32,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for Drivers {
 }
 
 impl TestHost {
-    /// Registers a driver, or replaces it. It calls this node `node-1`.
+    /// Registers a driver, or replaces it. It reports `node-1` as this node's id.
     pub fn driver(&self, name: &str, answer: impl Fn(&TestCall) -> Result<Vec<u8>, Failure> + 'static) -> &Self {
         let name = name.to_owned();
         self.change(|world| {
@@ -63,20 +63,20 @@ impl TestHost {
         })
     }
 
-    /// Has a driver say that so many volumes may be attached to this node.
+    /// Sets how many volumes may be attached to this node, as a driver reports.
     pub fn volume_limit(&self, driver: &str, limit: u32) -> &Self {
         self.change(|world| {
             world.drivers.limits.insert(driver.to_owned(), limit);
         })
     }
 
-    /// The drivers that the host was asked to ask again what they say of this node, in order.
+    /// The drivers whose information about this node the host was asked to refresh, in order.
     #[must_use]
-    pub fn asked_again(&self) -> Vec<String> {
+    pub fn drivers_to_refresh(&self) -> Vec<String> {
         self.world.borrow().drivers.asked_again.clone()
     }
 
-    /// The calls that drivers were sent until now, in order.
+    /// The calls sent to drivers until now, in order.
     #[must_use]
     pub fn driver_calls(&self) -> Vec<TestCall> {
         self.world.borrow().drivers.calls.clone()
@@ -104,7 +104,7 @@ impl Request {
             }
         }
         if std::str::from_utf8(&text).is_err() {
-            return Err(Error::invalid_argument(format!("the entry {key} of a request: its value is no UTF-8 text")));
+            return Err(Error::invalid_argument(format!("the entry {key} of a request: its value is not UTF-8 text")));
         }
         let mut entry = Vec::new();
         put(&mut entry, 1, key.as_bytes());

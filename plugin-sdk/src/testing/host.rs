@@ -14,7 +14,7 @@ use super::world::{self, CALLS, Fault, Shared, World};
 use crate::error::{Error, Result};
 use crate::plugin::VolumePlugin;
 
-/// A node in memory. It is this thread's host until it is dropped; one at a time.
+/// A node in memory. It is this thread's host until it is dropped; a thread has one at a time.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -23,11 +23,11 @@ use crate::plugin::VolumePlugin;
 /// # impl VolumePlugin for Mine {
 /// #     fn describe(about: &mut Description) { about.name("example.com/mine").serves("mine"); }
 /// #     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> { id.name(&volume.spec_name()); Ok(()) }
-/// #     fn publish(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> { log::info("set up"); events::normal("Made", "it"); target.attach(Tmpfs::new().create()?) }
+/// #     fn publish(_: &Volume, _: &Pod, target: &MountTarget) -> Result<()> { log::info("published"); events::normal("Made", "it"); target.attach(Tmpfs::new().create()?) }
 /// #     fn unpublish(target: &MountTarget) -> Result<()> { target.detach() }
 /// # }
 ///
-/// // A node: its name, its memory, what it can do, its paths, and the objects that it knows.
+/// // A node: its name, memory, features, paths and objects.
 /// let host = TestHost::new();
 /// host.node_name("worker-3").node_label("zone", "b").allocatable_memory(16 << 30);
 /// host.huge_pages(&[2 << 20]).folder_quotas().without_tmpfs_option("noswap");
@@ -45,9 +45,9 @@ use crate::plugin::VolumePlugin;
 /// host.publish::<Mine>(&volume, &pod)?;
 /// assert!(host.target_of(&pod, "data").mount().is_some());
 ///
-/// // What it said.
+/// // Its log lines and events.
 /// let lines: Vec<TestLine> = host.lines();
-/// assert_eq!(lines[0].message, "set up");
+/// assert_eq!(lines[0].message, "published");
 /// let events: Vec<TestEvent> = host.events();
 /// assert_eq!((events[0].reason.as_str(), events[0].warning), ("Made", false));
 /// # Ok::<(), Error>(())
@@ -64,7 +64,7 @@ impl TestHost {
     /// # Panics
     /// If this thread has a host already.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "it takes hold of the thread, which a default should not")]
+    #[expect(clippy::new_without_default, reason = "it becomes the thread's host, which a default should not")]
     pub fn new() -> Self {
         let world = Rc::new(RefCell::new(World::new()));
         world::install(&world);
@@ -154,7 +154,7 @@ impl TestHost {
         self.change(|world| world.tree.put(path, Node::Link(to.to_owned())))
     }
 
-    /// Whether something stands at this path of the host.
+    /// Whether this path of the host exists.
     #[must_use]
     pub fn has_path(&self, path: &str) -> bool {
         self.world.borrow().tree.resolve(path).is_ok()
@@ -169,7 +169,7 @@ impl TestHost {
         })
     }
 
-    /// Takes a config map of the namespace `default` away.
+    /// Removes a config map of the namespace `default`.
     pub fn remove_config_map(&self, name: &str) -> &Self {
         self.change(|world| {
             world.objects.config_maps.remove(&("default".to_owned(), name.to_owned()));
@@ -190,14 +190,14 @@ impl TestHost {
         })
     }
 
-    /// Takes a secret of the namespace `default` away.
+    /// Removes a secret of the namespace `default`.
     pub fn remove_secret(&self, name: &str) -> &Self {
         self.change(|world| {
             world.objects.secrets.remove(&("default".to_owned(), name.to_owned()));
         })
     }
 
-    /// Lets the node issue tokens. A token's text says what was asked for.
+    /// Lets the node issue tokens. A token's text contains the request.
     pub fn issues_tokens(&self) -> &Self {
         self.change(|world| world.objects.issues_tokens = true)
     }
@@ -230,13 +230,13 @@ impl TestHost {
 
     fn fault(&self, call: &str, error: Error, once: bool) -> &Self {
         let known = CALLS.iter().find(|known| **known == call);
-        assert!(known.is_some(), "{call:?} is no call of the contract; those that can fail: {}", CALLS.join(", "));
+        assert!(known.is_some(), "{call:?} is not a call of the contract; those that can fail: {}", CALLS.join(", "));
         self.change(|world| world.faults.extend(known.map(|call| Fault { call, error, once })))
     }
 
     // Calling the plugin, as the host does.
 
-    /// What the plugin says of itself.
+    /// Returns the plugin's description of itself.
     #[must_use]
     pub fn describe<P: VolumePlugin>(&self) -> TestDescription {
         let handle = identity::Description::default();
@@ -244,7 +244,7 @@ impl TestHost {
         handle.into_inner()
     }
 
-    /// The name the plugin gives the volume, if any.
+    /// Returns the name that the plugin gives the volume, if any.
     ///
     /// # Errors
     /// The plugin's.
@@ -252,7 +252,7 @@ impl TestHost {
         Ok(self.identity::<P>(volume)?.name)
     }
 
-    /// All that the plugin says of the volume.
+    /// Returns the plugin's description of the volume.
     ///
     /// # Errors
     /// The plugin's.
@@ -262,7 +262,7 @@ impl TestHost {
         Ok(handle.into_inner())
     }
 
-    /// Sets the volume up for the pod, at [`TestHost::target_of`] that pod and the volume's name.
+    /// Publishes the volume to the pod, at [`TestHost::target_of`] that pod and the volume's name.
     ///
     /// # Errors
     /// The plugin's.
@@ -272,7 +272,7 @@ impl TestHost {
         P::publish(&volume.handle(), &pod.handle(), &crate::mounts::MountTarget::new(&target))
     }
 
-    /// Tears down the volume of that name in the pod that [`TestPod::new`] makes.
+    /// Unpublishes the volume of that name from the pod that [`TestPod::new`] makes.
     ///
     /// # Errors
     /// The plugin's.
@@ -280,7 +280,7 @@ impl TestHost {
         P::unpublish(&self.target(volume).handle())
     }
 
-    // What came of it.
+    // The results.
 
     /// The target of the volume of that name in the pod that [`TestPod::new`] makes.
     #[must_use]
@@ -294,7 +294,7 @@ impl TestHost {
         TestTarget::new(MountTarget::new(&self.world, pod.uid(), volume))
     }
 
-    /// How many mounts exist that nobody attached: 0 after every call that keeps the house clean.
+    /// How many detached mounts exist: 0 after every call that leaks none.
     #[must_use]
     pub fn detached_mounts(&self) -> usize {
         self.world.borrow().detached

@@ -59,7 +59,7 @@ impl TestHost {
         })
     }
 
-    /// Makes somebody use a device, or nobody.
+    /// Sets whether a device is in use.
     pub fn use_device(&self, path: &str, busy: bool) -> &Self {
         self.change(|world| {
             if let Some(device) = world.devices.devices.get_mut(path) {
@@ -84,7 +84,7 @@ impl TestHost {
         self.world.borrow().devices.loop_over(image).map(|(path, _)| path.clone())
     }
 
-    /// The node's own place for the volume of that name.
+    /// The staging target of the volume of that name.
     #[must_use]
     pub fn node_target(&self, volume: &str) -> TestTarget {
         TestTarget::new(MountTarget::new(&self.world, "", volume))
@@ -106,7 +106,7 @@ impl TestHost {
         P::detach(volume_name)
     }
 
-    /// [`Attacher::wait_for_attach`]; what was attached, with its device.
+    /// [`Attacher::wait_for_attach`]; the attachment, with its device.
     ///
     /// # Errors
     /// The plugin's.
@@ -117,7 +117,7 @@ impl TestHost {
     ) -> Result<TestAttachment> {
         let handle = attached.handle(&self.world);
         let device = P::wait_for_attach(&volume.handle(), &Attachment::new(&handle))?;
-        Ok(device.map_or_else(|| attached.clone(), |device| attached.clone().at(&device.path())))
+        Ok(device.map_or_else(|| attached.clone(), |device| attached.clone().with_device_path(&device.path())))
     }
 
     /// [`Attacher::are_attached`], of one volume.
@@ -146,7 +146,7 @@ impl TestHost {
         P::unstage(volume_name, &self.node_target(volume).handle())
     }
 
-    /// [`BlockMapper::stage_device`]; the device's path, if it is the node's own.
+    /// [`BlockMapper::stage_device`]; the staged device's path, if there is one.
     ///
     /// # Errors
     /// The plugin's.
@@ -160,7 +160,8 @@ impl TestHost {
         Ok(device.as_ref().map(BlockDevice::path))
     }
 
-    /// [`BlockMapper::map_device`] of the node's device at this path, if it has one; the path of the pod's own device, if it has one.
+    /// [`BlockMapper::map_device`] of the staged device at this path, if there is one; the path of
+    /// the pod's own device, if it has one.
     ///
     /// # Errors
     /// The plugin's; `NotFound` when there is no such device.
@@ -176,7 +177,8 @@ impl TestHost {
         Ok(own.as_ref().map(BlockDevice::path))
     }
 
-    /// [`Expander::expand`] of a volume that stands at [`TestHost::node_target`] (`mounted`), or is handed over as a device.
+    /// [`Expander::expand`] of a volume that is mounted at [`TestHost::node_target`] (`mounted`),
+    /// or is used as a device.
     ///
     /// # Errors
     /// The plugin's.
@@ -192,7 +194,7 @@ impl TestHost {
         let target = mounted.then(|| target.handle());
         P::expand(&volume.handle(), attached.as_ref().map(Attachment::new).as_ref(), target.as_ref(), to)
     }
-    /// [`Stats::measure`] of a volume that stands at this target; none for a device.
+    /// [`Stats::measure`] of a volume that is published at this target; none for a device.
     ///
     /// # Errors
     /// The plugin's.

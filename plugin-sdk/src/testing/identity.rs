@@ -1,8 +1,8 @@
-//! What a plugin said of itself and of a volume.
+//! A plugin's descriptions of itself and of a volume.
 
 use std::cell::RefCell;
 
-/// What a plugin said of itself.
+/// A plugin's description of itself.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -34,7 +34,7 @@ pub struct TestDescription {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The sources it serves, in the order it said them.
+    /// The sources that it serves, in the order of its calls.
     pub serves: Vec<String>,
     /// It passes mount options on.
     pub accepts_mount_options: bool,
@@ -77,25 +77,25 @@ impl Description {
     }
 }
 
-/// What a plugin said of a volume.
+/// A plugin's description of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestIdentity {
     /// Its name, if it has one of its own.
     pub name: Option<String>,
-    /// Whether it must be attached, if that was said.
+    /// Whether it must be attached, if the plugin set that.
     pub attachable: Option<bool>,
-    /// Whether it is mounted for the node first, if that was said.
+    /// Whether it is staged first, if the plugin set that.
     pub stageable: Option<bool>,
-    /// The pod's other volumes that it is made of, in the order it said them.
+    /// The pod's other volumes that it is made of, in the order of its calls.
     pub needs: Vec<String>,
     /// Whether it can be mounted with an SELinux label.
     pub selinux_mount: bool,
-    /// How many volumes of the plugin may be attached at once, if that was said.
+    /// How many volumes of the plugin may be attached at once, if the plugin set that.
     pub attach_limit: Option<u32>,
-    /// How many of those whose names begin so may be, if that was said.
+    /// The limits for volumes whose names have a prefix.
     pub attach_limit_of: Option<(String, u32)>,
-    /// It is set up again from time to time.
+    /// It is published again from time to time.
     pub refreshed: bool,
 }
 
@@ -140,7 +140,7 @@ impl Identity {
     }
 }
 
-/// What a plugin said of how full and how well a volume is.
+/// A plugin's measurement of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestMeasurement {
@@ -154,7 +154,7 @@ pub struct TestMeasurement {
     pub inodes: Option<u64>,
     /// Files and folders that may still be made.
     pub inodes_free: Option<u64>,
-    /// Files and folders that there are.
+    /// Files and folders in use.
     pub inodes_used: Option<u64>,
     /// Why the volume is not well.
     pub abnormal: Option<String>,

@@ -8,17 +8,17 @@ impl TestHost {
         self.change(|world| world.image_folders.push(folder.to_owned()))
     }
 
-    /// Lets another volume of the pod stand, which the plugin may open.
+    /// Publishes another volume of the pod, which the plugin may open.
     pub fn pod_volume(&self, name: &str) -> &Self {
         self.change(|world| {
             world.pod_volumes.insert(name.to_owned());
         })
     }
 
-    /// Puts an image file on the host, which holds this: `erofs`, `nothing`.
-    pub fn image_file(&self, path: &str, holds: &str) -> &Self {
+    /// Puts an image file with this content on the host: `erofs`, `nothing`.
+    pub fn image_file(&self, path: &str, content: &str) -> &Self {
         self.change(|world| {
-            world.images.insert(path.to_owned(), holds.to_owned());
+            world.images.insert(path.to_owned(), content.to_owned());
         })
     }
 }
@@ -42,7 +42,7 @@ pub(crate) mod overlays {
             return Err(Error::conflict(format!("{}: expected directory, found {}", other.layer(), other.kind())));
         }
         if top.is_some_and(MountSource::is_read_only) {
-            return Err(Error::permission_denied("what may only be read cannot be the top of an overlay"));
+            return Err(Error::permission_denied("a read-only source cannot be the top of an overlay"));
         }
         let lowers: Vec<String> = lowers.iter().map(|lower| lower.layer()).collect();
         let top = top.map(MountSource::layer);
@@ -68,13 +68,14 @@ pub(crate) mod pod_volumes {
     use crate::testing::target::MountTarget;
     use crate::testing::world::current;
 
-    /// The double does not know what `identify` has said; it lets the plugin open what there is.
+    /// The double does not check `identity.needs-volume`: the plugin may open every volume of the
+    /// pod.
     pub(crate) fn open(_target: &MountTarget, name: &str) -> Result<MountSource> {
         let world = current();
         world.borrow_mut().called("pod-volumes.open")?;
         if !world.borrow().pod_volumes.contains(name) {
             return Err(Error::not_found(format!(
-                "`identify` did not say that the volume needs the volume {name:?} of the pod"
+                "`identify` did not declare that the volume needs the volume {name:?} of the pod"
             )));
         }
         Ok(MountSource::of_pod_volume(&world, name))
@@ -86,7 +87,7 @@ pub(crate) mod image_files {
     use crate::testing::mount::{DetachedMount, FsOption, TestMount};
     use crate::testing::world::current;
 
-    /// What the contract allows.
+    /// The file systems that the contract allows.
     const TYPES: &[&str] = &["erofs", "squashfs", "ext4"];
 
     pub(crate) fn folders() -> Vec<String> {
@@ -107,10 +108,10 @@ pub(crate) mod image_files {
         if !TYPES.contains(&fs_type) {
             return Err(Error::unsupported(format!("file-system type {fs_type} is not known; {}", TYPES.join(", "))));
         }
-        let held = world.borrow().images.get(path).cloned();
-        let held = held.ok_or_else(|| Error::not_found(format!("open {path}: No such file or directory")))?;
-        if held != fs_type {
-            return Err(Error::conflict(format!("{path}: holds {held}, not an image of type {fs_type}")));
+        let content = world.borrow().images.get(path).cloned();
+        let content = content.ok_or_else(|| Error::not_found(format!("open {path}: No such file or directory")))?;
+        if content != fs_type {
+            return Err(Error::conflict(format!("{path}: contains {content}, not an image of type {fs_type}")));
         }
         let mut mount = TestMount::of_type(fs_type);
         mount.source = Some(path.to_owned());

@@ -1,8 +1,8 @@
 //! A double of the host, for a plugin's native tests.
 //!
-//! [`TestHost`] is a node of its own in memory: the plugin's calls change it as the real host would change the
-//! machine, and a test then asserts what a user would notice: what is mounted where, with which
-//! options, and what was said. No privilege, no file and no clock is involved.
+//! [`TestHost`] is a node in memory: the plugin's calls change it as the real host would change the
+//! machine. A test then asserts what a user would notice: mounts, their options, log lines and
+//! events. It needs no privilege, no file and no clock.
 //!
 //! ```
 //! use volhost_plugin_sdk::prelude::*;
@@ -29,13 +29,13 @@
 //! use volhost_plugin_sdk::prelude::*;
 //! use volhost_plugin_sdk::testing::{CALLS, TestHost};
 //!
-//! // Faults: the next call fails, or every one. What the plugin did is listed by the contract's names.
+//! // Faults: the next call fails, or every one. `calls` lists the plugin's calls by the contract's names.
 //! let host = TestHost::new();
 //! assert!(CALLS.contains(&"tmpfs.create"));
 //! host.fail("tmpfs.create", Error::other("ENOMEM", "no memory"));
 //! assert!(Tmpfs::new().create().is_err());
 //! assert!(Tmpfs::new().create().is_ok());
-//! host.fail_always("attach", Error::busy("held"));
+//! host.fail_always("attach", Error::busy("in use"));
 //! assert!(host.target("data").handle().attach(Tmpfs::new().create()?).is_err());
 //! assert_eq!(host.calls(), ["tmpfs.create", "tmpfs.create", "tmpfs.create", "attach"]);
 //! assert!(host.target("data").is_absent() && host.detached_mounts() == 0);

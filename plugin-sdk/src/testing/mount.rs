@@ -9,7 +9,7 @@ use super::world::Shared;
 use crate::error::{Error, Result};
 use crate::mounts::PER_MOUNT_OPTIONS;
 
-/// A mount of the double: what a user of it could find out.
+/// A mount of the double, as its user would see it.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -36,7 +36,7 @@ pub struct TestMount {
     /// The layers of an overlay: the lowers, the uppermost first, a volume of the pod as
     /// `volume:NAME`.
     pub lowers: Vec<String>,
-    /// What the top of an overlay is: a path of the host, `private:NAME`, or `tmpfs`.
+    /// The top of an overlay: a path of the host, `private:NAME`, or `tmpfs`.
     pub top: Option<String>,
     /// The mounts below the source came too.
     pub recursive: bool,
@@ -46,7 +46,7 @@ pub struct TestMount {
     pub recursive_flags: BTreeSet<String>,
     /// The mount's root is a folder.
     pub root_is_folder: bool,
-    /// The files that a payload shows in it.
+    /// The files that a payload published in it.
     pub payload: Option<TestPayload>,
     /// The folders made inside, with their modes.
     pub inner_folders: BTreeMap<String, u32>,
@@ -139,7 +139,7 @@ impl MountSource {
         Self { world: Rc::clone(world), path, node, mount: Some(mount), read_only: false }
     }
 
-    /// What a layer made of it is called.
+    /// Its name as a layer.
     pub(crate) fn layer(&self) -> String {
         match &self.mount {
             Some(mount) if self.path.is_empty() => mount.fs_type.clone(),
@@ -172,7 +172,7 @@ impl MountSource {
     }
 }
 
-/// A mount that nobody can see; the world counts those there are.
+/// A detached mount; the world counts them.
 #[derive(Debug)]
 pub(crate) struct DetachedMount {
     world: Shared,
@@ -189,7 +189,7 @@ impl DetachedMount {
         self.world.borrow_mut().called("set-options")?;
         if let Some(unknown) = options.iter().find(|option| !PER_MOUNT_OPTIONS.contains(&option.as_str())) {
             return Err(Error::invalid_argument(format!(
-                "{unknown:?} is no per-mount option; known: {}",
+                "{unknown:?} is not a per-mount option; known: {}",
                 PER_MOUNT_OPTIONS.join(", ")
             )));
         }
@@ -210,7 +210,7 @@ impl DetachedMount {
         self.mount.borrow_mut().mapped_group = Some(group);
     }
 
-    /// What it would be once attached.
+    /// The mount as it would be once attached.
     pub(crate) fn mount(&self) -> TestMount {
         self.mount.borrow().clone()
     }

@@ -110,7 +110,7 @@ pub(crate) mod service_account_tokens {
         let world = current();
         world.borrow_mut().called("service-account-tokens.request")?;
         if !world.borrow().objects.issues_tokens {
-            return Err(Error::precondition("this node has nobody to issue tokens"));
+            return Err(Error::precondition("this node has no issuer of tokens"));
         }
         let text = format!(
             "token of {}/{} for {} during {expiration_seconds} s",
@@ -121,7 +121,7 @@ pub(crate) mod service_account_tokens {
         Ok(Content(text.as_bytes().into()))
     }
 
-    /// Every token of the double ends then.
+    /// The time at which every token of the double expires.
     pub(crate) fn expires(_token: &Content) -> Option<String> {
         Some("2030-01-02T03:04:05Z".to_owned())
     }

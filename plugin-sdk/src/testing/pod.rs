@@ -121,8 +121,8 @@ impl TestPod {
         self
     }
 
-    /// What a container's resource (`limits.cpu`) is, divided by this divisor. The double does not
-    /// compute it.
+    /// Sets the value of a container's resource (`limits.cpu`), divided by this divisor. The double
+    /// does not compute it.
     #[must_use]
     pub fn resource_value(mut self, container: &str, name: &str, divisor: &str, value: &str) -> Self {
         let key = (container.to_owned(), name.to_owned(), divisor.to_owned());
@@ -214,7 +214,7 @@ impl Pod {
             "metadata.annotations" => Ok(of(&self.annotations)),
             _ => one("metadata.labels", &self.labels)
                 .or_else(|| one("metadata.annotations", &self.annotations))
-                .ok_or_else(|| Error::invalid_argument(format!("{path:?} is no field that a volume can show"))),
+                .ok_or_else(|| Error::invalid_argument(format!("{path:?} is not a field that a volume can contain"))),
         }
     }
 

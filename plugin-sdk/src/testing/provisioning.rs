@@ -1,4 +1,4 @@
-//! What the double asks of a plugin that makes volumes and snapshots, and what it answered.
+//! The double's requests to a plugin that makes volumes and snapshots, and the answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::capabilities::{Controller, GroupSnapshotter, Modifier, Snapshotter};
 use crate::error::Result;
 use crate::provisioning;
 
-/// A volume to ask for; [`TestVolumeRequest::new`] begins one.
+/// A request for a volume; [`TestVolumeRequest::new`] begins one.
 #[derive(Debug, Clone, Default)]
 pub struct TestVolumeRequest(VolumeRequest);
 
@@ -82,7 +82,7 @@ pub(crate) struct VolumeRequest {
     mutable_parameters: BTreeMap<String, String>,
 }
 
-/// One of the secrets that [`TestHost::call_secret`] has handed out.
+/// One of the secrets that [`TestHost::call_secret`] has set.
 pub(crate) fn call_secret(key: &str) -> Option<String> {
     current().borrow().call_secrets.get(key).cloned()
 }
@@ -149,7 +149,7 @@ impl VolumeRequest {
     }
 }
 
-/// What a plugin said of a volume.
+/// A plugin's answer about a volume.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -190,7 +190,7 @@ pub struct TestMadeVolume {
     pub id: String,
     /// Its size in bytes.
     pub capacity: u64,
-    /// What its mounting needs.
+    /// The fields of `volumeAttributes` that its mounting needs.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -211,7 +211,7 @@ impl VolumeAnswer {
     }
 }
 
-/// A page of a list: what is on it, and the token of the next.
+/// A page of a list: its items, and the token of the next page.
 pub type TestPage<T> = (Vec<T>, Option<String>);
 
 #[derive(Debug, Default)]
@@ -291,7 +291,7 @@ impl GroupRequest {
     }
 }
 
-/// What a plugin said of a snapshot.
+/// A plugin's answer about a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TestSnapshot {
@@ -299,9 +299,9 @@ pub struct TestSnapshot {
     pub id: String,
     /// The volume's.
     pub volume_id: String,
-    /// What a volume made of it needs.
+    /// The bytes that a volume made of it needs.
     pub bytes: u64,
-    /// The group that it is one of, if it is.
+    /// Its group, if it has one.
     pub group: Option<String>,
 }
 
@@ -414,7 +414,7 @@ impl TestHost {
         Ok(form.0.into_inner())
     }
 
-    /// A secret that every later call is handed.
+    /// Sets a secret of every later call.
     pub fn call_secret(&self, key: &str, value: &str) -> &Self {
         self.world.borrow_mut().call_secrets.insert(key.to_owned(), value.to_owned());
         self

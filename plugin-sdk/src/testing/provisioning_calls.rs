@@ -1,4 +1,4 @@
-//! What the double says of a call that makes volumes for claims.
+//! The double's further inputs of a call that makes volumes for claims.
 
 use super::host::TestHost;
 use super::objects::secrets::Secret;
@@ -6,7 +6,7 @@ use super::world::current;
 use crate::error::{Error, Result};
 use crate::provisioning_calls::Place;
 
-/// The call's surroundings, and what the plugin said of the volume's places.
+/// The call's inputs, and the places that the plugin reported.
 #[derive(Debug, Default)]
 pub(crate) struct ProvisioningCall {
     provisioner: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) struct ProvisioningCall {
 }
 
 impl TestHost {
-    /// Names the driver that the next calls of a controller mean.
+    /// Sets the provisioner of the next calls of a controller.
     pub fn provisioner(&self, driver: &str) -> &Self {
         self.change(|world| world.provisioning.provisioner = Some(driver.to_owned()))
     }
@@ -33,7 +33,7 @@ impl TestHost {
         self.change(|world| world.provisioning.allowed.push(place))
     }
 
-    /// From where the volumes that were made can be reached, as the plugin said.
+    /// The labels of the nodes from which the new volumes can be reached, as the plugin reported.
     #[must_use]
     pub fn reachable_from(&self) -> Vec<Vec<(String, String)>> {
         self.world.borrow().provisioning.reachable_from.clone()

@@ -20,22 +20,22 @@ pub struct TestFolder {
     pub group: Option<u32>,
     /// The files in it.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The files that a payload shows in it.
+    /// The files that a payload published in it.
     pub payload: Option<TestPayload>,
     /// The folders made inside, with their modes.
     pub inner_folders: BTreeMap<String, u32>,
-    /// What the file system lets it hold, in bytes.
+    /// Its size limit, in bytes.
     pub limit: Option<u64>,
 }
 
-/// What stands at a target.
+/// The content of a target.
 #[derive(Debug, Clone)]
-pub(crate) enum Standing {
+pub(crate) enum TargetContent {
     Folder(TestFolder),
     /// An empty file: the mount point of a mount whose root is one.
     File,
     /// A mount, and the mount point it hides.
-    Mount(TestMount, Box<Standing>),
+    Mount(TestMount, Box<TargetContent>),
 }
 
 /// The handle's own data.
@@ -55,14 +55,14 @@ impl MountTarget {
         (self.pod_uid.clone(), self.spec_name.clone())
     }
 
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn content(&self) -> Option<TargetContent> {
         self.world.borrow().targets.get(&self.key()).cloned()
     }
 
-    pub(super) fn put(&self, standing: Option<Standing>) {
+    pub(super) fn put(&self, content: Option<TargetContent>) {
         let mut world = self.world.borrow_mut();
-        match standing {
-            Some(standing) => world.targets.insert(self.key(), standing),
+        match content {
+            Some(content) => world.targets.insert(self.key(), content),
             None => world.targets.remove(&self.key()),
         };
     }
@@ -81,24 +81,24 @@ impl MountTarget {
 
     pub(crate) fn state(&self) -> Result<TargetState> {
         self.called("state")?;
-        Ok(match self.standing() {
+        Ok(match self.content() {
             None => TargetState::Absent,
-            Some(Standing::Folder(_) | Standing::File) => TargetState::Plain,
-            Some(Standing::Mount(..)) => TargetState::Mounted,
+            Some(TargetContent::Folder(_) | TargetContent::File) => TargetState::Plain,
+            Some(TargetContent::Mount(..)) => TargetState::Mounted,
         })
     }
 
     pub(crate) fn mounted_type(&self) -> Result<Option<String>> {
         self.called("mounted-type")?;
-        Ok(match self.standing() {
-            Some(Standing::Mount(mount, _)) => Some(mount.fs_type),
+        Ok(match self.content() {
+            Some(TargetContent::Mount(mount, _)) => Some(mount.fs_type),
             _ => None,
         })
     }
 
     pub(crate) fn mounted_options(&self) -> Result<Vec<String>> {
         self.called("mounted-options")?;
-        let mount = self.standing_mount();
+        let mount = self.mount_here();
         let options = mount.iter().flat_map(|mount| &mount.options);
         Ok(options
             .map(|(key, value)| match value {
@@ -112,10 +112,10 @@ impl MountTarget {
             .collect())
     }
 
-    /// The mount that stands here.
-    pub(crate) fn standing_mount(&self) -> Option<TestMount> {
-        match self.standing() {
-            Some(Standing::Mount(mount, _)) => Some(mount),
+    /// The mount at the target, if there is one.
+    pub(crate) fn mount_here(&self) -> Option<TestMount> {
+        match self.content() {
+            Some(TargetContent::Mount(mount, _)) => Some(mount),
             _ => None,
         }
     }
@@ -123,12 +123,12 @@ impl MountTarget {
     pub(crate) fn staging_mount(&self) -> Result<Option<MountSource>> {
         self.called("staging-mount")?;
         let node = Self::new(&self.world, "", &self.spec_name);
-        Ok(node.standing_mount().map(|mount| MountSource::of_mount(&self.world, mount)))
+        Ok(node.mount_here().map(|mount| MountSource::of_mount(&self.world, mount)))
     }
 
     pub(crate) fn apply_fs_group(&self, pod: &Pod, _read_only: bool) -> Result<()> {
         self.called("apply-fs-group")?;
-        if self.standing().is_none() {
+        if self.content().is_none() {
             return Err(Error::uncertain(format!("apply-fs-group {}: not mounted", self.spec_name)));
         }
         if let Some(group) = pod.fs_group() {
@@ -145,11 +145,11 @@ impl MountTarget {
     pub(crate) fn other_pods(&self) -> Result<u32> {
         self.called("other-pods")?;
         let world = self.world.borrow();
-        let same = world.targets.iter().filter(|((pod, name), standing)| {
+        let same = world.targets.iter().filter(|((pod, name), content)| {
             *name == self.spec_name
                 && !pod.is_empty()
                 && *pod != self.pod_uid
-                && matches!(standing, Standing::Mount(..))
+                && matches!(content, TargetContent::Mount(..))
         });
         Ok(u32::try_from(same.count()).unwrap_or(u32::MAX))
     }
@@ -157,38 +157,38 @@ impl MountTarget {
     pub(crate) fn attach(&self, detached: DetachedMount) -> Result<()> {
         self.called("attach")?;
         let mount = detached.mount();
-        let point = match self.standing() {
-            Some(Standing::Mount(..)) => {
-                return Err(self.conflict("attach", "a mount stands here already"));
+        let point = match self.content() {
+            Some(TargetContent::Mount(..)) => {
+                return Err(self.conflict("attach", "the target is a mount already"));
             }
-            Some(Standing::Folder(_)) if !mount.root_is_folder => {
-                return Err(self.conflict("attach", "a folder stands here, and the mount's root is none"));
+            Some(TargetContent::Folder(_)) if !mount.root_is_folder => {
+                return Err(self.conflict("attach", "the target is a folder, and the mount's root is not"));
             }
-            Some(Standing::File) if mount.root_is_folder => {
-                return Err(self.conflict("attach", "a file stands here, and the mount's root is a folder"));
+            Some(TargetContent::File) if mount.root_is_folder => {
+                return Err(self.conflict("attach", "the target is a file, and the mount's root is a folder"));
             }
             Some(point) => point,
-            None if mount.root_is_folder => Standing::Folder(TestFolder { mode: 0o750, ..TestFolder::default() }),
-            None => Standing::File,
+            None if mount.root_is_folder => TargetContent::Folder(TestFolder { mode: 0o750, ..TestFolder::default() }),
+            None => TargetContent::File,
         };
-        self.put(Some(Standing::Mount(mount, Box::new(point))));
+        self.put(Some(TargetContent::Mount(mount, Box::new(point))));
         Ok(())
     }
 
     pub(crate) fn make_folder(&self, mode: u32, group: Option<u32>) -> Result<()> {
         self.called("make-folder")?;
         if mode > 0o7777 {
-            return Err(Error::invalid_argument(format!("make-folder: {mode:o} is no mode")));
+            return Err(Error::invalid_argument(format!("make-folder: {mode:o} is not a mode")));
         }
-        let before = match self.standing() {
+        let before = match self.content() {
             None => TestFolder::default(),
-            Some(Standing::Folder(folder)) => folder,
-            Some(Standing::File) => return Err(self.conflict("make-folder", "a file stands here")),
-            Some(Standing::Mount(..)) => {
-                return Err(self.conflict("make-folder", "a mount stands here"));
+            Some(TargetContent::Folder(folder)) => folder,
+            Some(TargetContent::File) => return Err(self.conflict("make-folder", "the target is a file")),
+            Some(TargetContent::Mount(..)) => {
+                return Err(self.conflict("make-folder", "the target is a mount"));
             }
         };
-        self.put(Some(Standing::Folder(TestFolder { mode, group: group.or(before.group), ..before })));
+        self.put(Some(TargetContent::Folder(TestFolder { mode, group: group.or(before.group), ..before })));
         Ok(())
     }
 
@@ -198,11 +198,11 @@ impl MountTarget {
             return Err(Error::unsupported("make-limited-folder: the file system has no quotas"));
         }
         if self.folder().is_some_and(|folder| folder.limit.is_none()) {
-            return Err(self.conflict("make-limited-folder", "a folder without a quota stands here"));
+            return Err(self.conflict("make-limited-folder", "the target is a folder without a quota"));
         }
         self.make_folder(mode, group)?;
         let folder = self.folder().map(|folder| TestFolder { limit: Some(limit), ..folder });
-        self.put(folder.map(Standing::Folder));
+        self.put(folder.map(TargetContent::Folder));
         Ok(())
     }
 
@@ -211,50 +211,52 @@ impl MountTarget {
     }
 
     fn folder(&self) -> Option<TestFolder> {
-        match self.standing() {
-            Some(Standing::Folder(folder)) => Some(folder),
+        match self.content() {
+            Some(TargetContent::Folder(folder)) => Some(folder),
             _ => None,
         }
     }
 
     pub(crate) fn make_inner_folder(&self, path: &str, mode: u32) -> Result<()> {
         self.called("make-inner-folder")?;
-        let mut standing = self.standing();
-        match &mut standing {
-            Some(Standing::Folder(TestFolder { inner_folders, .. }))
-            | Some(Standing::Mount(TestMount { inner_folders, .. }, _)) => {
+        let mut content = self.content();
+        match &mut content {
+            Some(TargetContent::Folder(TestFolder { inner_folders, .. }))
+            | Some(TargetContent::Mount(TestMount { inner_folders, .. }, _)) => {
                 inner_folders.entry(path.to_owned()).or_insert(mode);
             }
-            Some(Standing::File) => return Err(self.conflict("make-inner-folder", "a file stands here")),
-            None => return Err(Error::not_found(format!("make-inner-folder {}: nothing stands here", self.spec_name))),
+            Some(TargetContent::File) => return Err(self.conflict("make-inner-folder", "the target is a file")),
+            None => {
+                return Err(Error::not_found(format!("make-inner-folder {}: the target is absent", self.spec_name)));
+            }
         }
-        self.put(standing);
+        self.put(content);
         Ok(())
     }
 
     pub(crate) fn publish(&self, payload: &TestPayload) -> Result<()> {
         self.called("publish")?;
-        let mut standing = self.standing();
-        let place = match &mut standing {
-            Some(Standing::Folder(folder)) => &mut folder.payload,
-            Some(Standing::Mount(mount, _)) => &mut mount.payload,
-            Some(Standing::File) => return Err(self.conflict("publish", "a file stands here")),
-            None => return Err(Error::not_found(format!("publish {}: nothing stands here", self.spec_name))),
+        let mut content = self.content();
+        let place = match &mut content {
+            Some(TargetContent::Folder(folder)) => &mut folder.payload,
+            Some(TargetContent::Mount(mount, _)) => &mut mount.payload,
+            Some(TargetContent::File) => return Err(self.conflict("publish", "the target is a file")),
+            None => return Err(Error::not_found(format!("publish {}: the target is absent", self.spec_name))),
         };
         *place = Some(payload.clone());
-        self.put(standing);
+        self.put(content);
         Ok(())
     }
 
     pub(crate) fn detach(&self) -> Result<()> {
         self.called("detach")?;
-        let left = match self.standing() {
-            Some(Standing::Mount(_, point)) => Some(*point),
+        let left = match self.content() {
+            Some(TargetContent::Mount(_, point)) => Some(*point),
             other => other,
         };
         match left {
-            Some(Standing::Folder(folder)) if !folder.files.is_empty() || folder.payload.is_some() => {
-                self.put(Some(Standing::Folder(folder)));
+            Some(TargetContent::Folder(folder)) if !folder.files.is_empty() || folder.payload.is_some() => {
+                self.put(Some(TargetContent::Folder(folder)));
                 Err(self.conflict("detach", "the folder is not empty"))
             }
             _ => {
@@ -266,12 +268,12 @@ impl MountTarget {
 
     pub(crate) fn delete_folder(&self) -> Result<()> {
         self.called("delete-folder")?;
-        match self.standing() {
-            Some(Standing::Mount(..)) => {
-                Err(Error::busy(format!("delete-folder {}: a mount stands here", self.spec_name)))
+        match self.content() {
+            Some(TargetContent::Mount(..)) => {
+                Err(Error::busy(format!("delete-folder {}: the target is a mount", self.spec_name)))
             }
-            Some(Standing::File) => Err(self.conflict("delete-folder", "a file stands here")),
-            Some(Standing::Folder(_)) | None => {
+            Some(TargetContent::File) => Err(self.conflict("delete-folder", "the target is a file")),
+            Some(TargetContent::Folder(_)) | None => {
                 self.put(None);
                 Ok(())
             }
@@ -281,7 +283,7 @@ impl MountTarget {
     pub(crate) fn private_folder(&self) -> Result<MountSource> {
         self.called("private-folder")?;
         if self.pod_uid.is_empty() {
-            return Err(Error::unsupported("the node's own place has no private folder"));
+            return Err(Error::unsupported("a staging target has no private folder"));
         }
         self.world.borrow_mut().private_folders.insert(self.key());
         Ok(MountSource::new(&self.world, format!("private:{}", self.spec_name), Node::Directory))
@@ -292,7 +294,7 @@ impl MountTarget {
     }
 }
 
-/// A target from the test's side: what stands there, and a way to put something there first.
+/// A target from the test's side: its content, and ways to prepare it.
 ///
 /// ```
 /// use volhost_plugin_sdk::prelude::*;
@@ -301,7 +303,7 @@ impl MountTarget {
 /// let host = TestHost::new();
 /// host.folder_quotas();
 /// let target: TestTarget = host.target("data");
-/// // What the plugin may find there: nothing, a folder of an older life, a file, somebody's mount.
+/// // The plugin may find a file, a foreign mount, or a folder of an earlier run.
 /// target.put_file();
 /// target.put_mount(TestMount::tmpfs());
 /// target.put_folder(TestFolder { mode: 0o700, ..TestFolder::default() });
@@ -309,7 +311,7 @@ impl MountTarget {
 /// assert!(target.handle().detach().is_err(), "data is never removed");
 /// target.handle().delete_folder()?;
 ///
-/// // What it made.
+/// // The folder that the plugin made.
 /// quotas::make_limited_folder(&target.handle(), 0o777, Some(2000), 1 << 20)?;
 /// quotas::watch_size(&target.handle(), 1 << 20);
 /// target.handle().make_inner_folder("a", 0o755)?;
@@ -334,19 +336,19 @@ impl TestTarget {
         crate::mounts::MountTarget::new(&self.0)
     }
 
-    /// Whether nothing stands there.
+    /// Whether the target is absent.
     #[must_use]
     pub fn is_absent(&self) -> bool {
-        self.0.standing().is_none()
+        self.0.content().is_none()
     }
 
-    /// The mount that stands there.
+    /// The mount that is there.
     #[must_use]
     pub fn mount(&self) -> Option<TestMount> {
-        self.0.standing_mount()
+        self.0.mount_here()
     }
 
-    /// The group that what stands there was given to.
+    /// The group that what is there was given to.
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         self.0.world.borrow().groups.get(&self.0.key()).copied()
@@ -358,7 +360,7 @@ impl TestTarget {
         self.0.world.borrow().private_folders.contains(&self.0.key())
     }
 
-    /// The plain folder that stands there.
+    /// The plain folder that is there.
     #[must_use]
     pub fn folder(&self) -> Option<TestFolder> {
         self.0.folder()
@@ -373,39 +375,40 @@ impl TestTarget {
     /// The files that a payload shows there, in a plain folder or a mount.
     #[must_use]
     pub fn payload(&self) -> Option<TestPayload> {
-        match self.0.standing() {
-            Some(Standing::Folder(folder)) => folder.payload,
-            Some(Standing::Mount(mount, _)) => mount.payload,
+        match self.0.content() {
+            Some(TargetContent::Folder(folder)) => folder.payload,
+            Some(TargetContent::Mount(mount, _)) => mount.payload,
             _ => None,
         }
     }
 
     /// Puts a plain folder there, in place of what stood there.
     pub fn put_folder(&self, folder: TestFolder) {
-        self.0.put(Some(Standing::Folder(folder)));
+        self.0.put(Some(TargetContent::Folder(folder)));
     }
 
     /// Puts a plain, empty file there, in place of what stood there.
     pub fn put_file(&self) {
-        self.0.put(Some(Standing::File));
+        self.0.put(Some(TargetContent::File));
     }
 
     /// Puts a mount there, in place of what stood there.
     pub fn put_mount(&self, mount: TestMount) {
-        let point = if mount.root_is_folder { Standing::Folder(TestFolder::default()) } else { Standing::File };
-        self.0.put(Some(Standing::Mount(mount, Box::new(point))));
+        let point =
+            if mount.root_is_folder { TargetContent::Folder(TestFolder::default()) } else { TargetContent::File };
+        self.0.put(Some(TargetContent::Mount(mount, Box::new(point))));
     }
 
-    /// Writes a file into the plain folder that stands there.
+    /// Writes a file into the plain folder that is there.
     ///
     /// # Panics
-    /// If no plain folder stands there.
+    /// If no plain folder is there.
     pub fn write(&self, name: &str, content: &[u8]) {
         let mut folder = self.folder();
         assert!(folder.is_some(), "no plain folder to write into at {}", self.0.spec_name);
         if let Some(folder) = &mut folder {
             folder.files.insert(name.to_owned(), content.to_owned());
         }
-        self.0.put(folder.map(Standing::Folder));
+        self.0.put(folder.map(TargetContent::Folder));
     }
 }

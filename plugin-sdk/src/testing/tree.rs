@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 
-/// What stands at a path.
+/// The kind of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Node {
     Directory,
@@ -50,9 +50,9 @@ impl Tree {
         }
     }
 
-    /// What stands at the path, links followed, and its real path.
+    /// The kind and the real path of what the path leads to, links followed.
     pub(crate) fn resolve(&self, path: &str) -> Result<(String, Node)> {
-        /// As many as the kernel follows before it speaks of a loop.
+        /// As many links as the kernel follows before it reports a loop.
         const MOST_LINKS: usize = 40;
         let mut links = 0;
         let mut rest: Vec<String> = names(path).map(str::to_owned).collect();

@@ -55,7 +55,7 @@ impl TestVolume {
         self
     }
 
-    /// Takes a field out again, with all below it.
+    /// Removes a field again, with all below it.
     ///
     /// ```
     /// use volhost_plugin_sdk::prelude::*;
@@ -127,7 +127,7 @@ impl TestVolume {
         self
     }
 
-    /// The volume is mounted for a pod with this group.
+    /// Makes the volume be mounted for a pod with this group.
     #[must_use]
     pub fn mount_group(mut self, group: u32) -> Self {
         self.0.mount_group = Some(group);

@@ -1,4 +1,4 @@
-//! What the double knows and remembers.
+//! The state of the double.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use super::flex::FlexDrivers;
 use super::grpc::Drivers;
 use super::objects::Objects;
 use super::provisioning_calls::ProvisioningCall;
-use super::target::Standing;
+use super::target::TargetContent;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 
@@ -91,7 +91,7 @@ pub(crate) type Shared = Rc<RefCell<World>>;
 /// Everything there is.
 #[derive(Debug)]
 pub(crate) struct World {
-    /// The secrets that every call is handed.
+    /// The secrets of every call.
     pub(crate) call_secrets: BTreeMap<String, String>,
     pub(crate) node_name: String,
     pub(crate) allocatable_memory: u64,
@@ -100,13 +100,13 @@ pub(crate) struct World {
     pub(crate) grants: Vec<String>,
     /// Folders of images to mount.
     pub(crate) image_folders: Vec<String>,
-    /// Helpers, and their slots.
-    pub(crate) helpers: BTreeMap<String, BTreeSet<String>>,
-    /// Images by their paths, and what they hold.
+    /// FUSE servers, and their slots.
+    pub(crate) fuse_servers: BTreeMap<String, BTreeSet<String>>,
+    /// Images by their paths, and their content.
     pub(crate) images: BTreeMap<String, String>,
     /// The private folders that were made, by pod uid and name in the pod's folder.
     pub(crate) private_folders: BTreeSet<(String, String)>,
-    /// The pod's other volumes that stand, by their names in the pod.
+    /// The pod's other published volumes, by their names in the pod.
     pub(crate) pod_volumes: BTreeSet<String>,
     pub(crate) unsupported_tmpfs_options: BTreeSet<String>,
     /// The sizes of huge pages that there are, in bytes.
@@ -115,9 +115,9 @@ pub(crate) struct World {
     pub(crate) folder_quotas: bool,
     /// The sizes that plugins asked the host to watch, by pod uid and name in the pod's folder.
     pub(crate) watched_sizes: BTreeMap<(String, String), u64>,
-    /// What stands at the targets, by pod uid and name in the pod's folder.
-    pub(crate) targets: BTreeMap<(String, String), Standing>,
-    /// What goes with calls that make volumes.
+    /// The content of the targets, by pod uid and name in the pod's folder.
+    pub(crate) targets: BTreeMap<(String, String), TargetContent>,
+    /// The further inputs of calls that make volumes.
     pub(crate) provisioning: ProvisioningCall,
     /// The config maps and their like.
     pub(crate) objects: Objects,
@@ -125,9 +125,9 @@ pub(crate) struct World {
     pub(crate) drivers: Drivers,
     /// The FlexVolume drivers.
     pub(crate) flex: FlexDrivers,
-    /// What drivers outside did.
+    /// The state of external drivers.
     pub(crate) driven: Driven,
-    /// The groups that what stands at targets was given to.
+    /// The groups of the targets' files.
     pub(crate) groups: BTreeMap<(String, String), u32>,
     /// Mounts that exist and are not attached.
     pub(crate) detached: usize,
@@ -155,7 +155,7 @@ impl World {
             tree: Tree::default(),
             grants: Vec::new(),
             image_folders: Vec::new(),
-            helpers: BTreeMap::new(),
+            fuse_servers: BTreeMap::new(),
             images: BTreeMap::new(),
             private_folders: BTreeSet::new(),
             pod_volumes: BTreeSet::new(),
@@ -200,8 +200,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
 }
 
-/// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) speak
-/// to.
+/// Makes `world` the one that this thread's free functions (`tmpfs::create`, `log::info` ...) use.
 pub(crate) fn install(world: &Shared) {
     CURRENT.with_borrow_mut(|current| {
         assert!(current.is_none(), "this thread has a TestHost already: drop it before making another");

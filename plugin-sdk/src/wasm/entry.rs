@@ -18,11 +18,11 @@ use crate::capabilities::{
 use crate::log::Level;
 use crate::plugin::VolumePlugin;
 
-/// What [`crate::export_plugin!`] exports for the author's type. It has no values.
+/// The exports of [`crate::export_plugin!`] for the author's type. It has no values.
 #[derive(Debug)]
 pub struct Exports<T>(PhantomData<T>);
 
-/// A panic's text would be lost with the sandbox, so it goes to the host before the trap.
+/// Logs a panic's text before the trap: it would be lost with the sandbox.
 ///
 /// Set at each call, since each call has a sandbox of its own.
 fn report_panics() {

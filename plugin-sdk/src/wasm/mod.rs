@@ -1,11 +1,11 @@
-//! The real host: what the SDK's types are made of inside a component.
+//! The real host: the backend of the SDK's types inside a component.
 //!
 //! Every name that [`crate::testing`] has for its double has its twin here, so the rest of the SDK
 //! is written once.
 
 pub mod entry;
 
-/// What wit-bindgen makes of the contract. Not for authors.
+/// The bindings that wit-bindgen generates from the contract. Not for authors.
 pub mod bindings {
     #![expect(missing_docs, reason = "generated; the contract in wit/ documents it")]
 
@@ -179,7 +179,7 @@ pub fn failure_in(failure: grpc::Failure) -> Failure {
     }
 }
 
-/// What stands at a target.
+/// The state of a target.
 pub fn target_state(state: mounts::TargetState) -> TargetState {
     match state {
         mounts::TargetState::Absent => TargetState::Absent,
@@ -199,7 +199,7 @@ pub fn field_kind(kind: volumes::FieldKind) -> FieldKind {
     }
 }
 
-/// What a driver is to find.
+/// The host's preparation for a driver.
 pub fn leaf_out(leaf: Leaf) -> driver_mounts::Leaf {
     match leaf {
         Leaf::Absent => driver_mounts::Leaf::Absent,
@@ -207,7 +207,7 @@ pub fn leaf_out(leaf: Leaf) -> driver_mounts::Leaf {
     }
 }
 
-/// What was found after a driver.
+/// The content of a place after a driver's call.
 pub fn found_in(found: driver_mounts::Found) -> Found {
     match found {
         driver_mounts::Found::NewMount => Found::NewMount,
@@ -216,7 +216,7 @@ pub fn found_in(found: driver_mounts::Found) -> Found {
     }
 }
 
-/// One line into the host's log.
+/// Writes one line to the host's log.
 pub fn write_log(level: Level, message: &str) {
     let level = match level {
         Level::Error => host_log::Level::Error,

@@ -1,5 +1,5 @@
-//! Which public items the examples use. `cargo test --doc` compiles the examples; here it is seen
-//! that there are enough of them.
+//! Finds the public items that the examples use. `cargo test --doc` compiles the examples; this
+//! test checks that every item has one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use super::surface::Public;
 
-/// The items whose names stand in no example.
+/// The items whose names are in no example.
 pub(crate) fn missing(items: &[Public]) -> Vec<String> {
     let mut used = BTreeSet::new();
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut used);
-    // Traits of others that a type has are no items of ours.
+    // Foreign traits of a type are not items of the SDK.
     let ours = items.iter().filter(|item| !item.line.starts_with("impl "));
     let own = |item: &&Public| item.name.rsplit(['.', ':']).next().is_some_and(|name| used.contains(name));
     let unused: BTreeSet<String> = ours.filter(|item| !own(item)).map(|item| item.name.clone()).collect();
@@ -37,7 +37,7 @@ fn words(text: &str, found: &mut BTreeSet<String>) {
         let Some(comment) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) else { continue };
         let comment = comment.trim_start();
         if let Some(kind) = comment.strip_prefix("```") {
-            // What is not compiled is no example.
+            // A block that is not compiled is not an example.
             inside = !inside && (kind.is_empty() || kind == "no_run");
         } else if inside && !comment.starts_with("//") {
             found.extend(comment.split(|letter: char| !letter.is_alphanumeric() && letter != '_').map(str::to_owned));

@@ -1,5 +1,4 @@
-//! What authors rely on: the SDK's public items, and whether the documentation shows each of them
-//! in use.
+//! Checks the SDK's public items against the record, and that the documentation uses each of them.
 
 mod examples;
 mod surface;
@@ -38,7 +37,7 @@ fn the_api_is_as_it_is_recorded() {
 }
 
 #[test]
-fn the_list_has_what_authors_know() {
+fn the_list_contains_the_well_known_items() {
     let found = surface::read();
     let has = |name: &str, words: &str| found.iter().any(|one| one.name == name && one.line.contains(words));
     for (name, words) in [

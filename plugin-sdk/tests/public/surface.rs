@@ -10,9 +10,9 @@ use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Type, UseTree, Visibilit
 /// A public item.
 #[derive(Debug, Clone)]
 pub(crate) struct Public {
-    /// How an author names it: `MountTarget::attach`, `log::info`.
+    /// Its path as an author writes it: `MountTarget::attach`, `log::info`.
     pub(crate) name: String,
-    /// What of it an author relies on, on one line.
+    /// Its signature, on one line.
     pub(crate) line: String,
 }
 
@@ -53,7 +53,7 @@ impl Reader {
         self.modules.insert(path.to_owned(), items);
     }
 
-    /// The public items of a module, shown under `shown`.
+    /// The public items of a module, listed under the path `shown`.
     fn module(&mut self, path: &str, shown: &str) {
         let items = self.modules[path].clone();
         for item in &items {
@@ -80,7 +80,7 @@ impl Reader {
                 }
             }
         }
-        // Macros are the crate's, wherever they stand.
+        // Macros belong to the crate, whatever module they are in.
         if path.is_empty() {
             for inner in self.modules.keys().filter(|key| !key.is_empty()).cloned().collect::<Vec<_>>() {
                 for item in self.modules[&inner].clone() {
@@ -140,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// What stands in `impl` blocks of a module, for types that are public.
+    /// The items of a module's `impl` blocks, for public types.
     fn inherent(&mut self, path: &str) {
         for item in self.modules[path].clone() {
             let Item::Impl(block) = item else { continue };
@@ -227,11 +227,11 @@ fn leaves(tree: &UseTree, path: &str, found: &mut Vec<String>) {
         UseTree::Path(one) => leaves(&one.tree, &join(path, &one.ident.to_string()), found),
         UseTree::Name(one) => found.push(join(path, &one.ident.to_string())),
         UseTree::Group(group) => group.items.iter().for_each(|one| leaves(one, path, found)),
-        UseTree::Rename(_) | UseTree::Glob(_) => panic!("{path}: name what is shown"),
+        UseTree::Rename(_) | UseTree::Glob(_) => panic!("{path}: name the items that are exported"),
     }
 }
 
-/// Tokens as one writes them, more or less: what matters is that the same is the same.
+/// Tokens with the usual spaces, more or less: equal tokens give equal text.
 fn tidy(tokens: impl ToString) -> String {
     let mut text = tokens.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for (from, to) in [

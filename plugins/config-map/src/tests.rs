@@ -34,7 +34,7 @@ fn it_serves_config_maps_and_follows_them() {
 }
 
 #[test]
-fn every_key_is_a_file_text_and_binary_alike() {
+fn every_key_is_a_file_whether_text_or_binary() {
     let host = host();
     let payload = shown(&host, &app(), &Pod::builder());
     assert_eq!(payload.paths(), ["colour", "logo.png"]);
@@ -79,7 +79,7 @@ fn a_missing_config_map_or_key_is_named_and_nothing_is_made() {
 }
 
 #[test]
-fn what_is_optional_may_be_missing() {
+fn an_optional_config_map_or_key_may_be_missing() {
     let host = host();
     let optional = app().field("optional", true);
     assert!(shown(&host, &optional.clone().field("name", "other"), &Pod::builder()).files.is_empty());
@@ -88,7 +88,7 @@ fn what_is_optional_may_be_missing() {
 }
 
 #[test]
-fn an_optional_config_map_that_nobody_can_say_of_whether_it_exists_is_not_taken_for_missing() {
+fn an_optional_config_map_of_unknown_existence_is_not_taken_for_missing() {
     let host = host();
     publish(&host, &app().field("optional", true)).unwrap();
     host.fail("config-maps.open", Error::retryable("a manifest cannot be read"));
@@ -98,7 +98,7 @@ fn an_optional_config_map_that_nobody_can_say_of_whether_it_exists_is_not_taken_
 }
 
 #[test]
-fn an_optional_config_map_that_appears_and_goes_takes_its_files_with_it() {
+fn the_files_of_an_optional_config_map_appear_and_disappear_with_it() {
     let host = TestHost::new();
     let volume = app().field("optional", true);
     publish(&host, &volume).unwrap();
@@ -109,7 +109,7 @@ fn an_optional_config_map_that_appears_and_goes_takes_its_files_with_it() {
 }
 
 #[test]
-fn a_refresh_shows_what_is_new_and_a_failed_one_keeps_what_is_old() {
+fn a_refresh_publishes_new_content_and_a_failed_one_keeps_the_old() {
     let host = host();
     publish(&host, &app()).unwrap();
     host.config_map("app", &[("colour", b"red")]);
@@ -125,7 +125,7 @@ fn a_refresh_shows_what_is_new_and_a_failed_one_keeps_what_is_old() {
 }
 
 #[test]
-fn a_first_set_up_that_fails_takes_back_what_it_made() {
+fn a_first_publish_that_fails_is_rolled_back() {
     for call in ["make-inner-folder", "publish", "make-folder"] {
         let host = host();
         host.fail(call, Error::retryable("the kernel is tired"));
@@ -165,15 +165,15 @@ fn a_bad_field_is_named_with_its_path_and_nothing_is_made() {
         (app().without("name"), "configMap.name: is missing"),
         (app().field("name", ""), "configMap.name: must not be empty"),
         (app().field("defaultmode", 1), "configMap.defaultmode: no such field; did you mean defaultMode?"),
-        (app().field("defaultMode", 0o1000), "configMap.defaultMode: 512 is no mode"),
-        (app().field("defaultMode", -1), "configMap.defaultMode: -1 is no mode"),
+        (app().field("defaultMode", 0o1000), "configMap.defaultMode: 512 is not a mode"),
+        (app().field("defaultMode", -1), "configMap.defaultMode: -1 is not a mode"),
         (app().field("defaultMode", "rw"), "configMap.defaultMode: \"rw\" is not a whole number"),
         (app().field("optional", "yes"), "configMap.optional: \"yes\" is not known"),
         (app().field("items", "all"), "configMap.items: is a text, and must be a list"),
         (app().field("items.0", "colour"), "configMap.items.0: is text, and must be a map"),
         (app().field("items.0.path", "a"), "configMap.items.0.key: is missing"),
         (path("a").field("items.0.keys", "b"), "configMap.items.0.keys: no such field; did you mean key?"),
-        (path("a").field("items.0.mode", 0o1777), "configMap.items.0.mode: 1023 is no mode"),
+        (path("a").field("items.0.mode", 0o1777), "configMap.items.0.mode: 1023 is not a mode"),
         (path(""), "configMap.items.0.path: must not be empty"),
         (path("/etc/passwd"), "configMap.items.0.path: \"/etc/passwd\" must be a relative path"),
         (path("a/../../b"), "configMap.items.0.path: \"a/../../b\" must not contain \"..\""),
@@ -188,7 +188,7 @@ fn a_bad_field_is_named_with_its_path_and_nothing_is_made() {
         let error = host.identify::<ConfigMap>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{said}: {error}");
-        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish returns the same error");
     }
     assert!(host.target("config").is_absent());
 }
@@ -213,7 +213,7 @@ fn paths_that_are_file_and_folder_at_once_are_refused() {
 }
 
 #[test]
-fn ten_thousand_keys_and_a_megabyte_are_shown() {
+fn ten_thousand_keys_and_a_megabyte_are_published() {
     let host = TestHost::new();
     let names: Vec<String> = (0..10_000).map(|index| format!("key-{index}")).collect();
     let mut data: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"v".as_slice())).collect();
@@ -235,7 +235,7 @@ fn a_config_map_that_the_volume_does_not_name_is_never_opened() {
 }
 
 #[test]
-fn tearing_down_removes_the_folder_and_can_be_repeated() {
+fn unpublish_removes_the_folder_and_can_be_repeated() {
     let host = host();
     publish(&host, &app()).unwrap();
     host.unpublish::<ConfigMap>("config").unwrap();

@@ -1,4 +1,4 @@
-//! Calls of a driver, and what its answers mean for the volume.
+//! Calls of a driver, and the meaning of its answers for the volume.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::messages::{Capabilities, Empty};
 
-/// How long the driver has for one call, as with the kubelet.
+/// The deadline of one call, as with the kubelet.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 // gRPC's numbers of the statuses that mean something here.
@@ -26,7 +26,7 @@ pub(crate) const UNIMPLEMENTED: u32 = 12;
 const UNAVAILABLE: u32 = 14;
 const UNAUTHENTICATED: u32 = 16;
 
-/// What a driver's node service can do, by CSI's numbers.
+/// The capabilities of a driver's node service, by CSI's numbers.
 pub(crate) mod node {
     pub(crate) const STAGE_UNSTAGE_VOLUME: i32 = 1;
     pub(crate) const GET_VOLUME_STATS: i32 = 2;
@@ -36,7 +36,7 @@ pub(crate) mod node {
     pub(crate) const VOLUME_MOUNT_GROUP: i32 = 6;
 }
 
-/// What a driver's controller service can do, by CSI's numbers.
+/// The capabilities of a driver's controller service, by CSI's numbers.
 pub(crate) mod controller {
     pub(crate) const CREATE_DELETE_VOLUME: i32 = 1;
     pub(crate) const PUBLISH_UNPUBLISH_VOLUME: i32 = 2;
@@ -48,21 +48,21 @@ pub(crate) mod controller {
     pub(crate) const SINGLE_NODE_MULTI_WRITER: i32 = 13;
 }
 
-/// What one of a driver's services can do.
+/// The capabilities of one of a driver's services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Abilities(Vec<i32>);
 
 impl Abilities {
-    /// Of the driver's node service.
+    /// Asks the driver's node service.
     ///
     /// # Errors
-    /// `not-begun`: whatever is asked for next has not been begun.
+    /// `not-begun`: the call that needs them has not been sent.
     pub(crate) fn of_node(driver: &str) -> Result<Self> {
         let answer = ask(driver, "Node/NodeGetCapabilities", &Empty {});
         answer.map(Self::of).map_err(|failure| not_begun(driver, "NodeGetCapabilities", &failure))
     }
 
-    /// Of its controller service; none when it has no such service.
+    /// Asks its controller service; none when it has no such service.
     ///
     /// # Errors
     /// As [`Abilities::of_node`].
@@ -91,7 +91,7 @@ pub(crate) fn ask<M: Message, A: Message + Default>(driver: &str, method: &str, 
 /// Sends a request that is ready, and decodes its answer. `method` is without the package.
 pub(crate) fn send<A: Message + Default>(driver: &str, method: &str, request: &Request) -> Result<A, Failure> {
     let answer = request.send(driver, &format!("/csi.v1.{method}"), DEADLINE)?;
-    // The driver has done something, and nobody can read what.
+    // The driver has done something, and its result is not known.
     A::decode(answer.as_slice())
         .map_err(|error| Failure::Unanswered(format!("the driver's answer cannot be read: {error}")))
 }
@@ -100,8 +100,8 @@ fn not_begun(driver: &str, call: &str, failure: &Failure) -> Error {
     Error::not_begun(format!("{driver}: {call}: {failure}"))
 }
 
-/// What a failed call means for the volume: the kubelet's rules, and one thing that it does not
-/// tell apart: what was never sent changed nothing.
+/// Maps a failed call to an error by the kubelet's rules, with one difference: a call that was
+/// never sent has changed nothing.
 pub(crate) fn meaning(driver: &str, call: &str, failure: &Failure) -> Error {
     let text = format!("{driver}: {call}: {failure}");
     match failure {
@@ -120,7 +120,7 @@ pub(crate) fn meaning(driver: &str, call: &str, failure: &Failure) -> Error {
     }
 }
 
-/// As [`meaning`], for growing: what will never work is told from what does not work now.
+/// As [`meaning`], for expanding: a size that is not possible is final, everything else is retried.
 pub(crate) fn meaning_of_growth(driver: &str, call: &str, failure: &Failure) -> Error {
     match failure {
         Failure::Status { code: NOT_FOUND, .. } => Error::invalid_argument(format!("{driver}: {call}: {failure}")),

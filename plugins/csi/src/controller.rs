@@ -1,4 +1,4 @@
-//! Attaching: `ControllerPublishVolume`, on a node where no controller does it.
+//! Attaching: `ControllerPublishVolume`, where no controller attaches for the node.
 
 use prost::Message as _;
 use volhost_plugin_sdk::grpc::{Failure, Request, node_id, node_may_have_changed};
@@ -17,7 +17,7 @@ const PUBLISH_SECRETS: u32 = 5;
 /// The number of the map of secrets in `ControllerUnpublishVolumeRequest`.
 const UNPUBLISH_SECRETS: u32 = 3;
 
-/// Attaches the volume; what the driver says of it, as a map of texts in JSON.
+/// Attaches the volume, and returns the driver's publish context as a map of texts in JSON.
 pub(crate) fn attach(volume: &Volume) -> Result<String> {
     const CALL: &str = "ControllerPublishVolume";
     let source = Source::read(volume)?;
@@ -43,7 +43,7 @@ pub(crate) fn attach(volume: &Volume) -> Result<String> {
     let answer: ControllerPublishVolumeResponse = send(driver, "Controller/ControllerPublishVolume", &encoded)
         .map_err(|failure| {
             if matches!(failure, Failure::Status { code: RESOURCE_EXHAUSTED, .. }) {
-                // There is room for fewer volumes than the driver has said.
+                // The driver's limit is lower than it has reported.
                 node_may_have_changed(driver);
             }
             meaning(driver, CALL, &failure)
@@ -51,8 +51,8 @@ pub(crate) fn attach(volume: &Volume) -> Result<String> {
     request::attached_as(&answer.publish_context)
 }
 
-/// Detaches the volume, with the secret that it was attached with. The driver takes one that is not
-/// attached for detached.
+/// Detaches the volume, with the secret that it was attached with. The driver succeeds for a volume
+/// that is not attached.
 pub(crate) fn detach(volume_name: &str) -> Result<()> {
     const CALL: &str = "ControllerUnpublishVolume";
     let (driver, id) = source::split(volume_name)?;

@@ -1,4 +1,4 @@
-//! Those messages of `csi.v1` (version 1.12.0) that make, grow and delete volumes and snapshots;
+//! The messages of `csi.v1` (version 1.12.0) that create, expand and delete volumes and snapshots;
 //! see [`crate::messages`].
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct CreateVolumeRequest {
     pub(crate) accessibility_requirements: Option<TopologyRequirement>,
 }
 
-/// What a new volume begins with.
+/// The source of a new volume's content.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct VolumeContentSource {
     #[prost(oneof = "Content", tags = "1, 2")]
@@ -149,7 +149,7 @@ pub(crate) struct Timestamp {
     pub(crate) seconds: i64,
 }
 
-/// Where a driver has this node.
+/// The topology of this node, as the driver reports it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NodeGetInfoResponse {
     #[prost(message, optional, tag = "3")]

@@ -1,5 +1,5 @@
-//! Volumes that are devices: staged once for the node, and published for each pod, at places of the
-//! volume's own. The host shows the device to the pod.
+//! Volumes that are devices: staged once for the node, and published for each pod, at device
+//! places. The host maps the device for the pod.
 
 use prost::Message as _;
 use volhost_plugin_sdk::driver_mounts::{self, DevicePlace, Leaf, prepare_device};
@@ -12,14 +12,14 @@ use crate::messages::{Empty, LeavePathRequest, NodePublishVolumeRequest};
 use crate::source::{self, Source};
 use crate::{request, stage};
 
-/// Where the driver stages.
+/// The device place at which the driver stages.
 const STAGING: &str = "staging";
-/// How the names of the places begin where it makes pods' devices appear; the pod's uid follows.
+/// The prefix of the device places for pods; the pod's uid follows.
 const POD: &str = "pod-";
 /// The number of the map of secrets in `NodePublishVolumeRequest`.
 const PUBLISH_SECRETS: u32 = 7;
 
-/// Stages the volume. What appears is each pod's own.
+/// Stages the volume. The device appears when it is published for a pod.
 pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>) -> Result<()> {
     let source = Source::read(volume)?;
     let abilities = Abilities::of_node(&source.driver)?;
@@ -47,7 +47,7 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod) -> Result<BlockDevice> {
             driver_mounts::attached_as().as_deref(),
             driver_mounts::attachment_metadata(),
         )?,
-        // Of a device the kubelet always names it, whether or not the driver stages.
+        // For a device the kubelet always sets it, whether or not the driver stages.
         staging_target_path: prepare_device(STAGING, Leaf::Folder)?.path(),
         target_path: place.path(),
         volume_capability: Some(request::capability(&source, volume, &abilities)),
@@ -58,11 +58,11 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod) -> Result<BlockDevice> {
     request::add_secret(&encoded, PUBLISH_SECRETS, volume, Some(pod), "nodePublishSecretRef")?;
     send::<Empty>(driver, "Node/NodePublishVolume", &encoded).map_err(|failure| meaning(driver, CALL, &failure))?;
     place.device().map_err(kept)?.ok_or_else(|| {
-        Error::uncertain(format!("{driver}: {CALL} was answered with ok, but no device stands at {}", place.path()))
+        Error::uncertain(format!("{driver}: {CALL} was answered with ok, but there is no device at {}", place.path()))
     })
 }
 
-/// The place of a pod's device; what stands there is left alone.
+/// The place of a pod's device; its content is left alone.
 fn published_at(pod_uid: &str) -> Result<DevicePlace> {
     prepare_device(&format!("{POD}{pod_uid}"), Leaf::Absent)
 }
@@ -71,7 +71,7 @@ fn kept(error: Error) -> Error {
     Error::uncertain(error.message().to_owned())
 }
 
-/// Takes the volume from the pod.
+/// Unpublishes the volume from the pod.
 pub(crate) fn unpublish(volume_name: &str, pod_uid: &str) -> Result<()> {
     leave(volume_name, &published_at(pod_uid)?)
 }
@@ -84,7 +84,7 @@ fn leave(volume_name: &str, place: &DevicePlace) -> Result<()> {
     place.clear()
 }
 
-/// Takes the volume back from pods that a host which died has forgotten, and unstages it.
+/// Unpublishes the volume from pods that a crashed host has forgotten, and unstages it.
 pub(crate) fn unstage(volume_name: &str) -> Result<()> {
     for name in driver_mounts::device_places()?.iter().filter(|name| name.starts_with(POD)) {
         leave(volume_name, &prepare_device(name, Leaf::Absent)?)?;
@@ -97,11 +97,11 @@ pub(crate) fn unstage(volume_name: &str) -> Result<()> {
     staging.clear()
 }
 
-/// Where the device of one of its pods and the staging folder are.
+/// The paths of a pod's device and of the staging folder.
 pub(crate) fn paths() -> Result<(String, String)> {
     let names = driver_mounts::device_places()?;
     let Some(published) = names.iter().find(|name| name.starts_with(POD)) else {
-        return Err(Error::not_begun("no pod has the device now"));
+        return Err(Error::not_begun("no pod uses the device now"));
     };
     Ok((prepare_device(published, Leaf::Absent)?.path(), prepare_device(STAGING, Leaf::Folder)?.path()))
 }

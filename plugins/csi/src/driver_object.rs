@@ -1,10 +1,10 @@
-//! The CSIDriver object of a driver: how it wants its volumes treated.
+//! The CSIDriver object of a driver: its settings for its volumes.
 
 use serde_json::Value;
 use volhost_plugin_sdk::objects::csi_driver_spec;
 use volhost_plugin_sdk::prelude::*;
 
-/// When a pod's `fsGroup` is applied by the host.
+/// The policy by which the host applies a pod's `fsGroup`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FsGroupPolicy {
     None,
@@ -12,41 +12,41 @@ pub(crate) enum FsGroupPolicy {
     ReadWriteOnceWithFsType,
 }
 
-/// A token that the driver wants to be given.
+/// A token that the driver requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenRequest {
     pub(crate) audience: String,
     pub(crate) expiration_seconds: u64,
 }
 
-/// What the object says, Kubernetes' defaults where it says nothing or is not there.
+/// The object's settings, with Kubernetes' defaults for missing ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DriverObject {
     /// Whether volumes are attached first.
     pub(crate) attach_required: bool,
-    /// Whether the driver is told of the pod.
+    /// Whether the driver gets the pod's identity.
     pub(crate) pod_info: bool,
     pub(crate) fs_group_policy: FsGroupPolicy,
-    /// Whether volumes are published again when something may have changed.
+    /// Whether volumes are published again when their source may have changed.
     pub(crate) requires_republish: bool,
-    /// Whether its mounts take an SELinux label as an option.
+    /// Whether its mounts accept an SELinux label as an option.
     pub(crate) selinux_mount: bool,
     pub(crate) persistent: bool,
     /// Whether pods may describe volumes of the driver themselves.
     pub(crate) ephemeral: bool,
     pub(crate) tokens: Vec<TokenRequest>,
-    /// Whether tokens go with the secrets, not with the volume's context.
+    /// Whether tokens are passed with the secrets, not in the volume's context.
     pub(crate) tokens_in_secrets: bool,
 }
 
-/// How long a token lives whose request does not say.
+/// The default lifetime of a token.
 const TOKEN_SECONDS: u64 = 3600;
 
 impl DriverObject {
-    /// Of the driver of this name.
+    /// Reads the object of the driver of this name.
     ///
     /// # Errors
-    /// `retryable` while nobody knows whether there is one.
+    /// `retryable` while the host does not know.
     pub(crate) fn of(driver: &str) -> Result<Self> {
         let spec = match csi_driver_spec(driver)? {
             Some(text) => serde_json::from_str(&text)
@@ -81,10 +81,10 @@ impl DriverObject {
         }
     }
 
-    /// Whether the driver takes volumes that come about in this way.
+    /// Checks that the driver supports volumes of this lifecycle mode.
     ///
     /// # Errors
-    /// `invalid-argument` with what would have to change.
+    /// `invalid-argument` with the field to change.
     pub(crate) fn check_lifecycle(&self, driver: &str, volume: &Volume) -> Result<()> {
         let (fits, mode) = match volume.persistent_volume() {
             Some(_) => (self.persistent, "Persistent"),
@@ -94,11 +94,11 @@ impl DriverObject {
             return Ok(());
         }
         Err(Error::invalid_argument(format!(
-            "csi: the driver {driver} takes no volume of this kind: spec.volumeLifecycleModes of the CSIDriver object {driver} does not list {mode}"
+            "csi: the driver {driver} does not support this kind of volume: spec.volumeLifecycleModes of the CSIDriver object {driver} does not list {mode}"
         )))
     }
 
-    /// Whether the host gives the volume's files to the pod's group.
+    /// Whether the host applies the pod's group to the volume's files.
     pub(crate) fn applies_group(&self, fs_type: &str, volume: &Volume) -> bool {
         match self.fs_group_policy {
             FsGroupPolicy::None => false,

@@ -90,13 +90,13 @@ impl Attacher for Csi {
         controller::detach(volume_name)
     }
 
-    /// What the driver needs of the attached volume it is told when it stages it.
+    /// Returns no device: the driver gets the attachment when it stages the volume.
     fn wait_for_attach(_volume: &Volume, _attached: &Attachment) -> Result<Option<BlockDevice>> {
         Ok(None)
     }
 
     fn are_attached(_volume_names: &[String]) -> Result<Vec<bool>> {
-        Err(Error::unsupported("a CSI driver's node service cannot say which volumes are attached"))
+        Err(Error::unsupported("a CSI driver's node service cannot report which volumes are attached"))
     }
 }
 
@@ -111,7 +111,8 @@ impl Stager for Csi {
 }
 
 impl BlockMapper for Csi {
-    /// A driver shows a device only when it publishes the volume for a pod.
+    /// Stages the volume, and returns no device: one appears only when the driver publishes the
+    /// volume for a pod.
     fn stage_device(volume: &Volume, attached: Option<&Attachment>) -> Result<Option<BlockDevice>> {
         device::stage(volume, attached).map(|()| None)
     }
@@ -130,7 +131,7 @@ impl BlockMapper for Csi {
 }
 
 impl Expander for Csi {
-    /// A driver that grows nothing on the node has nothing to do here.
+    /// Does nothing for a driver that does not expand volumes on the node.
     fn expand(volume: &Volume, _attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
         let source = Source::read(volume).map_err(request::not_sent)?;
         let Some(handle) = source.handle.clone() else { return Ok(to) };
@@ -141,12 +142,12 @@ impl Expander for Csi {
         let encoded = expansion(volume, &source, handle, &abilities, target, to).map_err(request::not_sent)?;
         let answer: NodeExpandVolumeResponse = call::send(&source.driver, "Node/NodeExpandVolume", &encoded)
             .map_err(|failure| meaning_of_growth(&source.driver, "NodeExpandVolume", &failure))?;
-        // A driver need not say how large the volume is now.
+        // A driver need not report the new size.
         Ok(u64::try_from(answer.capacity_bytes).unwrap_or_default().max(to))
     }
 }
 
-/// The request to grow a volume. Whatever is wrong with it, the driver has not been asked.
+/// The request to expand a volume. When it cannot be made, the driver was not called.
 fn expansion(
     volume: &Volume,
     source: &Source,
@@ -177,8 +178,7 @@ fn expansion(
 
 impl Stats for Csi {
     fn measure(volume_name: &str, target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
-        // A pod's own volume has no name that tells its driver: the host's figures are all there
-        // are.
+        // The name of a pod's own volume does not contain its driver: only the host can measure it.
         let Ok((driver, id)) = source::split(volume_name) else { return Ok(()) };
         let abilities = Abilities::of_node(driver)?;
         let Some(target) = target.filter(|_| abilities.has(node::GET_VOLUME_STATS)) else { return Ok(()) };

@@ -1,14 +1,13 @@
-//! Those messages of `csi.v1` (version 1.12.0) that a node's adapter sends and reads, by the
-//! numbers of `proto/csi.proto`. Fields that the adapter does not use are left out: they are passed
-//! over when read.
+//! The messages of `csi.v1` (version 1.12.0) that this plugin sends and reads, by the numbers of
+//! `proto/csi.proto`. Fields that it does not use are left out, and ignored when read.
 //!
-//! Maps of secrets are never here: the host puts them into the encoded message.
+//! There are no maps of secrets: the host puts them into the encoded message.
 
 use std::collections::BTreeMap;
 
 use prost::{Enumeration, Message, Oneof};
 
-/// How a pod uses a volume.
+/// A pod's use of a volume.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct VolumeCapability {
     #[prost(oneof = "AccessType", tags = "1, 2")]
@@ -26,11 +25,11 @@ pub(crate) enum AccessType {
     Mount(MountVolume),
 }
 
-/// A message without fields that are used.
+/// A message of which no field is used.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Empty {}
 
-/// What a mounted volume is mounted with.
+/// The file system and options of a mounted volume.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct MountVolume {
     #[prost(string, tag = "1")]
@@ -47,7 +46,7 @@ pub(crate) struct AccessMode {
     pub(crate) mode: i32,
 }
 
-/// Who may use a volume at once.
+/// The access mode of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub(crate) enum Mode {
@@ -68,7 +67,7 @@ pub(crate) struct CapacityRange {
 }
 
 impl CapacityRange {
-    /// So many bytes, or more.
+    /// A range of sizes in bytes.
     pub(crate) fn at_least(bytes: u64) -> Self {
         Self { required_bytes: i64::try_from(bytes).unwrap_or(i64::MAX), limit_bytes: 0 }
     }
@@ -103,7 +102,7 @@ pub(crate) struct ControllerUnpublishVolumeRequest {
 }
 
 /// The answer of `NodeGetCapabilities` and of `ControllerGetCapabilities`: both have this form, and
-/// differ in what the numbers mean.
+/// differ in the meaning of the numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Capabilities {
     #[prost(message, repeated, tag = "1")]
@@ -136,7 +135,7 @@ pub(crate) struct NodeStageVolumeRequest {
     pub(crate) volume_context: BTreeMap<String, String>,
 }
 
-/// Of `NodeUnstageVolume` and of `NodeUnpublishVolume`: a volume and the path that it is to leave.
+/// Of `NodeUnstageVolume` and of `NodeUnpublishVolume`: a volume and the path to unmount.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeavePathRequest {
     #[prost(string, tag = "1")]

@@ -1,4 +1,4 @@
-//! What is kept with a pod's volume for its unpublish.
+//! The note of a pod's volume, for its unpublish.
 
 use serde_json::{Value, json};
 use volhost_plugin_sdk::driver_mounts;
@@ -9,15 +9,15 @@ use volhost_plugin_sdk::prelude::*;
 pub(crate) struct Note {
     pub(crate) driver: String,
     pub(crate) id: String,
-    /// The driver has said that it is published.
+    /// Whether the driver has confirmed that it is published.
     pub(crate) published: bool,
 }
 
 impl Note {
-    /// What was kept last; none when there is none, or it cannot be read any more.
+    /// The target's note; none when there is none, or it cannot be read.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's.
     pub(crate) fn of(target: &MountTarget) -> Result<Option<Self>> {
         let Some(text) = driver_mounts::note(target)? else { return Ok(None) };
         let read: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -27,10 +27,10 @@ impl Note {
         Ok(Some(Self { driver, id, published }))
     }
 
-    /// Keeps it.
+    /// Stores it.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's.
     pub(crate) fn keep(&self, target: &MountTarget) -> Result<()> {
         let text = json!({ "driver": self.driver, "id": self.id, "published": self.published });
         driver_mounts::keep_note(target, &text.to_string())

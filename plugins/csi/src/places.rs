@@ -1,4 +1,4 @@
-//! Where a new volume may be, for drivers whose volumes cannot be reached from everywhere.
+//! The topology of a new volume, for drivers whose volumes cannot be reached from everywhere.
 
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::provisioning_calls::{self, Place};
@@ -10,11 +10,11 @@ use crate::messages::Empty;
 /// `VOLUME_ACCESSIBILITY_CONSTRAINTS`, by CSI's number.
 const ACCESSIBILITY_CONSTRAINTS: i32 = 2;
 
-/// That the volume has to be reached from this node; none for a driver to whom all places are one.
+/// The requirement that this node reaches the volume; none for a driver without topology.
 ///
 /// # Errors
 /// `not-begun` while the driver does not answer; `precondition` when the StorageClass does not
-/// allow this node's place.
+/// allow this node's topology.
 pub(crate) fn requirement(driver: &str) -> Result<Option<TopologyRequirement>> {
     let unbegun = |call: &str, why: &dyn std::fmt::Display| Error::not_begun(format!("{driver}: {call}: {why}"));
     let abilities: GetPluginCapabilitiesResponse = ask(driver, "Identity/GetPluginCapabilities", &Empty {})
@@ -30,7 +30,7 @@ pub(crate) fn requirement(driver: &str) -> Result<Option<TopologyRequirement>> {
     if !allowed.is_empty() && !allowed.iter().any(|place| is_in(&here, place)) {
         let labels: Vec<String> = here.segments.iter().map(|(key, value)| format!("{key}={value}")).collect();
         return Err(Error::precondition(format!(
-            "allowedTopologies of the StorageClass does not name where {driver} has this node: {}",
+            "allowedTopologies of the StorageClass does not contain this node's topology for {driver}: {}",
             labels.join(", ")
         )));
     }

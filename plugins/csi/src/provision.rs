@@ -1,5 +1,5 @@
-//! Making, growing and deleting volumes: `CreateVolume`, `ControllerExpandVolume`, `DeleteVolume`
-//! of the driver that a StorageClass names.
+//! Creating, expanding and deleting volumes: `CreateVolume`, `ControllerExpandVolume`,
+//! `DeleteVolume` of the driver that a StorageClass names.
 
 use volhost_plugin_sdk::grpc::{Failure, Request};
 use volhost_plugin_sdk::prelude::*;
@@ -27,12 +27,12 @@ const ID_BYTES: usize = 128;
 const CONTEXT_ENTRIES: usize = 64;
 const CONTEXT_BYTES: usize = 4096;
 
-/// What is wrong with what the driver says of the volume, in words. What it has made is there all
+/// The fault in the driver's description of the new volume, if it has one. The volume exists all
 /// the same.
 fn wrong(made: &CreatedVolume) -> Option<String> {
     let id = &made.volume_id;
     if id.is_empty() {
-        return Some("it says that it is done, and names no volume".to_owned());
+        return Some("it succeeded, and names no volume".to_owned());
     }
     if id.len() > ID_BYTES || id.chars().any(char::is_control) {
         return Some(format!(
@@ -50,19 +50,19 @@ fn wrong(made: &CreatedVolume) -> Option<String> {
     })
 }
 
-/// The driver that is meant.
+/// The driver that the StorageClass names.
 ///
 /// # Errors
-/// `precondition` where nobody named one.
+/// `precondition` where there is none.
 pub(crate) fn driver() -> Result<String> {
     provisioning_calls::provisioner().ok_or_else(|| {
-        Error::precondition("no StorageClass names the CSI driver that is to do this; this plugin drives any of them")
+        Error::precondition("no StorageClass names the CSI driver for this call; this plugin serves any of them")
     })
 }
 
-/// That the driver cannot do it, before it was asked.
+/// The error for a call that the driver does not support.
 pub(crate) fn cannot(driver: &str, what: &str) -> Error {
-    Error::unsupported(format!("the CSI driver {driver} {what}: its controller does not say that it can"))
+    Error::unsupported(format!("the CSI driver {driver} {what}: its controller does not report the capability"))
 }
 
 fn capabilities(wanted: &VolumeRequest<'_>, multi_writer: bool) -> Vec<VolumeCapability> {
@@ -82,14 +82,14 @@ fn capabilities(wanted: &VolumeRequest<'_>, multi_writer: bool) -> Vec<VolumeCap
         .collect()
 }
 
-/// What the volume is to begin with.
+/// The source of the volume's content.
 fn content(driver: &str, abilities: &Abilities, wanted: &VolumeRequest<'_>) -> Result<Option<VolumeContentSource>> {
     let content = match (wanted.source_snapshot(), wanted.source_volume()) {
         (Some(_), _) if !abilities.has(controller::CREATE_DELETE_SNAPSHOT) => {
-            return Err(cannot(driver, "makes no volumes of snapshots"));
+            return Err(cannot(driver, "makes no volumes from snapshots"));
         }
         (None, Some(_)) if !abilities.has(controller::CLONE_VOLUME) => {
-            return Err(cannot(driver, "makes no volumes of others"));
+            return Err(cannot(driver, "makes no volumes from others"));
         }
         (Some(id), _) => Content::Snapshot(SourceId { id }),
         (None, Some(id)) => Content::Volume(SourceId { id }),
@@ -102,15 +102,15 @@ fn bytes(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-/// A driver that does not say what the volume begins with has passed that over: the volume is
-/// empty, and goes again.
+/// Deletes a volume whose answer has no source: the driver has ignored the request's source, and
+/// the volume is empty.
 fn check_content(driver: &str, asked: Option<&VolumeContentSource>, made: &CreatedVolume) -> Result<()> {
     if asked.is_none() || made.content_source.is_some() {
         return Ok(());
     }
     delete(driver, &made.volume_id)?;
     Err(Error::precondition(format!(
-        "{driver}: CreateVolume: it made an empty volume in place of a copy; that was deleted"
+        "{driver}: CreateVolume: it made an empty volume in place of a copy; the plugin has deleted it"
     )))
 }
 
@@ -172,18 +172,18 @@ impl Controller for Csi {
         delete(&driver()?, volume_id)
     }
 
-    /// CSI has no such call that every driver has.
+    /// Unsupported: not every driver has such a call.
     fn find(_volume_id: &str, _into: &mut VolumeAnswer<'_>) -> Result<()> {
-        Err(Error::unsupported("CSI drivers are not asked for a volume"))
+        Err(Error::unsupported("the csi plugin does not look up single volumes"))
     }
 
-    /// A driver whose controller grows nothing may grow the volume on the node.
+    /// Expands the volume. A driver whose controller cannot may expand it on the node.
     fn expand(volume_id: &str, to: u64, limit: Option<u64>) -> Result<u64> {
         const CALL: &str = "ControllerExpandVolume";
         let driver = driver()?;
         if !Abilities::of_controller(&driver)?.has(controller::EXPAND_VOLUME) {
             let on_node = Abilities::of_node(&driver)?.has(node::EXPAND_VOLUME);
-            return if on_node { Ok(to) } else { Err(cannot(&driver, "grows no volumes")) };
+            return if on_node { Ok(to) } else { Err(cannot(&driver, "expands no volumes")) };
         }
         let limit_bytes = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or_default();
         let message = ControllerExpandVolumeRequest {
@@ -198,7 +198,7 @@ impl Controller for Csi {
     }
 
     fn list_volumes(_start: &str, _most: u32, _into: &mut VolumePage<'_>) -> Result<()> {
-        Err(Error::unsupported("CSI drivers are not asked for their volumes"))
+        Err(Error::unsupported("the csi plugin does not list volumes"))
     }
 
     fn free_space(wanted: &VolumeRequest<'_>) -> Result<Option<u64>> {

@@ -1,4 +1,4 @@
-//! Making, growing and deleting volumes and snapshots, on the double.
+//! Creating, expanding and deleting volumes and snapshots, on the double.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const ALL: [i32; 5] = [
     controller::SINGLE_NODE_MULTI_WRITER,
 ];
 
-/// A driver that makes what it is asked for; `change` makes it answer otherwise.
+/// A driver that fulfils each request; `change` changes its answers.
 fn host(kinds: &'static [i32], change: impl Fn(&mut CreatedVolume) + 'static) -> TestHost {
     let host = TestHost::new();
     host.provisioner(DRIVER).secret("key", &[("token", b"hunter2")]);
@@ -79,7 +79,7 @@ fn wanted() -> TestVolumeRequest {
 }
 
 #[test]
-fn a_volume_is_made_as_its_class_says_and_deleted_with_the_same_secret() {
+fn a_volume_is_made_by_its_class_and_deleted_with_the_same_secret() {
     let host = host(&ALL, |_| {});
     host.provisioner_secret("key");
     let made = host.create_volume::<Csi>(&wanted()).unwrap();
@@ -98,7 +98,7 @@ fn a_volume_is_made_as_its_class_says_and_deleted_with_the_same_secret() {
 }
 
 #[test]
-fn a_secret_that_is_not_there_keeps_the_driver_from_being_asked() {
+fn without_its_secret_the_driver_is_not_called() {
     let host = host(&ALL, |_| {});
     host.provisioner_secret("none");
     let error = host.create_volume::<Csi>(&wanted()).unwrap_err();
@@ -107,7 +107,7 @@ fn a_secret_that_is_not_there_keeps_the_driver_from_being_asked() {
 }
 
 #[test]
-fn a_driver_that_cannot_is_not_asked() {
+fn a_driver_without_the_capability_is_not_called() {
     let host = host(&[], |_| {});
     assert!(matches!(host.create_volume::<Csi>(&wanted()), Err(Error::Unsupported(_))));
     assert!(matches!(host.expand_volume::<Csi>("v", 1, None), Err(Error::Unsupported(_))));
@@ -115,13 +115,13 @@ fn a_driver_that_cannot_is_not_asked() {
 }
 
 #[test]
-fn nobody_who_names_no_driver_gets_a_volume() {
+fn without_a_provisioner_no_volume_is_made() {
     let _host = TestHost::new();
     assert!(matches!(_host.create_volume::<Csi>(&wanted()), Err(Error::Precondition(_))));
 }
 
 #[test]
-fn what_cannot_be_used_of_an_answer_leaves_the_volume_uncertain() {
+fn an_unusable_answer_leaves_the_volume_uncertain() {
     for change in [
         (|made: &mut CreatedVolume| made.volume_id.clear()) as fn(&mut CreatedVolume),
         |made| made.volume_id = "x".repeat(129),
@@ -148,7 +148,7 @@ fn a_copy_that_came_out_empty_is_deleted() {
 }
 
 #[test]
-fn a_place_that_is_not_allowed_is_told_with_this_nodes() {
+fn a_topology_that_is_not_allowed_is_refused_with_this_nodes() {
     let host = host(&ALL, |_| {});
     host.allowed_place(&[("zone", &["b", "c"])]);
     let error = host.create_volume::<Csi>(&wanted()).unwrap_err();
@@ -166,7 +166,7 @@ fn a_snapshot_is_made_and_deleted() {
 }
 
 #[test]
-fn statuses_mean_what_they_mean_to_kubernetes() {
+fn statuses_have_their_meaning_in_kubernetes() {
     for (code, uncertain) in [(3, false), (8, true), (13, false), (14, true)] {
         let host = TestHost::new();
         host.provisioner(DRIVER);

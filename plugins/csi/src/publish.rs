@@ -17,15 +17,15 @@ use crate::stage::{clean, path_of};
 const PUBLISH_SECRETS: u32 = 7;
 const PUBLISH_CONTEXT: u32 = 8;
 
-/// Publishes the volume for the pod. One that stands is published again only if its driver wants
+/// Publishes the volume to the pod. A published one is published again only if its driver requires
 /// that.
 pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     const CALL: &str = "NodePublishVolume";
     let source = Source::read(volume)?;
     let object = DriverObject::of(&source.driver).map_err(request::unbegun)?;
     object.check_lifecycle(&source.driver, volume)?;
-    let stands = target.is_mounted()? && Note::of(target)?.is_some_and(|note| note.published);
-    if stands && !object.requires_republish {
+    let is_published = target.is_mounted()? && Note::of(target)?.is_some_and(|note| note.published);
+    if is_published && !object.requires_republish {
         return give_to_group(&source, &object, volume, pod, target);
     }
     let abilities = Abilities::of_node(&source.driver)?;
@@ -51,14 +51,13 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     request::add_secret(&encoded, PUBLISH_SECRETS, volume, Some(pod), "nodePublishSecretRef")?;
     request::add_tokens(&encoded, PUBLISH_SECRETS, PUBLISH_CONTEXT, &object, pod)?;
 
-    let mut note = Note { driver: source.driver.clone(), id: message.volume_id, published: stands };
+    let mut note = Note { driver: source.driver.clone(), id: message.volume_id, published: is_published };
     note.keep(target)?;
     if let Err(failure) = send::<Empty>(&source.driver, "Node/NodePublishVolume", &encoded) {
         let error = meaning(&source.driver, CALL, &failure);
         return Err(match error {
-            // What the pod uses stays as it is, whatever the driver thinks of publishing it once
-            // more.
-            error if stands => Error::not_begun(error.message().to_owned()),
+            // The pod's mount stays as it is, even if publishing it again fails.
+            error if is_published => Error::not_begun(error.message().to_owned()),
             Error::Uncertain(_) => error,
             error => forget(target, error),
         });
@@ -67,7 +66,7 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
         Error::uncertain(format!("{}: {CALL} was answered with ok, but {}", source.driver, error.message()))
     })?;
     note.published = true;
-    // It is published by now, whether or not that can be noted.
+    // The volume is published now, even if the note cannot be stored.
     note.keep(target).map_err(|error| Error::uncertain(error.message().to_owned()))?;
     if driver_groups {
         return Ok(());
@@ -75,8 +74,8 @@ pub(crate) fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Resul
     give_to_group(&source, &object, volume, pod, target)
 }
 
-/// Nothing was published: the empty folder that a driver may have made goes, and with it the note.
-/// What cannot go is an uncertain volume.
+/// Cleans up when nothing was published: removes the empty folder that a driver may have made, and
+/// the note. The volume is uncertain when that fails.
 fn forget(target: &MountTarget, error: Error) -> Error {
     let gone = match target.state() {
         Ok(TargetState::Absent) => Ok(()),
@@ -87,12 +86,12 @@ fn forget(target: &MountTarget, error: Error) -> Error {
     match gone.and_then(|()| driver_mounts::keep_note(target, "")) {
         Ok(()) => error,
         Err(left) => {
-            Error::uncertain(format!("{}; and what it left cannot be removed: {}", error.message(), left.message()))
+            Error::uncertain(format!("{}; and its leftovers cannot be removed: {}", error.message(), left.message()))
         }
     }
 }
 
-/// Gives the volume's files to the pod's group, where that is the host's affair.
+/// Gives the volume's files to the pod's group, where the host has to do that.
 fn give_to_group(
     source: &Source,
     object: &DriverObject,
@@ -106,10 +105,10 @@ fn give_to_group(
     target.apply_fs_group(pod, false)
 }
 
-/// Takes the volume from the pod, and what the driver left at the target.
+/// Unpublishes the volume from the pod, and removes the driver's leftovers at the target.
 pub(crate) fn unpublish(target: &MountTarget) -> Result<()> {
     const CALL: &str = "NodeUnpublishVolume";
-    // Without a note nothing was ever sent to a driver.
+    // Without a note, no driver was ever called.
     let Some(note) = Note::of(target)? else { return target.detach() };
     let message = LeavePathRequest { volume_id: note.id.clone(), path: path_of(target)? };
     ask::<_, Empty>(&note.driver, "Node/NodeUnpublishVolume", &message)

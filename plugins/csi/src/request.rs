@@ -1,4 +1,4 @@
-//! What calls of a driver have in common: capability, contexts, secrets and tokens.
+//! The common parts of requests to a driver: capability, contexts, secrets and tokens.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::driver_object::DriverObject;
 use crate::messages::{AccessMode, AccessType, Empty, Mode, MountVolume, VolumeCapability};
 use crate::source::Source;
 
-/// What a volume is attached as that needed no attaching.
+/// The attachment of a volume that needs no attaching.
 pub(crate) const NOTHING: &str = "-";
-/// The key of the tokens, as Kubernetes has it.
+/// The key of the tokens, as in Kubernetes.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
-/// How the pod uses the volume, told to a driver that can do this on the node. A pod's group is
-/// told to one that applies it itself; an SELinux label is a mount option.
+/// The pod's use of the volume, for a driver with these abilities. A driver that applies a pod's
+/// group itself gets the group; an SELinux label is a mount option.
 pub(crate) fn capability(source: &Source, volume: &Volume, abilities: &Abilities) -> VolumeCapability {
     let group = volume.mount_group().filter(|_| abilities.has(node::VOLUME_MOUNT_GROUP));
     capability_of(source, volume, abilities.has(node::SINGLE_NODE_MULTI_WRITER), group)
 }
 
-/// As [`capability`], for a driver's controller. `multi_writer`: it tells one writer on a node from
-/// several.
+/// As [`capability`], for a driver's controller. `multi_writer`: it distinguishes one writer on a
+/// node from several.
 pub(crate) fn capability_of(
     source: &Source,
     volume: &Volume,
@@ -58,12 +58,11 @@ pub(crate) fn mode(kubernetes: &str, multi_writer: bool) -> Mode {
     }
 }
 
-/// What the controller's part of the driver said of the attached volume: what a VolumeAttachment
-/// reports (`metadata`), else what the volume is attached as, which [`attached_as`] wrote or a
-/// controller reported.
+/// The publish context of the attached volume: the attachment metadata of a VolumeAttachment, else
+/// `attached-as`, which [`attached_as`] wrote or a controller reported.
 ///
 /// # Errors
-/// `precondition` for what is no map of texts.
+/// `precondition` when it is not a map of texts.
 pub(crate) fn publish_context(
     attached_as: Option<&str>,
     metadata: BTreeMap<String, String>,
@@ -73,7 +72,7 @@ pub(crate) fn publish_context(
     }
     let Some(text) = attached_as.filter(|text| text.starts_with('{')) else { return Ok(BTreeMap::new()) };
     serde_json::from_str(text)
-        .map_err(|error| Error::precondition(format!("what the volume is attached as is no map of texts: {error}")))
+        .map_err(|error| Error::precondition(format!("`attached-as` of the volume is not a map of texts: {error}")))
 }
 
 /// As [`publish_context`], of a volume that is being staged.
@@ -85,20 +84,19 @@ pub(crate) fn staging_context(attached: Option<&Attachment>) -> Result<BTreeMap<
     publish_context(attached.map(Attachment::attached_as).as_deref(), metadata)
 }
 
-/// The other way round.
+/// Encodes a publish context as `attached-as`.
 ///
 /// # Errors
-/// `uncertain`: the volume is attached by now.
+/// `uncertain`: the volume is attached already.
 pub(crate) fn attached_as(context: &BTreeMap<String, String>) -> Result<String> {
-    serde_json::to_string(context).map_err(|error| {
-        Error::uncertain(format!("what the driver says of the attached volume cannot be kept: {error}"))
-    })
+    serde_json::to_string(context)
+        .map_err(|error| Error::uncertain(format!("the driver's publish context cannot be stored: {error}")))
 }
 
 /// Puts the secret that a field of the volume refers to into the request's map of secrets.
 ///
 /// # Errors
-/// `not-found` and its like when it cannot be had; nothing was sent.
+/// `not-found` and others when it cannot be read; nothing was sent.
 pub(crate) fn add_secret(request: &Request, map: u32, volume: &Volume, pod: Option<&Pod>, field: &str) -> Result<()> {
     if volume.kind(field).is_none() {
         return Ok(());
@@ -124,7 +122,7 @@ pub(crate) fn add_class_secret(request: &Request, map: u32) -> Result<()> {
 }
 
 /// Puts the secret that a volume was attached with into the request that detaches it. A secret that
-/// has been deleted since must not keep the volume attached for ever: the driver is asked without
+/// has been deleted since must not keep the volume attached for ever: the driver is called without
 /// it.
 ///
 /// # Errors
@@ -150,11 +148,11 @@ fn add_entries(request: &Request, map: u32, secret: &Secret) -> Result<()> {
     Ok(())
 }
 
-/// Puts the tokens that the driver wants into the request, into the map of secrets or into that of
-/// the volume's context.
+/// Puts the tokens that the driver requests into the map of secrets or into that of the volume's
+/// context.
 ///
 /// # Errors
-/// `precondition` and its like when the node cannot issue them; nothing was sent.
+/// `precondition` and others when the node cannot issue them; nothing was sent.
 pub(crate) fn add_tokens(
     request: &Request,
     secrets: u32,
@@ -169,10 +167,10 @@ pub(crate) fn add_tokens(
     for wanted in &object.tokens {
         let audience = Some(wanted.audience.as_str()).filter(|audience| !audience.is_empty());
         let token = service_account_token(pod, audience, wanted.expiration_seconds)
-            .map_err(|error| unbegun(error).context("a token that the driver's CSIDriver object asks for"))?;
+            .map_err(|error| unbegun(error).context("a token that the driver's CSIDriver object requests"))?;
         tokens.push((wanted.audience.as_str(), token));
     }
-    // JSON around texts that are not seen here; a token has no character that JSON escapes.
+    // JSON around tokens, which the plugin cannot read; a token has no character that JSON escapes.
     let mut parts = Vec::new();
     for (index, (audience, token)) in tokens.iter().enumerate() {
         let begin = if index == 0 { '{' } else { ',' };
@@ -186,7 +184,7 @@ pub(crate) fn add_tokens(
     request.add_entry(if object.tokens_in_secrets { secrets } else { context }, TOKENS, &parts)
 }
 
-/// What the driver is told of the pod.
+/// The pod's identity, for the driver.
 pub(crate) fn pod_context(object: &DriverObject, volume: &Volume, pod: &Pod, into: &mut BTreeMap<String, String>) {
     if !object.pod_info {
         return;
@@ -203,8 +201,8 @@ pub(crate) fn pod_context(object: &DriverObject, volume: &Volume, pod: &Pod, int
     }
 }
 
-/// A failure before anything was sent: what an earlier call left still stands. A wrong field stays
-/// one.
+/// A failure before anything was sent: the state that an earlier call left is unchanged. An invalid
+/// field stays one.
 pub(crate) fn unbegun(error: Error) -> Error {
     match error {
         Error::InvalidArgument(_) => error,

@@ -35,7 +35,7 @@ impl Snapshotter for Csi {
             send(&driver, "Controller/CreateSnapshot", &encoded).map_err(|failure| meaning(&driver, CALL, &failure))?;
         let made = answer.snapshot.unwrap_or_default();
         if made.snapshot_id.is_empty() {
-            return Err(Error::uncertain(format!("{driver}: {CALL}: it says that it is done, and names no snapshot")));
+            return Err(Error::uncertain(format!("{driver}: {CALL}: it succeeded, and names no snapshot")));
         }
         if !made.ready_to_use {
             return Err(Error::uncertain(format!(
@@ -60,10 +60,10 @@ impl Snapshotter for Csi {
     }
 
     fn find_snapshot(_snapshot_id: &str, _into: &mut SnapshotPage<'_>) -> Result<()> {
-        Err(Error::unsupported("CSI drivers are not asked for a snapshot"))
+        Err(Error::unsupported("the csi plugin does not look up single snapshots"))
     }
 
     fn list_snapshots(_: Option<&str>, _start: &str, _most: u32, _into: &mut SnapshotPage<'_>) -> Result<()> {
-        Err(Error::unsupported("CSI drivers are not asked for their snapshots"))
+        Err(Error::unsupported("the csi plugin does not list snapshots"))
     }
 }

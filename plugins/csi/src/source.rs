@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 use volhost_plugin_sdk::prelude::*;
 
-/// Between driver and handle in a volume's name. No driver's name has it.
+/// The separator of driver and handle in a volume's name. No driver's name has it.
 const BETWEEN: char = '^';
 /// The longest name of a driver, in bytes, as CSI has it.
 const DRIVER_BYTES: usize = 63;
-/// The longest id of a volume, in bytes: what the host takes for a volume's name leaves room for
-/// it.
+/// The longest id of a volume, in bytes: with the driver's name it fits into the host's limit for a
+/// volume's name.
 const HANDLE_BYTES: usize = 900;
 /// The longest text of one attribute and the size of all together, in bytes, as CSI has it for
 /// maps.
@@ -18,7 +18,7 @@ const ATTRIBUTES_BYTES: usize = 4096;
 
 /// The fields that both have.
 const SHARED_FIELDS: [&str; 5] = ["driver", "fsType", "readOnly", "volumeAttributes", "nodePublishSecretRef"];
-/// The fields that only a PersistentVolume's has.
+/// The fields that only a PersistentVolume has.
 const PERSISTENT_FIELDS: [&str; 6] = [
     "volumeHandle",
     "controllerPublishSecretRef",
@@ -97,7 +97,7 @@ impl Source {
     }
 }
 
-/// How the names of the driver's volumes begin.
+/// The prefix of the names of the driver's volumes.
 pub(crate) fn names_of(driver: &str) -> String {
     format!("{driver}{BETWEEN}")
 }
@@ -105,9 +105,9 @@ pub(crate) fn names_of(driver: &str) -> String {
 /// The driver and its id of a volume of this name.
 ///
 /// # Errors
-/// `corrupt` for a name that is not one of ours.
+/// `corrupt` for a name that this plugin has not given.
 pub(crate) fn split(name: &str) -> Result<(&str, &str)> {
-    name.split_once(BETWEEN).ok_or_else(|| Error::Corrupt(format!("{} is no name of a CSI volume", quoted(name))))
+    name.split_once(BETWEEN).ok_or_else(|| Error::Corrupt(format!("{} is not a name of a CSI volume", quoted(name))))
 }
 
 fn check_reference(volume: &Volume, field: &str, persistent: bool) -> Result<()> {

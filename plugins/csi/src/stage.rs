@@ -1,5 +1,5 @@
-//! Staging: `NodeStageVolume`, once for the node, at the node's own place for the volume. Whether
-//! the driver mounts something there is its affair.
+//! Staging: `NodeStageVolume`, once for the node, at the staging target. A driver need not mount
+//! anything there.
 
 use prost::Message as _;
 use volhost_plugin_sdk::driver_mounts::{self, Leaf};
@@ -14,8 +14,8 @@ use crate::source::{self, Source};
 /// The number of the map of secrets in `NodeStageVolumeRequest`.
 const STAGE_SECRETS: u32 = 5;
 
-/// Stages the volume in the folder at the node's place. A driver that does not stage gets the
-/// folder all the same: it stands for the volume.
+/// Stages the volume in the folder at the staging target. The folder is made even for a driver that
+/// does not stage: it represents the volume.
 pub(crate) fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
     let source = Source::read(volume)?;
     let abilities = Abilities::of_node(&source.driver)?;
@@ -50,7 +50,7 @@ pub(crate) fn call(
     Ok(())
 }
 
-/// Takes the volume back, and what the driver left at the node's place.
+/// Unstages the volume, and removes the driver's leftovers at the staging target.
 pub(crate) fn unstage(volume_name: &str, target: &MountTarget) -> Result<()> {
     let (driver, id) = source::split(volume_name)?;
     if Abilities::of_node(driver)?.has(node::STAGE_UNSTAGE_VOLUME) {
@@ -67,7 +67,7 @@ pub(crate) fn leave(driver: &str, id: &str, path: String) -> Result<()> {
     Ok(())
 }
 
-/// The target's path, with nothing changed of what stands there.
+/// The target's path, with its content left alone.
 pub(crate) fn path_of(target: &MountTarget) -> Result<String> {
     let leaf = match target.state()? {
         TargetState::Plain => Leaf::Folder,
@@ -76,10 +76,10 @@ pub(crate) fn path_of(target: &MountTarget) -> Result<String> {
     Ok(driver_mounts::prepare(target, leaf)?.path())
 }
 
-/// What a driver left is taken away: a mount it forgot, the empty folder.
+/// Removes a driver's leftovers: a mount it forgot, the empty folder.
 pub(crate) fn clean(driver: &str, target: &MountTarget) -> Result<()> {
     if target.is_mounted()? {
-        log::warn(format_args!("{driver} has left a mount at {}; the host takes it away", target.spec_name()));
+        log::warn(format_args!("{driver} has left a mount at {}; the host unmounts it", target.spec_name()));
     }
     target.detach()
 }

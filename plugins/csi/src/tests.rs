@@ -23,7 +23,7 @@ fn abilities(kinds: &[i32]) -> Vec<u8> {
     Capabilities { capabilities }.encode_to_vec()
 }
 
-/// A driver that mounts where it publishes, and can do this on the node.
+/// A driver that mounts where it publishes, with these capabilities of its node service.
 fn well_behaved(kinds: &'static [i32]) -> impl Fn(&TestCall) -> Result<Vec<u8>, Failure> {
     move |call| {
         Ok(match call.method.rsplit('/').next().unwrap() {
@@ -86,7 +86,7 @@ struct Filled {
 }
 
 #[test]
-fn a_volume_is_named_by_driver_and_handle_and_attached_as_its_driver_wants() {
+fn a_volume_is_named_by_driver_and_handle_and_attached_if_its_driver_requires_it() {
     let host = host(&ALL);
     let said = host.identity::<Csi>(&volume()).unwrap();
     assert_eq!((said.name.as_deref(), said.attachable), (Some("csi.example.com^vol-1"), Some(true)));
@@ -101,7 +101,7 @@ fn a_volume_is_named_by_driver_and_handle_and_attached_as_its_driver_wants() {
 }
 
 #[test]
-fn what_the_driver_and_its_object_say_of_all_volumes_is_said_of_each() {
+fn the_settings_of_driver_and_object_apply_to_each_volume() {
     let host = host(&ALL);
     let said = host.identity::<Csi>(&volume()).unwrap();
     assert_eq!((said.attach_limit_of, said.selinux_mount, said.refreshed), (None, false, false));
@@ -129,13 +129,13 @@ fn a_group_and_a_label_reach_the_driver_when_it_stages_and_when_it_publishes() {
 }
 
 #[test]
-fn what_a_controller_reports_beside_the_attachment_is_the_publish_context() {
+fn attachment_metadata_is_the_publish_context() {
     let host = host(&[node::STAGE_UNSTAGE_VOLUME]);
-    let attached = TestAttachment::new("csi-0123").said("lun", "7");
+    let attached = TestAttachment::new("csi-0123").with_metadata("lun", "7");
     host.stage::<Csi>(&volume(), Some(&attached)).unwrap();
     assert_eq!(last::<NodeStageVolumeRequest>(&host, "NodeStageVolume").publish_context["lun"], "7");
     TestDriver::attached_as("csi-0123");
-    TestDriver::attachment_said("lun", "7");
+    TestDriver::attachment_metadata("lun", "7");
     host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").publish_context["lun"], "7");
 }
@@ -175,7 +175,7 @@ fn each_call_gets_the_secret_of_its_name() {
 }
 
 #[test]
-fn a_request_to_grow_that_cannot_be_made_calls_no_size_infeasible() {
+fn a_request_to_expand_that_cannot_be_sent_is_not_final() {
     let host = host(&ALL);
     host.stage::<Csi>(&volume(), None).unwrap();
     host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
@@ -183,18 +183,18 @@ fn a_request_to_grow_that_cannot_be_made_calls_no_size_infeasible() {
     let error = host.expand::<Csi>(&volume().field("nodeExpandSecretRef", "{}"), None, true, 5).unwrap_err();
     assert!(matches!(&error, Error::Other(other) if other.code == "not-begun"), "{error:?}");
     assert!(error.message().contains("nodeExpandSecretRef"), "{error:?}");
-    assert_eq!(count(&host, "NodeExpandVolume"), calls, "the driver was not asked");
+    assert_eq!(count(&host, "NodeExpandVolume"), calls, "the driver was not called");
 }
 
 #[test]
-fn a_driver_that_has_no_room_is_asked_again_how_much_it_has() {
+fn the_limit_of_a_driver_that_is_full_is_refreshed() {
     let host = TestHost::new();
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
         "ControllerPublishVolume" => Err(Failure::Status { code: 8, message: "full".to_owned() }),
         _ => well_behaved(&ALL)(call),
     });
     assert!(matches!(host.attach::<Csi>(&volume()), Err(Error::Uncertain(_))));
-    assert_eq!(host.asked_again(), [DRIVER]);
+    assert_eq!(host.drivers_to_refresh(), [DRIVER]);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_bad_field_is_named() {
 }
 
 #[test]
-fn a_volume_is_attached_staged_published_and_taken_back() {
+fn a_volume_goes_through_every_step_and_back() {
     let host = host(&[node::STAGE_UNSTAGE_VOLUME]);
     let volume = volume().field("fsType", "ext4").mount_option("noatime");
     let attached = host.attach::<Csi>(&volume).unwrap();
@@ -253,7 +253,7 @@ fn a_volume_is_attached_staged_published_and_taken_back() {
 }
 
 #[test]
-fn a_driver_without_staging_or_controller_is_not_asked_for_either() {
+fn a_driver_without_staging_or_controller_is_called_for_neither() {
     let host = TestHost::new();
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
         "ControllerGetCapabilities" => Err(Failure::Status { code: 12, message: "no such service".to_owned() }),
@@ -261,13 +261,13 @@ fn a_driver_without_staging_or_controller_is_not_asked_for_either() {
     });
     assert_eq!(host.attach::<Csi>(&volume()).unwrap(), TestAttachment::new(request::NOTHING));
     host.stage::<Csi>(&volume(), None).unwrap();
-    assert!(host.node_target("pv-1").folder().is_some(), "a folder stands for it");
+    assert!(host.node_target("pv-1").folder().is_some(), "a folder represents it");
     host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     assert_eq!(last::<NodePublishVolumeRequest>(&host, "NodePublishVolume").staging_target_path, "");
     host.unpublish::<Csi>("pv-1").unwrap();
     host.unstage::<Csi>("csi.example.com^vol-1", "pv-1").unwrap();
     assert_eq!((count(&host, "NodeStageVolume"), count(&host, "NodeUnstageVolume")), (0, 0));
-    assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(5), "nothing to be done on the node");
+    assert_eq!(host.expand::<Csi>(&volume(), None, true, 5), Ok(5), "there is nothing to expand on the node");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn codes_are_final_or_uncertain_as_with_the_kubelet() {
             assert!(error.message().contains(DRIVER) && error.message().contains(&format!("gRPC code {code}")));
         }
         let note = TestDriver::note(TestPod::new().uid(), "pv-1");
-        assert_eq!(note.is_some(), uncertain, "{code}: only what may be published is remembered");
+        assert_eq!(note.is_some(), uncertain, "{code}: only a volume that may be published has a note");
     }
 }
 
@@ -304,7 +304,7 @@ fn a_call_that_never_reached_the_driver_leaves_the_volume_as_it_was() {
 }
 
 #[test]
-fn what_a_driver_leaves_or_does_not_do_is_found_out() {
+fn leftovers_and_omissions_of_a_driver_are_found() {
     let host = TestHost::new();
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
         "NodeGetCapabilities" => Ok(abilities(&[])),
@@ -316,12 +316,12 @@ fn what_a_driver_leaves_or_does_not_do_is_found_out() {
     host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
     host.driver(DRIVER, |_| Ok(Vec::new()));
     host.unpublish::<Csi>("pv-1").unwrap();
-    assert!(host.target("pv-1").is_absent(), "the mount that the driver left is taken away");
+    assert!(host.target("pv-1").is_absent(), "the mount that the driver left is unmounted");
     assert!(host.lines().iter().any(|line| line.message.contains("has left a mount")));
 }
 
 #[test]
-fn a_published_volume_is_published_again_only_where_the_driver_wants_it() {
+fn a_published_volume_is_published_again_only_if_the_driver_requires_it() {
     let host = host(&[]);
     for _ in 0..2 {
         host.publish::<Csi>(&volume(), &TestPod::new()).unwrap();
@@ -340,7 +340,7 @@ fn a_published_volume_is_published_again_only_where_the_driver_wants_it() {
 }
 
 #[test]
-fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
+fn secrets_tokens_and_the_pod_reach_the_driver_only() {
     let host = host(&[]);
     host.secret("login", &[("user", b"ann"), ("password", b"s3cret")]).issues_tokens();
     host.csi_driver(
@@ -373,11 +373,16 @@ fn secrets_tokens_and_the_pod_reach_the_driver_and_nobody_else() {
     host.publish::<Csi>(&volume, &TestPod::new()).unwrap();
     let filled: Filled = last(&host, "NodePublishVolume");
     assert!(filled.secrets.contains_key("csi.storage.k8s.io/serviceAccount.tokens"));
-    assert_eq!(filled.context.len(), 1, "the driver is told of the pod only when it asks: {:?}", filled.context);
+    assert_eq!(
+        filled.context.len(),
+        1,
+        "the driver gets the pod's identity only when it requests it: {:?}",
+        filled.context
+    );
 }
 
 #[test]
-fn access_modes_are_told_as_the_driver_knows_them() {
+fn access_modes_depend_on_the_drivers_capabilities() {
     for (mode, kinds, expected) in [
         ("ReadWriteOnce", &[][..], Mode::SingleNodeWriter),
         ("ReadWriteOnce", &ALL[..], Mode::SingleNodeMultiWriter),
@@ -397,7 +402,7 @@ fn access_modes_are_told_as_the_driver_knows_them() {
         assert_eq!(capability.access_mode.unwrap().mode(), expected, "{mode}");
         let Some(AccessType::Mount(mount)) = capability.access_type else { panic!("not mounted") };
         let group = if kinds.is_empty() { "" } else { "9" };
-        assert_eq!(mount.volume_mount_group, group, "a driver that can applies the group itself");
+        assert_eq!(mount.volume_mount_group, group, "a driver with the capability applies the group itself");
     }
 }
 
@@ -424,7 +429,7 @@ fn the_group_is_applied_by_the_policy_of_the_driver() {
 }
 
 #[test]
-fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_published_alone() {
+fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_only_published() {
     let host = host(&ALL);
     host.csi_driver(DRIVER, r#"{"podInfoOnMount":true,"volumeLifecycleModes":["Ephemeral"]}"#);
     host.publish::<Csi>(&inline(), &TestPod::new()).unwrap();
@@ -439,7 +444,7 @@ fn an_ephemeral_volume_has_an_id_of_its_pod_and_is_published_alone() {
 }
 
 #[test]
-fn a_device_is_staged_once_and_published_for_each_pod_with_what_the_driver_wants_to_know() {
+fn a_device_is_staged_once_and_published_for_each_pod_with_its_context() {
     let host = TestHost::new();
     host.disk_device("/dev/disk7", 1 << 20);
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
@@ -467,14 +472,14 @@ fn a_device_is_staged_once_and_published_for_each_pod_with_what_the_driver_wants
     assert_eq!(count(&host, "NodeStageVolume"), 1);
     Csi::unmap_device(name, "one").unwrap();
     assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[0]);
-    // The other pod was forgotten: nothing is unstaged that is published.
+    // The host has forgotten the other pod: the plugin unpublishes it before it unstages.
     Csi::unstage_device(name).unwrap();
     assert_eq!(last::<LeavePathRequest>(&host, "NodeUnpublishVolume").path, targets[1]);
     assert_eq!((count(&host, "NodeUnpublishVolume"), count(&host, "NodeUnstageVolume")), (2, 1));
 }
 
 #[test]
-fn growth_and_figures_are_the_drivers() {
+fn the_driver_expands_and_measures() {
     let host = TestHost::new();
     host.driver(DRIVER, |call| match call.method.rsplit('/').next().unwrap() {
         "NodeExpandVolume" => {

@@ -27,7 +27,7 @@ impl VolumePlugin for DownwardApi {
             .read_only();
     }
 
-    /// Such a volume has no name of its own: it is its pod's.
+    /// Sets no name: the volume belongs to its pod.
     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
         read(volume).map(drop)
     }

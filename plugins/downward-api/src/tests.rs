@@ -53,7 +53,7 @@ fn fields_of_the_pod_are_files() {
 }
 
 #[test]
-fn resources_are_files_divided_as_asked() {
+fn resources_are_files_divided_by_their_divisor() {
     let host = TestHost::new();
     let pod = pod().resource_value("main", "limits.cpu", "1", "2").resource_value("main", "limits.cpu", "1m", "1500");
     assert_eq!(shown(&host, &resource("cpu", "limits.cpu"), &pod).files["cpu"].text(), "2");
@@ -74,7 +74,7 @@ fn modes_and_fs_group_apply() {
 }
 
 #[test]
-fn a_changed_label_changes_the_file_and_nothing_else_is_touched() {
+fn a_changed_label_changes_its_file_only() {
     let host = TestHost::new();
     let volume = field(info(), 0, "labels", "metadata.labels");
     let before = shown(&host, &volume, &pod());
@@ -91,7 +91,7 @@ fn a_volume_without_items_is_empty() {
 }
 
 #[test]
-fn a_field_or_resource_that_there_is_none_of_is_named_and_changes_nothing() {
+fn an_unknown_field_or_resource_is_named_and_changes_nothing() {
     let host = TestHost::new();
     let good = field(info(), 0, "name", "metadata.name");
     let before = shown(&host, &good, &pod());
@@ -109,7 +109,7 @@ fn a_field_or_resource_that_there_is_none_of_is_named_and_changes_nothing() {
 fn bad_fields_are_named() {
     let host = TestHost::new();
     for (volume, said) in [
-        (info().field("defaultMode", 512), "downwardAPI.defaultMode: 512 is no mode"),
+        (info().field("defaultMode", 512), "downwardAPI.defaultMode: 512 is not a mode"),
         (info().field("optional", true), "downwardAPI.optional: no such field"),
         (info().field("items.0.path", "a"), "downwardAPI.items.0: has neither fieldRef nor resourceFieldRef"),
         (

@@ -7,24 +7,24 @@ use crate::source::Source;
 
 const FS_TYPE: &str = "hugetlbfs";
 
-/// Makes a hugetlbfs stand at the target. `asked` is the size of a page that the medium names.
+/// Mounts a hugetlbfs at the target. `asked` is the size of a page that the medium names.
 pub(crate) fn publish(source: &Source, asked: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
     let page = page_size(asked, pod)?;
     let size = size(source, page, pod)?;
     match target.state()? {
         TargetState::Mounted => accept(page, target)?,
         state => {
-            // A crash leaves the mount point without its mount. This takes it away, and refuses if
+            // A crash leaves the mount point without its mount. This removes it, and refuses if
             // there is data in it.
             if state == TargetState::Plain {
                 target.detach().context(
-                    "emptyDir.medium is \"HugePages\", and a plain folder stands where its mount should be; only an empty one is replaced",
+                    "emptyDir.medium is \"HugePages\", and there is a plain folder in place of its mount; only an empty one is replaced",
                 )?;
             }
             target.attach(create(page, size, pod)?)?;
         }
     }
-    // A hugetlbfs can't be made with setgid, so its root gets that afterwards.
+    // A hugetlbfs can't be made with setgid, so the root gets it afterwards.
     target.apply_fs_group(pod, false)
 }
 
@@ -35,17 +35,17 @@ fn page_size(asked: Option<u64>, pod: &Pod) -> Result<u64> {
         (Some(size), sizes) if sizes.contains(&size) => Ok(size),
         (None, [only]) => Ok(*only),
         (Some(size), _) => Err(Error::invalid_argument(format!(
-            "emptyDir.medium: no container asks for huge pages of {}; add hugepages-{} to resources.limits",
+            "emptyDir.medium: no container requests huge pages of {}; add hugepages-{} to resources.limits",
             shown(size),
             shown(size)
         ))),
         (None, []) => Err(Error::invalid_argument(
-            "emptyDir.medium: no container asks for huge pages; add hugepages-2Mi or another size to resources.limits",
+            "emptyDir.medium: no container requests huge pages; add hugepages-2Mi or another size to resources.limits",
         )),
         (None, several) => {
             let several: Vec<String> = several.iter().map(|size| shown(*size)).collect();
             Err(Error::invalid_argument(format!(
-                "emptyDir.medium: \"HugePages\" can't be used by a pod that asks for several sizes of huge pages ({}); write HugePages-{}",
+                "emptyDir.medium: \"HugePages\" can't be used by a pod that requests several sizes of huge pages ({}); write HugePages-{}",
                 several.join(", "),
                 several.first().map_or("SIZE", String::as_str)
             )))
@@ -53,7 +53,7 @@ fn page_size(asked: Option<u64>, pod: &Pod) -> Result<u64> {
     }
 }
 
-/// The least of what limits the volume, in bytes; none if nothing does.
+/// The lowest limit of the volume, in bytes; none without a limit.
 fn size(source: &Source, page: u64, pod: &Pod) -> Result<Option<u64>> {
     if let Some(limit) = source.size_limit.filter(|limit| *limit < page) {
         return Err(Error::invalid_argument(format!(
@@ -64,19 +64,19 @@ fn size(source: &Source, page: u64, pod: &Pod) -> Result<Option<u64>> {
     Ok([source.size_limit, pod.huge_page_limit(page)].into_iter().flatten().min())
 }
 
-/// What stands there already is right if it is made of such pages.
+/// Checks that the existing mount has pages of this size.
 fn accept(page: u64, target: &MountTarget) -> Result<()> {
     let found = target.mounted_type()?;
     if found.as_deref() != Some(FS_TYPE) {
         return Err(Error::conflict(format!(
-            "a {} mount stands where the huge pages of this emptyDir should be; unmount it, or delete the pod",
+            "there is a {} mount in place of the huge pages of this emptyDir; unmount it, or delete the pod",
             found.as_deref().unwrap_or("foreign")
         )));
     }
     let options = target.mounted_options()?;
     match options.iter().find_map(|option| option.strip_prefix("pagesize=")) {
         Some(found) if kernel_size(found) != Some(page) => Err(Error::conflict(format!(
-            "the volume stands with huge pages of {found}, and {} is asked for; delete the pod",
+            "the volume is mounted with huge pages of {found}, and {} is requested; delete the pod",
             shown(page)
         ))),
         _ => Ok(()),

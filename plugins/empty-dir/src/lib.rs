@@ -14,10 +14,10 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct EmptyDir;
 
-/// Everybody may do everything: the pod's containers may run as any user.
+/// All users may do everything: the pod's containers may run as any user.
 const MODE: u32 = 0o777;
 
-/// What is created in the folder belongs to the folder's group.
+/// Files created in the folder belong to the folder's group.
 const SETGID: u32 = 0o2000;
 
 /// The mode of the volume's root.
@@ -30,7 +30,7 @@ impl VolumePlugin for EmptyDir {
         about.name("kubernetes.io/empty-dir").version(env!("CARGO_PKG_VERSION")).serves("emptyDir");
     }
 
-    /// Such a volume has no name of its own: it is its pod's.
+    /// Sets no name: the volume belongs to its pod.
     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
         Source::read(volume).map(|_| ())
     }
@@ -38,7 +38,7 @@ impl VolumePlugin for EmptyDir {
     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         match source.medium {
-            Medium::Disk => set_up_on_disk(limit_on_disk(&source, pod), pod, target),
+            Medium::Disk => publish_on_disk(limit_on_disk(&source, pod), pod, target),
             Medium::Memory => memory::publish(&source, pod, target),
             Medium::HugePages(size) => huge_pages::publish(&source, size, pod, target),
         }
@@ -53,18 +53,18 @@ impl VolumePlugin for EmptyDir {
     }
 }
 
-/// The lesser of what the volume and the pod may hold, in bytes; none if neither is limited.
+/// The lower of the volume's and the pod's limit, in bytes; none if neither has one.
 fn limit_on_disk(source: &Source, pod: &Pod) -> Option<u64> {
     [source.size_limit, pod.ephemeral_storage_limit()].into_iter().flatten().filter(|bytes| *bytes > 0).min()
 }
 
-fn set_up_on_disk(limit: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
+fn publish_on_disk(limit: Option<u64>, pod: &Pod, target: &MountTarget) -> Result<()> {
     let Some(limit) = limit else {
         return make_folder(pod, target);
     };
     let group = pod.fs_group();
     match quotas::make_limited_folder(target, mode(group), group, limit) {
-        // Something stands there that has no quota, or nothing here can have one.
+        // The existing folder has no quota, or the file system has none.
         Err(Error::Unsupported(_) | Error::Conflict(_)) => {
             make_folder(pod, target)?;
             quotas::watch_size(target, limit);
@@ -76,10 +76,10 @@ fn set_up_on_disk(limit: Option<u64>, pod: &Pod, target: &MountTarget) -> Result
 
 fn make_folder(pod: &Pod, target: &MountTarget) -> Result<()> {
     let group = pod.fs_group();
-    // Nearly always it just works, so what stands in the way is only asked for when something does.
+    // It nearly always succeeds, so the target's state is only read when it fails.
     target.make_folder(mode(group), group).map_err(|error| match (&error, target.mounted_type()) {
         (Error::Conflict(_), Ok(Some(fs_type))) => Error::conflict(format!(
-            "a {fs_type} mount stands where the folder of this emptyDir should be; unmount it, or delete the pod"
+            "there is a {fs_type} mount in place of the folder of this emptyDir; unmount it, or delete the pod"
         )),
         _ => error,
     })

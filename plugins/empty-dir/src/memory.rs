@@ -5,17 +5,17 @@ use volhost_plugin_sdk::prelude::*;
 use crate::mode;
 use crate::source::Source;
 
-/// The event's reason, as the kubelet spells it.
+/// The event's reason, in the kubelet's spelling.
 const SWAP_EVENT: &str = "PossibleMemoryBackedVolumesOnDisk";
 
-/// Makes a tmpfs stand at the target.
+/// Mounts a tmpfs at the target.
 pub(crate) fn publish(source: &Source, pod: &Pod, target: &MountTarget) -> Result<()> {
     match target.state()? {
         TargetState::Mounted => return accept(target),
-        // A crash leaves the mount point without its mount. This takes it away, and refuses if
-        // there is data in it.
+        // A crash leaves the mount point without its mount. This removes it, and refuses if there
+        // is data in it.
         TargetState::Plain => target.detach().context(
-            "emptyDir.medium is \"Memory\", and a plain folder stands where its tmpfs should be; only an empty one is \
+            "emptyDir.medium is \"Memory\", and there is a plain folder in place of its tmpfs; only an empty one is \
              replaced",
         )?,
         TargetState::Absent => {}
@@ -24,18 +24,18 @@ pub(crate) fn publish(source: &Source, pod: &Pod, target: &MountTarget) -> Resul
     target.attach(mount)
 }
 
-/// What stands there already is right if it is a tmpfs.
+/// Checks that the existing mount is a tmpfs.
 fn accept(target: &MountTarget) -> Result<()> {
     match target.mounted_type()?.as_deref() {
         Some("tmpfs") => Ok(()),
         other => Err(Error::conflict(format!(
-            "a {} mount stands where the tmpfs of this emptyDir should be; unmount it, or delete the pod",
+            "there is a {} mount in place of the tmpfs of this emptyDir; unmount it, or delete the pod",
             other.unwrap_or("foreign")
         ))),
     }
 }
 
-/// The least of what limits the volume, in bytes; none if nothing does.
+/// The lowest limit of the volume, in bytes; none without a limit.
 fn size(source: &Source, pod: &Pod) -> Option<u64> {
     let limits = [source.size_limit, pod.memory_limit(), Some(node::allocatable_memory())];
     limits.into_iter().flatten().filter(|bytes| *bytes > 0).min()

@@ -3,14 +3,14 @@
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::quantity::parse_bytes;
 
-/// Where the volume's files live.
+/// The storage of the volume's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     /// Below the host's root folder.
     Disk,
     /// In a tmpfs.
     Memory,
-    /// In huge pages of this size in bytes, or of the one size that the pod asks for.
+    /// In huge pages of this size in bytes, or of the one size that the pod requests.
     HugePages(Option<u64>),
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Source {
     pub(crate) size_limit: Option<u64>,
 }
 
-/// What names the medium of huge pages, before the size of a page.
+/// The prefix of a medium of huge pages; the size of a page follows.
 const HUGE_PAGES_OF: &str = "HugePages-";
 
 impl Source {
@@ -46,7 +46,7 @@ fn medium(volume: &Volume) -> Result<Medium> {
         if !bytes.is_power_of_two() {
             return Err(volume.invalid(
                 FIELD,
-                format_args!("{} is no size of a page; write HugePages-2Mi or HugePages-1Gi", quoted(&medium)),
+                format_args!("{} is not a size of a page; write HugePages-2Mi or HugePages-1Gi", quoted(&medium)),
             ));
         }
         return Ok(Medium::HugePages(Some(bytes)));

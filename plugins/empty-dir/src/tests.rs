@@ -14,7 +14,7 @@ fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
     host.publish::<EmptyDir>(volume, &Pod::builder())
 }
 
-/// The size of the tmpfs that comes of it.
+/// Publishes the volume and returns the size of its tmpfs.
 fn size_of(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Option<u64> {
     host.publish::<EmptyDir>(volume, pod).unwrap();
     host.target("cache").mount().unwrap().option("size").map(|size| size.parse().unwrap())
@@ -29,7 +29,7 @@ fn it_serves_empty_dir() {
 }
 
 #[test]
-fn the_default_medium_is_a_folder_that_everybody_may_write_to() {
+fn the_default_medium_is_a_folder_that_all_users_may_write_to() {
     let host = TestHost::new();
     for volume in [disk(), disk().field("medium", "").named("other")] {
         publish(&host, &volume).unwrap();
@@ -48,7 +48,7 @@ fn a_folder_belongs_to_the_pods_fs_group_and_passes_it_on() {
 }
 
 #[test]
-fn setting_a_folder_up_again_keeps_its_content() {
+fn publishing_a_folder_again_keeps_its_content() {
     let host = TestHost::new();
     publish(&host, &disk()).unwrap();
     host.target("cache").write("data", b"precious");
@@ -96,7 +96,7 @@ fn the_least_limit_that_is_set_wins() {
 }
 
 #[test]
-fn without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once() {
+fn without_noswap_the_volume_is_mounted_and_the_pod_gets_one_event() {
     let host = TestHost::new();
     host.without_tmpfs_option("noswap");
     publish(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
@@ -109,7 +109,7 @@ fn without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once() {
     assert!(events[0].warning && events[0].reason == "PossibleMemoryBackedVolumesOnDisk");
     assert!(events[0].message.contains("noswap"), "{}", events[0].message);
     publish(&host, &memory()).unwrap();
-    assert_eq!(host.events().len(), 1, "what is mounted already is not told again");
+    assert_eq!(host.events().len(), 1, "an existing mount emits no second event");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_tmpfs_that_cannot_be_made_at_all_is_an_error_without_an_event() {
 }
 
 #[test]
-fn a_mounted_tmpfs_is_done_and_stays_as_it_is() {
+fn a_mounted_tmpfs_stays_as_it_is() {
     let host = TestHost::new();
     host.target("cache").put_mount(TestMount::tmpfs());
     publish(&host, &memory().field("sizeLimit", "1Mi")).unwrap();
@@ -148,7 +148,7 @@ fn data_in_a_plain_folder_is_never_hidden_below_a_tmpfs() {
 }
 
 #[test]
-fn a_mount_in_the_place_of_another_shape_is_a_conflict() {
+fn a_mount_of_another_kind_is_a_conflict() {
     let host = TestHost::new();
     host.target("cache").put_mount(TestMount::of_type("ext4"));
     for volume in [disk(), memory()] {
@@ -165,7 +165,7 @@ fn huge(medium: &str) -> TestVolume {
 }
 
 #[test]
-fn huge_pages_are_of_the_size_that_the_medium_or_else_the_pod_says() {
+fn huge_pages_have_the_size_of_the_medium_or_else_of_the_pod() {
     for (medium, pod, page) in [
         ("HugePages", Pod::builder().huge_pages(2 * MIB, 8 * MIB), 2 * MIB),
         ("HugePages-2Mi", Pod::builder().huge_pages(2 * MIB, 8 * MIB), 2 * MIB),
@@ -178,14 +178,14 @@ fn huge_pages_are_of_the_size_that_the_medium_or_else_the_pod_says() {
         assert_eq!(mount.option("pagesize"), Some(page.to_string().as_str()), "{medium}");
         assert_eq!(host.detached_mounts(), 0);
         host.publish::<EmptyDir>(&huge(medium), &pod).unwrap();
-        assert_eq!(host.target("cache").mount(), Some(mount), "again, and nothing changes");
+        assert_eq!(host.target("cache").mount(), Some(mount), "a repeated call changes nothing");
         host.unpublish::<EmptyDir>("cache").unwrap();
         assert!(host.target("cache").is_absent());
     }
 }
 
 #[test]
-fn huge_pages_hold_the_lesser_of_the_limit_and_what_the_pod_may_use() {
+fn huge_pages_are_limited_by_the_lower_of_size_limit_and_the_pods_pages() {
     for (limit, size) in [(None, 8 * MIB), (Some("4Mi"), 4 * MIB), (Some("1Gi"), 8 * MIB)] {
         let host = TestHost::new();
         let volume = limit.map_or_else(|| huge("HugePages"), |limit| huge("HugePages").field("sizeLimit", limit));
@@ -197,14 +197,14 @@ fn huge_pages_hold_the_lesser_of_the_limit_and_what_the_pod_may_use() {
 }
 
 #[test]
-fn huge_pages_that_the_pod_does_not_ask_for_or_leaves_open_are_refused() {
+fn huge_pages_that_the_pod_does_not_request_or_of_ambiguous_size_are_refused() {
     let none = Pod::builder;
     let one = || none().huge_pages(2 * MIB, 8 * MIB);
     let two = || one().huge_pages(1 << 30, 1 << 30);
     for (volume, pod, said) in [
-        (huge("HugePages"), none(), "emptyDir.medium: no container asks for huge pages; add hugepages-2Mi"),
-        (huge("HugePages-1Gi"), one(), "emptyDir.medium: no container asks for huge pages of 1Gi; add hugepages-1Gi"),
-        (huge("HugePages"), two(), "emptyDir.medium: \"HugePages\" can't be used by a pod that asks for several"),
+        (huge("HugePages"), none(), "emptyDir.medium: no container requests huge pages; add hugepages-2Mi"),
+        (huge("HugePages-1Gi"), one(), "emptyDir.medium: no container requests huge pages of 1Gi; add hugepages-1Gi"),
+        (huge("HugePages"), two(), "emptyDir.medium: \"HugePages\" can't be used by a pod that requests several"),
         (huge("HugePages").field("sizeLimit", "1Mi"), one(), "emptyDir.sizeLimit: 1048576 bytes are less than one"),
     ] {
         let host = TestHost::new();
@@ -236,7 +236,7 @@ fn huge_pages_of_another_size_are_not_taken_for_these() {
 }
 
 #[test]
-fn a_limit_on_disk_is_the_file_systems_where_it_has_quotas() {
+fn the_file_system_enforces_a_limit_on_disk_where_it_has_quotas() {
     let host = TestHost::new();
     host.folder_quotas();
     let volume = disk().field("sizeLimit", "64Mi");
@@ -271,8 +271,8 @@ fn the_lesser_of_the_volumes_limit_and_the_pods_counts_on_disk() {
         assert_eq!(host.target("cache").watched_size(), expected, "{size:?} {pod:?}");
         host.unpublish::<EmptyDir>("cache").unwrap();
         host.folder_quotas().publish::<EmptyDir>(&volume, &owner).unwrap();
-        let standing = host.target("cache").folder().map(|folder| folder.limit);
-        assert_eq!(standing, Some(expected), "{size:?} {pod:?}");
+        let limit = host.target("cache").folder().map(|folder| folder.limit);
+        assert_eq!(limit, Some(expected), "{size:?} {pod:?}");
     }
 }
 
@@ -285,12 +285,12 @@ fn a_limit_on_disk_is_watched_where_nothing_enforces_it() {
     host.folder_quotas();
     publish(&host, &disk().field("sizeLimit", "32Mi")).unwrap();
     let folder = host.target("cache").folder().unwrap();
-    assert_eq!((folder.limit, folder.files.len()), (None, 1), "a folder that stands is not made anew");
+    assert_eq!((folder.limit, folder.files.len()), (None, 1), "an existing folder is not made anew");
     assert_eq!(host.target("cache").watched_size(), Some(32 * MIB));
 }
 
 #[test]
-fn a_quota_that_fails_is_told_and_not_passed_over() {
+fn a_failed_quota_is_an_error() {
     let host = TestHost::new();
     host.folder_quotas().fail("make-limited-folder", Error::retryable("the disk is tired"));
     let error = publish(&host, &disk().field("sizeLimit", "64Mi")).unwrap_err();
@@ -310,7 +310,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (disk().field("medium", "HugePages2Mi"), r#"emptyDir.medium: "HugePages2Mi" is not known"#),
         (disk().field("medium", "HugePages-"), "emptyDir.medium: HugePages-: "),
         (disk().field("medium", "HugePages-x"), r#"emptyDir.medium: HugePages-x: "x" is not a quantity"#),
-        (disk().field("medium", "HugePages-3Mi"), r#"emptyDir.medium: "HugePages-3Mi" is no size of a page"#),
+        (disk().field("medium", "HugePages-3Mi"), r#"emptyDir.medium: "HugePages-3Mi" is not a size of a page"#),
         (
             disk().field("sizelimit", "1Gi"),
             "emptyDir.sizelimit: no such field; did you mean sizeLimit? Known: medium, sizeLimit",
@@ -322,7 +322,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         let error = host.identify::<EmptyDir>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{error}");
-        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish returns the same error");
     }
     assert!(host.target("cache").is_absent());
 }
@@ -334,7 +334,7 @@ fn a_volume_has_no_name_of_its_own() {
 }
 
 #[test]
-fn tearing_down_removes_the_folder_with_its_content() {
+fn unpublish_removes_the_folder_with_its_content() {
     let host = TestHost::new();
     publish(&host, &disk()).unwrap();
     host.target("cache").write("data", b"done with");
@@ -344,7 +344,7 @@ fn tearing_down_removes_the_folder_with_its_content() {
 }
 
 #[test]
-fn tearing_down_a_memory_volume_unmounts_it() {
+fn unpublish_unmounts_a_memory_volume() {
     let host = TestHost::new();
     publish(&host, &memory()).unwrap();
     host.unpublish::<EmptyDir>("cache").unwrap();

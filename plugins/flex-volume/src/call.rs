@@ -1,4 +1,4 @@
-//! Calls of a driver, and what its answers mean.
+//! Calls of a driver, and the meaning of its answers.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use volhost_plugin_sdk::prelude::*;
 
 use crate::source::Source;
 
-/// How long a call may take: as long as the kubelet waits for the one that it bounds. The operator
-/// may say less.
+/// The deadline of a call: the kubelet's for the one that it bounds. The operator may set a shorter
+/// one.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// The keys of options that every call has, and of those that `mount` has besides.
@@ -20,7 +20,7 @@ const POD_NAMESPACE: &str = "kubernetes.io/pod.namespace";
 const POD_UID: &str = "kubernetes.io/pod.uid";
 const SERVICE_ACCOUNT: &str = "kubernetes.io/serviceAccount.name";
 const SECRET: &str = "kubernetes.io/secret/";
-/// As it is documented, and as the kubelet sends it.
+/// Both spellings: the documented one, and the one that the kubelet sends.
 const FS_GROUP: [&str; 2] = ["kubernetes.io/fsGroup", "kubernetes.io/mounterArgs.FsGroup"];
 
 /// A driver, by name.
@@ -29,11 +29,11 @@ pub(crate) struct Caller {
     driver: Driver,
 }
 
-/// What a driver says of a call.
-pub(crate) enum Said {
-    /// It has done it.
+/// A driver's answer to a call.
+pub(crate) enum Reply {
+    /// It succeeded.
     Done(Outcome),
-    /// It leaves it to the caller.
+    /// It does not support the call and leaves it to the caller.
     NotSupported,
 }
 
@@ -46,8 +46,7 @@ impl Caller {
         Ok(Self { name: name.to_owned(), driver: Driver::open(name)? })
     }
 
-    /// Whether the driver says that it can do this; what the kubelet takes for granted when it does
-    /// not say.
+    /// Whether the driver has this capability; the kubelet's default when it does not report it.
     pub(crate) fn can(&self, capability: &str, by_default: bool) -> bool {
         match self.driver.init_field(&format!("capabilities.{capability}")).as_deref() {
             Some("true") => true,
@@ -64,9 +63,9 @@ impl Caller {
     /// Makes a call.
     ///
     /// # Errors
-    /// `retryable` when the driver says that it failed; `uncertain` when nobody knows: it answered
-    /// nothing, or contradicted itself, or was killed. Else as [`Driver::run`].
-    pub(crate) fn call(&self, call: &str, arguments: Arguments) -> Result<Said> {
+    /// `retryable` when the driver reports a failure; `uncertain` when the result is not known: it
+    /// answered nothing, contradicted itself, or was killed. Else as [`Driver::run`].
+    pub(crate) fn call(&self, call: &str, arguments: Arguments) -> Result<Reply> {
         let outcome = self.driver.run(&arguments, DEADLINE)?;
         let name = &self.name;
         let exit = match outcome.exit_code() {
@@ -85,11 +84,11 @@ impl Caller {
             return Err(Error::uncertain(format!("driver {name} {exit} in {call} and answered nothing{words}")));
         }
         match outcome.field("status").unwrap_or_default().as_str() {
-            "Success" if outcome.exit_code() == Some(0) => Ok(Said::Done(outcome)),
+            "Success" if outcome.exit_code() == Some(0) => Ok(Reply::Done(outcome)),
             "Success" => Err(Error::uncertain(format!(
                 "driver {name} answered \"Success\" to {call} and {exit}, which cannot both be right{message}{words}"
             ))),
-            "Not supported" => Ok(Said::NotSupported),
+            "Not supported" => Ok(Reply::NotSupported),
             status => {
                 Err(Error::retryable(format!("driver {name} answered {} to {call}{message}{words}", quoted(status))))
             }
@@ -97,11 +96,11 @@ impl Caller {
     }
 }
 
-/// The options that every call about the node's part of a volume has. What the volume's author says
-/// comes last, as with the kubelet.
+/// The options of the calls that attach and stage. The volume's own options come last, as with the
+/// kubelet.
 ///
 /// # Errors
-/// `invalid-argument` for an option of the volume that is no text.
+/// `invalid-argument` for an option of the volume that is not a text.
 pub(crate) fn options(volume: &Volume, source: &Source) -> Result<Options> {
     let options = common(volume, source, true);
     options.set_from(volume, "options")?;

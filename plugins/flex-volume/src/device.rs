@@ -1,23 +1,22 @@
-//! Volumes that a driver attaches and mounts once for the node.
+//! Volumes that a driver attaches and stages.
 
 use volhost_plugin_sdk::driver_exec::Arguments;
 use volhost_plugin_sdk::driver_mounts::Leaf;
 use volhost_plugin_sdk::prelude::*;
 
 use crate::FlexVolume;
-use crate::call::{Caller, Said, options};
+use crate::call::{Caller, Reply, options};
 use crate::note::{Confirmed, Note};
-use crate::place::{self, undone, unmount};
+use crate::place::{self, rolled_back, unmount};
 use crate::source::{Source, driver_and_name};
 
-/// What a volume is attached as whose driver names no device.
+/// The attachment of a volume whose driver names no device.
 const NO_DEVICE: &str = "(no device)";
-/// What a blank device is formatted with when the volume does not say, as with the kubelet.
+/// The default file system of a blank device, as with the kubelet.
 const DEFAULT_FS: &str = "ext4";
-/// The size that a volume has, as drivers are told it.
+/// The present size of a volume, as drivers get it.
 const SIZE_BEFORE: &str = "0";
-/// What stands at the node's place of a volume of which there is nothing to mount for the node: it
-/// is empty and stays so.
+/// The empty tmpfs at the staging target of a volume that has nothing to stage.
 const PLACEHOLDER_BYTES: u64 = 4096;
 
 impl Attacher for FlexVolume {
@@ -26,26 +25,26 @@ impl Attacher for FlexVolume {
         let driver = Caller::open(&source.driver)?;
         let options = options(volume, &source)?;
         let node = node::name();
-        // The kubelet asks, checks that it is answered, and goes on with its own name.
-        if let Said::Done(named) = driver.call("getvolumename", Arguments::new("getvolumename").json(&options))?
+        // The kubelet calls it, checks that it succeeds, and uses its own name.
+        if let Reply::Done(named) = driver.call("getvolumename", Arguments::new("getvolumename").json(&options))?
             && let Some(name) = named.field("volumeName").filter(|name| *name != source.name)
         {
             log::debug(format_args!("driver {} calls the volume {}", source.driver, quoted(&name)));
         }
         let device = match driver.call("attach", Arguments::new("attach").json(&options).text(&node)?)? {
-            Said::Done(attached) => attached.field("device").filter(|device| !device.is_empty()),
-            Said::NotSupported => None,
+            Reply::Done(attached) => attached.field("device").filter(|device| !device.is_empty()),
+            Reply::NotSupported => None,
         };
         match driver.call("isattached", Arguments::new("isattached").json(&options).text(&node)?) {
-            Ok(Said::Done(told)) if told.field("attached").as_deref() == Some("false") => {
+            Ok(Reply::Done(reply)) if reply.field("attached").as_deref() == Some("false") => {
                 return Err(Error::uncertain(format!(
                     "driver {} answered \"Success\" to attach, and to isattached that it is not attached",
                     source.driver
                 )));
             }
             Ok(_) => {}
-            // Many drivers have it only for show.
-            Err(error) => log::warn(format_args!("whether it is attached is not known: {error}")),
+            // Many drivers do not really implement it.
+            Err(error) => log::warn(format_args!("the driver did not report whether it is attached: {error}")),
         }
         Ok(device.unwrap_or_else(|| NO_DEVICE.to_owned()))
     }
@@ -61,7 +60,7 @@ impl Attacher for FlexVolume {
         let device = found_device(volume, &source, &Caller::open(&source.driver)?, &attached.attached_as())?;
         match block_devices::open(&device) {
             Ok(device) => Ok(Some(device)),
-            // A word of the driver's own or the path of its image file, which it gets back when it
+            // A text of the driver's own or the path of its image file, which it gets back when it
             // mounts.
             Err(Error::NotFound(_) | Error::Conflict(_) | Error::InvalidArgument(_) | Error::PermissionDenied(_)) => {
                 Ok(None)
@@ -70,24 +69,24 @@ impl Attacher for FlexVolume {
         }
     }
 
-    /// A driver is asked with the volume's options, which nobody knows here.
+    /// Unsupported: a driver needs the volume's options, which are not known here.
     fn are_attached(_volume_names: &[String]) -> Result<Vec<bool>> {
-        Err(Error::unsupported("FlexVolume drivers cannot be asked for volumes by their names"))
+        Err(Error::unsupported("FlexVolume drivers cannot look up volumes by their names"))
     }
 }
 
-/// The device as the driver names it once it is there; empty when it names none.
+/// The device as the driver names it once it exists; empty when it names none.
 fn found_device(volume: &Volume, source: &Source, driver: &Caller, attached_as: &str) -> Result<String> {
     let device = if attached_as == NO_DEVICE { "" } else { attached_as };
     let arguments = Arguments::new("waitforattach").text(device)?.json(&options(volume, source)?);
     Ok(match driver.call("waitforattach", arguments)? {
-        Said::Done(found) => found.field("device").filter(|found| !found.is_empty()),
-        Said::NotSupported => None,
+        Reply::Done(found) => found.field("device").filter(|found| !found.is_empty()),
+        Reply::NotSupported => None,
     }
     .unwrap_or_else(|| device.to_owned()))
 }
 
-/// The device as the driver is given it: its path, or the driver's own word for what is no block
+/// The device as the driver gets it: its path, or the driver's own text for anything but a block
 /// device, such as an image file; empty for a volume that is not attached.
 fn device_of(volume: &Volume, source: &Source, driver: &Caller, attached: Option<&Attachment>) -> Result<String> {
     let Some(attached) = attached else { return Ok(String::new()) };
@@ -99,7 +98,7 @@ fn device_of(volume: &Volume, source: &Source, driver: &Caller, attached: Option
 
 impl Stager for FlexVolume {
     fn stage(volume: &Volume, attached: Option<&Attachment>, target: &MountTarget) -> Result<()> {
-        if place::stands(target, "unmountdevice")? {
+        if place::is_confirmed(target, "unmountdevice")? {
             return Ok(());
         }
         let source = Source::read(volume)?;
@@ -111,13 +110,13 @@ impl Stager for FlexVolume {
         place.may_be_folder();
         let arguments = Arguments::new("mountdevice").text(&place.path())?.text(&device)?.json(&options);
         let confirmed = match driver.call("mountdevice", arguments) {
-            Ok(Said::Done(_)) => place::confirmed(target, &place, &source.driver, "mountdevice")?,
-            Ok(Said::NotSupported) => {
+            Ok(Reply::Done(_)) => place::confirmed(target, &place, &source.driver, "mountdevice")?,
+            Ok(Reply::NotSupported) => {
                 mount_by_host(volume, &source, &device, target)?;
                 Confirmed::Mount
             }
             Err(error @ Error::Uncertain(_)) => return Err(error),
-            Err(error) => return undone(target, error),
+            Err(error) => return rolled_back(target, error),
         };
         Note::confirm(target, &source.driver, confirmed)
     }
@@ -128,9 +127,8 @@ impl Stager for FlexVolume {
     }
 }
 
-/// What the kubelet does for a driver that does not support mountdevice: formats the device if it
-/// is blank, and mounts it. Without a device there is nothing to do, and the driver mounts for each
-/// pod.
+/// Does the kubelet's part for a driver that does not support mountdevice: formats the device if it
+/// is blank, and mounts it. Without a device it mounts nothing, and the driver mounts for each pod.
 fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountTarget) -> Result<()> {
     if device.is_empty() {
         let nothing = Tmpfs::new().size(PLACEHOLDER_BYTES).mode(0o750).create()?;
@@ -150,8 +148,8 @@ fn mount_by_host(volume: &Volume, source: &Source, device: &str, target: &MountT
 }
 
 impl Expander for FlexVolume {
-    /// The host calls it only when the volume's capacity was raised, as the kubelet does. The size
-    /// that the volume has is not known here; drivers that ask for it are told 0.
+    /// The host calls it only when the volume's capacity was raised, as the kubelet does. The
+    /// volume's present size is not known here; drivers get 0.
     fn expand(volume: &Volume, attached: Option<&Attachment>, target: Option<&MountTarget>, to: u64) -> Result<u64> {
         let Some(target) = target else { return Ok(to) };
         let source = Source::read(volume)?;
@@ -173,7 +171,7 @@ fn grow(volume: &Volume, source: &Source, attached: Option<&Attachment>, target:
     let device = device_of(volume, source, &driver, attached)?;
     let arguments =
         Arguments::new("expandfs").json(&options).text(&device)?.text(&path)?.text(&size)?.text(SIZE_BEFORE)?;
-    if let Said::NotSupported = driver.call("expandfs", arguments)?
+    if let Reply::NotSupported = driver.call("expandfs", arguments)?
         && let Some(attached) = attached.filter(|attached| attached.device_path().is_some())
     {
         filesystems::grow(&attached.open()?, target)?;

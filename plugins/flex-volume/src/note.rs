@@ -1,18 +1,18 @@
-//! The note beside a mount: which driver has it, and what the driver has confirmed. A mount that no
-//! driver has confirmed is what a call of uncertain end has left: it may be anything, and never
-//! counts as the volume (rule R1).
+//! The note of a mount: its driver, and what the driver has confirmed. A mount that no driver has
+//! confirmed was left by a call of unknown result: it may be anything, and never counts as the
+//! volume (rule R1).
 
 use volhost_plugin_sdk::prelude::*;
 
-/// What follows the driver's name once it has answered that it has mounted.
+/// The suffix of the note once the driver has answered that it has mounted.
 const MOUNTED: &str = "mounted";
-/// What follows the driver's name once it has filled the folder without a mount.
+/// The suffix of the note once the driver has filled the folder without a mount.
 const FILLED: &str = "filled";
 
-/// What a driver has confirmed.
+/// A driver's confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmed {
-    /// Nothing: its call runs, has failed, or has ended for uncertain.
+    /// None: its call runs, has failed, or its result is not known.
     Nothing,
     /// A mount.
     Mount,
@@ -20,20 +20,20 @@ pub(crate) enum Confirmed {
     Folder,
 }
 
-/// What is noted.
+/// The content of a note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Note {
     /// The driver's name.
     pub(crate) driver: String,
-    /// What it has confirmed.
+    /// Its confirmation.
     pub(crate) confirmed: Confirmed,
 }
 
 impl Note {
-    /// The note beside the target, if there is one.
+    /// The target's note, if there is one.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's.
     pub(crate) fn read(target: &MountTarget) -> Result<Option<Self>> {
         let Some(text) = driver_mounts::note(target)? else { return Ok(None) };
         let (driver, word) = text.split_once('\n').unwrap_or((&text, ""));
@@ -45,18 +45,18 @@ impl Note {
         Ok(Some(Self { driver: driver.to_owned(), confirmed }))
     }
 
-    /// Notes whose volume it is before the driver does anything, whatever ends the call.
+    /// Stores the driver's name before the driver does anything.
     ///
     /// # Errors
-    /// As the host says.
+    /// The host's.
     pub(crate) fn begin(target: &MountTarget, driver: &str) -> Result<()> {
         driver_mounts::keep_note(target, driver)
     }
 
-    /// Notes what the driver has confirmed.
+    /// Stores the driver's confirmation.
     ///
     /// # Errors
-    /// `uncertain`: the volume is mounted by now.
+    /// `uncertain`: the volume is mounted already.
     pub(crate) fn confirm(target: &MountTarget, driver: &str, what: Confirmed) -> Result<()> {
         let text = match what {
             Confirmed::Nothing => driver.to_owned(),

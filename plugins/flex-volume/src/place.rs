@@ -1,33 +1,33 @@
-//! A place that a driver mounts at, before and after its calls: what counts as the volume, and what
-//! is taken back.
+//! A target at which a driver mounts, before and after its calls: what counts as the volume, and
+//! what is rolled back.
 
 use volhost_plugin_sdk::driver_exec::Arguments;
 use volhost_plugin_sdk::driver_mounts::{DriverPlace, Found, Leaf};
 use volhost_plugin_sdk::prelude::*;
 
-use crate::call::{Caller, Said};
+use crate::call::{Caller, Reply};
 use crate::note::{Confirmed, Note};
 
-/// Whether the volume is mounted at the target as its driver has confirmed. What a call of
-/// uncertain end has left is taken back first, with the driver's `call` (`unmount` or
-/// `unmountdevice`): half a volume may be anything, the plain disk below an encrypted one included.
+/// Whether the volume is mounted at the target as its driver has confirmed. A mount that a call of
+/// unknown result has left is rolled back first, with the driver's `call` (`unmount` or
+/// `unmountdevice`): it may be anything, for example the plain disk below an encrypted one.
 ///
-/// A mount without a note is left alone: this plugin notes its own before it begins.
+/// A mount without a note is left alone: this plugin stores a note before each of its own.
 ///
 /// # Errors
-/// `uncertain` when it could not be taken back; else as the host says.
-pub(crate) fn stands(target: &MountTarget, call: &str) -> Result<bool> {
+/// `uncertain` when it could not be rolled back; else the host's.
+pub(crate) fn is_confirmed(target: &MountTarget, call: &str) -> Result<bool> {
     let state = target.state()?;
     let note = Note::read(target)?;
     match (state, note) {
         (TargetState::Mounted, None) => Ok(true),
         (TargetState::Mounted, Some(note)) if note.confirmed == Confirmed::Mount => Ok(true),
         (TargetState::Mounted, Some(note)) => {
-            take_back(target, &note.driver, call).map_err(|error| Error::uncertain(error.message().to_owned()))?;
+            roll_back(target, &note.driver, call).map_err(|error| Error::uncertain(error.message().to_owned()))?;
             Ok(false)
         }
-        // A pod's folder can be older than the machine's last start, which the driver may have to
-        // undo: it is asked again, as by the kubelet.
+        // A filled folder can be older than the machine's last start, after which the driver may
+        // have to fill it again: it is called again, as by the kubelet.
         (TargetState::Plain, Some(note)) if note.confirmed == Confirmed::Folder && target.pod_uid().is_empty() => {
             driver_mounts::prepare(target, Leaf::Folder)?.may_be_folder();
             Ok(true)
@@ -36,43 +36,43 @@ pub(crate) fn stands(target: &MountTarget, call: &str) -> Result<bool> {
     }
 }
 
-/// What the driver has done at the place when it answers that it has succeeded.
+/// Checks the place after the driver has answered that it has succeeded.
 ///
 /// # Errors
-/// As [`undone`], when it has done nothing there.
+/// As [`rolled_back`], when it has done nothing there.
 pub(crate) fn confirmed(target: &MountTarget, place: &DriverPlace, driver: &str, call: &str) -> Result<Confirmed> {
     match place.take_over() {
         Ok(Found::FilledFolder) => Ok(Confirmed::Folder),
         Ok(Found::NewMount | Found::SameMount) => Ok(Confirmed::Mount),
-        Err(error) => undone(target, error.context(format_args!("driver {driver} answered \"Success\" to {call}"))),
-    }
-}
-
-/// Takes away what a call that failed has left, so that a pod never finds half a volume.
-///
-/// # Errors
-/// The one given; `uncertain` when something is left.
-pub(crate) fn undone<T>(target: &MountTarget, error: Error) -> Result<T> {
-    match target.detach() {
-        Ok(()) => Err(error),
-        Err(left) => {
-            Err(Error::uncertain(error.and(&left.context("what it left could not be taken away")).to_string()))
+        Err(error) => {
+            rolled_back(target, error.context(format_args!("driver {driver} answered \"Success\" to {call}")))
         }
     }
 }
 
-/// Has the driver take back what it began, for it knows what else it made, and unmounts what it
-/// leaves.
-fn take_back(target: &MountTarget, driver: &str, call: &str) -> Result<()> {
+/// Unmounts the leftovers of a failed call, so that a pod never finds half a volume.
+///
+/// # Errors
+/// The one given; `uncertain` when something is left.
+pub(crate) fn rolled_back<T>(target: &MountTarget, error: Error) -> Result<T> {
+    match target.detach() {
+        Ok(()) => Err(error),
+        Err(left) => Err(Error::uncertain(error.and(&left.context("its leftovers could not be removed")).to_string())),
+    }
+}
+
+/// Makes the driver roll back, since it may have made more than the mount, and unmounts its
+/// leftovers.
+fn roll_back(target: &MountTarget, driver: &str, call: &str) -> Result<()> {
     let answer = driver_mounts::prepare(target, Leaf::Folder).and_then(|place| {
         let caller = Caller::open(driver)?;
         caller.call(call, Arguments::new(call).text(&place.path())?)
     });
     match answer {
         Ok(_) => {}
-        Err(error @ (Error::NotFound(_) | Error::Retryable(_))) => log::warn(format_args!(
-            "driver {driver} could not take back what a call of uncertain end has left: {error}"
-        )),
+        Err(error @ (Error::NotFound(_) | Error::Retryable(_))) => {
+            log::warn(format_args!("driver {driver} could not roll back a call of unknown result: {error}"))
+        }
         Err(error) => return Err(error),
     }
     target.detach()?;
@@ -85,7 +85,7 @@ fn take_back(target: &MountTarget, driver: &str, call: &str) -> Result<()> {
     Ok(())
 }
 
-/// Has the driver unmount what it mounted, and takes away what it leaves.
+/// Makes the driver unmount, and removes its leftovers.
 ///
 /// # Errors
 /// As [`Caller::call`]; `conflict` when the driver left files in the folder.
@@ -100,19 +100,17 @@ pub(crate) fn unmount(target: &MountTarget, driver: &str, call: &str) -> Result<
         caller.call(call, Arguments::new(call).text(&place.path())?)
     });
     match answer {
-        Ok(Said::NotSupported) => {}
-        Ok(Said::Done(_)) if target.is_mounted()? => events::warning(
+        Ok(Reply::NotSupported) => {}
+        Ok(Reply::Done(_)) if target.is_mounted()? => events::warning(
             "DriverLeftMount",
-            format_args!(
-                "driver {driver} answered \"Success\" to {call} and left its mount; volhost has taken it away"
-            ),
+            format_args!("driver {driver} answered \"Success\" to {call} and left its mount; volhost has unmounted it"),
         ),
-        Ok(Said::Done(_)) => {}
+        Ok(Reply::Done(_)) => {}
         Err(Error::NotFound(why)) => events::warning(
             "DriverMissing",
-            format_args!("{why}; volhost takes its mount away without it, and what else it made may be left"),
+            format_args!("{why}; volhost unmounts without the driver, and other things that it made may be left"),
         ),
-        // It never mounted here, and says so in its way.
+        // It never mounted here, and reports that as a failure.
         Err(Error::Retryable(why)) if !was_mounted => log::info(format_args!("nothing is mounted, and {why}")),
         Err(error) => return Err(error),
     }

@@ -3,15 +3,16 @@
 use sha2::{Digest, Sha256};
 use volhost_plugin_sdk::prelude::*;
 
-/// The longest name of a volume that the host takes, in bytes.
+/// The host's limit for a volume's name, in bytes.
 const NAME_BYTES: usize = 1024;
-/// What parts the name that an inline volume has in its pod from the digest of what it is. No
+/// The separator of an inline volume's name in its pod and the digest of its source. No
 /// PersistentVolume's name has it.
 const DIGEST_FOLLOWS: char = '_';
-/// How many bytes of the digest a name has: nobody finds other options with the same ones.
+/// How many bytes of the digest a name has: enough that no other options can be found with the same
+/// ones.
 const DIGEST_BYTES: usize = 16;
 /// The namespaces of options that are the kubelet's own. The API server refuses volumes that set
-/// one.
+/// one of them.
 const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
 /// A checked source.
@@ -19,12 +20,12 @@ const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 pub(crate) struct Source {
     /// The driver's name: `vendor/driver`, or `driver`.
     pub(crate) driver: String,
-    /// The file system's type; none when the volume does not say.
+    /// The file system's type; none when the volume sets none.
     pub(crate) fs_type: Option<String>,
     /// The PersistentVolume's name, or the volume's in the pod.
     pub(crate) name: String,
-    /// Tells an inline volume from others of the same name: pods choose names without knowing of
-    /// each other.
+    /// Distinguishes an inline volume from others of the same name: pods choose names
+    /// independently.
     digest: Option<String>,
 }
 
@@ -82,7 +83,7 @@ impl Source {
     /// by.
     ///
     /// # Errors
-    /// `invalid-argument` when that is too long.
+    /// `invalid-argument` when the name is too long.
     pub(crate) fn unique_name(&self, volume: &Volume) -> Result<String> {
         let unique = format!("{}/{}", self.driver.replace('/', "~"), self.name_for_driver(true));
         if unique.len() > NAME_BYTES {
@@ -106,9 +107,9 @@ pub(crate) fn is_reserved(key: &str) -> bool {
 /// The driver and its own name for a volume, from the volume's stable name.
 ///
 /// # Errors
-/// `invalid-argument` for a name that this plugin does not give.
+/// `invalid-argument` for a name that this plugin has not given.
 pub(crate) fn driver_and_name(unique: &str) -> Result<(String, &str)> {
-    let foreign = || Error::invalid_argument(format!("{} is no name that this plugin gives", quoted(unique)));
+    let foreign = || Error::invalid_argument(format!("{} is not a name that this plugin has given", quoted(unique)));
     let (driver, name) = unique.split_once('/').ok_or_else(foreign)?;
     if driver.is_empty() || name.is_empty() {
         return Err(foreign());

@@ -34,7 +34,7 @@ fn calls(host: &TestHost) -> Vec<String> {
 }
 
 #[test]
-fn a_driver_mounts_once_however_often_it_is_asked() {
+fn a_driver_mounts_once_however_often_the_host_calls() {
     let host = honest(&[("capabilities.attach", "false")]);
     let (volume, pod) = (volume(), Pod::builder().fs_group(2000));
     for _ in 0..2 {
@@ -53,7 +53,7 @@ fn a_driver_mounts_once_however_often_it_is_asked() {
 }
 
 #[test]
-fn what_is_attached_follows_from_init() {
+fn the_answer_to_init_decides_whether_a_volume_is_attached() {
     let said = |init: &[(&str, &str)]| honest(init).identity::<FlexVolume>(&volume()).unwrap();
     let (plain, attached) = (said(&[("capabilities.attach", "false")]), said(&[]));
     assert_eq!((plain.attachable, plain.stageable), (Some(false), Some(false)));
@@ -61,7 +61,7 @@ fn what_is_attached_follows_from_init() {
 }
 
 #[test]
-fn a_volumes_name_says_what_it_is() {
+fn a_volumes_name_identifies_its_storage() {
     let host = honest(&[]);
     let name = |volume: &TestVolume| host.identify::<FlexVolume>(volume).unwrap().unwrap();
     let first = name(&volume());
@@ -73,7 +73,7 @@ fn a_volumes_name_says_what_it_is() {
 }
 
 #[test]
-fn a_failure_leaves_nothing_behind_and_doubt_leaves_all() {
+fn a_failure_leaves_nothing_and_an_uncertain_call_is_left_alone() {
     let host = honest(&[("capabilities.attach", "false")]);
     host.flex_script(|run| {
         TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
@@ -92,7 +92,7 @@ fn a_failure_leaves_nothing_behind_and_doubt_leaves_all() {
 }
 
 #[test]
-fn what_an_uncertain_call_has_left_is_taken_back_before_the_driver_is_called_again() {
+fn an_uncertain_call_is_rolled_back_before_the_driver_is_called_again() {
     let host = honest(&[("capabilities.attach", "false")]);
     host.flex_script(|run| {
         TestDriver::mount(&run.arguments[1], TestMount::tmpfs());
@@ -137,7 +137,7 @@ fn options_in_the_namespaces_of_kubernetes_are_refused() {
 }
 
 #[test]
-fn a_driver_that_has_gone_keeps_no_mount() {
+fn a_volume_is_unmounted_though_its_driver_is_gone() {
     let host = honest(&[("capabilities.attach", "false")]);
     host.publish::<FlexVolume>(&volume(), &Pod::builder()).unwrap();
     host.remove_flex_driver(DRIVER);
@@ -147,7 +147,7 @@ fn a_driver_that_has_gone_keeps_no_mount() {
 }
 
 #[test]
-fn a_pod_gets_the_nodes_mount_where_the_driver_leaves_it_to_the_host() {
+fn a_pod_gets_the_staging_mount_where_the_driver_leaves_it_to_the_host() {
     let host = honest(&[]);
     host.flex_script(|run| match run.arguments[0].as_str() {
         "attach" => TestReply::status("Success").field("device", "word"),

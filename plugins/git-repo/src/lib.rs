@@ -26,7 +26,7 @@ impl VolumePlugin for GitRepo {
         Err(Error::unsupported(REFUSAL))
     }
 
-    /// Nothing ever stands there; a mount point that is empty may go.
+    /// Nothing is ever mounted; this removes an empty mount point.
     fn unpublish(target: &MountTarget) -> Result<()> {
         target.detach()
     }

@@ -13,7 +13,7 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct HostPath;
 
-/// The mounts below the path come too, as container runtimes do it.
+/// Binds the mounts below the path too, as container runtimes do.
 const RECURSIVE: bool = true;
 
 impl VolumePlugin for HostPath {
@@ -21,7 +21,7 @@ impl VolumePlugin for HostPath {
         about.name("kubernetes.io/host-path").version(env!("CARGO_PKG_VERSION")).serves("hostPath");
     }
 
-    /// Such a volume has no name of its own: each pod binds the path for itself.
+    /// Sets no name: each pod has a bind of its own.
     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
         Source::read(volume).map(|_| ())
     }

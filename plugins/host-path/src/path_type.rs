@@ -2,7 +2,7 @@
 
 use volhost_plugin_sdk::prelude::*;
 
-/// What must stand at the path.
+/// The kind that the path must be of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathType {
     /// Anything.
@@ -29,7 +29,7 @@ impl PathType {
         ("BlockDevice", Self::BlockDevice),
     ];
 
-    /// What it accepts, and the kubelet's words for that; none for anything.
+    /// The kind that it accepts, with the kubelet's words; none for any kind.
     fn wants(self) -> Option<(SourceKind, &'static str)> {
         match self {
             Self::Any => None,
@@ -41,8 +41,7 @@ impl PathType {
         }
     }
 
-    /// Refuses what stands at `path` if it is something else. `precondition`, since the node may
-    /// change.
+    /// Refuses `path` if it is of another kind. `precondition`, since the node may change.
     pub(crate) fn check(self, path: &str, found: &SourceKind) -> Result<()> {
         match self.wants() {
             Some((wanted, words)) if wanted != *found => Err(Error::precondition(format!(
@@ -52,13 +51,13 @@ impl PathType {
         }
     }
 
-    /// The error for a path at which nothing stands.
+    /// The error for a missing path.
     pub(crate) fn missing(self, path: &str, why: &str) -> Error {
         let way_out = match self {
             Self::Any => "type DirectoryOrCreate or FileOrCreate would create it",
             Self::Directory => "create it, or use type DirectoryOrCreate",
             Self::File => "create it, or use type FileOrCreate",
-            _ => "whatever makes it has not run yet, or the path is wrong",
+            _ => "the program that makes it has not run yet, or the path is wrong",
         };
         Error::not_found(match self.wants() {
             None => format!("hostPath.path: {path} does not exist; {way_out} ({why})"),

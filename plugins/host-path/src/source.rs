@@ -1,4 +1,4 @@
-//! The fields of `hostPath`, and how to open what they say.
+//! The fields of `hostPath`, and how to open the path.
 
 use volhost_plugin_sdk::prelude::*;
 

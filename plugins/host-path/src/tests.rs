@@ -15,7 +15,7 @@ fn host() -> TestHost {
     host
 }
 
-/// Each kind of thing on that node: path, the type that wants it, and the kubelet's word for it.
+/// Each kind of path on that node, with its type and the kubelet's word for it.
 const THINGS: &[(&str, &str, &str)] = &[
     ("/srv/data", "Directory", "directory"),
     ("/srv/file", "File", "file"),
@@ -44,7 +44,7 @@ fn it_serves_host_path() {
 }
 
 #[test]
-fn every_thing_is_bound_where_its_type_or_none_is_asked_for() {
+fn every_kind_is_bound_for_its_type_or_without_a_type() {
     for &(path, path_type, _) in THINGS {
         for volume in
             [volume(path, path_type), volume(path, ""), Volume::builder("hostPath").named("host").field("path", path)]
@@ -61,7 +61,7 @@ fn every_thing_is_bound_where_its_type_or_none_is_asked_for() {
 }
 
 #[test]
-fn every_thing_of_another_type_is_refused_with_both_named() {
+fn every_other_kind_is_refused_with_both_named() {
     for &(path, is, _) in THINGS {
         for &(_, wanted, word) in THINGS.iter().filter(|(_, wanted, _)| *wanted != is) {
             let host = host();
@@ -75,7 +75,7 @@ fn every_thing_of_another_type_is_refused_with_both_named() {
 }
 
 #[test]
-fn what_is_to_be_created_but_exists_as_something_else_is_refused() {
+fn a_path_to_create_that_exists_as_another_kind_is_refused() {
     let host = host();
     for (path, path_type, word) in [
         ("/srv/file", "DirectoryOrCreate", "directory"),
@@ -88,12 +88,12 @@ fn what_is_to_be_created_but_exists_as_something_else_is_refused() {
 }
 
 #[test]
-fn a_missing_path_is_not_found_and_the_way_out_is_said() {
+fn a_missing_path_is_not_found_with_the_way_out() {
     for (path_type, way_out) in [
         ("", "type DirectoryOrCreate or FileOrCreate would create it"),
         ("Directory", "/srv/new is not a directory, it does not exist; create it, or use type DirectoryOrCreate"),
         ("File", "/srv/new is not a file, it does not exist; create it, or use type FileOrCreate"),
-        ("Socket", "/srv/new is not a socket file, it does not exist; whatever makes it"),
+        ("Socket", "/srv/new is not a socket file, it does not exist; the program that makes it"),
         ("CharDevice", "not a character device"),
         ("BlockDevice", "not a block device"),
     ] {
@@ -139,11 +139,11 @@ fn a_read_only_volume_is_read_only_with_all_below() {
     assert!(mount(&host).is_read_only());
     let calls = host.calls();
     let position = |call| calls.iter().position(|made| *made == call).unwrap();
-    assert!(position("set-options") < position("attach"), "read-only before anyone sees it: {calls:?}");
+    assert!(position("set-options") < position("attach"), "read-only before it is visible: {calls:?}");
 }
 
 #[test]
-fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
+fn a_path_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
     host.grant("/srv").directory("/etc/secret").directory("/srvother").symlink("/srv/link", "/etc/secret");
     for path in ["/etc/secret", "/srv/link", "/srvother"] {
@@ -171,12 +171,12 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         let error = host.identify::<HostPath>(&volume).unwrap_err();
         assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
         assert!(error.message().starts_with(said), "{error}");
-        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish says the same");
+        assert_eq!(publish(&host, &volume).unwrap_err(), error, "publish returns the same error");
     }
 }
 
 #[test]
-fn two_dots_in_a_name_are_no_step_up() {
+fn two_dots_in_a_name_are_not_a_parent() {
     let host = host();
     host.directory("/srv/a..b");
     publish(&host, &volume("/srv/a..b", "Directory")).unwrap();
@@ -190,7 +190,7 @@ fn identify_changes_nothing_on_the_node() {
 }
 
 #[test]
-fn what_is_mounted_is_done_even_if_the_path_is_gone() {
+fn an_existing_mount_succeeds_even_if_the_path_is_gone() {
     let host = host();
     publish(&host, &volume("/srv/data", "Directory")).unwrap();
     publish(&host, &volume("/srv/gone", "Directory")).unwrap();
@@ -198,7 +198,7 @@ fn what_is_mounted_is_done_even_if_the_path_is_gone() {
 }
 
 #[test]
-fn tearing_down_unmounts_and_leaves_the_path_alone() {
+fn unpublish_unmounts_and_leaves_the_path_alone() {
     let host = host();
     publish(&host, &volume("/srv/data", "Directory")).unwrap();
     host.unpublish::<HostPath>("host").unwrap();

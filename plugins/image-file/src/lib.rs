@@ -12,9 +12,9 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct ImageFile;
 
-/// What is mounted below the image is nobody's but the node's.
+/// Mounts below the image belong to the node and are not bound.
 const RECURSIVE: bool = false;
-/// What every pod's mount has: an image comes from elsewhere, and brings no devices and no rights.
+/// The options of every pod's mount: a foreign image brings no devices and no setuid programs.
 const ALWAYS: [&str; 3] = ["ro", "nodev", "nosuid"];
 
 impl VolumePlugin for ImageFile {
@@ -41,7 +41,7 @@ impl VolumePlugin for ImageFile {
             return Ok(());
         }
         let Some(node) = target.staging_mount()? else {
-            return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
+            return Err(Error::precondition(format!("{} is not staged on this node yet", source.image)));
         };
         let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.image))?;
         let of_mount = source.options.of_mount.iter().map(String::as_str);

@@ -5,7 +5,7 @@ use volhost_plugin_sdk::prelude::*;
 
 const ATTRIBUTES: &str = "volumeAttributes";
 const IMAGE: &str = "volumeAttributes.image";
-/// What the host mounts from a file.
+/// The file systems that the host mounts from a file.
 const FS_TYPES: &[(&str, &str)] = &[("erofs", "erofs"), ("squashfs", "squashfs"), ("ext4", "ext4")];
 /// The longest path of an image, in bytes: it is the volume's name.
 const PATH_BYTES: usize = 900;
@@ -58,7 +58,7 @@ fn image(volume: &Volume) -> Result<String> {
     Err(volume.invalid(IMAGE, format_args!("{} {why}", quoted(&image))))
 }
 
-/// The folder of a path that is relative: the one that is granted.
+/// The folder of a relative path: the only granted one.
 fn folder(volume: &Volume) -> Result<String> {
     match image_files::folders().as_slice() {
         [only] => Ok(only.clone()),

@@ -38,7 +38,7 @@ fn a_volume_is_named_by_its_image() {
 }
 
 #[test]
-fn where_the_owner_wants_it_the_image_is_shown_to_the_pods_group() {
+fn with_the_annotation_the_image_is_mapped_to_the_pods_group() {
     let host = host();
     let pod = Pod::builder().fs_group(2000);
     for (volume, mapped) in [(volume(), None), (volume().annotation("volhost.io/fs-group", "map"), Some(2000))] {
@@ -50,7 +50,7 @@ fn where_the_owner_wants_it_the_image_is_shown_to_the_pods_group() {
 }
 
 #[test]
-fn an_image_is_mounted_once_for_the_node_and_bound_for_pods() {
+fn an_image_is_staged_once_and_bound_for_pods() {
     let host = host();
     let volume = volume().mount_option("noexec,cache_strategy=disabled");
     assert!(matches!(host.publish::<ImageFile>(&volume, &Pod::builder()), Err(Error::Precondition(_))));
@@ -69,11 +69,11 @@ fn an_image_is_mounted_once_for_the_node_and_bound_for_pods() {
 }
 
 #[test]
-fn what_is_no_such_image_is_told() {
+fn a_missing_or_wrong_image_is_reported() {
     let host = host();
     let mount = |volume: &TestVolume| host.stage::<ImageFile>(volume, None).unwrap_err();
     let other = mount(&volume().field("fsType", "squashfs"));
-    assert!(matches!(other, Error::Conflict(_)) && other.message().contains("holds erofs"), "{other}");
+    assert!(matches!(other, Error::Conflict(_)) && other.message().contains("contains erofs"), "{other}");
     assert!(matches!(mount(&named("/images/empty")), Error::Conflict(_)));
     assert!(matches!(mount(&named("/images/nowhere")), Error::NotFound(_)));
     let outside = mount(&named("/etc/passwd"));

@@ -14,7 +14,7 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct Local;
 
-/// The volume is the folder, not what else is mounted below it.
+/// The volume is the folder, without the mounts below it.
 const RECURSIVE: bool = false;
 
 impl VolumePlugin for Local {
@@ -74,10 +74,10 @@ impl Expander for Local {
     }
 }
 
-/// A bind of the node's mount, as the pod is to have it.
+/// A bind of the staging mount, with the options of the pod's mount.
 fn mount_for(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<DetachedMount> {
     let Some(node) = target.staging_mount()? else {
-        return Err(Error::precondition(format!("local.path: {} is not mounted on this node yet", source.path)));
+        return Err(Error::precondition(format!("local.path: {} is not staged on this node yet", source.path)));
     };
     let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.path))?;
     let mut options: Vec<&str> = source.mount_flags.iter().map(String::as_str).collect();

@@ -1,12 +1,12 @@
-//! A pod's `fsGroup` on a volume that several pods may have: the first one's counts.
+//! A pod's `fsGroup` on a volume that several pods may share: the first one's counts.
 
 use volhost_plugin_sdk::prelude::*;
 
-/// The event's reason, as the kubelet spells it.
+/// The event's reason, in the kubelet's spelling.
 const SHARED_EVENT: &str = "AlreadyMountedVolume";
 
-/// Gives the files to the pod's group, unless another pod has them: then a group that is not theirs
-/// is told.
+/// Gives the files to the pod's group. If another pod uses them, it emits an event instead when
+/// their group is another.
 pub(crate) fn give(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     let Some(group) = pod.fs_group().filter(|_| !volume.read_only()) else {
         return Ok(());

@@ -1,12 +1,12 @@
-//! The fields of `local`, and how to open what they say.
+//! The fields of `local`, and how to open the path.
 
 use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
 use volhost_plugin_sdk::prelude::*;
 
-/// What the host can format and mount.
+/// The file systems that the host can format and mount.
 const FS_TYPES: &[(&str, &str)] =
     &[("ext2", "ext2"), ("ext3", "ext3"), ("ext4", "ext4"), ("xfs", "xfs"), ("btrfs", "btrfs"), ("", DEFAULT_FS)];
-/// What a device that does not say gets, as with the kubelet.
+/// The default for a device, as with the kubelet.
 const DEFAULT_FS: &str = "ext4";
 
 /// A checked `local`.
@@ -14,16 +14,16 @@ const DEFAULT_FS: &str = "ext4";
 pub(crate) struct Source {
     pub(crate) persistent_volume: String,
     pub(crate) path: String,
-    /// What a blank device is formatted with, and a formatted one must hold.
+    /// The file system that a blank device is formatted with, and a formatted one must contain.
     pub(crate) fs_type: &'static str,
-    /// Mount options that are the mount's own.
+    /// Per-mount options.
     pub(crate) mount_flags: Vec<String>,
-    /// Mount options that are the file system's.
+    /// Options of the file system.
     pub(crate) fs_options: Vec<(String, Option<String>)>,
     pub(crate) fs_group: FsGroup,
 }
 
-/// What stands at the path.
+/// The opened path.
 #[derive(Debug)]
 pub(crate) enum Opened {
     Folder(Box<MountSource>),
@@ -89,7 +89,7 @@ impl Source {
     }
 }
 
-/// The options, each by itself: one item may hold several, with commas, as in `fstab`.
+/// The options, each by itself: one item may contain several, with commas, as in `fstab`.
 type Options = (Vec<String>, Vec<(String, Option<String>)>);
 
 fn mount_options(volume: &Volume) -> Result<Options> {

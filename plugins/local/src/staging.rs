@@ -1,4 +1,4 @@
-//! The volume on the node: a folder is bound, the file system of a device is mounted.
+//! Staging: a folder is bound, the file system of a device is mounted.
 
 use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
 use volhost_plugin_sdk::prelude::*;
@@ -6,7 +6,7 @@ use volhost_plugin_sdk::prelude::*;
 use crate::RECURSIVE;
 use crate::source::{Opened, Source};
 
-/// The mount that the node has of the volume.
+/// Makes the staging mount of the volume.
 pub(crate) fn mount(source: &Source) -> Result<DetachedMount> {
     match source.open()? {
         Opened::Folder(folder) => {
@@ -25,11 +25,11 @@ pub(crate) fn mount(source: &Source) -> Result<DetachedMount> {
 
 fn stage(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
     let Source { path, fs_type, .. } = source;
-    // Of a file system that is mounted elsewhere the kernel would hand out the same one again,
-    // whatever options it has there.
+    // For a file system that is mounted at another path, the kernel would return the same instance
+    // again, with that one's options.
     if device.is_in_use()? {
         return Err(Error::busy(format!(
-            "local.path: {path} is in use on node {}: it is mounted elsewhere, or belongs to swap, RAID or LVM; a local \
+            "local.path: {path} is in use on node {}: it is mounted at another path, or belongs to swap, RAID or LVM; a local \
              volume has its device for itself",
             node::name()
         )));
@@ -50,8 +50,8 @@ fn stage(source: &Source, device: &BlockDevice) -> Result<DetachedMount> {
     filesystems::mount(device, fs_type, &options, read_only).with_context(|| format!("mounting {path}"))
 }
 
-/// Lets the file system of a device grow to the device's size; a folder, and a device that is
-/// handed over, have none.
+/// Lets the file system of a device grow to the device's size; a folder, and a volume that is used
+/// as a device, have none.
 pub(crate) fn expand(source: &Source, target: Option<&MountTarget>, to: u64) -> Result<u64> {
     let device = match source.open()? {
         Opened::Folder(_) => return Ok(to),
@@ -61,7 +61,7 @@ pub(crate) fn expand(source: &Source, target: Option<&MountTarget>, to: u64) -> 
     if size < to {
         // The device may be enlarged while a pod uses the volume, so the host tries again.
         return Err(Error::retryable(format!(
-            "local.path: {} has {size} bytes, and spec.capacity.storage asks for {to}; enlarge the device first",
+            "local.path: {} has {size} bytes, and spec.capacity.storage requests {to}; enlarge the device first",
             source.path
         )));
     }

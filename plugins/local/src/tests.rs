@@ -17,14 +17,14 @@ fn volume(path: &str) -> TestVolume {
     Volume::builder("local").persistent_volume("pv-1").claim("default/data").field("path", path)
 }
 
-/// Mounts for the node, then for the pod, as the host does.
-fn set_up_for(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Result<()> {
+/// Stages, then publishes, as the host does.
+fn publish_for(host: &TestHost, volume: &TestVolume, pod: &TestPod) -> Result<()> {
     host.stage::<Local>(volume, None)?;
     host.publish::<Local>(volume, pod)
 }
 
 fn publish(host: &TestHost, volume: &TestVolume) -> Result<()> {
-    set_up_for(host, volume, &Pod::builder())
+    publish_for(host, volume, &Pod::builder())
 }
 
 fn mount(host: &TestHost) -> TestMount {
@@ -44,17 +44,17 @@ fn a_volume_is_named_by_its_persistent_volume() {
     let host = host();
     let identity = host.identity::<Local>(&volume("/mnt/disk1")).unwrap();
     assert_eq!((identity.name.as_deref(), identity.stageable), (Some("pv-1"), None));
-    assert!(host.calls().is_empty(), "nothing on the node is looked at");
+    assert!(host.calls().is_empty(), "identify calls nothing on the node");
 }
 
 #[test]
-fn without_a_persistent_volume_it_is_refused_and_told_the_way() {
+fn without_a_persistent_volume_it_is_refused_with_the_way_out() {
     let error = host().identify::<Local>(&Volume::builder("local").field("path", "/mnt/disk1")).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)) && error.message().contains("persistentVolumeClaim"), "{error}");
 }
 
 #[test]
-fn the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below() {
+fn the_folder_is_staged_and_published_without_the_mounts_below() {
     let host = host();
     for _ in 0..2 {
         publish(&host, &volume("/mnt/disk1").field("fsType", "ext4")).unwrap();
@@ -67,13 +67,13 @@ fn the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below() {
 }
 
 #[test]
-fn a_pods_mount_waits_for_the_nodes() {
+fn publish_waits_for_the_staging_mount() {
     let error = host().publish::<Local>(&volume("/mnt/disk1"), &Pod::builder()).unwrap_err();
-    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("not mounted on this node"), "{error}");
+    assert!(matches!(error, Error::Precondition(_)) && error.message().contains("not staged on this node"), "{error}");
 }
 
 #[test]
-fn a_read_only_volume_is_read_only_before_it_is_seen_and_for_its_pod_alone() {
+fn a_read_only_volume_is_read_only_before_it_is_visible_and_for_its_pod_only() {
     let host = host();
     publish(&host, &volume("/mnt/disk1").read_only()).unwrap();
     assert!(mount(&host).is_read_only() && !host.node_target("pv-1").mount().unwrap().is_read_only());
@@ -124,7 +124,7 @@ fn a_missing_path_is_waited_for_and_never_created() {
 }
 
 #[test]
-fn a_blank_device_is_formatted_once_and_mounted_for_the_node() {
+fn a_blank_device_is_formatted_once_and_staged() {
     let host = host();
     for _ in 0..2 {
         publish(&host, &volume(DISK).field("fsType", "xfs")).unwrap();
@@ -147,19 +147,19 @@ fn without_a_type_a_device_is_ext4() {
 }
 
 #[test]
-fn what_has_data_is_never_formatted() {
-    for held in ["partitions", "xfs", "LVM2_member"] {
+fn a_device_with_data_is_never_formatted() {
+    for found in ["partitions", "xfs", "LVM2_member"] {
         let host = host();
-        host.contents(DISK, held);
+        host.contents(DISK, found);
         let error = publish(&host, &volume(DISK)).unwrap_err();
-        assert!(matches!(error, Error::Conflict(_)) && error.message().contains(held), "{error}");
-        assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some(held));
+        assert!(matches!(error, Error::Conflict(_)) && error.message().contains(found), "{error}");
+        assert_eq!(host.disk(DISK).unwrap().contents.as_deref(), Some(found));
         assert!(!host.calls().contains(&"format") && host.node_target("pv-1").is_absent());
     }
 }
 
 #[test]
-fn a_device_that_something_else_has_is_left_alone() {
+fn a_device_in_use_is_left_alone() {
     let host = host();
     host.contents(DISK, "ext4").use_device(DISK, true);
     let error = publish(&host, &volume(DISK)).unwrap_err();
@@ -181,7 +181,7 @@ fn a_device_that_refuses_writes_is_neither_formatted_nor_written() {
 }
 
 #[test]
-fn a_damaged_file_system_is_told_and_left_alone() {
+fn a_damaged_file_system_is_reported_and_left_alone() {
     let host = host();
     host.contents(DISK, "ext4").damage(DISK);
     assert!(matches!(publish(&host, &volume(DISK)), Err(Error::Corrupt(_))));
@@ -189,7 +189,7 @@ fn a_damaged_file_system_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_device_is_handed_over_as_it_is_and_a_folder_is_not() {
+fn a_device_is_mapped_as_it_is_and_a_folder_is_not() {
     let host = host();
     assert_eq!(host.stage_device::<Local>(&volume(DISK), None).unwrap().as_deref(), Some(DISK));
     assert_eq!(host.disk(DISK).unwrap().contents, None, "nothing is written to it");
@@ -211,14 +211,14 @@ fn a_file_system_grows_with_its_device_and_a_folder_has_nothing_to_grow() {
 }
 
 #[test]
-fn what_is_neither_folder_nor_device_is_refused() {
+fn a_path_that_is_neither_folder_nor_device_is_refused() {
     let error = publish(&host(), &volume("/mnt/file")).unwrap_err();
     assert!(matches!(error, Error::Precondition(_)), "{error}");
     assert!(error.message().contains("/mnt/file is a file; only a directory or a block device"), "{error}");
 }
 
 #[test]
-fn what_lies_outside_the_grant_is_refused_even_through_a_link() {
+fn a_path_outside_the_grant_is_refused_even_through_a_link() {
     let host = TestHost::new();
     host.grant("/mnt").directory("/etc").symlink("/mnt/link", "/etc");
     for path in ["/etc", "/mnt/link"] {
@@ -254,23 +254,23 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 #[test]
 fn the_first_pod_gets_the_files_for_its_group() {
     let host = host();
-    set_up_for(&host, &volume("/mnt/disk1").read_only(), &Pod::builder().fs_group(2000)).unwrap();
+    publish_for(&host, &volume("/mnt/disk1").read_only(), &Pod::builder().fs_group(2000)).unwrap();
     assert_eq!(host.target("pv-1").group(), None, "a reader takes it as it is");
     host.unpublish::<Local>("pv-1").unwrap();
-    host.fail("apply-fs-group", Error::busy("held"));
+    host.fail("apply-fs-group", Error::busy("in use"));
     let pod = Pod::builder().fs_group(2000);
-    assert!(matches!(set_up_for(&host, &volume("/mnt/disk1"), &pod), Err(Error::Uncertain(_))), "mounted, not done");
-    set_up_for(&host, &volume("/mnt/disk1"), &pod).unwrap();
+    assert!(matches!(publish_for(&host, &volume("/mnt/disk1"), &pod), Err(Error::Uncertain(_))), "mounted, not done");
+    publish_for(&host, &volume("/mnt/disk1"), &pod).unwrap();
     assert_eq!(host.target("pv-1").group(), Some(2000));
     assert!(host.events().is_empty());
 }
 
 #[test]
-fn a_pod_that_comes_later_takes_the_files_as_they_are_and_is_told() {
+fn a_later_pod_gets_the_files_as_they_are_and_an_event() {
     let host = host();
     publish(&host, &volume("/mnt/disk1")).unwrap();
     let other = Pod::builder().with_uid("uid-2").fs_group(2000);
-    set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
+    publish_for(&host, &volume("/mnt/disk1"), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), None);
     let events = host.events();
     assert_eq!((events.len(), events[0].reason.as_str()), (1, "AlreadyMountedVolume"));
@@ -279,29 +279,29 @@ fn a_pod_that_comes_later_takes_the_files_as_they_are_and_is_told() {
         "The requested fsGroup is 2000, but the volume pv-1 has GID 0. The volume may not be shareable."
     );
     host.unpublish::<Local>("pv-1").unwrap();
-    set_up_for(&host, &volume("/mnt/disk1"), &other).unwrap();
+    publish_for(&host, &volume("/mnt/disk1"), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), Some(2000), "it is the only one now");
 }
 
 #[test]
-fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() {
+fn with_the_annotation_each_pods_group_is_mapped_and_no_file_changes() {
     let host = host();
     let volume = volume("/mnt/disk1").annotation("volhost.io/fs-group", "map");
     for (uid, group) in [("uid-1", 2000), ("uid-2", 3000)] {
         let pod = Pod::builder().with_uid(uid).fs_group(group);
-        set_up_for(&host, &volume, &pod).unwrap();
+        publish_for(&host, &volume, &pod).unwrap();
         assert_eq!(host.target_of(&pod, "pv-1").mount().unwrap().mapped_group, Some(group));
     }
     assert!(!host.calls().contains(&"apply-fs-group") && host.events().is_empty());
     host.fail("id-maps.map-group", Error::unsupported("this file system can't"));
     let third = Pod::builder().with_uid("uid-3").fs_group(4000);
-    let error = set_up_for(&host, &volume, &third).unwrap_err();
+    let error = publish_for(&host, &volume, &third).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)) && error.message().contains("volhost.io/fs-group"), "{error}");
     assert!(host.target_of(&third, "pv-1").is_absent() && host.detached_mounts() == 0);
 }
 
 #[test]
-fn tearing_down_unmounts_and_leaves_folder_and_device_alone() {
+fn unpublish_and_unstage_leave_folder_and_device_alone() {
     for path in ["/mnt/disk1", DISK] {
         let host = host();
         publish(&host, &volume(path)).unwrap();

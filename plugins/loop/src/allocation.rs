@@ -1,6 +1,6 @@
-//! What of a volume can be changed: whether the disk's room for all of it is reserved
-//! (`allocation: full`), or taken as it is written (`sparse`). The image itself tells which it is:
-//! nothing is written down.
+//! The mutable parameter `allocation`: the disk's space is reserved for the whole volume (`full`),
+//! or taken as it is written (`sparse`). The image itself shows which it is; there is no other
+//! record.
 
 use volhost_plugin_sdk::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::images;
 
 const ALLOCATION: &str = "allocation";
 
-/// How a volume takes its room.
+/// How a volume takes its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allocation {
     /// As it is written.
@@ -18,14 +18,14 @@ pub(crate) enum Allocation {
     Full,
 }
 
-/// What a request asks for; none when it leaves it open.
+/// The allocation of a request; none when the request has none.
 ///
 /// # Errors
 /// `invalid-argument` naming the parameter.
 pub(crate) fn wanted(request: &VolumeRequest) -> Result<Option<Allocation>> {
     if let Some(unknown) = request.mutable_parameters().into_iter().find(|key| key != ALLOCATION) {
         return Err(Error::invalid_argument(format!(
-            "mutable_parameters.{}: no such parameter; there is `{ALLOCATION}`",
+            "mutable_parameters.{}: no such parameter; the only one is `{ALLOCATION}`",
             quoted(&unknown)
         )));
     }
@@ -40,20 +40,20 @@ pub(crate) fn wanted(request: &VolumeRequest) -> Result<Option<Allocation>> {
     }
 }
 
-/// How this image, of this size, takes its room now.
+/// The present allocation of this image, of this size.
 ///
 /// # Errors
-/// As the host says.
+/// The host's.
 pub(crate) fn of(path: &str, size: u64) -> Result<Allocation> {
     let full = size > 0 && loop_devices::taken(path)? >= size;
     Ok(if full { Allocation::Full } else { Allocation::Sparse })
 }
 
-/// Makes the image take its room so. It does already: done.
+/// Changes the image's allocation. As it is already: ok.
 ///
 /// # Errors
-/// `other` with `RESOURCE_EXHAUSTED` when there is not so much room; `busy` for room that is to be
-/// given back while it is used; else as the host says.
+/// `other` with `RESOURCE_EXHAUSTED` when there is not enough space; `busy` when space is to be
+/// released while the image is used; else the host's.
 pub(crate) fn set(path: &str, size: u64, wanted: Allocation) -> Result<()> {
     match (wanted, of(path, size)?) {
         (Allocation::Full, Allocation::Sparse) => reserve(path, size).map(drop),
@@ -62,7 +62,7 @@ pub(crate) fn set(path: &str, size: u64, wanted: Allocation) -> Result<()> {
     }
 }
 
-/// Brings the image to this size; it takes its room as before.
+/// Brings the image to this size, with the same allocation.
 ///
 /// # Errors
 /// As [`set`].

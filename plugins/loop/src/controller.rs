@@ -1,4 +1,4 @@
-//! Making volumes: image files in the granted folders.
+//! Provisioning: volumes as image files in the granted folders.
 
 use volhost_plugin_sdk::prelude::*;
 
@@ -9,23 +9,23 @@ use crate::snapshots;
 use crate::source::{DEFAULT_FS, FS_TYPES, XFS, is_handle};
 
 const MIB: u64 = 1 << 20;
-/// The size of a volume when none is asked for, in bytes.
+/// The default size of a volume, in bytes.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// What a size is a multiple of, in bytes.
+/// Sizes are multiples of this, in bytes.
 const BLOCK: u64 = 4096;
 /// The smallest sizes that file systems can be made on, in bytes.
 const SMALLEST: &[(&str, u64)] = &[(XFS, 300 * MIB), ("btrfs", 128 * MIB)];
 /// The smallest size for any other, and for a device.
 const SMALLEST_BYTES: u64 = MIB;
-/// The largest, in bytes: what a file can have on ext4.
+/// The largest size of a volume, in bytes: ext4's limit for a file.
 const LARGEST_BYTES: u64 = 16 << 40;
 /// The longest file name that is listed, in bytes: with its token it stays within CSI's 128.
 pub(crate) const LISTED_BYTES: usize = 115;
-/// Parameters that begin so are the caller's own.
+/// The prefix of parameters that belong to the caller.
 const CALLERS: &str = "csi.storage.k8s.io/";
 const FOLDER: &str = "folder";
 
-/// No volume can be of the size that is asked for.
+/// The error for a size that no volume can have.
 fn out_of_range(message: String) -> Error {
     Error::other("OUT_OF_RANGE", message)
 }
@@ -35,20 +35,20 @@ fn out_of_range(message: String) -> Error {
 fn size(required: Option<u64>, limit: Option<u64>, smallest: u64) -> Result<u64> {
     let wanted = required.unwrap_or_else(|| limit.map_or(DEFAULT_BYTES, |limit| limit.min(DEFAULT_BYTES)));
     if wanted > LARGEST_BYTES {
-        return Err(out_of_range(format!("{wanted} bytes are asked for, and an image has {LARGEST_BYTES} at most")));
+        return Err(out_of_range(format!("{wanted} bytes are requested, and an image has {LARGEST_BYTES} at most")));
     }
     let at_least = wanted.max(smallest);
     let rounded = at_least.next_multiple_of(BLOCK);
     match limit {
         Some(limit) if limit < at_least => Err(out_of_range(format!(
-            "at most {limit} bytes are asked for, and this volume cannot have fewer than {at_least}"
+            "at most {limit} bytes are requested, and this volume cannot have fewer than {at_least}"
         ))),
         Some(limit) if limit < rounded => Ok(at_least),
         _ => Ok(rounded),
     }
 }
 
-/// The smallest size of what is asked for.
+/// The smallest size for the request.
 fn smallest(wanted: &VolumeRequest) -> Result<u64> {
     if wanted.as_device() {
         return Ok(SMALLEST_BYTES);
@@ -63,13 +63,13 @@ fn smallest(wanted: &VolumeRequest) -> Result<u64> {
 fn check_parameters(wanted: &VolumeRequest) -> Result<()> {
     match wanted.parameters().into_iter().find(|key| key != FOLDER && !key.starts_with(CALLERS)) {
         Some(unknown) => {
-            Err(Error::invalid_argument(format!("parameters.{unknown}: no such parameter; there is `{FOLDER}`")))
+            Err(Error::invalid_argument(format!("parameters.{unknown}: no such parameter; the only one is `{FOLDER}`")))
         }
         None => Ok(()),
     }
 }
 
-/// What the volume is to begin with.
+/// The source of the volume's content.
 fn content(wanted: &VolumeRequest) -> Result<Option<Image>> {
     match (wanted.source_snapshot(), wanted.source_volume()) {
         (Some(snapshot), _) => snapshots::image(&snapshot).map(Some),
@@ -92,7 +92,7 @@ impl Controller for Loop {
         let content = content(wanted)?;
         let begins = content.as_ref().map(|image| image.size);
         let required = match begins {
-            // As large as what it begins with, unless more is asked for.
+            // As large as its source, unless more is requested.
             Some(begins) => Some(required.unwrap_or(begins).max(begins)),
             None => required,
         };
@@ -104,7 +104,7 @@ impl Controller for Loop {
         let path = path_in(&folder, &id);
         let fresh = found.as_ref().is_none_or(|image| image.size == 0);
         match (found, &content) {
-            // What was cut off before the file had its size.
+            // Finishes a call that was cut off before the file had its size.
             (Some(image), begun) if image.size == 0 || begun.as_ref().is_some_and(|begun| begun.size == image.size) => {
             }
             (Some(image), _) => {
@@ -114,13 +114,13 @@ impl Controller for Loop {
                     allocation == Some(Allocation::Sparse) && allocation::of(&path, image.size)? == Allocation::Full;
                 if !fits || kept {
                     return Err(Error::conflict(format!(
-                        "there is a volume {} of {} bytes{}, which is not what is asked for",
+                        "there is a volume {} of {} bytes{}, which does not fit the request",
                         quoted(&id),
                         image.size,
                         if kept { ", all of them reserved" } else { "" }
                     )));
                 }
-                // It may have been cut off before it was.
+                // An earlier call may have been cut off before this.
                 allocation.map_or(Ok(()), |allocation| allocation::set(&path, image.size, allocation))?;
                 answer(into, &id, &folder, image.size);
                 return Ok(());

@@ -9,19 +9,19 @@ use crate::Loop;
 use crate::images::{self, Image, handle_of, path_in};
 use crate::snapshots::{self, HANDLE_BYTES, OF};
 
-/// What the file begins with that says that a group is whole.
+/// The prefix of the file that marks a group as whole.
 const WHOLE: &str = ".group-";
 /// That file's size, in bytes.
 const WHOLE_BYTES: u64 = 4096;
-/// What the own name of a snapshot of a group begins with. No name of a snapshot by itself does.
+/// The prefix of the names of a group's snapshots. No single snapshot's name has it.
 const MEMBER: char = '+';
 
-/// The group that a snapshot with this handle is of; none for one by itself.
+/// The group of the snapshot with this handle; none for a single snapshot.
 pub(crate) fn group_of(snapshot_id: &str) -> Option<&str> {
     snapshot_id.strip_prefix(MEMBER)?.split_once(OF).map(|(group, _)| group)
 }
 
-/// The file that says that the group is whole.
+/// The file that marks the group as whole.
 fn mark(group: &str) -> Result<Option<Image>> {
     images::find(&format!("{WHOLE}{group}"))
 }
@@ -29,7 +29,7 @@ fn mark(group: &str) -> Result<Option<Image>> {
 /// Whether all of the group's snapshots were made.
 ///
 /// # Errors
-/// As the host says.
+/// The host's.
 pub(crate) fn is_whole(group: &str) -> Result<bool> {
     Ok(mark(group)?.is_some_and(|mark| mark.size > 0))
 }
@@ -39,13 +39,13 @@ fn is_group(group_id: &str) -> bool {
     handle_of(group_id) == group_id
 }
 
-/// The handles and images of the group's snapshots that there are.
+/// The handles and images of the group's existing snapshots.
 fn members(group: &str) -> Result<Vec<(String, Image)>> {
     snapshots::beginning_with(&format!("{MEMBER}{group}{OF}"))
 }
 
-/// Removes what there is of the group: its snapshots first, so that one that was begun to be
-/// deleted is still found.
+/// Removes the group: its snapshots first, so that a group whose deletion was cut off is still
+/// found.
 fn remove(group: &str) -> Result<()> {
     for (_, image) in members(group)? {
         loop_devices::discard(&image.path)?;
@@ -53,13 +53,13 @@ fn remove(group: &str) -> Result<()> {
     mark(group)?.map_or(Ok(()), |mark| loop_devices::discard(&mark.path))
 }
 
-/// Refuses volumes that a node uses: nothing holds what is written to several of them at one
+/// Refuses volumes that a node uses: nothing could pause the writes to several of them at one
 /// moment.
 fn check_unused(volumes: &[(String, Image)]) -> Result<()> {
     for (volume_id, image) in volumes {
         if loop_devices::find(&image.path)?.is_some() {
             return Err(Error::precondition(format!(
-                "volume {} is used by a node, and a group is of one moment; take it when no pod uses its volumes",
+                "volume {} is in use on a node, and a group must show one moment; take it when no pod uses its volumes",
                 quoted(volume_id)
             )));
         }
@@ -74,13 +74,13 @@ fn answer(group: &str, members: &[(String, Image)], into: &mut SnapshotPage) {
     }
 }
 
-/// Copies the volumes, and says that the group is whole.
+/// Copies the volumes, and marks the group as whole.
 fn copy_all(group: &str, volumes: &[(String, Image)]) -> Result<()> {
     for (volume_id, image) in volumes {
         let file = snapshots::file(&format!("{MEMBER}{group}{OF}{volume_id}"));
         loop_devices::copy(&image.path, &path_in(&image.folder, &file))?;
     }
-    // One may have been taken into use meanwhile.
+    // A node may have begun to use one meanwhile.
     check_unused(volumes)?;
     let folder = volumes.first().map_or("", |(_, image)| image.folder.as_str());
     loop_devices::ensure_image(&path_in(folder, &format!("{WHOLE}{group}")), WHOLE_BYTES).map(drop)
@@ -107,7 +107,7 @@ impl GroupSnapshotter for Loop {
             )));
         }
         check_unused(&volumes)?;
-        // What an earlier call began is of another moment.
+        // An earlier, unfinished call's copies are of another moment.
         remove(&group)?;
         if let Err(error) = copy_all(&group, &volumes) {
             remove(&group)?;

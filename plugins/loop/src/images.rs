@@ -1,4 +1,4 @@
-//! Where the images of volumes and snapshots are, by their handles.
+//! The images of volumes and snapshots, by their handles.
 
 use sha2::{Digest, Sha256};
 use volhost_plugin_sdk::prelude::*;
@@ -13,7 +13,7 @@ const BEGINNING_BYTES: usize = 20;
 /// How much of a longer name's digest its handle ends with, in bytes.
 const DIGEST_BYTES: usize = 16;
 
-/// An image file that is there.
+/// An existing image file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) path: String,
@@ -24,8 +24,8 @@ pub(crate) struct Image {
     pub(crate) modified: u64,
 }
 
-/// The handle of what is to be called so: the name itself, or its beginning and its digest where it
-/// is too long or no plain file name.
+/// The handle for a name: the name itself, or its beginning and its digest where it is too long or
+/// not a plain file name.
 pub(crate) fn handle_of(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() <= OWN_NAME_BYTES && name.chars().all(plain) && is_handle(name) {
@@ -44,7 +44,7 @@ pub(crate) fn path_in(folder: &str, file: &str) -> String {
 /// The image of this file name in one of the granted folders; none when there is none.
 ///
 /// # Errors
-/// As the host says.
+/// The host's.
 pub(crate) fn find(file: &str) -> Result<Option<Image>> {
     for folder in loop_devices::folders() {
         let path = path_in(&folder, file);
@@ -60,7 +60,7 @@ pub(crate) fn find(file: &str) -> Result<Option<Image>> {
 /// The image of the volume with this handle.
 ///
 /// # Errors
-/// `not-found` when there is none; else as the host says.
+/// `not-found` when there is none; else the host's.
 pub(crate) fn volume(volume_id: &str) -> Result<Image> {
     let found = if is_handle(volume_id) { find(volume_id)? } else { None };
     found.ok_or_else(|| Error::not_found(format!("there is no volume {}", quoted(volume_id))))
@@ -79,7 +79,7 @@ pub(crate) fn folder(parameter: Option<String>) -> Result<String> {
             let named = named.trim_end_matches('/');
             granted.iter().find(|folder| folder.trim_end_matches('/') == named).cloned().ok_or_else(|| {
                 Error::invalid_argument(format!(
-                    "parameters.folder: {} is not granted; there is {}",
+                    "parameters.folder: {} is not granted; granted: {}",
                     quoted(named),
                     granted.join(", ")
                 ))
@@ -96,15 +96,15 @@ pub(crate) fn folder(parameter: Option<String>) -> Result<String> {
     }
 }
 
-/// A place in a list of files over all granted folders: after which file of which folder it goes
-/// on.
+/// A position in a list of files over all granted folders: a file of a folder, after which the list
+/// continues.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) folder: usize,
     pub(crate) after: String,
 }
 
-/// What tokens begin with.
+/// The prefix of tokens.
 const TOKEN: &str = "after/";
 
 impl Place {
@@ -112,7 +112,7 @@ impl Place {
     /// beginning.
     ///
     /// # Errors
-    /// `invalid-argument` for what was never given as one.
+    /// `invalid-argument` for a text that is not a token.
     pub(crate) fn read(token: &str, beginning: &str) -> Result<Self> {
         if token.is_empty() {
             return Ok(Self::default());
@@ -121,7 +121,7 @@ impl Place {
         let place = parts.and_then(|(folder, after)| {
             Some(Self { folder: folder.parse().ok()?, after: format!("{beginning}{after}") })
         });
-        place.ok_or_else(|| Error::invalid_argument(format!("{} is no token of a list", quoted(token))))
+        place.ok_or_else(|| Error::invalid_argument(format!("{} is not a token of a list", quoted(token))))
     }
 
     /// Its token in a list of files that all begin with `beginning`.
@@ -130,14 +130,14 @@ impl Place {
     }
 }
 
-/// How many names are asked for at once.
+/// How many names are read at once.
 const BATCH: u32 = 500;
 
-/// Goes over the files of all granted folders from a place on, in a lasting order, until `visit`
-/// has had enough (false). It is told each folder, file name, and the place after it.
+/// Goes over the files of all granted folders from a place on, in a stable order, until `visit`
+/// returns false. It gets each folder, file name, and the place after it.
 ///
 /// # Errors
-/// As the host says, or `visit`.
+/// The host's, or those of `visit`.
 pub(crate) fn each(mut place: Place, mut visit: impl FnMut(&str, &str, &Place) -> Result<bool>) -> Result<()> {
     let folders = loop_devices::folders();
     while let Some(folder) = folders.get(place.folder) {

@@ -15,7 +15,7 @@ use allocation::Allocation;
 use source::Source;
 use volhost_plugin_sdk::prelude::*;
 
-/// What is mounted below the file system is nobody's but the node's.
+/// Mounts below the file system belong to the node and are not bound.
 const RECURSIVE: bool = false;
 
 struct Loop;
@@ -39,11 +39,11 @@ impl VolumePlugin for Loop {
     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
-            // It may have been interrupted.
+            // An earlier call may have been interrupted.
             return give_to_group(&source, volume, pod, target);
         }
         let Some(node) = target.staging_mount()? else {
-            return Err(Error::precondition(format!("{} is not mounted on this node yet", source.image)));
+            return Err(Error::precondition(format!("{} is not staged on this node yet", source.image)));
         };
         let mount = node.bind(RECURSIVE).with_context(|| format!("binding the mount of {}", source.image))?;
         let mut options: Vec<&str> = source.mount_flags.iter().map(String::as_str).collect();
@@ -71,7 +71,8 @@ impl Attacher for Loop {
                 Ok(size) => {
                     loop_devices::ensure_image(&source.image, size).context("csi.volumeHandle")?;
                 }
-                // Whoever served it as a CSI driver has made it, and says no size here.
+                // Where it is served as a CSI driver, `create` has made the image, and no size is
+                // known here.
                 Err(unknown) if loop_devices::facts(&source.image).is_err() => return Err(unknown),
                 Err(_) => {}
             }
@@ -113,8 +114,8 @@ impl Stager for Loop {
             return Ok(());
         }
         let device = device(&source, attached)?;
-        let held = filesystems::probe(&device).with_context(|| format!("looking at {}", source.image))?;
-        if held.is_none() {
+        let found = filesystems::probe(&device).with_context(|| format!("looking at {}", source.image))?;
+        if found.is_none() {
             if source.read_only {
                 return Err(Error::precondition(format!(
                     "{} is blank, and a read-only volume is not formatted; use it once without readOnly",
@@ -124,7 +125,7 @@ impl Stager for Loop {
             log::info(format_args!("formatting {} with {}", source.image, source.fs_type));
             let (size, _) = loop_devices::facts(&source.image)?;
             let options = match allocation::of(&source.image, size)? {
-                // What was discarded would give back the room that is reserved.
+                // Discarding would release the reserved space.
                 Allocation::Full => filesystems::FormatOptions::new().with_room_kept(),
                 Allocation::Sparse => filesystems::FormatOptions::new(),
             };
@@ -139,7 +140,7 @@ impl Stager for Loop {
         if !source.read_only {
             // It may be a copy of a smaller volume, or have grown while it was not mounted.
             if let Err(error) = filesystems::grow(&device, target) {
-                log::warn(format_args!("{} keeps the size it has: {error}", source.image));
+                log::warn(format_args!("{} keeps its size: {error}", source.image));
             }
         }
         Ok(())
@@ -162,7 +163,7 @@ impl Expander for Loop {
         if source.read_only {
             return Err(Error::unsupported(format!("{} is read-only, and does not grow", source.image)));
         }
-        // The loop device learns the file's new size by this, the file system by the next.
+        // This gives the loop device the file's new size; the next step grows the file system.
         let (from, _) = loop_devices::facts(&source.image)?;
         let size = allocation::grow(&source.image, from, to)?;
         if let Some(target) = target {
@@ -173,8 +174,8 @@ impl Expander for Loop {
     }
 }
 
-/// The file system, or the device, tells how full the volume is. That the device behind it has gone
-/// only this plugin can see: the mount stands on, and every read fails.
+/// Reports a missing device or image, which only this plugin can notice: the mount still exists,
+/// and every read fails. The host measures the rest.
 impl Stats for Loop {
     fn measure(volume_name: &str, _target: Option<&MountTarget>, into: &mut Measurement) -> Result<()> {
         match loop_devices::find(volume_name) {
@@ -187,7 +188,8 @@ impl Stats for Loop {
     }
 }
 
-/// What is mapped needs no walk, and a pod that may only read the volume takes it as it is.
+/// Whether the files have to be changed for the pod's group: not for an id-mapped mount, nor for a
+/// pod that may only read.
 fn give_to_group(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     if volume.read_only() || source.fs_group == FsGroup::Map {
         return Ok(());
@@ -195,7 +197,7 @@ fn give_to_group(source: &Source, volume: &Volume, pod: &Pod, target: &MountTarg
     target.apply_fs_group(pod, false)
 }
 
-/// The volume's device, which the host holds as attached.
+/// Opens the device of the attached volume.
 fn device(source: &Source, attached: Option<&Attachment>) -> Result<BlockDevice> {
     match attached {
         Some(attached) => attached.open().with_context(|| format!("opening the device of {}", source.image)),

@@ -8,9 +8,9 @@ use crate::groups;
 use crate::images::{self, Image, Place, handle_of, path_in};
 use crate::source::is_handle;
 
-/// What the files of snapshots begin with.
+/// The prefix of the files of snapshots.
 const FILE: &str = ".snapshot-";
-/// What is between a snapshot's own name and its volume's handle, in its handle. No name of a
+/// The separator in a snapshot's handle, between its own name and its volume's handle. No name of a
 /// snapshot has one.
 pub(crate) const OF: char = '@';
 /// CSI's limit for a handle, in bytes.
@@ -20,19 +20,19 @@ pub(crate) fn file(snapshot_id: &str) -> String {
     format!("{FILE}{snapshot_id}")
 }
 
-/// The volume of a snapshot's handle; none for what is none.
+/// The volume in a snapshot's handle; none for another text.
 pub(crate) fn volume_of(snapshot_id: &str) -> Option<&str> {
     let (name, volume) = snapshot_id.split_once(OF)?;
     (is_handle(name) && is_handle(volume)).then_some(volume)
 }
 
-/// How many names are asked for at once.
+/// How many names are read at once.
 const BATCH: u32 = 500;
 
-/// The handles and images of the snapshots whose handles begin so.
+/// The handles and images of the snapshots whose handles have this prefix.
 ///
 /// # Errors
-/// As the host says.
+/// The host's.
 pub(crate) fn beginning_with(begin: &str) -> Result<Vec<(String, Image)>> {
     let begin = file(begin);
     let mut found = Vec::new();
@@ -74,14 +74,14 @@ fn counts(snapshot_id: &str) -> Result<bool> {
 /// The image of the snapshot with this handle.
 ///
 /// # Errors
-/// `not-found` when there is none; else as the host says.
+/// `not-found` when there is none; else the host's.
 pub(crate) fn image(snapshot_id: &str) -> Result<Image> {
     let known = volume_of(snapshot_id).is_some() && counts(snapshot_id)?;
     let found = if known { images::find(&file(snapshot_id))? } else { None };
     found.ok_or_else(|| Error::not_found(format!("there is no snapshot {}", quoted(snapshot_id))))
 }
 
-/// The snapshot of this name, of whatever volume.
+/// The snapshot of this name, of any volume.
 fn named(name: &str) -> Result<Option<String>> {
     let begin = format!("{FILE}{name}{OF}");
     for folder in loop_devices::folders() {
@@ -121,7 +121,7 @@ impl Snapshotter for Loop {
     fn delete_snapshot(snapshot_id: &str) -> Result<()> {
         if let Some(group) = groups::group_of(snapshot_id) {
             return Err(Error::invalid_argument(format!(
-                "snapshot {} is of the group {}, and goes with it alone; delete the group",
+                "snapshot {} belongs to the group {}, and is deleted with it only; delete the group",
                 quoted(snapshot_id),
                 quoted(group)
             )));

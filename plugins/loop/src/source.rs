@@ -3,12 +3,12 @@
 use volhost_plugin_sdk::PER_MOUNT_OPTIONS;
 use volhost_plugin_sdk::prelude::*;
 
-/// What the host can format and mount.
+/// The file systems that the host can format and mount.
 pub(crate) const FS_TYPES: &[(&str, &str)] =
     &[("ext2", "ext2"), ("ext3", "ext3"), ("ext4", "ext4"), ("xfs", "xfs"), ("btrfs", "btrfs"), ("", DEFAULT_FS)];
-/// What a volume that does not say gets, as with CSI.
+/// The default file system, as with CSI.
 pub(crate) const DEFAULT_FS: &str = "ext4";
-/// The type whose copies are refused beside what they were copied from, unless told otherwise.
+/// The file system that refuses to mount a copy beside its original, unless an option allows it.
 pub(crate) const XFS: &str = "xfs";
 /// Linux's limit for a file name, in bytes.
 const NAME_BYTES: usize = 255;
@@ -21,9 +21,9 @@ pub(crate) struct Source {
     pub(crate) fs_type: &'static str,
     /// The volume itself is read-only, for every pod.
     pub(crate) read_only: bool,
-    /// Mount options that are the mount's own.
+    /// Per-mount options.
     pub(crate) mount_flags: Vec<String>,
-    /// Mount options that are the file system's.
+    /// Options of the file system.
     pub(crate) fs_options: Vec<(String, Option<String>)>,
     pub(crate) fs_group: FsGroup,
 }
@@ -57,7 +57,7 @@ impl Source {
         let fs_type = volume.one_of("fsType", FS_TYPES)?.unwrap_or(DEFAULT_FS);
         let (mount_flags, mut fs_options) = mount_options(volume);
         if fs_type == XFS {
-            // A copy has the identity of what it was copied from, and both may be mounted here.
+            // A copy has the identity of its original, and both may be mounted here.
             fs_options.push(("nouuid".to_owned(), None));
         }
         Ok(Self {
@@ -70,14 +70,14 @@ impl Source {
         })
     }
 
-    /// The size an image gets that is made.
+    /// The size of a new image.
     ///
     /// # Errors
-    /// `invalid-argument` when the PersistentVolume says none.
+    /// `invalid-argument` when the PersistentVolume has none.
     pub(crate) fn size(&self, volume: &Volume) -> Result<u64> {
         volume.capacity().filter(|bytes| *bytes > 0).ok_or_else(|| {
             Error::invalid_argument(format!(
-                "spec.capacity.storage: is missing; it is the size of the image {}",
+                "spec.capacity.storage: is missing; it sets the size of the image {}",
                 self.image
             ))
         })
@@ -116,7 +116,7 @@ fn folder(volume: &Volume) -> Result<String> {
     }
 }
 
-/// The options, each by itself: one item may hold several, with commas, as in `fstab`.
+/// The options, each by itself: one item may contain several, with commas, as in `fstab`.
 fn mount_options(volume: &Volume) -> (Vec<String>, Vec<(String, Option<String>)>) {
     let items = volume.mount_options();
     let all = items.iter().flat_map(|item| item.split(',')).map(str::trim).filter(|option| !option.is_empty());

@@ -25,7 +25,7 @@ fn attached(host: &TestHost, volume: &TestVolume) -> TestAttachment {
     host.wait_for_attach::<Loop>(volume, &attached).unwrap()
 }
 
-/// Attaches and mounts for the node.
+/// Attaches and stages.
 fn mounted(host: &TestHost, volume: &TestVolume) -> TestAttachment {
     let attached = attached(host, volume);
     host.stage::<Loop>(volume, Some(&attached)).unwrap();
@@ -48,7 +48,7 @@ fn a_volume_is_named_by_its_image() {
     assert_eq!(host.identify::<Loop>(&volume()), Ok(Some(IMAGE.to_owned())));
     let elsewhere = volume().field("volumeAttributes.folder", "/srv/x/").field("volumeAttributes", "{}");
     assert_eq!(host.identify::<Loop>(&elsewhere), Ok(Some("/srv/x/data.img".to_owned())));
-    assert_eq!(host.identity::<Loop>(&volume()).unwrap().attachable, None, "what it exports tells");
+    assert_eq!(host.identity::<Loop>(&volume()).unwrap().attachable, None, "its exports decide");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 }
 
 #[test]
-fn the_folder_is_the_granted_one_or_must_be_said() {
+fn the_folder_is_the_granted_one_or_must_be_named() {
     let ungranted = TestHost::new();
     assert!(ungranted.identify::<Loop>(&volume()).unwrap_err().message().contains("loop-files"));
     drop(ungranted);
@@ -113,7 +113,7 @@ fn a_lost_device_is_waited_for() {
 }
 
 #[test]
-fn a_blank_image_is_formatted_and_mounted_for_the_node_then_for_the_pod() {
+fn a_blank_image_is_formatted_staged_and_published() {
     let host = host();
     let volume = volume().field("fsType", "xfs").mount_option("noatime,discard").mount_option("commit=5");
     mounted(&host, &volume);
@@ -123,20 +123,20 @@ fn a_blank_image_is_formatted_and_mounted_for_the_node_then_for_the_pod() {
     let pod = host.target("pv-1").mount().unwrap();
     assert_eq!((pod.source, pod.flags.contains("noatime")), (node.source, true));
     assert_eq!(host.detached_mounts(), 0);
-    // Again, and nothing changes.
+    // Repeated calls change nothing.
     host.stage::<Loop>(&volume, None).unwrap();
     host.publish::<Loop>(&volume, &Pod::builder()).unwrap();
 }
 
 #[test]
-fn what_has_data_is_never_formatted() {
-    for held in ["partitions", "xfs", "crypto_LUKS"] {
+fn an_image_with_data_is_never_formatted() {
+    for found in ["partitions", "xfs", "crypto_LUKS"] {
         let host = host();
-        host.image(IMAGE, GIB).contents(IMAGE, held);
+        host.image(IMAGE, GIB).contents(IMAGE, found);
         let attached = attached(&host, &volume());
         let error = host.stage::<Loop>(&volume(), Some(&attached)).unwrap_err();
-        assert!(matches!(error, Error::Conflict(_)) && error.message().contains(held), "{error}");
-        assert_eq!(host.disk(IMAGE).unwrap().contents.as_deref(), Some(held));
+        assert!(matches!(error, Error::Conflict(_)) && error.message().contains(found), "{error}");
+        assert_eq!(host.disk(IMAGE).unwrap().contents.as_deref(), Some(found));
         assert!(!host.calls().contains(&"format") && host.node_target("pv-1").is_absent());
     }
 }
@@ -157,7 +157,7 @@ fn a_read_only_volume_is_neither_made_nor_formatted_nor_grown() {
 }
 
 #[test]
-fn one_pod_may_have_it_read_only_while_the_node_has_it_writable() {
+fn one_pod_may_have_it_read_only_while_it_is_staged_writable() {
     let host = host();
     mounted(&host, &volume());
     host.publish::<Loop>(&volume().read_only(), &Pod::builder()).unwrap();
@@ -173,21 +173,21 @@ fn a_pod_that_may_write_gets_the_files_for_its_group() {
     host.publish::<Loop>(&volume().read_only(), &pod).unwrap();
     assert_eq!(host.target("pv-1").group(), None, "a reader takes it as it is");
     let other = pod.clone().with_uid("uid-2");
-    host.fail("apply-fs-group", Error::busy("held"));
+    host.fail("apply-fs-group", Error::busy("in use"));
     assert!(matches!(host.publish::<Loop>(&volume(), &other), Err(Error::Uncertain(_))), "it is mounted, and not done");
     host.publish::<Loop>(&volume(), &other).unwrap();
     assert_eq!(host.target_of(&other, "pv-1").group(), Some(2000));
 }
 
 #[test]
-fn a_pods_mount_waits_for_the_nodes() {
+fn publish_waits_for_the_staging_mount() {
     let host = host();
     attached(&host, &volume());
     assert!(matches!(host.publish::<Loop>(&volume(), &Pod::builder()), Err(Error::Precondition(_))));
 }
 
 #[test]
-fn a_damaged_file_system_is_told_and_left_alone() {
+fn a_damaged_file_system_is_reported_and_left_alone() {
     let host = host();
     host.image(IMAGE, GIB).contents(IMAGE, "ext4").damage(IMAGE);
     let attached = attached(&host, &volume());
@@ -195,7 +195,7 @@ fn a_damaged_file_system_is_told_and_left_alone() {
 }
 
 #[test]
-fn the_device_is_handed_over_as_it_is() {
+fn the_device_is_mapped_as_it_is() {
     let host = host();
     let attached = attached(&host, &volume());
     let device = host.stage_device::<Loop>(&volume(), Some(&attached)).unwrap().unwrap();
@@ -229,7 +229,7 @@ fn a_busy_device_is_not_detached() {
 }
 
 #[test]
-fn where_the_owner_allows_it_each_pods_group_is_mapped_and_no_file_is_touched() {
+fn with_the_annotation_each_pods_group_is_mapped_and_no_file_changes() {
     let host = host();
     let volume = volume().annotation("volhost.io/fs-group", "map");
     mounted(&host, &volume);
@@ -271,7 +271,7 @@ fn a_failed_step_leaves_no_mount_behind_and_keeps_its_case() {
 }
 
 #[test]
-fn a_volume_whose_device_or_image_is_gone_is_not_well() {
+fn a_volume_without_its_device_or_image_is_abnormal() {
     let host = host();
     let volume = volume();
     attached(&host, &volume);
@@ -307,7 +307,7 @@ fn a_volume_is_made_once_and_is_the_image_of_its_name() {
     let other = host.create_volume::<Loop>(&wanted("pvc-1").required(2 * GIB)).unwrap_err();
     assert!(matches!(other, Error::Conflict(_)), "{other}");
 
-    // What it makes can be attached without a size of its own.
+    // A provisioned volume can be attached without a capacity.
     let volume = plain().field("volumeHandle", "pvc-1");
     mounted(&host, &volume);
     assert!(matches!(host.delete_volume::<Loop>("pvc-1"), Err(Error::Busy(_))));
@@ -330,7 +330,7 @@ fn a_volume_whose_making_was_cut_off_is_made_whole() {
 }
 
 #[test]
-fn a_size_is_what_is_asked_for_as_far_as_it_can_be() {
+fn a_volume_has_the_requested_size_within_its_limits() {
     let host = host();
     let size = |name: &str, request: TestVolumeRequest| {
         host.create_volume::<Loop>(&request).map(|made| (made.capacity, name.to_owned()))
@@ -437,7 +437,7 @@ fn a_snapshot_is_a_copy_that_hides_beside_its_volume() {
 }
 
 #[test]
-fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
+fn a_volume_has_the_requested_allocation_and_keeps_it_when_it_grows() {
     let host = host();
     let full = |name: &str| wanted(name).required(GIB).mutable_parameter("allocation", "full");
     let sparse = wanted("").mutable_parameter("allocation", "sparse");
@@ -451,7 +451,7 @@ fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
     assert_eq!(host.expand_volume::<Loop>("pvc", 2 * GIB, None), Ok(2 * GIB));
     assert_eq!(reserved("/images/pvc"), 2 * GIB);
     host.modify_volume::<Loop>("pvc", &wanted("")).unwrap();
-    assert_eq!(reserved("/images/pvc"), 2 * GIB, "what is not named stays");
+    assert_eq!(reserved("/images/pvc"), 2 * GIB, "an allocation that is not named stays");
     let volume = plain().field("volumeHandle", "pvc");
     mounted(&host, &volume);
     assert!(matches!(host.modify_volume::<Loop>("pvc", &sparse), Err(Error::Busy(_))));
@@ -480,7 +480,7 @@ fn a_volume_takes_its_room_as_it_is_told_and_keeps_doing_so_when_it_grows() {
 }
 
 #[test]
-fn a_format_keeps_the_room_that_is_reserved() {
+fn a_format_keeps_the_reserved_space() {
     for (allocation, kept) in [("sparse", None), ("full", Some("true"))] {
         let host = host();
         let name = format!("pvc-{allocation}");
@@ -522,7 +522,7 @@ fn a_group_is_of_one_moment_or_is_not_made() {
 }
 
 #[test]
-fn what_was_begun_of_a_group_counts_for_nothing_and_is_made_anew() {
+fn an_unfinished_group_does_not_count_and_is_made_anew() {
     let host = host();
     host.image("/images/a", GIB).image("/images/b", GIB).image("/images/.snapshot-+g@a", GIB / 2);
     assert!(host.list_snapshots::<Loop>(None, "", 10).unwrap().0.is_empty());

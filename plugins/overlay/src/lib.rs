@@ -12,13 +12,13 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct Overlay;
 
-/// What else is mounted below a base is not the volume.
+/// Mounts below a base are not part of the volume.
 const RECURSIVE: bool = false;
 /// A change of owner or mode alone copies no content.
 const METADATA_ALONE: (&str, Option<&str>) = ("metacopy", Some("on"));
 /// Refuses a top that another overlay uses, or that was made over other folders.
 const VERIFIED: (&str, Option<&str>) = ("index", Some("on"));
-/// Nobody enters the memory behind a top by a path.
+/// The mode of a top in memory: only root may enter it.
 const MEMORY_MODE: u32 = 0o700;
 
 impl VolumePlugin for Overlay {
@@ -30,8 +30,8 @@ impl VolumePlugin for Overlay {
             .accepts_mount_options();
     }
 
-    /// A kept top is mounted once for the node: the kernel lets one overlay write to it. Every
-    /// other volume is its pod's alone.
+    /// A volume with a kept top is staged: the kernel lets only one overlay write to it. Every
+    /// other volume belongs to its pod.
     fn identify(volume: &Volume, id: &mut Identity) -> Result<()> {
         let source = Source::read(volume)?;
         if let Top::Kept(top) = &source.top {
@@ -47,13 +47,13 @@ impl VolumePlugin for Overlay {
     fn publish(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
         let source = Source::read(volume)?;
         if target.is_mounted()? {
-            // It may have been interrupted.
+            // An earlier call may have been interrupted.
             return give_to_group(volume, pod, target);
         }
         let mount = match (&source.top, volume.read_only()) {
             (Top::Kept(top), _) => match target.staging_mount()? {
                 Some(node) => node.bind(RECURSIVE).with_context(|| format!("binding the overlay with top {top}"))?,
-                None => return Err(Error::precondition(format!("the overlay with top {top} is not mounted yet"))),
+                None => return Err(Error::precondition(format!("the overlay with top {top} is not staged yet"))),
             },
             (_, true) => base_alone(&source.open_layers(target)?)?,
             (Top::Disk, false) => {
@@ -94,9 +94,7 @@ impl Stager for Overlay {
             return Ok(());
         }
         let Top::Kept(top) = &source.top else {
-            return Err(Error::invalid_argument(format!(
-                "{FIELD}: a top that is not kept is not mounted for the node"
-            )));
+            return Err(Error::invalid_argument(format!("{FIELD}: a volume whose top is not kept cannot be staged")));
         };
         let top = host_paths::create_directory(top).context(FIELD)?;
         let mount = overlay(&source.open_layers(target)?, Some(&top), &[METADATA_ALONE, VERIFIED]).context(FIELD)?;
@@ -116,7 +114,7 @@ fn overlay(
     overlays::mount(&layers.iter().collect::<Vec<_>>(), top, options)
 }
 
-/// Without a top: one layer is bound, several are laid on one another.
+/// Without a top, one layer is bound; several become an overlay.
 fn base_alone(layers: &[MountSource]) -> Result<DetachedMount> {
     match layers {
         [only] => only.bind(RECURSIVE).context("csi.volumeAttributes.base"),
@@ -124,7 +122,7 @@ fn base_alone(layers: &[MountSource]) -> Result<DetachedMount> {
     }
 }
 
-/// A pod that may only read the volume takes it as it is.
+/// Applies the pod's group, unless the pod may only read.
 fn give_to_group(volume: &Volume, pod: &Pod, target: &MountTarget) -> Result<()> {
     if volume.read_only() {
         return Ok(());

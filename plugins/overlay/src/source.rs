@@ -8,12 +8,12 @@ const BASE: &str = "volumeAttributes.base";
 const BASE_VOLUME: &str = "volumeAttributes.baseVolume";
 const TOP: &str = "volumeAttributes.top";
 const TOP_SIZE: &str = "volumeAttributes.topSize";
-/// The most layers of one base: a plugin holds few handles at a time.
+/// The most layers of one base: the number of a plugin's handles is limited.
 const MOST_BASES: usize = 16;
 /// As long as a volume's name in a pod can be, in bytes.
 const LONGEST_NAME: usize = 63;
 
-/// Where what is written goes.
+/// Where the pod's changes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Top {
     /// Beside the volume, on disk.
@@ -54,9 +54,7 @@ impl Source {
         }
         let top = top(volume)?;
         if read_only && volume.string(TOP).is_some() && !matches!(top, Top::Kept(_)) {
-            return Err(
-                volume.invalid(TOP, "a volume that is read-only has nothing to write; leave out readOnly, or this")
-            );
+            return Err(volume.invalid(TOP, "a read-only volume needs no top; leave out readOnly, or this"));
         }
         if !matches!(top, Top::Memory { .. }) && volume.string(TOP_SIZE).is_some() {
             return Err(volume.invalid(TOP_SIZE, "only a top in memory has a size; add `top: memory`"));
@@ -80,7 +78,7 @@ impl Source {
         matches!(self.top, Top::Kept(_))
     }
 
-    /// Opens what lies below the top: the pod's volumes, then the shared folders.
+    /// Opens the layers below the top: the pod's volumes, then the shared folders.
     ///
     /// # Errors
     /// `not-found` and `precondition` with the way out, `permission-denied` outside the grant.
@@ -182,8 +180,8 @@ fn check_path(volume: &Volume, field: &str, path: &str) -> Result<()> {
     Err(volume.invalid(field, format_args!("{} {why}", quoted(path))))
 }
 
-/// Whether the path is the folder or below it, as they are written; what links make of it, the
-/// kernel refuses.
+/// Whether the path is the folder or below it, as they are written. The kernel refuses what links
+/// make of it.
 fn is_within(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -48,7 +48,7 @@ fn a_top_of_the_pods_own_is_in_its_private_folder() {
 }
 
 #[test]
-fn a_top_in_memory_has_the_size_that_was_asked_for() {
+fn a_top_in_memory_has_the_requested_size() {
     let host = host();
     let mount = mounted(&host, &top("memory").field("volumeAttributes.topSize", "64Mi"));
     assert_eq!(mount.top.as_deref(), Some("tmpfs"));
@@ -81,7 +81,7 @@ fn a_read_only_overlay_of_one_volume_is_that_volume_read_only() {
 }
 
 #[test]
-fn a_volume_of_the_pod_that_does_not_stand_is_told_and_nothing_is_made() {
+fn an_unpublished_volume_of_the_pod_is_reported_and_nothing_is_made() {
     let host = host();
     host.fail("pod-volumes.open", Error::precondition("it is gone"));
     let error = host.publish::<Overlay>(&below("models"), &Pod::builder()).unwrap_err();
@@ -91,7 +91,7 @@ fn a_volume_of_the_pod_that_does_not_stand_is_told_and_nothing_is_made() {
 }
 
 #[test]
-fn a_kept_top_is_mounted_once_for_the_node_and_bound_for_pods() {
+fn a_kept_top_is_staged_once_and_bound_for_pods() {
     let host = host();
     let volume = top("/srv/tops/app");
     let id = host.identity::<Overlay>(&volume).unwrap();
@@ -110,7 +110,7 @@ fn a_kept_top_is_mounted_once_for_the_node_and_bound_for_pods() {
 }
 
 #[test]
-fn a_read_only_volume_shows_the_base_alone() {
+fn a_read_only_volume_has_only_the_base() {
     let host = host();
     let one = mounted(&host, &volume().read_only());
     assert_eq!((one.fs_type.as_str(), one.source.as_deref()), ("host", Some("/srv/base")));
@@ -121,12 +121,12 @@ fn a_read_only_volume_shows_the_base_alone() {
 }
 
 #[test]
-fn the_group_gets_what_it_may_write() {
+fn the_group_gets_a_writable_volume() {
     let host = host();
     let pod = Pod::builder().fs_group(2000);
     for _ in 0..2 {
         host.publish::<Overlay>(&volume(), &pod).unwrap();
-        assert_eq!(host.target(volume().name()).group(), Some(2000), "also when it stands already");
+        assert_eq!(host.target(volume().name()).group(), Some(2000), "also when it is mounted already");
     }
     drop(host);
     let host = self::host();
@@ -161,7 +161,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
         (top("/srv/base"), r#"csi.volumeAttributes.top: "/srv/base" and the base"#),
         (top("/srv/base/top"), r#"csi.volumeAttributes.top: "/srv/base/top" and the base"#),
         (top("/srv"), r#"csi.volumeAttributes.top: "/srv" and the base"#),
-        (top("memory").field("readOnly", "true"), "csi.volumeAttributes.top: a volume that is read-only"),
+        (top("memory").field("readOnly", "true"), "csi.volumeAttributes.top: a read-only volume needs no top"),
         (top("memory").field("volumeAttributes.topSize", "1GB"), "csi.volumeAttributes.topSize: \"1GB\""),
         (volume().field("volumeAttributes.topSize", "1Gi"), "csi.volumeAttributes.topSize: only a top in memory"),
         (below("Models"), r#"csi.volumeAttributes.baseVolume: "Models" is not the name of a volume of the pod"#),
@@ -182,7 +182,7 @@ fn a_bad_field_is_named_with_its_value_and_what_is_right() {
 }
 
 #[test]
-fn a_base_that_is_missing_or_no_folder_says_what_to_do() {
+fn a_base_that_is_missing_or_not_a_folder_is_refused_with_the_way_out() {
     let host = host();
     let publish = |base: &str| {
         let volume = volume().field("volumeAttributes.base", base);

@@ -14,13 +14,13 @@ use volhost_plugin_sdk::prelude::*;
 #[derive(Debug)]
 pub struct Projected;
 
-/// Adds the files of every source, or says of all that failed why.
+/// Adds the files of every source, or reports every source that failed.
 fn collect(sources: &[Source], volume: &Volume, pod: &Pod, files: &FileSet) -> Result<()> {
     let mut failed: Option<Error> = None;
     for error in sources.iter().filter_map(|source| source.show(volume, pod, files).err()) {
         failed = Some(match failed {
             None => error,
-            // The first one decides what the host does; all are tried again together.
+            // The case of the first one counts; the host retries all together.
             Some(first) => first.and(&error),
         });
     }
@@ -37,7 +37,7 @@ impl VolumePlugin for Projected {
             .read_only();
     }
 
-    /// Such a volume has no name of its own: it is its pod's.
+    /// Sets no name: the volume belongs to its pod.
     fn identify(volume: &Volume, _id: &mut Identity) -> Result<()> {
         Source::read_all(volume).map(drop)
     }

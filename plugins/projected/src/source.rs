@@ -5,7 +5,7 @@ use volhost_plugin_sdk::objects::{self, ConfigMap, Secret};
 use volhost_plugin_sdk::prelude::*;
 use volhost_plugin_sdk::{FileSet, KeySelection, PodItems};
 
-/// How long a token is valid unless told, in seconds; and the shortest and longest that Kubernetes
+/// The default lifetime of a token, in seconds, and the shortest and longest that Kubernetes
 /// allows.
 const TOKEN_SECONDS: u64 = 3600;
 const SHORTEST_TOKEN: u64 = 600;
@@ -14,7 +14,7 @@ const LONGEST_TOKEN: u64 = 1 << 32;
 const KINDS: &[&str] =
     &["configMap", "secret", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
 
-/// Which certificates.
+/// The selection of certificates.
 #[derive(Debug)]
 pub(crate) enum Bundle {
     Named(String),
@@ -82,7 +82,7 @@ impl Source {
     /// Adds the source's files.
     ///
     /// # Errors
-    /// `not-found` for what is missing and not optional; else what the host said.
+    /// `not-found` for what is missing and not optional; else the host's.
     pub(crate) fn show(&self, volume: &Volume, pod: &Pod, files: &FileSet) -> Result<()> {
         match self {
             Self::ConfigMap { name, keys } => keys.show(volume, ConfigMap::open(volume, pod, name), files),
@@ -101,7 +101,7 @@ impl Source {
                     }
                 };
                 match found {
-                    // The file is there all the same: programs expect to find it.
+                    // The file exists anyway: programs expect to find it.
                     Err(Error::NotFound(_)) if *optional => files.add(path, b"", *mode),
                     found => found.and_then(|pem| files.add_private(path, &pem, *mode)),
                 }

@@ -46,7 +46,7 @@ fn it_serves_projected_and_follows_its_sources() {
 }
 
 #[test]
-fn sources_of_every_kind_stand_in_one_folder_in_memory() {
+fn sources_of_every_kind_share_one_folder_in_memory() {
     let host = host();
     let volume = source(all(), 0, "configMap", &[("name", "app")]);
     let volume =
@@ -75,7 +75,7 @@ fn a_later_source_replaces_an_earlier_ones_file() {
 }
 
 #[test]
-fn a_token_is_asked_for_as_the_source_says() {
+fn a_token_is_requested_as_the_source_specifies() {
     let host = host();
     let token = |fields: &[(&str, &str)]| {
         let payload = shown(&host, &source(all(), 0, "serviceAccountToken", fields), &Pod::builder());
@@ -89,7 +89,7 @@ fn a_token_is_asked_for_as_the_source_says() {
 }
 
 #[test]
-fn a_token_is_for_the_pods_own_user_and_group_where_they_are_known() {
+fn only_the_pods_user_and_group_can_read_a_token_where_they_are_known() {
     let volume = source(all(), 0, "serviceAccountToken", TOKEN).field("defaultMode", 0o444);
     let volume = source(volume, 1, "configMap", &[("name", "app")]);
     for (pod, mode, owner) in [
@@ -119,7 +119,7 @@ fn certificates_come_by_name_or_by_signer_and_labels() {
 }
 
 #[test]
-fn every_source_that_fails_is_told_and_nothing_changes() {
+fn every_failed_source_is_reported_and_nothing_changes() {
     let host = host();
     let good = source(all(), 0, "configMap", &[("name", "app")]);
     let before = shown(&host, &good, &Pod::builder());
@@ -154,7 +154,7 @@ fn bad_fields_are_named() {
     let one = |kind: &str, fields: &[(&str, &str)]| source(all(), 0, kind, fields);
     let token = |seconds: &str| one("serviceAccountToken", &[("path", "token"), ("expirationSeconds", seconds)]);
     for (volume, said) in [
-        (all().field("defaultMode", 512), "projected.defaultMode: 512 is no mode"),
+        (all().field("defaultMode", 512), "projected.defaultMode: 512 is not a mode"),
         (all().field("sources", "x"), "projected.sources: is a text, and must be a list"),
         (all().field("sources.0", "{}"), "projected.sources.0: has no source; give it one of configMap"),
         (all().field("sources.0.nfs.server", "x"), "projected.sources.0.nfs: no such field"),

@@ -29,7 +29,7 @@ fn it_serves_secrets_and_follows_them() {
 }
 
 #[test]
-fn a_secret_stands_in_memory_that_never_swaps() {
+fn a_secret_is_in_memory_that_never_swaps() {
     let host = host();
     let payload = shown(&host, &login(), &Pod::builder());
     assert_eq!(payload.paths(), ["key", "user"]);
@@ -61,7 +61,7 @@ fn items_modes_and_fs_group_are_as_for_config_maps() {
 }
 
 #[test]
-fn without_noswap_the_pod_is_told_once() {
+fn without_noswap_the_pod_gets_one_event() {
     let host = host();
     host.without_tmpfs_option("noswap");
     publish(&host, &login()).unwrap();
@@ -73,7 +73,7 @@ fn without_noswap_the_pod_is_told_once() {
 }
 
 #[test]
-fn a_refresh_goes_into_the_mount_that_stands_and_a_failed_one_keeps_its_files() {
+fn a_refresh_reuses_the_mount_and_a_failed_one_keeps_its_files() {
     let host = host();
     let before = shown(&host, &login(), &Pod::builder());
     host.remove_secret("login");
@@ -85,7 +85,7 @@ fn a_refresh_goes_into_the_mount_that_stands_and_a_failed_one_keeps_its_files() 
 }
 
 #[test]
-fn a_first_set_up_that_fails_leaves_no_mount() {
+fn a_first_publish_that_fails_leaves_no_mount() {
     for call in ["tmpfs.create", "set-options", "attach", "publish", "secrets.open"] {
         let host = host();
         host.fail(call, Error::retryable("the kernel is tired"));
@@ -95,7 +95,7 @@ fn a_first_set_up_that_fails_leaves_no_mount() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_used_if_empty_and_else_a_conflict() {
+fn an_empty_folder_at_the_target_is_used_and_anything_else_is_a_conflict() {
     let host = host();
     host.target("login").put_folder(TestFolder::default());
     publish(&host, &login()).unwrap();
@@ -124,7 +124,7 @@ fn bad_fields_are_named() {
     for (volume, said) in [
         (login().without("secretName"), "secret.secretName: is missing"),
         (login().field("name", "login"), "secret.name: no such field"),
-        (login().field("defaultMode", 0o1777), "secret.defaultMode: 1023 is no mode"),
+        (login().field("defaultMode", 0o1777), "secret.defaultMode: 1023 is not a mode"),
         (login().field("items.0.key", "user"), "secret.items.0.path: is missing"),
         (login().field("items.0.key", "user").field("items.0.path", "../x"), "secret.items.0.path: \"../x\" must not"),
     ] {
@@ -135,7 +135,7 @@ fn bad_fields_are_named() {
 }
 
 #[test]
-fn nothing_that_is_said_holds_a_value() {
+fn no_error_event_or_log_line_contains_a_value() {
     let host = host();
     host.without_tmpfs_option("noswap");
     publish(&host, &login()).unwrap();
@@ -145,7 +145,7 @@ fn nothing_that_is_said_holds_a_value() {
 }
 
 #[test]
-fn tearing_down_unmounts_and_can_be_repeated() {
+fn unpublish_unmounts_and_can_be_repeated() {
     let host = host();
     publish(&host, &login()).unwrap();
     host.unpublish::<Secret>("login").unwrap();

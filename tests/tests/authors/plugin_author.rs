@@ -228,7 +228,9 @@ fn a_skeleton_replaces_a_flexvolume_driver_that_only_mounts() {
         "pod.yaml",
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p, uid: u1}\nspec:\n  containers: [{name: c, image: i, volumeMounts: [{name: data, mountPath: /d}]}]\n  volumes:\n    - name: data\n      flexVolume: {driver: example.com/tmpfs}\n",
     );
-    node.wait_event(&["mount of FlexVolume driver example.com/tmpfs is not moved to the plugin example.com/tmpfs yet"]);
+    node.wait_event(&[
+        "mount of FlexVolume driver example.com/tmpfs is not ported to the plugin example.com/tmpfs yet",
+    ]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn huge_pages_that_cannot_be_are_refused_with_the_reason() {
     node.manifest("a.yaml", &pod_asking("hugepages-2Mi: 8Mi, hugepages-1Gi: 1Gi", &pages));
     node.wait_event(&["FailedMount", "default/a", "emptyDir.medium", "several sizes of huge pages (2Mi, 1Gi)"]);
     node.manifest("a.yaml", &pod_asking("memory: 8Mi", &pages));
-    node.wait_event(&["FailedMount", "default/a", "emptyDir.medium", "no container asks for huge pages"]);
+    node.wait_event(&["FailedMount", "default/a", "emptyDir.medium", "no container requests huge pages"]);
     node.manifest("a.yaml", &pod_asking("hugepages-4Mi: 8Mi", &pages));
     node.wait_event(&["FailedMount", "default/a", "test-node has no huge pages of 4Mi", "hugepages-2048kB"]);
     assert!(node.pod_mounts().is_empty());

@@ -323,7 +323,7 @@ fn bad_sources_are_refused_with_the_fields_path_and_change_nothing() {
         ),
         (
             "name: v, configMap: { name: app, defaultMode: 0x10000 }".to_owned(),
-            "configMap.defaultMode: 65536 is no mode",
+            "configMap.defaultMode: 65536 is not a mode",
         ),
         ("name: v, secret: { secretName: none }".to_owned(), "there is no Secret default/none"),
         ("name: v, configMap: { name: app, items: [{ key: none, path: x }] }".to_owned(), "has no key"),

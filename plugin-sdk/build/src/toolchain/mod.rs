@@ -9,8 +9,8 @@
 //! | Debian's rustc | [`DEBIAN_SETUP`], run once as root |
 //! | `rustup target add` | a network that lets rustup through |
 //!
-//! What is on the machine goes before what must be fetched: where the network swallows rustup's
-//! requests, asking it first would cost its whole deadline at every build.
+//! Local ways come first: where the network drops rustup's requests, trying it first would cost its
+//! whole deadline at every build.
 
 mod probe;
 mod rustup;
@@ -74,7 +74,7 @@ impl Toolchain {
     }
 }
 
-/// Where to look. [`Search::default`] is right for everybody but tests.
+/// Where to look. Only tests need another than [`Search::default`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
     /// The cargo in use.
@@ -105,16 +105,16 @@ impl Default for Search {
     }
 }
 
-/// A way that leads nowhere on this machine.
+/// A way that does not work on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dead {
     /// The way.
     pub way: Way,
-    /// Why, in the words of the tool that failed.
+    /// The reason, in the words of the tool that failed.
     pub reason: String,
 }
 
-/// No way leads to a compiler.
+/// No way works.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found no compiler for {TARGET}:{}\nEither run `rustup target add {TARGET}` where the network allows it, or, on \
@@ -137,7 +137,7 @@ impl Search {
     /// where it is not.
     ///
     /// # Errors
-    /// When none does: what was tried and why each failed.
+    /// When none does: every way with the reason of its failure.
     pub fn find(&self) -> Result<Toolchain, NoToolchain> {
         let mut dead = Vec::new();
         for (way, attempt) in [
@@ -182,7 +182,7 @@ impl Search {
     }
 }
 
-/// What a failed tool said last, on one line: enough to know, short enough to print.
+/// The last output of a failed tool, on one short line.
 fn last_words(output: &[u8]) -> String {
     /// In characters; a linker's complaint can fill pages.
     const LONGEST: usize = 300;

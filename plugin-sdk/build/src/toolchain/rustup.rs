@@ -28,7 +28,7 @@ pub(super) fn add_target(rustup: &Path, deadline: Duration) -> Result<(), String
         thread::spawn(move || {
             let mut said = Vec::new();
             let _ = stderr.read_to_end(&mut said);
-            // Nobody listens any more once the deadline has passed.
+            // The receiver is gone once the deadline has passed.
             let _ = sender.send(said);
         });
     }
