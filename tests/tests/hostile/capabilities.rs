@@ -287,5 +287,5 @@ fn what_a_controller_said_of_an_attachment_is_what_the_plugin_reads() {
     let mut attached = host.attached(&honest());
     attached.metadata = [("lun".to_owned(), "4".to_owned())].into();
     let call = host.call();
-    host.plugin.stage(&call, &misbehaving("stage", "tell"), Some(&attached), host.target("node")).unwrap();
+    host.plugin.stage(&call, &misbehaving("stage", "report"), Some(&attached), host.target("node")).unwrap();
 }

@@ -36,7 +36,7 @@ fn cow(node: &Node, name: &str) -> String {
     let disk = node.folder().join("disk").join(name);
     let disk = disk.display();
     format!(
-        "name: {name}, helped: {{ helper: cow, sources: {{ lower: {disk}/lower, upper: {disk}/upper, work: {disk}/work }} }}"
+        "name: {name}, helped: {{ server: cow, sources: {{ lower: {disk}/lower, upper: {disk}/upper, work: {disk}/work }} }}"
     )
 }
 
@@ -170,26 +170,26 @@ values = { server = ["*.example.com"], path = ["/exports/*"], port = ["*"] }
 "#;
     let node = node(shell);
     let rows = [
-        ("name: v, helped: { helper: other }", "FUSE server other is not granted"),
-        ("name: v, helped: { helper: /bin/sh }", "is not granted"),
-        ("name: v, helped: { helper: shell, texts: { server: evil.org } }", "evil.org"),
-        ("name: v, helped: { helper: shell, texts: { server: a.example.com.evil.org } }", "values"),
-        ("name: v, helped: { helper: shell, texts: { path: /exports/a/b } }", "/exports/a/b"),
-        ("name: v, helped: { helper: shell, texts: { path: /exports/.. } }", "`..`"),
-        ("name: v, helped: { helper: shell, texts: { server: -oProxyCommand } }", "like an option"),
-        ("name: v, helped: { helper: shell, texts: { port: '--' } }", "like an option"),
-        ("name: v, helped: { helper: shell, texts: { port: '1,allow_root' } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { port: '1 -o x' } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { port: \"1\\n2\" } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { port: \"1\\0\" } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { port: '$(id)' } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { port: '{mount}' } }", "may end at"),
-        ("name: v, helped: { helper: shell, texts: { mount: x } }", "no slot \"mount\""),
-        ("name: v, helped: { helper: shell, texts: { other: x } }", "no slot \"other\""),
-        ("name: v, helped: { helper: shell, texts: { server: a.example.com } }", "needs the slot"),
-        ("name: v, helped: { helper: shell, sources: { path: /etc } }", "/etc"),
+        ("name: v, helped: { server: other }", "FUSE server other is not granted"),
+        ("name: v, helped: { server: /bin/sh }", "is not granted"),
+        ("name: v, helped: { server: shell, texts: { server: evil.org } }", "evil.org"),
+        ("name: v, helped: { server: shell, texts: { server: a.example.com.evil.org } }", "values"),
+        ("name: v, helped: { server: shell, texts: { path: /exports/a/b } }", "/exports/a/b"),
+        ("name: v, helped: { server: shell, texts: { path: /exports/.. } }", "`..`"),
+        ("name: v, helped: { server: shell, texts: { server: -oProxyCommand } }", "like an option"),
+        ("name: v, helped: { server: shell, texts: { port: '--' } }", "like an option"),
+        ("name: v, helped: { server: shell, texts: { port: '1,allow_root' } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { port: '1 -o x' } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { port: \"1\\n2\" } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { port: \"1\\0\" } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { port: '$(id)' } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { port: '{mount}' } }", "may end at"),
+        ("name: v, helped: { server: shell, texts: { mount: x } }", "no slot \"mount\""),
+        ("name: v, helped: { server: shell, texts: { other: x } }", "no slot \"other\""),
+        ("name: v, helped: { server: shell, texts: { server: a.example.com } }", "needs the slot"),
+        ("name: v, helped: { server: shell, sources: { path: /etc } }", "/etc"),
         (
-            "name: v, helped: { helper: shell, texts: { server: a.example.com, path: /exports/b } }",
+            "name: v, helped: { server: shell, texts: { server: a.example.com, path: /exports/b } }",
             "exit code 9 and does not serve; it must stay in the foreground; it said: a.example.com:/exports/b /dev/fd/3",
         ),
     ];

@@ -202,7 +202,7 @@ fn volume_attachments_are_a_controllers_word_and_what_they_say_reaches_the_plugi
     let devices = LoopDevices(node.folder().to_owned());
     let volume = loop_volume("pv", "x", "ext4", "32Mi", "").replace(
         "csi: { driver: loop.volhost.io, volumeHandle: x, fsType: ext4 }",
-        "lyingDevices: { name: image, at: stage, how: tell }",
+        "lyingDevices: { name: image, at: stage, how: report }",
     );
     let word = |status: &str| volume_attachment("pv", "fixture.volhost/lying-devices", status);
     node.manifest("pv.yaml", &volume);
@@ -215,7 +215,7 @@ fn volume_attachments_are_a_controllers_word_and_what_they_say_reaches_the_plugi
     let device = losetup(&["-f", "--show", &image.display().to_string()]);
     node.manifest("va.yaml", &word("attached: true, attachmentMetadata: { lun: '4', array: a1 }"));
     node.wait_mounted("default/a");
-    node.wait_event(&["AttachmentTold", "default/a", "va-pv: array=a1, lun=4"]);
+    node.wait_event(&["AttachmentReported", "default/a", "va-pv: array=a1, lun=4"]);
     let described = node.ok(&["describe", "pod", "a"]);
     assert!(described.contains("the controller, as va-pv"), "{described}");
 
