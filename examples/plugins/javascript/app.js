@@ -10,7 +10,8 @@ function invalid(volume, field, why) {
   return { tag: 'invalid-argument', val: `${volume.source()}.${field}: ${why}` };
 }
 
-// The limit in bytes; undefined when the volume has none. Looks at every field, so that a typing error is told.
+// The limit in bytes; undefined when the volume has none. Checks every field, so that a misspelt
+// one is reported.
 function size(volume) {
   for (const field of volume.parameters()) {
     if (!FIELDS.includes(field)) throw invalid(volume, field, 'no such field; the only one is size');
@@ -46,7 +47,7 @@ export const publisher = {
     if (group !== undefined) options.push({ key: 'gid', value: `${group}` });
     const mount = create(options);
     if (volume.readOnly()) mount.setOptions(['ro'], false);
-    // No process sees the mount before this; if anything failed until here, it is gone by itself.
+    // No process sees the mount before this; on a failure until here, it is discarded.
     target.attach(mount);
   },
   unpublish(target) {

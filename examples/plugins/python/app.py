@@ -16,7 +16,7 @@ def invalid(volume: volumes.Volume, field: str, why: str) -> Err:
 
 
 def size(volume: volumes.Volume) -> int | None:
-    """The limit in bytes; none when the volume has none. Looks at every field, so that a typing error is told."""
+    """The limit in bytes; none when the volume has none. Checks every field, so that a misspelt one is reported."""
     for field in volume.parameters():
         if field not in FIELDS:
             raise invalid(volume, field, "no such field; the only one is size")

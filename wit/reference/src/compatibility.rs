@@ -1,35 +1,35 @@
-//! Two surfaces side by side: whether plugins that were built for the older one run on a host with
-//! the newer one.
+//! Compares two surfaces: do plugins that were built for the older one run on a host with the newer
+//! one?
 //!
-//! A component is linked item by item, and an item's type must be the same to the last word. So
-//! nothing may go, nothing may change, and what plugins *export* may not grow either: a plugin of
-//! yesterday lacks what was added. What plugins import may grow.
+//! A component is linked item by item, and an item's type must be exactly equal. So no item may be
+//! removed or changed, and the interfaces that plugins *export* may not grow: an older plugin lacks
+//! the addition. The interfaces that plugins import may grow.
 
 use std::fmt;
 
 use crate::contract::HOST_WORLD;
 use crate::surface::Surface;
 
-/// Something that a plugin of the older contract does not survive.
+/// A change that breaks plugins of the older contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Break {
-    /// An item is not there any more.
+    /// An item was removed.
     Gone {
         /// Its name.
         item: String,
     },
-    /// An item is another one.
+    /// An item was changed.
     Changed {
         /// Its name.
         item: String,
-        /// What it was.
+        /// Its old type.
         from: String,
-        /// What it is.
+        /// Its new type.
         to: String,
     },
-    /// Plugins must have what they had not to have.
+    /// Plugins must have an item that was not required before.
     Demanded {
-        /// What.
+        /// Its name.
         item: String,
     },
 }
@@ -37,7 +37,7 @@ pub enum Break {
 impl fmt::Display for Break {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone { item } => write!(formatter, "{item} is gone: plugins that use it do not load any more"),
+            Self::Gone { item } => write!(formatter, "{item} was removed: plugins that use it do not load any more"),
             Self::Changed { item, from, to } => {
                 write!(
                     formatter,
@@ -46,13 +46,13 @@ impl fmt::Display for Break {
             }
             Self::Demanded { item } => write!(
                 formatter,
-                "{item} is demanded of plugins, and those that are there lack it: make it an interface of its own, a new capability"
+                "{item} is required of plugins, and existing ones lack it: make it an interface of its own, a new capability"
             ),
         }
     }
 }
 
-/// All that breaks, in the order of the items' names.
+/// All breaking changes, in the order of the items' names.
 pub fn breaks(older: &Surface, newer: &Surface) -> Vec<Break> {
     let mut found = Vec::new();
     for (item, from) in &older.items {

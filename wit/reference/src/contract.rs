@@ -1,4 +1,4 @@
-//! The contract, read.
+//! The parsed contract.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,23 @@ use wit_parser::{Interface, PackageId, Resolve, World};
 /// capability, and no plugin targets it.
 pub const HOST_WORLD: &str = "every-capability";
 
-/// Why it cannot be read.
+/// The reasons for which it cannot be read or printed.
 #[derive(Debug, Error)]
 pub enum ContractError {
-    /// It is no WIT.
-    #[error("{path} is no contract: {words}")]
+    /// It is not valid WIT.
+    #[error("{path} is not a contract: {words}")]
     Parse {
         /// The folder or file.
         path: PathBuf,
         /// The parser's words, with the place.
         words: String,
     },
-    /// It cannot be written out.
-    #[error("the contract cannot be written: {0}")]
+    /// It cannot be printed.
+    #[error("the contract cannot be printed: {0}")]
     Print(String),
 }
 
-/// A WIT package, with all that it refers to.
+/// A WIT package, with its dependencies.
 pub struct Contract {
     pub(crate) resolve: Resolve,
     package: PackageId,
@@ -44,7 +44,7 @@ impl Contract {
         Ok(Self { resolve, package })
     }
 
-    /// Reads WIT from text; `name` is what errors call it.
+    /// Reads WIT from text; errors use `name` for it.
     ///
     /// # Errors
     /// [`ContractError::Parse`].
@@ -60,7 +60,7 @@ impl Contract {
         self.resolve.packages.get(self.package).map(|package| package.name.to_string()).unwrap_or_default()
     }
 
-    /// The whole of it as one WIT file, without its documentation: what is recorded of a release.
+    /// The whole of it as one WIT file, without its documentation: the record of a release.
     ///
     /// # Errors
     /// [`ContractError::Print`].

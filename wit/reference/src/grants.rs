@@ -1,6 +1,6 @@
-//! What the operator writes to grant an interface.
+//! The operator's configuration that grants an interface.
 
-/// Interfaces whose grant names what is granted: the key of the configuration, with an example.
+/// Interfaces with a key of their own in a grant, with an example.
 const NAMED: [(&str, &str); 7] = [
     ("host-paths", "host-paths = [\"/srv\"]"),
     ("loop-devices", "loop-files = [\"/srv/images\"]"),

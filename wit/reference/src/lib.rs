@@ -1,14 +1,14 @@
-//! The contract `volhost:plugin`, looked at as a whole: the page that documents it, and whether
-//! plugins that were built for a release of it still fit.
+//! Tools for the contract `volhost:plugin`: its reference page, and the check that it is compatible
+//! with plugins that were built for a release of it.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`contract`] | the contract, read |
-//! | [`surface`] | what of it a plugin can rely on, item by item |
-//! | [`compatibility`] | two surfaces side by side |
-//! | [`grants`] | what the operator writes to grant an interface |
+//! | [`contract`] | the parsed contract |
+//! | [`surface`] | the items that a plugin can rely on |
+//! | [`compatibility`] | the comparison of two surfaces |
+//! | [`grants`] | the configuration that grants an interface |
 //! | [`page`] | the reference page |
-//! | `words` | types and functions as they are written |
+//! | `words` | types and functions in WIT |
 #![forbid(unsafe_code)]
 
 pub mod compatibility;

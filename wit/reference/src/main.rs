@@ -1,6 +1,6 @@
-//! `volhost-wit reference`: prints the reference page of the book. `volhost-wit check`: whether the
-//! contract still fits the plugins of its last release. `volhost-wit record`: records the contract
-//! as released, under its version.
+//! `volhost-wit reference`: prints the reference page of the book. `volhost-wit check`: checks that
+//! the contract is compatible with the plugins of its last release. `volhost-wit record`: records
+//! the contract as released, under its version.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,5 +1,4 @@
-//! The reference page: every interface of the contract, every function, in the contract's own
-//! words.
+//! The reference page: every interface and function of the contract, with its documentation.
 
 use std::fmt::Write as _;
 
@@ -36,13 +35,17 @@ fn table(page: &mut String, contract: &Contract, exported: bool) {
     for (name, interface) in
         contract.interfaces().into_iter().filter(|(name, _)| contract.is_exported(name) == exported)
     {
-        let _ =
-            writeln!(page, "| [`{name}`](#{name}) | {} | {} |", standing(name, exported), sentence(&interface.docs));
+        let _ = writeln!(
+            page,
+            "| [`{name}`](#{name}) | {} | {} |",
+            availability(name, exported),
+            sentence(&interface.docs)
+        );
     }
     page.push('\n');
 }
 
-fn standing(name: &str, exported: bool) -> String {
+fn availability(name: &str, exported: bool) -> String {
     match (exported, grants::line(name)) {
         (true, _) if REQUIRED.contains(&name) => "every plugin".to_owned(),
         (true, _) => "the capability".to_owned(),
@@ -51,7 +54,7 @@ fn standing(name: &str, exported: bool) -> String {
     }
 }
 
-/// The first sentence of what is said of it.
+/// The first sentence of the documentation.
 fn sentence(docs: &Docs) -> String {
     let text = docs.contents.as_deref().unwrap_or_default();
     let paragraph = text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -62,13 +65,13 @@ fn sentence(docs: &Docs) -> String {
 fn section(page: &mut String, contract: &Contract, name: &str, interface: &Interface) {
     let _ = writeln!(page, "## {name}\n");
     let exported = contract.is_exported(name);
-    let standing = match (exported, grants::line(name)) {
+    let availability = match (exported, grants::line(name)) {
         (true, _) if REQUIRED.contains(&name) => "Exported by every plugin.".to_owned(),
         (true, _) => format!("Exported by plugins with the capability `{name}`."),
         (false, None) => "Imported; no grant is needed.".to_owned(),
         (false, Some(line)) => format!("Imported; needs a grant: `{line}`."),
     };
-    let _ = writeln!(page, "*{standing}*\n");
+    let _ = writeln!(page, "*{availability}*\n");
     text(page, &interface.docs, "");
     let resolve = &contract.resolve;
     let types: Vec<_> =
@@ -99,7 +102,7 @@ fn section(page: &mut String, contract: &Contract, name: &str, interface: &Inter
     }
 }
 
-/// What is said of a type's parts.
+/// The documentation of a type's parts.
 fn parts(page: &mut String, kind: &TypeDefKind) {
     let named: Vec<(&str, &Docs)> = match kind {
         TypeDefKind::Record(record) => record.fields.iter().map(|field| (field.name.as_str(), &field.docs)).collect(),
@@ -133,7 +136,7 @@ fn functions<'a>(page: &mut String, contract: &Contract, all: impl Iterator<Item
     }
 }
 
-/// What is said of something, as it is said.
+/// The documentation of an item.
 fn text(page: &mut String, docs: &Docs, indent: &str) {
     let Some(contents) = docs.contents.as_deref() else { return };
     if !indent.is_empty() {
@@ -147,7 +150,7 @@ fn text(page: &mut String, docs: &Docs, indent: &str) {
 }
 
 fn worlds(page: &mut String, contract: &Contract) {
-    let _ = writeln!(page, "## Worlds\n\n| world | what it is | exports |\n|---|---|---|");
+    let _ = writeln!(page, "## Worlds\n\n| world | description | exports |\n|---|---|---|");
     for (name, world) in contract.worlds() {
         let exports = contract.names(world.exports.keys());
         let listed = match name {

@@ -1,4 +1,4 @@
-//! What of the contract a plugin can rely on, item by item.
+//! The items of the contract that a plugin can rely on.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Surface {
 }
 
 impl Surface {
-    /// That of a contract.
+    /// The surface of a contract.
     pub fn of(contract: &Contract) -> Self {
         let mut items = BTreeMap::new();
         let mut exported = Vec::new();

@@ -58,8 +58,7 @@ fn of_kind(resolve: &Resolve, kind: &TypeDefKind) -> String {
     }
 }
 
-/// What a type's name stands for, on one line. None for a name that is borrowed from another
-/// interface.
+/// The definition of a named type, on one line. None for a name that comes from another interface.
 pub(crate) fn of_definition(resolve: &Resolve, definition: &TypeDef) -> Option<String> {
     let listed = |items: Vec<String>| items.join(", ");
     Some(match &definition.kind {

@@ -1,5 +1,4 @@
-//! The contract as it stands: whether its page is up to date, and whether plugins of its release
-//! fit.
+//! Checks the contract's reference page, and its compatibility with plugins of its release.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -61,7 +60,7 @@ world plugin { import things; export able; }
 world every-capability { import things; export able; }
 ";
 
-/// What breaks when OLD becomes this.
+/// The breaking changes from OLD to this.
 fn broken(change: &[(&str, &str)]) -> Vec<Break> {
     let newer = change.iter().fold(OLD.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
@@ -72,7 +71,7 @@ fn broken(change: &[(&str, &str)]) -> Vec<Break> {
 }
 
 #[test]
-fn what_plugins_import_may_grow_and_capabilities_may_come() {
+fn imports_may_grow_and_capabilities_may_be_added() {
     let grown = [
         ("find:", "lose: func(name: string);\n    find:"),
         ("grow:", "shrink: func();\n    grow:"),
@@ -84,16 +83,19 @@ fn what_plugins_import_may_grow_and_capabilities_may_come() {
         ("world every-capability { import things;", "world every-capability { import things; export also;"),
     ];
     assert_eq!(broken(&grown), []);
-    assert_eq!(broken(&[("bytes: u64", "bytes: u64, // in bytes\n")]), [], "words about it are free");
+    assert_eq!(broken(&[("bytes: u64", "bytes: u64, // in bytes\n")]), [], "comments may change");
 }
 
 #[test]
-fn what_goes_or_changes_is_named() {
+fn removed_and_changed_items_are_named() {
     let gone = broken(&[("find: func(name: string) -> option<thing>;", "")]);
     assert_eq!(gone, [Break::Gone { item: "things.find".to_owned() }]);
-    let told = broken(&[("grow: func(to: size)", "grow: func(to: u64)")])[0].to_string();
-    assert!(told.contains("things.thing.grow has changed"), "{told}");
-    assert!(told.contains("was: func(to: size) -> result<_, string>") && told.contains("is:  func(to: u64)"), "{told}");
+    let message = broken(&[("grow: func(to: size)", "grow: func(to: u64)")])[0].to_string();
+    assert!(message.contains("things.thing.grow has changed"), "{message}");
+    assert!(
+        message.contains("was: func(to: size) -> result<_, string>") && message.contains("is:  func(to: u64)"),
+        "{message}"
+    );
     assert!(
         matches!(&broken(&[("bytes: u64", "bytes: u64, unit: string")])[..], [Break::Changed { item, .. }] if item == "things.size")
     );
@@ -106,7 +108,7 @@ fn what_goes_or_changes_is_named() {
 }
 
 #[test]
-fn nothing_more_is_demanded_of_plugins_that_are_there() {
+fn nothing_more_is_required_of_existing_plugins() {
     let grown = broken(&[("do-it: func();", "do-it: func();\n undo-it: func();")]);
     assert_eq!(grown, [Break::Demanded { item: "able.undo-it".to_owned() }]);
     let wanted = broken(&[
@@ -117,7 +119,7 @@ fn nothing_more_is_demanded_of_plugins_that_are_there() {
 }
 
 #[test]
-fn what_is_recorded_can_be_read_again() {
+fn a_record_can_be_read_again() {
     let current = contract();
     let again = Contract::parse("recorded.wit", &current.text().unwrap()).unwrap();
     assert_eq!(Surface::of(&again), Surface::of(&current));

@@ -45,7 +45,8 @@ func Publish(volume *volhost_plugin_volumes.Volume, pod *volhost_plugin_volumes.
 		return failed(created.Err())
 	}
 	mount := created.Ok()
-	// Nobody sees the mount before it is attached; if anything fails until then, it goes with its handle.
+	// No process sees the mount before it is attached; on a failure until then, it is discarded with
+	// its handle.
 	defer mount.Drop()
 	if volume.ReadOnly() {
 		if set := mount.SetOptions([]string{"ro"}, false); set.IsErr() {

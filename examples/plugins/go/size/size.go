@@ -15,7 +15,8 @@ var (
 	units    = map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 )
 
-// Of reads the limit in bytes; 0 when the volume has none. It looks at every field, so that a typing error is told.
+// Of reads the limit in bytes; 0 when the volume has none. It checks every field, so that a
+// misspelt one is reported.
 func Of(volume *volhost_plugin_volumes.Volume) (int64, *volhost_plugin_types.Error) {
 	for _, field := range volume.Parameters() {
 		if field != "size" {
