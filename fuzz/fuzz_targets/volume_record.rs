@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{from_slice, to_vec};
 
 #[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
-#[path = "../../host/volume-ops/src/device_records.rs"]
-mod device_records;
+#[path = "../../host/volume-ops/src/device_record.rs"]
+mod device_record;
 #[allow(dead_code, unused_imports, reason = "only the records' form is read here")]
 #[path = "../../host/volume-ops/src/records.rs"]
 mod records;
@@ -22,5 +22,5 @@ fn check<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 
 fuzz_target!(|bytes: &[u8]| {
     check::<records::Record>(bytes);
-    check::<device_records::DeviceRecord>(bytes);
+    check::<device_record::DeviceRecord>(bytes);
 });

@@ -44,15 +44,11 @@ use volhost_model::clock::Clock;
 use volhost_objects::payload::{Issuer, SharedObjects, renewals};
 use volhost_objects::populate::NodeIdentity;
 use volhost_plugin_folder::{Approvals, PluginRegistry};
-use volhost_volume_ops::attachment_metadata::AttachmentMetadata;
 use volhost_volume_ops::events::EventSink;
 use volhost_volume_ops::layout_version::LayoutError;
-use volhost_volume_ops::records::Records;
-use volhost_volume_ops::sizes::{self, SizeWatch};
-use volhost_volume_ops::standing::StandingMounts;
+use volhost_volume_ops::sizes;
 use volhost_volume_ops::stats::VolumeMeter;
-use volhost_volume_ops::volume_ops::VolumeOps;
-use volhost_volume_ops::volume_sizes::VolumeSizes;
+use volhost_volume_ops::volume_ops::{NodeParts, VolumeOps};
 use volhost_volume_ops::{layout, layout_version};
 
 /// Requests that may wait for the engine; more callers wait before they have asked.
@@ -325,7 +321,7 @@ impl Node {
                 let (outcomes, time) = (provisioned, options.bounds.plugin_time);
                 let grace = options.reclaim_grace;
                 let restoring = move || {
-                    let records = ProvisionRecords::open(volume_ops.kernel.clone(), &volume_ops.root);
+                    let records = ProvisionRecords::open(volume_ops.kernel().clone(), volume_ops.root());
                     let records = records.map_err(|error| error.to_string())?;
                     Provisioning::restore(Runner::new(records, plugins, time), grace, outcomes)
                 };
@@ -477,24 +473,21 @@ fn begin(
     let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
     let registry = Arc::new(registry.with_environment(environment));
     let inside = kernel.try_clone(&root).map_err(root_error)?;
-    let records = Path::new(layout::STATE).join(layout::FUSE_SERVERS);
-    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::FuseServers)?;
-    let servers = FuseServerProcesses::new(kernel.clone(), options.launcher.clone(), Some(records));
-    let volume_ops = Arc::new(VolumeOps {
+    let records = Path::new(layout::STATE).join(layout::HELPERS);
+    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::Helpers)?;
+    let helpers = Helpers::new(kernel.clone(), options.helper_launcher.clone(), Some(records));
+    let parts = NodeParts {
         kernel: kernel.clone(),
-        root: Arc::new(root),
-        records: Records::new(kernel.clone(), state),
+        root,
+        state,
         plugins: registry.clone(),
-        standing: StandingMounts::default(),
-        sizes: SizeWatch::default(),
-        volume_sizes: VolumeSizes::restore(kernel.clone(), kernel.try_clone(&inside).map_err(root_error)?),
-        fuse_servers: servers.clone(),
-        attachment_metadata: AttachmentMetadata::default(),
+        helpers: helpers.clone(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),
-    });
+    };
+    let volume_ops = Arc::new(VolumeOps::new(parts).map_err(root_error)?);
     // Before it is looked what stands: a dead mount stands for nothing.
-    fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(&volume_ops.root), ended);
-    servers.adopt();
+    helpers::hear(&helpers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
+    helpers.resume();
     let recovery =
         volume_ops.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();

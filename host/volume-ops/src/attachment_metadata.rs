@@ -5,18 +5,18 @@ use std::sync::{PoisonError, RwLock};
 
 use volhost_model::names::UniqueVolumeName;
 
-/// What the storage said of each attached volume beside its name, for the threads that carry out operations.
+/// What the storage reports about each attached volume besides its name, for worker threads.
 #[derive(Debug, Default)]
-pub struct AttachmentMetadata(RwLock<BTreeMap<UniqueVolumeName, BTreeMap<String, String>>>);
+pub(super) struct AttachmentMetadata(RwLock<BTreeMap<UniqueVolumeName, BTreeMap<String, String>>>);
 
 impl AttachmentMetadata {
-    /// What was said of the volume; empty when nothing was.
-    pub fn of(&self, volume: &UniqueVolumeName) -> BTreeMap<String, String> {
+    /// Returns the metadata of the volume; empty without a report.
+    pub(super) fn of(&self, volume: &UniqueVolumeName) -> BTreeMap<String, String> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(volume).cloned().unwrap_or_default()
     }
 
     /// Replaces everything that was known.
-    pub fn set(&self, all: BTreeMap<UniqueVolumeName, BTreeMap<String, String>>) {
+    pub(super) fn set(&self, all: BTreeMap<UniqueVolumeName, BTreeMap<String, String>>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
     }
 }

@@ -1,25 +1,29 @@
-//! Letting a volume grow to the size that its PersistentVolume asks for: while it is used, and while it is mounted. A plugin is asked
-//! only when the size was raised ([`super::volume_sizes`]).
+//! Growing a volume to the size that its PersistentVolume asks for: while pods use it, and while it
+//! is published. The plugin is called only when the size was raised ([`super::volume_sizes`]).
 
 use std::sync::Arc;
 
 use tracing::{instrument, warn};
 use volhost_core::{Operation, OperationKind};
-use volhost_kernel::Entry;
+use volhost_kernel::{Kernel, KernelError};
 use volhost_model::view::EventKind;
 use volhost_model::{Failure, FailureClass};
 use volhost_runtime::{Attachment, Call, CallError, Capability, ErrorCase, Plugin, Target};
 
+use super::block_mapping::BlockMapping;
 use super::layout;
-use super::volume_ops::{Findings, VolumeOps, kernel_failure};
-use super::volume_sizes::Refused;
+use super::node_folders::{NodeFolders, VolumeRef};
+use super::plugin_calls::PluginCalls;
+use super::steps::Steps;
+use super::volume_ops::{Findings, kernel_failure};
+use super::volume_sizes::{Refused, VolumeSizes};
 
 /// The step, as the kubelet's messages name it.
 const STEP: &str = "NodeExpandVolume";
 /// The reason of an event on a volume that does not grow.
 const RESIZE_FAILED: &str = "VolumeResizeFailed";
 
-/// What users are told of a size that a volume can never have.
+/// Describes a size that the volume can never have.
 fn for_good(why: &str) -> String {
     format!("{why}; it is not tried again before spec.capacity.storage of the PersistentVolume changes")
 }
@@ -28,27 +32,47 @@ fn keeps_its_size(why: &str) -> String {
     format!("the volume is mounted with the size it has: {why}")
 }
 
-impl VolumeOps {
-    /// Grows a volume that pods use.
+/// Grows volumes.
+#[derive(Debug)]
+pub(super) struct Expansion {
+    folders: NodeFolders,
+    plugins: PluginCalls,
+    sizes: Arc<VolumeSizes>,
+    blocks: Arc<BlockMapping>,
+}
+
+impl Expansion {
+    pub(super) fn new(
+        folders: NodeFolders,
+        plugins: PluginCalls,
+        sizes: Arc<VolumeSizes>,
+        blocks: Arc<BlockMapping>,
+    ) -> Self {
+        Self { folders, plugins, sizes, blocks }
+    }
+
+    /// Grows a volume that pods use. `attachment` finds the device of an attached volume.
     pub(super) fn expand(
         &self,
         operation: &Operation,
         call: &Call,
         to: u64,
         found: &mut Findings,
+        attachment: impl FnOnce(&Arc<Plugin>) -> Result<Option<Attachment>, Failure>,
     ) -> Result<(), Failure> {
-        let known = self.volume_sizes.of(&operation.volume);
+        let known = self.sizes.of(&operation.volume);
         if let Some(refused) = known.as_ref().and_then(|known| known.refused.as_ref()).filter(|one| one.bytes == to) {
             found.refused_size = Some(to);
             return Err(Failure::new(FailureClass::Final, STEP, for_good(&refused.why)));
         }
-        // A restarted host knows the size that the volume was mounted with, not what it has grown to since.
+        // A restarted host knows the size that the volume was mounted with, not what it has grown
+        // to since.
         if let Some(known) = known.as_ref().filter(|known| known.bytes >= to) {
             found.size = Some(known.bytes);
             return Ok(());
         }
-        let plugin = self.plugin_for_set_up(operation, STEP)?;
-        let attached = self.attachment(operation, call, &plugin, "NodeExpandVolume.WaitForAttach")?;
+        let plugin = self.plugins.ready(operation, STEP)?;
+        let attached = attachment(&plugin)?;
         match self.grow(operation, call, &plugin, attached.as_ref(), to)? {
             Ok(size) => {
                 found.size = Some(size);
@@ -62,8 +86,9 @@ impl VolumeOps {
         }
     }
 
-    /// Brings a volume that is just mounted to its size, if that was raised since the volume was used here last. What cannot grow is
-    /// mounted all the same, with the size it has; what failed for now is repeated by itself.
+    /// Grows a volume that was just published, if its size was raised since it was last used on
+    /// this node. A volume that cannot grow is used with the size it has. The core repeats a growth
+    /// that failed for now.
     #[instrument(name = "MountVolume.Expand", level = "debug", skip_all)]
     pub(super) fn expand_while_mounting(
         &self,
@@ -77,10 +102,10 @@ impl VolumeOps {
         let capacity = spec.persistent_volume.as_ref().and_then(|pv| pv.capacity);
         let Some(to) = capacity.filter(|_| plugin.exports(Capability::Expander)) else { return };
         let is_refresh = matches!(operation.kind, OperationKind::Mount { remount: true, .. });
-        let noted = || self.volume_sizes.of(&operation.volume);
+        let noted = || self.sizes.of(&operation.volume);
         let known = noted().filter(|known| known.bytes <= to || is_refresh).or_else(|| {
-            // Never used here, or another volume of this name: it is as large as its claim says, else
-            // as its PersistentVolume says.
+            // Never used on this node, or another volume of this name: it is as large as its claim
+            // says, else as its PersistentVolume says.
             let said = spec.persistent_volume.as_ref().and_then(|pv| pv.claim_capacity);
             self.note_size(operation, said.map_or(to, |said| said.min(to)), None);
             noted()
@@ -108,8 +133,9 @@ impl VolumeOps {
         }
     }
 
-    /// Takes a refusal to grow as the kubelet does: what is infeasible is never asked for again, and what cannot be while the volume is
-    /// in use not before it is mounted again. Returns what users are told of it; none for a failure that is repeated.
+    /// Treats a refusal to grow as the kubelet does. An infeasible size is never asked for again. A
+    /// size that the volume cannot have while it is in use is not asked for before it is published
+    /// again. Returns the message for the user; none for a failure that is repeated.
     fn refused(
         &self,
         operation: &Operation,
@@ -138,7 +164,7 @@ impl VolumeOps {
     fn note_size(&self, operation: &Operation, bytes: u64, refused: Option<Refused>) {
         let name = operation.spec.as_ref().and_then(|spec| spec.persistent_volume.as_ref()).map(|pv| pv.name.as_str());
         if let Some(name) = name {
-            self.volume_sizes.note(&operation.volume, name, bytes, refused);
+            self.sizes.note(&operation.volume, name, bytes, refused);
         }
     }
 
@@ -154,44 +180,31 @@ impl VolumeOps {
             return Err(Failure::new(FailureClass::Transient, STEP, "what the volume is, is not known"));
         };
         let target = if spec.is_block() { None } else { self.mounted_target(operation)? };
-        let call = &if spec.is_block() { self.about_device(operation, call) } else { call.clone() };
-        let outcome = plugin.expand(call, spec, attached, target, to);
-        self.note_conduct(operation, call, outcome.as_ref().err());
+        let call = &if spec.is_block() { self.blocks.with_device_places(operation, call) } else { call.clone() };
+        let outcome = Steps::new(self.kernel(), plugin, call).expand(spec, attached, target, to);
+        self.plugins.note(operation, call, outcome.as_ref().err());
         Ok(outcome)
     }
 
-    /// Whether a mount stands at the node's place; a driver outside may keep a folder there.
-    fn has_node_mount(&self, operation: &Operation) -> Result<bool, Failure> {
-        let Some(place) = self.staging_mount(operation)? else { return Ok(false) };
-        let entry = self.kernel.entry(&place.parent, &place.name);
-        let entry = entry.map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
-        Ok(matches!(entry, Entry::Mount(_)))
+    fn kernel(&self) -> &dyn Kernel {
+        self.folders.kernel().as_ref()
     }
 
-    /// The node's mount of the volume if it has one, else the pod's.
+    /// Returns the staging mount if there is one, else the pod's target. An external driver may
+    /// keep a folder where the volume would be staged.
     fn mounted_target(&self, operation: &Operation) -> Result<Option<Target>, Failure> {
-        let on_node = operation.stageable && (operation.pod_uid.is_none() || self.has_node_mount(operation)?);
-        let folder = match &operation.pod_uid {
-            _ if on_node => layout::mount_folder(&operation.plugin, &operation.volume),
-            Some(pod) => layout::plugin_folder(pod, &operation.plugin),
-            None => return Ok(None),
-        };
-        let parent =
-            self.open_if_there(&folder).map_err(|error| kernel_failure(STEP, FailureClass::Transient, &error))?;
-        let Some(parent) = parent else { return Ok(None) };
-        if on_node {
-            return self.node_target(&parent, operation).map(Some);
+        let failed = |error: KernelError| kernel_failure(STEP, FailureClass::Transient, &error);
+        let volume = VolumeRef::of(operation);
+        if operation.stageable
+            && let Some(place) = self.folders.staging(volume).map_err(failed)?
+            && (operation.pod_uid.is_none() || place.is_mounted(self.kernel()).map_err(failed)?)
+        {
+            return place.target(self.kernel()).map(Some).map_err(failed);
         }
-        let place = self.place(&parent, operation.spec_name.as_str())?;
-        Ok(Some(Target {
-            parent: place.parent,
-            name: place.name,
-            pod_uid: operation.pod_uid.clone(),
-            spec_name: operation.spec_name.clone(),
-            staging_mount: self.staging_mount(operation)?,
-            private: operation.pod_uid.as_ref().map(|pod| self.private_folder(operation, pod)),
-            sharers: None,
-            needed: Vec::new(),
-        }))
+        let Some(pod) = &operation.pod_uid else { return Ok(None) };
+        let folder = self.folders.open(&layout::plugin_folder(pod, &operation.plugin)).map_err(failed)?;
+        let Some(folder) = folder else { return Ok(None) };
+        let place = self.folders.publish(volume, pod, folder, Vec::new()).map_err(failed)?;
+        place.target(self.kernel()).map(Some).map_err(failed)
     }
 }

@@ -1,21 +1,21 @@
-//! Where things stand below the root folder, as the kubelet lays them out, so that tools which know it find them.
+//! The paths below the root folder. They follow the kubelet, so that tools which know it find them.
 //!
 //! ```text
 //! ROOT/pods/UID/volumes/vendor~plugin/NAME           a pod's volume
 //! ROOT/pods/UID/volumeDevices/vendor~plugin/NAME     a pod's volume that is a device: a link to it
 //! ROOT/pods/UID/volume-subpaths/NAME/CONTAINER/INDEX a part of a volume for a container, by its place in `volumeMounts`
-//! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a pod's volume keeps beside what the pod sees: an overlay's top
-//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the node's own mount of a volume
+//! ROOT/pods/UID/plugins/vendor~plugin/NAME           what a volume keeps besides what the pod sees: an overlay's upper folder
+//! ROOT/plugins/vendor/plugin/mounts/VOLUME/globalmount   the staging mount of a volume
 //! ROOT/plugins/vendor/plugin/volumeDevices/VOLUME/UID    a volume's device, bound for a pod, and pinned
-//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where a driver outside stages a volume's device or makes it appear
+//! ROOT/plugins/vendor/plugin/driverDevices/VOLUME/NAME   where an external driver stages a volume's device
 //! ROOT/provisioned/                                  what is known of volumes that were made for claims; outlives the machine
-//! ROOT/pods-by-request                               there while pods are kept that were added by request
+//! ROOT/pods-by-request                               exists while pods are kept that were added by request
 //! ROOT/bindings.json                                 which claims keep volumes that they have outgrown; outlives the machine
 //! ROOT/sizes/                                        the sizes that volumes were brought to; outlives the machine
 //! ROOT/approvals/plugins.json                        which plugin has which name, source and grant; outlives the machine
 //! ROOT/state/                                        a tmpfs: records, objects added by request; goes with the machine
 //! ROOT/state/version                                 the number of the layout of all this: see [`super::layout_version`]
-//! ROOT/lock                                          held by the running volhost
+//! ROOT/lock                                          locked by the running volhost
 //! ```
 //!
 //! `VOLUME` is the plugin's name for the volume as one path component: see [`volume_folder`].
@@ -32,93 +32,98 @@ pub const PODS: &str = "pods";
 pub const VOLUMES: &str = "volumes";
 /// The devices' folder of a pod, or of a plugin.
 pub const VOLUME_DEVICES: &str = "volumeDevices";
-/// The folder of a pod's mounts of parts of volumes.
+/// The folder of a pod's sub-paths.
 pub const SUB_PATHS: &str = "volume-subpaths";
 /// The private folders of a pod's volumes.
 pub const PRIVATE: &str = "plugins";
-/// The folder of a plugin's places for devices that drivers outside make appear.
+/// The folder of a plugin's places for the devices of external drivers.
 pub const DRIVER_DEVICES: &str = "driverDevices";
-/// The folder of what plugins have on the node.
+/// The folder of what plugins stage on the node.
 pub const PLUGINS: &str = "plugins";
-/// The folder of a plugin's mounts for the node.
+/// The folder of a plugin's staging mounts.
 pub const MOUNTS: &str = "mounts";
-/// The node's own mount of a volume.
+/// The staging mount of a volume.
 pub const GLOBAL_MOUNT: &str = "globalmount";
 /// The records of the sizes of volumes.
 pub const SIZES: &str = "sizes";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
 /// The records of FUSE servers, in it.
-pub const FUSE_SERVERS: &str = "fuse-servers";
+pub const HELPERS: &str = "helpers";
 /// The objects that were added by request, in it.
 pub const KEPT_OBJECTS: &str = "objects";
-/// The notes that plugins keep with the node's own mounts, in it: they go with the machine, as the mounts do.
+/// The notes that plugins keep about staged volumes, in it: they go with the machine, as the mounts
+/// do.
 pub const NODE_NOTES: &str = "notes";
 /// The lock file.
 pub const LOCK: &str = "lock";
 /// The mode of the folders between the root and a volume, as the kubelet's.
 pub const FOLDER_MODE: u32 = 0o750;
-/// The longest folder name that is the volume's own, in bytes; a longer one is replaced by a digest.
+/// The longest folder name made of the volume's name, in bytes; a longer one is replaced by a
+/// digest.
 const LONGEST_OWN_NAME: usize = 200;
-/// What a character that a folder's name does not have as it is begins with, followed by its code in hexadecimal. Not `%`: scripts of
-/// drivers get these names as arguments, and print them with `printf`.
+/// Begins an escaped character, followed by its code in hexadecimal. Not `%`: scripts of drivers
+/// get these names as arguments, and print them with `printf`.
 const ESCAPE: char = '~';
-/// How a digest begins. No escaped name begins so.
+/// The beginning of a digest. No escaped name begins so.
 const DIGEST_MARK: &str = "~sha256~";
 
-/// The folder of one plugin's volumes in a pod, below the root.
+/// Returns the folder of one plugin's volumes in a pod, below the root.
 pub fn plugin_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), VOLUMES, &plugin.escaped()].iter().collect()
 }
 
-/// The folder of one plugin's devices in a pod, below the root.
+/// Returns the folder of one plugin's devices in a pod, below the root.
 pub fn pod_device_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), VOLUME_DEVICES, &plugin.escaped()].iter().collect()
 }
 
-/// The folder of one plugin's private folders in a pod, below the root.
+/// Returns the folder of one plugin's private folders in a pod, below the root.
 pub fn private_folder(pod: &PodUid, plugin: &PluginName) -> PathBuf {
     [PODS, pod.as_str(), PRIVATE, &plugin.escaped()].iter().collect()
 }
 
-/// The folder of a pod's parts of volumes, below the root.
+/// Returns the folder of a pod's sub-paths, below the root.
 pub fn sub_paths_folder(pod: &PodUid) -> PathBuf {
     [PODS, pod.as_str(), SUB_PATHS].iter().collect()
 }
 
-/// The folder of the parts of a volume for one container of a pod, below the root.
+/// Returns the folder of a volume's sub-paths for one container of a pod, below the root.
 pub fn container_folder(pod: &PodUid, volume: &SpecName, container: &str) -> PathBuf {
     [PODS, pod.as_str(), SUB_PATHS, volume.as_str(), container].iter().collect()
 }
 
-/// The folder of the node's own mount of a volume, below the root.
+/// Returns the folder of a volume's staging mount, below the root.
 pub fn mount_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(MOUNTS).join(volume_folder(plugin, volume))
 }
 
-/// The folder of a volume's devices for pods, below the root.
+/// Returns the folder of a volume's devices for pods, below the root.
 pub fn map_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(VOLUME_DEVICES).join(volume_folder(plugin, volume))
 }
 
-/// The folder of the places where a driver outside stages a volume's device or makes it appear, below the root.
+/// Returns the folder of the places where an external driver stages a volume's device, below the
+/// root.
 pub fn driver_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> PathBuf {
     Path::new(PLUGINS).join(plugin.as_str()).join(DRIVER_DEVICES).join(volume_folder(plugin, volume))
 }
 
-/// The folder with the note that a plugin keeps with the node's own mount of a volume: its parent, below the root, and its name there.
+/// Returns the folder with the note that a plugin keeps about a staged volume: its parent, below
+/// the root, and its name there.
 pub fn note_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> (PathBuf, String) {
     ([STATE, NODE_NOTES, &plugin.escaped()].iter().collect(), volume_folder(plugin, volume))
 }
 
-/// The plugin's own name for a volume.
+/// Returns the plugin's own name for a volume.
 pub fn volume_name<'a>(plugin: &PluginName, volume: &'a UniqueVolumeName) -> &'a str {
     let rest = volume.as_str().strip_prefix(plugin.as_str());
     rest.and_then(|rest| rest.strip_prefix('/')).unwrap_or(volume.as_str())
 }
 
-/// The plugin's name for a volume as one path component: letters, digits, `-`, `_` and inner `.` as they are, an inner `~` too unless it
-/// would be read as an escape, the rest as `~XX`. A name that would be too long is a digest.
+/// Returns the plugin's name for a volume as one path component: letters, digits, `-`, `_` and
+/// inner `.` as they are, an inner `~` too unless it would be read as an escape, the rest as `~XX`.
+/// A name that would be too long is a digest.
 pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
     let name = volume_name(plugin, volume);
     let mut folder = String::new();
@@ -144,13 +149,14 @@ pub fn volume_folder(plugin: &PluginName, volume: &UniqueVolumeName) -> String {
     format!("{DIGEST_MARK}{}", lower_hex(&digest))
 }
 
-/// Whether two digits of a code follow an escape character.
+/// Returns whether the two digits of a code follow an escape character.
 fn begins_with_code(rest: &[u8]) -> bool {
     let digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
     rest.len() >= 2 && rest.iter().take(2).all(digit)
 }
 
-/// The volume behind a folder's name, the inverse of [`volume_folder`]; none for a digest, and for what the host did not make.
+/// Returns the volume behind a folder's name, the inverse of [`volume_folder`]; none for a digest,
+/// and for a name that the host did not make.
 pub fn volume_of_folder(plugin: &PluginName, folder: &str) -> Option<UniqueVolumeName> {
     if folder.starts_with(DIGEST_MARK) {
         return None;

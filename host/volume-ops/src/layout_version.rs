@@ -1,8 +1,9 @@
-//! The number of the layout of what a run leaves for the next: the names of folders, the records, the kept objects.
+//! The version of the layout that one run leaves to the next: the names of folders, the records,
+//! the kept objects.
 //!
-//! `ROOT/state/version` holds it. It is written before anything else in that folder, which goes with the machine as the mounts
-//! do. A start that finds another layout does nothing: it would take mounts for another's, fail to unstage them, and detach
-//! devices under them.
+//! `ROOT/state/version` contains it. It is written before anything else in that folder, which goes
+//! with the machine as the mounts do. A start that finds another layout does nothing: it would
+//! mistake mounts for others, fail to unstage them, and detach devices below them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -44,10 +45,12 @@ pub enum LayoutError {
     },
 }
 
-/// Checks the layout of the state folder, and writes its number into an empty one. `path` is the folder's name for messages.
+/// Checks the layout of the state folder, and writes its number into an empty one. `path` is the
+/// folder's name for messages.
 ///
 /// # Guarantees
-/// A folder of another layout is as it was. A death at any point leaves a folder that the next start accepts.
+/// A folder of another layout is as it was. A death at any point leaves a folder that the next
+/// start accepts.
 ///
 /// # Errors
 /// [`LayoutError`].
@@ -57,7 +60,7 @@ pub fn check(kernel: &dyn Kernel, state: &Directory, path: &Path) -> Result<(), 
         Some(bytes) => match std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse::<u32>().ok()) {
             Some(LAYOUT) => return Ok(()),
             Some(other) => format!("layout {other}"),
-            None => format!("a file {VERSION} that holds no number"),
+            None => format!("a file {VERSION} without a number"),
         },
         // What a death in the middle of the first write leaves is nothing yet.
         None if kernel.names(state).map_err(failed)?.iter().all(|name| is_temporary(name)) => {
@@ -131,8 +134,8 @@ mod tests {
             (None, "without a number"),
             (Some("0\n"), "layout 0"),
             (Some("99"), "layout 99"),
-            (Some(""), "no number"),
-            (Some("one"), "no number"),
+            (Some(""), "without a number"),
+            (Some("one"), "without a number"),
         ] {
             let state = State::new();
             state.kernel.make_dirs(&state.folder, Path::new("volumes"), 0o700).unwrap();

@@ -1,47 +1,57 @@
 //! Brings the volumes of one node up and down: attach, stage, publish, map, expand, and their
 //! reverse, with the folder layout, the records and the recovery that belong to them.
 //!
-//! Everything here may block on storage, and runs on worker threads.
+//! Two levels. The [`steps`] are what every host of a plugin does with one volume: the daemon, the
+//! CSI driver and the conformance suite run the same code, at the [`places`] that each names. The
+//! [`volume_ops`] are the daemon's operations: steps, with records, recovery and users' messages.
+//!
+//! All of it may block on storage, and runs on worker threads.
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`volume_ops`] | one operation, from the folder handle to the plugin and back |
-//! | `attaching`, `devices`, `mounting`, `sub_paths`, `block`, `expansion` | what each operation does |
-//! | `elsewhere`, `sharers` | which other node, and which other pods, use a volume |
-//! | [`layout`], [`layout_version`] | where everything lies below the root folder |
-//! | [`records`], [`device_records`], `record_sweep`, [`volume_sizes`] | what is on disk besides the volumes |
+//! | [`steps`] | one step of one volume: call the plugin, check the target |
+//! | [`places`], [`other_users`] | where a volume is staged and published, and who else uses it |
+//! | [`layout`], [`layout_version`], [`node_folders`] | the paths below the root folder, and their handles |
+//! | [`volume_ops`] | executes one operation |
+//! | `attaching`, `other_node`, `staging`, `publishing`, `sub_paths`, `block_mapping`, `expansion` | the parts of operations |
+//! | `plugin_calls`, [`plugins`] | which plugin runs them |
+//! | `records`, `device_record`, `device_records`, `record_cleanup`, `volume_sizes` | what is on disk besides the volumes |
 //! | [`recovery`], `recovery_devices`, [`orphans`] | what a restart finds |
-//! | [`standing`], [`vanished`], [`forced`] | mounts that should exist, that vanished, that were forced away |
-//! | [`attachment_metadata`] | what controllers report about attached volumes |
-//! | [`sizes`], [`stats`] | how much volumes contain |
-//! | [`plugins`], [`events`] | the interfaces to the loaded plugins, and for events |
+//! | [`expected_mounts`], [`forced`] | mounts that should exist, that vanished, that are unmounted by force |
+//! | `attachment_metadata` | what controllers report about attached volumes |
+//! | [`sizes`], [`stats`] | how full volumes are |
+//! | [`events`] | the interface for events |
 //! | [`worker_pool`] | threads of one plugin |
 #![forbid(unsafe_code)]
 
 mod attaching;
-pub mod attachment_metadata;
-mod block;
-pub mod device_records;
-mod devices;
-mod elsewhere;
+mod attachment_metadata;
+mod block_mapping;
+mod device_record;
+mod device_records;
 pub mod events;
 mod expansion;
+pub mod expected_mounts;
 pub mod forced;
 pub mod layout;
 pub mod layout_version;
-mod mounting;
+pub mod node_folders;
 pub mod orphans;
+mod other_node;
+pub mod other_users;
+pub mod places;
+mod plugin_calls;
 pub mod plugins;
-mod record_sweep;
-pub mod records;
+mod publishing;
+mod record_cleanup;
+mod records;
 pub mod recovery;
 mod recovery_devices;
-mod sharers;
 pub mod sizes;
-pub mod standing;
+mod staging;
 pub mod stats;
+pub mod steps;
 mod sub_paths;
-pub mod vanished;
 pub mod volume_ops;
-pub mod volume_sizes;
+mod volume_sizes;
 pub mod worker_pool;

@@ -1,4 +1,5 @@
-//! The folder of a pod that nobody knows (any more): cleaned of what holds no data, and looked through for what does.
+//! Orphan cleanup: the folder of a pod that no source reports (any more) is cleaned of what
+//! contains no data, and searched for what does.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,102 +9,102 @@ use volhost_kernel::{Detach, Directory, Entry, KernelError};
 use volhost_model::names::PodUid;
 
 use super::layout;
-use super::recovery::Recovery;
+use super::node_folders::NodeFolders;
+use super::recovery::{PodScan, Recovery};
 use super::recovery_devices::FoundDevices;
-use super::volume_ops::VolumeOps;
 
-/// How deep a folder is looked into. The kubelet's own folders of a pod are four deep.
+/// How deep a folder is searched. The kubelet's own folders of a pod are four deep.
 const DEPTH: usize = 8;
-/// How many things that are left a message names; looking ends there.
+/// How many leftovers a message names; the search ends there.
 const NAMED: usize = 8;
 
-/// What the folder of a pod that nobody knows still holds. Both empty: the folder is gone.
+/// What the folder of an unknown pod still contains. Both empty: the folder is gone.
 #[derive(Debug, Default, PartialEq)]
 pub struct Orphan {
-    /// Volumes, which their plugins are to take away.
+    /// Volumes, which their plugins have to unpublish.
     pub volumes: Vec<RecoveredVolume>,
-    /// What is not volhost's, or could not be removed: a path and a word for it. Some of it, if it is much.
+    /// What volhost did not make, or could not remove: a path and its kind. At most the first
+    /// eight.
     pub left: Vec<String>,
 }
 
-impl VolumeOps {
-    /// Looks through the folder of a pod that nobody wants or unmounts. Without volumes in it, what volhost mounted there of parts of volumes is
-    /// unmounted, and empty folders are removed.
-    ///
-    /// # Guarantees
-    /// No file is removed, and no folder that is not empty; nothing that is mounted is entered. A pod of this uid may come meanwhile: its
-    /// volumes' folders are not touched, but for a private one that is still empty, which the next try makes again.
-    pub fn clean_orphan(&self, pod: &PodUid) -> Orphan {
-        let mut found = Recovery::default();
-        self.recover_volumes_of(pod, &FoundDevices::default(), &mut found);
-        if !found.volumes.is_empty() {
-            return Orphan { volumes: found.volumes, left: Vec::new() };
-        }
-        let mut left = Left::default();
-        for (path, why) in found.problems {
-            left.note(Path::new(&path), why);
-        }
-        if let Err(error) = self.sweep_folder(pod, &mut left) {
-            left.note(&Path::new(layout::PODS).join(pod.as_str()), error);
-        }
-        Orphan { volumes: Vec::new(), left: left.0 }
+/// Searches the folder of a pod that no source reports and no operation unmounts. In a folder
+/// without volumes, unmounts the sub-paths that volhost mounted there, and removes empty folders.
+///
+/// # Guarantees
+/// Removes no file, and no folder that is not empty; enters no mount. A pod of this uid may come
+/// meanwhile: its volumes' folders are not touched, except an empty private one, which the next try
+/// makes again.
+pub(super) fn clean(scan: &PodScan, folders: &NodeFolders, pod: &PodUid) -> Orphan {
+    let mut found = Recovery::default();
+    scan.recover_volumes_of(pod, &FoundDevices::default(), &mut found);
+    if !found.volumes.is_empty() {
+        return Orphan { volumes: found.volumes, left: Vec::new() };
     }
-
-    fn sweep_folder(&self, pod: &PodUid, left: &mut Left) -> Result<(), KernelError> {
-        let path = Path::new(layout::PODS).join(pod.as_str());
-        if let Some(folder) = self.open_if_there(&path)? {
-            if let Err(error) = self.kernel.detach_tree(&folder, OsStr::new(layout::SUB_PATHS), Detach::Normal) {
-                left.note(&path.join(layout::SUB_PATHS), error);
-            }
-            for name in self.kernel.names(&folder)? {
-                // What stands in these are volumes, or will be.
-                let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::SUB_PATHS];
-                if !of_volumes.iter().any(|kind| name == *kind) {
-                    self.prune(&folder, &name, &path.join(&name), DEPTH, left);
-                }
-            }
-        }
-        self.forget_pod(pod)
+    let mut left = Left::default();
+    for (path, why) in found.problems {
+        left.note(Path::new(&path), why);
     }
+    let cleaned = clean_folder(folders, pod, &mut left).and_then(|()| scan.forget_pod(pod));
+    if let Err(error) = cleaned {
+        left.note(&Path::new(layout::PODS).join(pod.as_str()), error);
+    }
+    Orphan { volumes: Vec::new(), left: left.0 }
+}
 
-    /// Removes the folder at a name, and those in it, as far as they are empty.
-    fn prune(&self, parent: &Directory, name: &OsStr, path: &Path, depth: usize, left: &mut Left) {
-        if left.is_full() {
-            return;
+fn clean_folder(folders: &NodeFolders, pod: &PodUid, left: &mut Left) -> Result<(), KernelError> {
+    let path = Path::new(layout::PODS).join(pod.as_str());
+    let Some(folder) = folders.open(&path)? else { return Ok(()) };
+    if let Err(error) = folders.kernel().detach_tree(&folder, OsStr::new(layout::SUB_PATHS), Detach::Normal) {
+        left.note(&path.join(layout::SUB_PATHS), error);
+    }
+    for name in folders.kernel().names(&folder)? {
+        // What these contain are volumes, or will be.
+        let of_volumes = [layout::VOLUMES, layout::VOLUME_DEVICES, layout::SUB_PATHS];
+        if !of_volumes.iter().any(|kind| name == *kind) {
+            prune(folders, &folder, &name, &path.join(&name), DEPTH, left);
         }
-        let entry = match self.kernel.entry(parent, name) {
-            Ok(entry) => entry,
-            Err(error) => return left.note(path, error),
-        };
-        match entry {
-            Entry::Absent => {}
-            Entry::Mount(_) => left.note(path, "a mount"),
-            Entry::File => left.note(path, "a file"),
-            Entry::Symlink => left.note(path, "a symbolic link"),
-            Entry::Other => left.note(path, "a socket, pipe or device"),
-            Entry::Folder if depth == 0 => left.note(path, "a folder"),
-            Entry::Folder => {
-                let below = self.kernel.walk(parent, Path::new(name)).and_then(|folder| {
-                    let names = self.kernel.names(&folder)?;
-                    Ok((folder, names))
-                });
-                match below {
-                    Ok((folder, names)) => {
-                        for inner in names {
-                            self.prune(&folder, &inner, &path.join(&inner), depth - 1, left);
-                        }
+    }
+    Ok(())
+}
+
+/// Removes the folder at a name, and the folders in it, as far as they are empty.
+fn prune(folders: &NodeFolders, parent: &Directory, name: &OsStr, path: &Path, depth: usize, left: &mut Left) {
+    if left.is_full() {
+        return;
+    }
+    let entry = match folders.kernel().entry(parent, name) {
+        Ok(entry) => entry,
+        Err(error) => return left.note(path, error),
+    };
+    match entry {
+        Entry::Absent => {}
+        Entry::Mount(_) => left.note(path, "a mount"),
+        Entry::File => left.note(path, "a file"),
+        Entry::Symlink => left.note(path, "a symbolic link"),
+        Entry::Other => left.note(path, "a socket, pipe or device"),
+        Entry::Folder if depth == 0 => left.note(path, "a folder"),
+        Entry::Folder => {
+            let below = folders.kernel().walk(parent, Path::new(name)).and_then(|folder| {
+                let names = folders.kernel().names(&folder)?;
+                Ok((folder, names))
+            });
+            match below {
+                Ok((folder, names)) => {
+                    for inner in names {
+                        prune(folders, &folder, &inner, &path.join(&inner), depth - 1, left);
                     }
-                    Err(error) => return left.note(path, error),
                 }
-                if let Err(error) = self.remove_if_empty(parent, name) {
-                    left.note(path, error);
-                }
+                Err(error) => return left.note(path, error),
+            }
+            if let Err(error) = folders.remove_if_empty(parent, name) {
+                left.note(path, error);
             }
         }
     }
 }
 
-/// What is left, up to a number of things.
+/// The leftovers, at most [`NAMED`].
 #[derive(Default)]
 struct Left(Vec<String>);
 

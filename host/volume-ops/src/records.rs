@@ -1,6 +1,8 @@
-//! What the kernel cannot know about a mounted volume, kept on a tmpfs below the root folder: it outlives the process, and goes with
-//! the mounts it describes. A record is written once a volume stands and removed once it is gone, and never needed to take a
-//! volume away.
+//! What the kernel cannot know about a published volume.
+//!
+//! The records lie on a tmpfs below the root folder: they outlive the process, and go with the
+//! mounts that they describe. A record is written after a volume is published and removed after it
+//! is unpublished. Unpublishing needs no record.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,15 +18,16 @@ use volhost_model::{ContainerMount, NeededVolume, Pod, VolumeSpec};
 
 /// The records' folder below the state folder, one folder a pod in it.
 pub(super) const FOLDER: &str = "volumes";
-/// A record holds a pod and one volume source; the API server stores 1.5 MiB an object at the most.
+/// The largest record, in bytes. It contains a pod and one volume source; the API server stores at
+/// most 1.5 MiB an object.
 pub(super) const MAX_RECORD_BYTES: usize = 4 << 20;
 /// Bumped when a field changes its meaning; another version's record counts as missing.
 const VERSION: u32 = 1;
 
-/// What stood at the target when the volume was set up.
+/// What was at the target when the volume was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stands {
+pub(super) enum MountState {
     /// A folder of the host's own.
     Folder,
     /// A mount.
@@ -33,42 +36,43 @@ pub enum Stands {
     Device,
 }
 
-/// One volume of one pod that was set up completely.
+/// One volume that was published completely for one pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub(super) struct Record {
     version: u32,
-    /// The pod that has it.
-    pub pod: Pod,
-    /// The plugin that set it up.
-    pub plugin: PluginName,
-    /// The digest of that plugin, so that the same can take it away.
-    pub digest: String,
-    /// The volume's name in the world.
-    pub unique_name: UniqueVolumeName,
-    /// What was asked for.
-    pub spec: VolumeSpec,
-    /// What stood there.
-    pub stands: Stands,
-    /// The volume had to be attached.
+    /// The pod.
+    pub(super) pod: Pod,
+    /// The plugin that published it.
+    pub(super) plugin: PluginName,
+    /// The digest of that plugin, so that the same version can unpublish it.
+    pub(super) digest: String,
+    /// The volume's unique name.
+    pub(super) unique_name: UniqueVolumeName,
+    /// The spec.
+    pub(super) spec: VolumeSpec,
+    /// What was at the target.
+    #[serde(rename = "stands")]
+    pub(super) mount_state: MountState,
+    /// The volume has to be attached.
     #[serde(default)]
-    pub attachable: bool,
-    /// The volume was mounted for the node first.
+    pub(super) attachable: bool,
+    /// The volume was staged before.
     #[serde(default)]
-    pub stageable: bool,
-    /// Beyond this many bytes the pod is told that the volume is too large.
+    pub(super) stageable: bool,
+    /// Beyond this many bytes the pod is notified that the volume is too large.
     #[serde(default)]
-    pub watched_size: Option<u64>,
-    /// The uses by containers that it was made ready for.
+    pub(super) watched_size: Option<u64>,
+    /// The sub-paths that containers use.
     #[serde(default)]
-    pub container_mounts: Vec<ContainerMount>,
-    /// The volumes of the pod that it is made of: they go after it.
+    pub(super) container_mounts: Vec<ContainerMount>,
+    /// The pod's other volumes that it is made of: they are unpublished after it.
     #[serde(default)]
-    pub needs: Vec<NeededVolume>,
+    pub(super) needs: Vec<NeededVolume>,
 }
 
 /// Why a record could not be written, read or used.
 #[derive(Debug, Error)]
-pub enum RecordError {
+pub(super) enum RecordError {
     /// A file operation failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -81,32 +85,47 @@ pub enum RecordError {
         #[source]
         source: serde_json::Error,
     },
-    /// It is no record: truncated, garbled, or of another version.
+    /// The file is not a record: truncated, garbled, or of another version.
     #[error("{} is not a volume record of this version: {reason}; it is ignored, its volume is checked as if it had none", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
         /// Why.
-        reason: String,
+        #[source]
+        reason: Unusable,
     },
+}
+
+/// Why a file is not a record that can be used.
+#[derive(Debug, Error)]
+pub(super) enum Unusable {
+    /// It is not JSON, or has other fields.
+    #[error("{0}")]
+    Syntax(#[source] serde_json::Error),
+    /// Another version of volhost wrote it.
+    #[error("it is of version {0}")]
+    Version(u32),
+    /// It does not belong at this name.
+    #[error("it describes another volume")]
+    OtherVolume,
 }
 
 /// The folder of records.
 #[derive(Debug)]
-pub struct Records {
+pub(super) struct Records {
     kernel: Arc<dyn Kernel>,
     state: Arc<Directory>,
 }
 
 impl Record {
-    /// A record of a volume that was set up now.
-    pub fn new(
+    /// Creates the record of a volume that was published just now.
+    pub(super) fn new(
         pod: Pod,
         plugin: PluginName,
         digest: String,
         unique_name: UniqueVolumeName,
         spec: VolumeSpec,
-        stands: Stands,
+        mount_state: MountState,
     ) -> Self {
         Self {
             version: VERSION,
@@ -115,7 +134,7 @@ impl Record {
             digest,
             unique_name,
             spec,
-            stands,
+            mount_state,
             attachable: false,
             stageable: false,
             watched_size: None,
@@ -124,31 +143,31 @@ impl Record {
         }
     }
 
-    /// Says which parts of the volume stand for containers.
+    /// Sets the sub-paths that containers use.
     #[must_use]
-    pub fn for_containers(mut self, mounts: &[ContainerMount]) -> Self {
+    pub(super) fn with_container_mounts(mut self, mounts: &[ContainerMount]) -> Self {
         self.container_mounts = mounts.iter().filter(|mount| mount.sub_path.is_some()).cloned().collect();
         self
     }
 
-    /// Says what the volume is made of.
+    /// Sets the volumes that this one is made of.
     #[must_use]
-    pub fn made_of(mut self, needs: &[NeededVolume]) -> Self {
+    pub(super) fn with_needs(mut self, needs: &[NeededVolume]) -> Self {
         self.needs = needs.to_vec();
         self
     }
 
-    /// Says what the volume needs for the node.
+    /// Sets whether the volume has to be attached and staged.
     #[must_use]
-    pub fn on_node(mut self, attachable: bool, stageable: bool) -> Self {
+    pub(super) fn with_node_steps(mut self, attachable: bool, stageable: bool) -> Self {
         self.attachable = attachable;
         self.stageable = stageable;
         self
     }
 
-    /// Says beyond which size the pod is told.
+    /// Sets the size beyond which the pod is notified.
     #[must_use]
-    pub fn watched(mut self, size: Option<u64>) -> Self {
+    pub(super) fn with_watched_size(mut self, size: Option<u64>) -> Self {
         self.watched_size = size;
         self
     }
@@ -165,18 +184,18 @@ fn pod_folder(pod: &PodUid) -> PathBuf {
 }
 
 impl Records {
-    /// The records below this folder, which lies on a tmpfs.
-    pub fn new(kernel: Arc<dyn Kernel>, state: Directory) -> Self {
-        Self { kernel, state: Arc::new(state) }
+    /// Creates the records below this folder, which lies on a tmpfs.
+    pub(super) fn new(kernel: Arc<dyn Kernel>, state: Arc<Directory>) -> Self {
+        Self { kernel, state }
     }
 
-    /// The primitives it works with.
+    /// Returns the kernel primitives.
     pub(super) fn kernel(&self) -> &dyn Kernel {
         self.kernel.as_ref()
     }
 
-    /// The folder on the tmpfs.
-    pub fn state(&self) -> &Arc<Directory> {
+    /// Returns the folder on the tmpfs.
+    pub(super) fn state(&self) -> &Arc<Directory> {
         &self.state
     }
 
@@ -184,7 +203,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordError`]; the record that was there stays.
-    pub fn write(&self, record: &Record) -> Result<(), RecordError> {
+    pub(super) fn write(&self, record: &Record) -> Result<(), RecordError> {
         let bytes = serde_json::to_vec(record)
             .map_err(|source| RecordError::Encode { volume: record.unique_name.clone(), source })?;
         let folder = self.kernel.make_dirs(&self.state, &pod_folder(&record.pod.uid), 0o700)?;
@@ -195,8 +214,13 @@ impl Records {
     /// Reads the record of one volume; none when there is none.
     ///
     /// # Errors
-    /// [`RecordError::Unusable`] when there is one that says nothing.
-    pub fn read(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Result<Option<Record>, RecordError> {
+    /// [`RecordError::Unusable`] for a file that is not a record of this version.
+    pub(super) fn read(
+        &self,
+        pod: &PodUid,
+        plugin: &PluginName,
+        spec_name: &SpecName,
+    ) -> Result<Option<Record>, RecordError> {
         let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -206,13 +230,13 @@ impl Records {
         let Some(bytes) = self.kernel.read_file(&folder, &name, MAX_RECORD_BYTES)? else {
             return Ok(None);
         };
-        let unusable = |reason: String| RecordError::Unusable { path: pod_folder(pod).join(&name), reason };
-        let record: Record = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+        let unusable = |reason| RecordError::Unusable { path: pod_folder(pod).join(&name), reason };
+        let record: Record = serde_json::from_slice(&bytes).map_err(|error| unusable(Unusable::Syntax(error)))?;
         if record.version != VERSION {
-            return Err(unusable(format!("it is of version {}", record.version)));
+            return Err(unusable(Unusable::Version(record.version)));
         }
         if record.pod.uid != *pod || record.plugin != *plugin || record.spec.name != *spec_name {
-            return Err(unusable("it describes another volume".to_owned()));
+            return Err(unusable(Unusable::OtherVolume));
         }
         Ok(Some(record))
     }
@@ -221,7 +245,7 @@ impl Records {
     ///
     /// # Errors
     /// [`RecordError::Kernel`].
-    pub fn remove(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Result<(), RecordError> {
+    pub(super) fn remove(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) -> Result<(), RecordError> {
         let folder = match self.kernel.walk(&self.state, &pod_folder(pod)) {
             Ok(folder) => folder,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -230,11 +254,11 @@ impl Records {
         Ok(self.kernel.remove_file(&folder, &file_name(plugin, spec_name))?)
     }
 
-    /// Removes what is left of a pod that has no volumes any more.
+    /// Removes the empty record folder of a pod that has no volumes any more.
     ///
     /// # Errors
     /// [`RecordError::Kernel`]; a folder that is not empty stays and is no error.
-    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), RecordError> {
+    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), RecordError> {
         let all = match self.kernel.walk(&self.state, Path::new(FOLDER)) {
             Ok(all) => all,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

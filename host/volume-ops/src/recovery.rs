@@ -1,80 +1,124 @@
-//! What stands in the pods' folders when the process starts. The kernel's word counts; records only add what it cannot know.
+//! Finds the published volumes at the start of the process. The kernel's tables are the truth;
+//! records only add what the kernel cannot know.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use tracing::warn;
 use volhost_core::{RecoveredDevice, RecoveredVolume};
-use volhost_kernel::{Directory, Entry, ErrorKind, KernelError, is_temporary};
+use volhost_kernel::{Directory, Entry, ErrorKind, Kernel, KernelError, is_temporary};
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
+use super::expected_mounts::{ExpectedMounts, VolumePlace};
 use super::layout;
-use super::record_sweep;
-use super::records::{Record, Stands};
-use super::recovery_devices::{FoundDevices, Shown};
-use super::standing::VolumePlace;
-use super::volume_ops::VolumeOps;
+use super::node_folders::NodeFolders;
+use super::record_cleanup::{self, FoundVolumes};
+use super::records::{MountState, Record, Records};
+use super::recovery_devices::{DeviceScan, FoundDevices, Shown};
+use super::sizes::SizeWatch;
+use super::sub_paths::SubPaths;
 use super::volume_sizes::VolumeSizes;
 
-/// What was found.
+/// The volumes that exist on the node at the start, or may exist.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Volumes that stand, or may stand, in pods' folders.
+    /// Volumes that are published, or may be.
     pub volumes: Vec<RecoveredVolume>,
-    /// Volumes that the node has, or may have.
+    /// Volumes that are attached or staged, or may be.
     pub devices: Vec<RecoveredDevice>,
-    /// The digests of the plugins that set them up: their compiled code is still needed.
+    /// The digests of the plugins that brought them up: their compiled code is still needed.
     pub digests: BTreeSet<String>,
-    /// What could not be read or does not belong there, and stays as it is: `(what, why)`.
+    /// What could not be read or was not made by the host, and stays as it is: `(what, why)`.
     pub problems: Vec<(String, String)>,
 }
 
-/// One place in a pod's folder.
-struct Standing<'a> {
+/// One volume in a pod's folder.
+struct Found<'a> {
     pod: &'a PodUid,
     plugin: PluginName,
     spec_name: SpecName,
-    /// What stands there, as far as it is something whole.
-    stands: Option<Stands>,
+    /// What is there; none for what is not whole.
+    mount_state: Option<MountState>,
     /// What a mount there shows.
     source: Option<Shown>,
     record: Option<Record>,
-    /// What the record tells of besides stands too.
+    /// The sub-paths in the record are mounted.
     intact: bool,
 }
 
-impl VolumeOps {
-    /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*`, `pods/*/plugins/*/*` and what the node has of volumes, and removes the empty folders of
-    /// pods without volumes and the records that have outlived theirs. Nothing that is mounted is entered, so a dead server cannot
-    /// hold it up. What cannot be read is reported and does not hide the rest.
+/// Looks through the pods' folders.
+#[derive(Debug)]
+pub(super) struct PodScan {
+    folders: NodeFolders,
+    records: Arc<Records>,
+    devices: DeviceScan,
+    expected: Arc<ExpectedMounts>,
+    sizes: Arc<SizeWatch>,
+    volume_sizes: Arc<VolumeSizes>,
+    sub_paths: SubPaths,
+}
+
+impl PodScan {
+    pub(super) fn new(
+        folders: NodeFolders,
+        records: Arc<Records>,
+        devices: DeviceScan,
+        expected: Arc<ExpectedMounts>,
+        sizes: Arc<SizeWatch>,
+        volume_sizes: Arc<VolumeSizes>,
+    ) -> Self {
+        let sub_paths = SubPaths::new(folders.clone());
+        Self { folders, records, devices, expected, sizes, volume_sizes, sub_paths }
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.folders.kernel().as_ref()
+    }
+
+    /// Looks through `pods/*/volumes/*/*`, `pods/*/volumeDevices/*/*`, `pods/*/plugins/*/*` and the
+    /// attached and staged volumes. Removes the empty folders of pods without volumes, and the
+    /// records that have outlived their volumes. Enters no mount, so a dead server cannot block it.
+    /// What cannot be read is reported and does not hide the rest.
     ///
     /// # Errors
     /// When the pods' folder itself cannot be read.
-    pub fn recover(&self) -> Result<Recovery, KernelError> {
+    pub(super) fn recover(&self) -> Result<Recovery, KernelError> {
         let mut found = Recovery::default();
-        let devices = self.recover_devices(&mut found);
-        let mut standing = record_sweep::Standing::default();
-        self.recover_pods(&devices, &mut standing, &mut found)?;
-        if let Err(error) = self.records.sweep(&standing) {
+        let devices = self.devices.recover(&mut found);
+        let mut volumes = FoundVolumes::default();
+        self.recover_pods(&devices, &mut volumes, &mut found)?;
+        if let Err(error) = record_cleanup::clean(&self.records, self.devices.records(), &volumes) {
             found.problems.push(("records".to_owned(), error.to_string()));
         }
         found.devices = devices.into_events();
         Ok(found)
     }
 
+    /// Removes the empty folders and records of a pod that has no volumes any more.
+    ///
+    /// # Errors
+    /// As [`NodeFolders::forget_pod`].
+    pub(super) fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
+        if let Err(error) = self.records.forget_pod(pod) {
+            warn!(%pod, %error, "the pod's record folder could not be removed");
+        }
+        self.folders.forget_pod(pod)
+    }
+
     fn recover_pods(
         &self,
         devices: &FoundDevices,
-        standing: &mut record_sweep::Standing,
+        volumes: &mut FoundVolumes,
         found: &mut Recovery,
     ) -> Result<(), KernelError> {
-        let pods = match self.kernel.walk(&self.root, Path::new(layout::PODS)) {
+        let pods = match self.kernel().walk(self.folders.root(), Path::new(layout::PODS)) {
             Ok(pods) => pods,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        for name in self.kernel.names(&pods)? {
+        for name in self.kernel().names(&pods)? {
             let path = Path::new(layout::PODS).join(&name);
             let Some(pod) = name.to_str().and_then(|name| PodUid::new(name).ok()) else {
                 found
@@ -85,10 +129,10 @@ impl VolumeOps {
             let (before, unread) = (found.volumes.len(), found.problems.len());
             self.recover_volumes_of(&pod, devices, found);
             for volume in found.volumes.iter().skip(before) {
-                standing.add(&pod, &volume.plugin, &volume.spec_name);
+                volumes.add(&pod, &volume.plugin, &volume.spec_name);
             }
             if found.problems.len() > unread {
-                standing.add_unread(&pod);
+                volumes.add_unread(&pod);
             }
             if found.volumes.len() == before
                 && found.problems.len() == unread
@@ -100,11 +144,11 @@ impl VolumeOps {
         Ok(())
     }
 
-    /// Notes the volumes that stand in a pod's folder, or may.
+    /// Adds the volumes in a pod's folder that are published, or may be.
     pub(super) fn recover_volumes_of(&self, pod: &PodUid, devices: &FoundDevices, found: &mut Recovery) {
         for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
             let path = Path::new(layout::PODS).join(pod.as_str()).join(kind);
-            match self.open_if_there(&path) {
+            match self.folders.open(&path) {
                 Ok(Some(folder)) => self.recover_pod((pod, kind), &folder, &path, devices, found),
                 Ok(None) => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
@@ -120,9 +164,9 @@ impl VolumeOps {
         devices: &FoundDevices,
         found: &mut Recovery,
     ) {
-        let Recovery { volumes: standing, digests, problems, .. } = found;
+        let Recovery { volumes: all, digests, problems, .. } = found;
         let mut problem = |path: &Path, why: String| problems.push((path.display().to_string(), why));
-        let plugins = match self.kernel.names(folder) {
+        let plugins = match self.kernel().names(folder) {
             Ok(plugins) => plugins,
             Err(error) => return problem(path, error.to_string()),
         };
@@ -133,7 +177,7 @@ impl VolumeOps {
                 continue;
             };
             let volumes =
-                self.kernel.walk(folder, Path::new(&name)).and_then(|dir| Ok((self.kernel.names(&dir)?, dir)));
+                self.kernel().walk(folder, Path::new(&name)).and_then(|dir| Ok((self.kernel().names(&dir)?, dir)));
             let (volumes, dir) = match volumes {
                 Ok(volumes) => volumes,
                 Err(error) => {
@@ -144,7 +188,7 @@ impl VolumeOps {
             for name in volumes {
                 let path = path.join(&name);
                 if is_temporary(&name) {
-                    if let Err(error) = self.kernel.remove_file(&dir, &name) {
+                    if let Err(error) = self.kernel().remove_file(&dir, &name) {
                         problem(&path, error.to_string());
                     }
                     continue;
@@ -153,11 +197,12 @@ impl VolumeOps {
                     problem(&path, "its name is no volume's; the host did not make it".to_owned());
                     continue;
                 };
-                // A private folder is a part of a volume; alone, it is what an interrupted set-up or tear-down left.
+                // A private folder is a part of a volume; alone, an interrupted publish or
+                // unpublish left it.
                 let private = kind == layout::PRIVATE;
                 let same =
                     |one: &RecoveredVolume| (&one.pod, &one.plugin, &one.spec_name) == (pod, &plugin, &spec_name);
-                if private && standing.iter().any(same) {
+                if private && all.iter().any(same) {
                     continue;
                 }
                 let record = self.records.read(pod, &plugin, &spec_name).unwrap_or_else(|error| {
@@ -165,10 +210,10 @@ impl VolumeOps {
                     None
                 });
                 let name = OsStr::new(spec_name.as_str());
-                let stands = match self.kernel.entry(&dir, name) {
+                let mount_state = match self.kernel().entry(&dir, name) {
                     _ if private => None,
-                    Ok(Entry::Mount(_)) => Some(Stands::Mount),
-                    Ok(Entry::Folder) => Some(Stands::Folder),
+                    Ok(Entry::Mount(_)) => Some(MountState::Mount),
+                    Ok(Entry::Folder) => Some(MountState::Folder),
                     Ok(Entry::Symlink) => self.mapped(pod, &plugin, record.as_ref()),
                     Ok(_) => None,
                     Err(error) => {
@@ -176,40 +221,41 @@ impl VolumeOps {
                         None
                     }
                 };
-                let source = match (&record, stands) {
-                    (None, Some(Stands::Mount)) => self.kernel.mount_at(&dir, name).ok().flatten(),
+                let source = match (&record, mount_state) {
+                    (None, Some(MountState::Mount)) => self.kernel().mount_at(&dir, name).ok().flatten(),
                     _ => None,
                 };
                 digests.extend(record.as_ref().map(|record| record.digest.clone()));
-                if stands == Some(Stands::Mount) {
+                if mount_state == Some(MountState::Mount) {
                     let (pod, plugin, spec_name) = (pod.clone(), plugin.clone(), spec_name.clone());
-                    self.standing.stands(VolumePlace { pod, plugin, spec_name });
+                    self.expected.add_published(VolumePlace { pod, plugin, spec_name });
                 }
                 if let Some(record) = &record {
                     self.sizes.watch(&record.pod, &plugin, &spec_name, record.watched_size);
                 }
                 let source = source.map(|mount| (mount.source, mount.root));
-                let intact = record.as_ref().is_some_and(|record| self.shows_recorded_parts(pod, record));
-                let place = Standing { pod, plugin: plugin.clone(), spec_name, stands, source, record, intact };
-                standing.push(recovered(place, devices, &self.volume_sizes));
+                let intact = record.as_ref().is_some_and(|record| self.sub_paths.are_mounted(pod, record));
+                let place = Found { pod, plugin: plugin.clone(), spec_name, mount_state, source, record, intact };
+                all.push(recovered(place, devices, &self.volume_sizes));
             }
         }
     }
 
-    /// A link in a pod's folder is a device only while the device is mapped for the pod, and pinned. A crash in the middle of an unmap leaves
-    /// it without its pin, which it gets again: the pod may be wanted.
-    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&Record>) -> Option<Stands> {
+    /// A link in a pod's folder is a device only while the device is mapped for the pod, and
+    /// pinned. A crash in the middle of an unmap leaves it without its pin, which it gets again:
+    /// the pod may still be desired.
+    fn mapped(&self, pod: &PodUid, plugin: &PluginName, record: Option<&Record>) -> Option<MountState> {
         let folder = layout::map_folder(plugin, &record?.unique_name);
-        let maps = self.open_if_there(&folder).ok()??;
+        let maps = self.folders.open(&folder).ok()??;
         let name = OsStr::new(pod.as_str());
-        self.kernel.mapped_device(&maps, name).ok()??;
-        self.kernel.pin_device(&maps, name).ok()?;
-        Some(Stands::Device)
+        self.kernel().mapped_device(&maps, name).ok()??;
+        self.kernel().pin_device(&maps, name).ok()?;
+        Some(MountState::Device)
     }
 }
 
-fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
-    let Standing { pod, plugin, spec_name, stands, source, mut record, intact } = place;
+fn recovered(place: Found<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -> RecoveredVolume {
+    let Found { pod, plugin, spec_name, mount_state, source, mut record, intact } = place;
     // The volume may have grown since it was recorded, or have been refused to.
     if let Some(record) = &mut record
         && let Some(volume) = &mut record.spec.persistent_volume
@@ -221,7 +267,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -
         Some(record) => RecoveredVolume {
             pod: pod.clone(),
             // A mount that vanished and left its folder is not intact, whatever the record says.
-            intact: intact && stands == Some(record.stands),
+            intact: intact && mount_state == Some(record.mount_state),
             known_pod: Some(Arc::new(record.pod)),
             plugin,
             spec_name,
@@ -233,7 +279,7 @@ fn recovered(place: Standing<'_>, devices: &FoundDevices, sizes: &VolumeSizes) -
             needs: record.needs.into(),
         },
         None => {
-            let mapped_for = stands.is_none().then_some(pod);
+            let mapped_for = mount_state.is_none().then_some(pod);
             let behind = devices.behind(&plugin, &spec_name, source.as_ref(), mapped_for);
             let (unique_name, attachable, stageable) = match behind {
                 Some((name, found)) => (name.clone(), found.attachable, found.stageable),

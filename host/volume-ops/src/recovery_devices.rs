@@ -1,5 +1,6 @@
-//! What the node has of volumes when the process starts: attached, mounted for the node, or mapped as devices, whether or not a pod's folder
-//! tells of it too. The folders' names lead back to the volumes, so that a lost record costs nothing but knowledge of the spec.
+//! Finds the attached, staged and mapped volumes at the start of the process.
+//!
+//! The folders' names lead back to the volumes, so a lost record costs only the volume's spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -7,23 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use volhost_core::RecoveredDevice;
-use volhost_kernel::{Directory, Entry};
+use volhost_kernel::{Directory, Entry, Kernel};
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 
-use super::device_records::DeviceRecord;
+use super::device_record::DeviceRecord;
+use super::device_records::DeviceRecords;
+use super::expected_mounts::{ExpectedMounts, NodePlace};
 use super::layout;
+use super::node_folders::NodeFolders;
 use super::recovery::Recovery;
-use super::standing::NodePlace;
-use super::volume_ops::VolumeOps;
 
-/// What is shown of a volume whose name in pods' folders nobody knows.
+/// The name shown for a volume whose name in pods' folders is unknown.
 const UNKNOWN_NAME: &str = "unknown";
 
 /// What a mount shows: its source, and which folder of that.
 pub(super) type Shown = (OsString, PathBuf);
 
-/// One volume that the node has, or may have.
+/// One volume that is attached or staged, or may be.
 #[derive(Debug)]
 pub(super) struct FoundDevice {
     plugin: PluginName,
@@ -31,19 +33,19 @@ pub(super) struct FoundDevice {
     spec: Option<Arc<VolumeSpec>>,
     pub(super) attachable: bool,
     pub(super) stageable: bool,
-    /// What the node's own mount shows: the device, and which folder of it.
+    /// What the staging mount shows: the device, and which folder of it.
     source: Option<Shown>,
     /// The pods it is mapped for.
     pods: BTreeSet<PodUid>,
 }
 
-/// Every volume that the node has, by name.
+/// The attached and staged volumes, by name.
 #[derive(Debug, Default)]
 pub(super) struct FoundDevices(BTreeMap<UniqueVolumeName, FoundDevice>);
 
 impl FoundDevices {
-    /// The volume that stands in a pod's folder without a record: by its name there, by what its mount shows, or by the pod that
-    /// it is mapped for.
+    /// Finds the volume behind a folder of a pod that has no record: by its name there, by what its
+    /// mount shows, or by the pod that it is mapped for.
     pub(super) fn behind(
         &self,
         plugin: &PluginName,
@@ -60,7 +62,7 @@ impl FoundDevices {
         })
     }
 
-    /// What the state machine is told.
+    /// Returns the volumes as events for the state machine.
     pub(super) fn into_events(self) -> Vec<RecoveredDevice> {
         let unknown = SpecName::new(UNKNOWN_NAME).ok();
         self.0
@@ -92,7 +94,8 @@ impl FoundDevices {
         self.0.insert(record.unique_name, found);
     }
 
-    /// The entry of a volume whose folder was found. Without a record it may be attached: detaching what is not does no harm.
+    /// Returns the entry of a volume whose folder was found. Without a record it may be attached:
+    /// detaching a volume that is not attached does no harm.
     fn of_folder(&mut self, plugin: &PluginName, volume: UniqueVolumeName) -> &mut FoundDevice {
         let found = self.0.entry(volume.clone()).or_insert_with(|| FoundDevice {
             plugin: plugin.clone(),
@@ -108,12 +111,33 @@ impl FoundDevices {
     }
 }
 
-impl VolumeOps {
-    /// Reads the records of the node's volumes, and looks through `plugins/*/*/mounts/*`, `plugins/*/*/volumeDevices/*` and `plugins/*/*/driverDevices/*`. Empty folders
-    /// of volumes without a record are removed: a restarted machine leaves them.
-    pub(super) fn recover_devices(&self, found: &mut Recovery) -> FoundDevices {
+/// Looks through the folders of staged and mapped volumes.
+#[derive(Debug)]
+pub(super) struct DeviceScan {
+    folders: NodeFolders,
+    records: DeviceRecords,
+    expected: Arc<ExpectedMounts>,
+}
+
+impl DeviceScan {
+    pub(super) fn new(folders: NodeFolders, records: DeviceRecords, expected: Arc<ExpectedMounts>) -> Self {
+        Self { folders, records, expected }
+    }
+
+    pub(super) fn records(&self) -> &DeviceRecords {
+        &self.records
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.folders.kernel().as_ref()
+    }
+
+    /// Reads the records, and looks through `plugins/*/*/mounts/*`, `plugins/*/*/volumeDevices/*`
+    /// and `plugins/*/*/driverDevices/*`. Removes empty folders of volumes without a record, which
+    /// a restart of the machine leaves.
+    pub(super) fn recover(&self, found: &mut Recovery) -> FoundDevices {
         let mut devices = FoundDevices::default();
-        match self.records.devices() {
+        match self.records.all() {
             Ok((records, problems)) => {
                 found.problems.extend(problems.iter().map(|error| ("records".to_owned(), error.to_string())));
                 for record in records {
@@ -144,15 +168,15 @@ impl VolumeOps {
         let name = OsStr::new(layout::GLOBAL_MOUNT);
         for (volume, path) in self.volumes_in(plugin, path, found) {
             let looked = self
-                .kernel
-                .walk(&self.root, &path)
-                .and_then(|folder| Ok((self.kernel.entry(&folder, name)?, self.kernel.mount_at(&folder, name)?)));
+                .kernel()
+                .walk(self.folders.root(), &path)
+                .and_then(|folder| Ok((self.kernel().entry(&folder, name)?, self.kernel().mount_at(&folder, name)?)));
             match looked {
                 Ok((Entry::Mount(_), mount)) => {
-                    self.standing.stands_on_node(NodePlace { plugin: plugin.clone(), volume: volume.clone() });
+                    self.expected.add_staged(NodePlace { plugin: plugin.clone(), volume: volume.clone() });
                     devices.of_folder(plugin, volume).source = mount.map(|mount| (mount.source, mount.root));
                 }
-                Ok(_) if !devices.0.contains_key(&volume) => self.forget_volume_folder(&path, name),
+                Ok(_) if !devices.0.contains_key(&volume) => self.folders.forget_volume_folder(&path, name),
                 Ok(_) => {}
                 Err(error) => found.problems.push((path.display().to_string(), error.to_string())),
             }
@@ -161,7 +185,7 @@ impl VolumeOps {
 
     fn recover_maps(&self, plugin: &PluginName, path: &Path, devices: &mut FoundDevices, found: &mut Recovery) {
         for (volume, path) in self.volumes_in(plugin, path, found) {
-            match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
+            match self.kernel().walk(self.folders.root(), &path).and_then(|folder| self.kernel().names(&folder)) {
                 Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
                 Ok(names) => {
                     let pods = names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok());
@@ -172,7 +196,7 @@ impl VolumeOps {
         }
     }
 
-    /// A driver outside may have staged what it was given a place for.
+    /// An external driver may have staged a device at the place that it was given.
     fn recover_driver_places(
         &self,
         plugin: &PluginName,
@@ -181,7 +205,7 @@ impl VolumeOps {
         found: &mut Recovery,
     ) {
         for (volume, path) in self.volumes_in(plugin, path, found) {
-            match self.kernel.walk(&self.root, &path).and_then(|folder| self.kernel.names(&folder)) {
+            match self.kernel().walk(self.folders.root(), &path).and_then(|folder| self.kernel().names(&folder)) {
                 Ok(names) if names.is_empty() && !devices.0.contains_key(&volume) => self.forget_empty(&path),
                 Ok(_) => {
                     devices.of_folder(plugin, volume);
@@ -193,7 +217,7 @@ impl VolumeOps {
 
     fn forget_empty(&self, folder: &Path) {
         if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
-            self.forget_volume_folder(parent, name);
+            self.folders.forget_volume_folder(parent, name);
         }
     }
 
@@ -203,7 +227,7 @@ impl VolumeOps {
             let folder = name.to_string_lossy();
             let recorded = || {
                 // A name too long for a folder is only known from its record.
-                let (records, _) = self.records.devices().ok()?;
+                let (records, _) = self.records.all().ok()?;
                 let mut named = records.into_iter().filter(|record| record.plugin == *plugin);
                 named
                     .find(|record| layout::volume_folder(plugin, &record.unique_name) == folder)
@@ -213,8 +237,7 @@ impl VolumeOps {
                 Some(volume) => volumes.push((volume, path)),
                 None => found.problems.push((
                     path.display().to_string(),
-                    "no record tells which volume it belongs to; it stays until a pod wants that volume again"
-                        .to_owned(),
+                    "no record names its volume; it stays until a pod uses that volume again".to_owned(),
                 )),
             }
         }
@@ -222,8 +245,8 @@ impl VolumeOps {
     }
 
     fn folders_in(&self, path: &Path, found: &mut Recovery) -> Vec<(PathBuf, PathBuf)> {
-        let named = |folder: Directory| self.kernel.names(&folder);
-        match self.open_if_there(path).and_then(|folder| folder.map_or_else(|| Ok(Vec::new()), named)) {
+        let named = |folder: Directory| self.kernel().names(&folder);
+        match self.folders.open(path).and_then(|folder| folder.map_or_else(|| Ok(Vec::new()), named)) {
             Ok(names) => names.into_iter().map(|name| (PathBuf::from(&name), path.join(name))).collect(),
             Err(error) => {
                 found.problems.push((path.display().to_string(), error.to_string()));

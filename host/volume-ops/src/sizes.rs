@@ -1,12 +1,14 @@
-//! Volumes whose size nothing limits: they are measured from time to time, and their pods are told when they are too large.
+//! Volumes whose size the file system does not limit: they are measured periodically, and an event
+//! notifies their pods when they are too large.
 //!
 //! ```text
-//!  set-up, recovery ──> watched volumes ──> every period, one pool for all ──> disk_usage (kernel) ──> event, once a crossing
-//!  tear-down ──────────────┘ (forgotten)
+//!  publish, recovery ──> watched volumes ──> every period, one pool for all ──> disk_usage (kernel) ──> event, once a crossing
+//!  unpublish ───────────────┘ (forgotten)
 //! ```
 //!
-//! Measuring is reading every folder of the volume, so one that takes long is measured less often. One whose storage hangs holds a
-//! thread of the pool and is not asked again before it answers.
+//! Measuring reads every folder of the volume, so a volume that takes long is measured less often.
+//! A volume whose storage hangs occupies a thread of the pool, and is not measured again before it
+//! answers.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -28,9 +30,10 @@ use super::worker_pool::WorkerPool;
 
 /// How often a volume is measured: as often as the kubelet looks for pods to evict.
 const PERIOD: Duration = Duration::from_secs(10);
-/// A volume is measured again after this many times what measuring took: at most a twentieth of a processor goes into it.
+/// A volume is measured again after this many times what measuring took: at most a twentieth of a
+/// processor goes into it.
 const RESTS: u32 = 20;
-/// Threads that measuring may hold. With so many hung, no volume is measured.
+/// Threads that measuring may occupy. With so many hung, no volume is measured.
 const MAX_WORKERS: usize = 4;
 
 /// The event's reasons.
@@ -40,11 +43,11 @@ const WITHIN: &str = "WithinSizeLimit";
 /// One volume of a pod.
 type Key = (PodUid, PluginName, SpecName);
 
-/// The volumes that are watched.
+/// The watched volumes.
 #[derive(Debug, Default)]
-pub struct SizeWatch {
+pub(super) struct SizeWatch {
     volumes: Mutex<HashMap<Key, Watched>>,
-    /// There is a volume more, or one was measured.
+    /// A volume was added or measured.
     changed: Arc<Notify>,
 }
 
@@ -56,12 +59,13 @@ struct Watched {
     limit: u64,
     /// When it is to be measured next; none while it is being measured.
     due: Option<Instant>,
-    /// The pod was told that it is too large.
-    told: bool,
+    /// An event said that it is too large.
+    notified: bool,
 }
 
 impl SizeWatch {
-    /// Every change of the map is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    /// Every change of the map is complete at any moment, so a thread that panicked with the lock
+    /// has broken nothing.
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Watched>> {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,14 +81,14 @@ impl SizeWatch {
             pod: pod.full_name(),
             limit,
             due: Some(Instant::now() + PERIOD),
-            told: false,
+            notified: false,
         });
         known.limit = limit;
         drop(volumes);
         self.changed.notify_one();
     }
 
-    /// Watches it no longer.
+    /// Stops watching the volume.
     pub(super) fn forget(&self, pod: &PodUid, plugin: &PluginName, spec_name: &SpecName) {
         self.lock().remove(&(pod.clone(), plugin.clone(), spec_name.clone()));
     }
@@ -105,51 +109,52 @@ impl SizeWatch {
         .collect()
     }
 
-    /// Takes what a volume was found to hold, and says what the pod is to be told.
+    /// Records how large a volume was found. Returns the event for its pod, if it crossed its
+    /// limit.
     fn measured(&self, key: &Key, found: Option<u64>, took: Duration) -> Option<NewEvent> {
         let mut volumes = self.lock();
         let watched = volumes.get_mut(key)?;
         watched.due = Some(Instant::now() + PERIOD.max(took.saturating_mul(RESTS)));
-        let told = tell(watched, &key.2, found?);
+        let event = notify(watched, &key.2, found?);
         drop(volumes);
         self.changed.notify_one();
-        told
+        event
     }
 }
 
-/// What is said when a volume becomes too large, and when it is no longer.
-fn tell(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent> {
+/// Returns the event when a volume becomes too large, and when it no longer is.
+fn notify(watched: &mut Watched, name: &SpecName, bytes: u64) -> Option<NewEvent> {
     let exceeds = bytes > watched.limit;
-    if exceeds == watched.told {
+    if exceeds == watched.notified {
         return None;
     }
-    watched.told = exceeds;
+    watched.notified = exceeds;
     let limit = watched.limit;
     let (kind, reason, message) = if exceeds {
         let why = "nothing stops it from growing on this file system; delete files in it, or raise the limit";
         (
             EventKind::Warning,
             EXCEEDS,
-            format!("volume \"{name}\" holds {bytes} bytes, which exceeds its limit of {limit}: {why}"),
+            format!("volume \"{name}\" contains {bytes} bytes, which exceeds its limit of {limit}: {why}"),
         )
     } else {
         (
             EventKind::Normal,
             WITHIN,
-            format!("volume \"{name}\" holds {bytes} bytes, which its limit of {limit} allows again"),
+            format!("volume \"{name}\" contains {bytes} bytes, which its limit of {limit} allows again"),
         )
     };
     Some(NewEvent { kind, reason: reason.to_owned(), object: format!("pod {}", watched.pod), message })
 }
 
-/// Measures what is due, until it is stopped or the engine has ended.
+/// Measures what is due, until it is stopped or the node has ended.
 pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: CancellationToken) {
     let pool = WorkerPool::new(MAX_WORKERS);
     loop {
-        let Some(shop) = volume_ops.upgrade() else { return };
+        let Some(node) = volume_ops.upgrade() else { return };
         let now = Instant::now();
-        for key in shop.sizes.take_due(now) {
-            let (volume_ops, events) = (Arc::clone(&shop), events.clone());
+        for key in node.sizes().take_due(now) {
+            let (volume_ops, events) = (Arc::clone(&node), events.clone());
             let measured = key.clone();
             let pushed = pool.push(Box::new(move || {
                 let begun = Instant::now();
@@ -161,20 +166,20 @@ pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: Cance
                         None
                     }
                 };
-                if let Some(event) = volume_ops.sizes.measured(&measured, bytes, begun.elapsed()) {
+                if let Some(event) = volume_ops.sizes().measured(&measured, bytes, begun.elapsed()) {
                     events.emit(event);
                 }
             }));
             if pushed.is_err() {
                 // Without a thread for it, it is tried again.
-                shop.sizes.measured(&key, None, Duration::ZERO);
+                node.sizes().measured(&key, None, Duration::ZERO);
             }
         }
         pool.scale_up(now);
-        let next = [shop.sizes.next_due(), pool.next_scale_up()].into_iter().flatten().min();
-        let changed = Arc::clone(&shop.sizes.changed);
-        // Once the engine has ended, nobody may hold the root folder open.
-        drop(shop);
+        let next = [node.sizes().next_due(), pool.next_scale_up()].into_iter().flatten().min();
+        let changed = Arc::clone(&node.sizes().changed);
+        // Once the node has ended, no task may keep the root folder open.
+        drop(node);
         tokio::select! {
             () = stop.cancelled() => return,
             () = changed.notified() => {}
@@ -185,8 +190,9 @@ pub async fn measure(volume_ops: Weak<VolumeOps>, events: EventSink, stop: Cance
 
 /// Adds up what the volume's files take; may hang as long as the storage does.
 fn usage(volume_ops: &VolumeOps, (pod, plugin, spec_name): &Key) -> Result<DiskUsage, KernelError> {
-    let folder = volume_ops.kernel.walk(&volume_ops.root, &layout::plugin_folder(pod, plugin))?;
-    volume_ops.kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))
+    let kernel = volume_ops.kernel();
+    let folder = kernel.walk(volume_ops.root(), &layout::plugin_folder(pod, plugin))?;
+    kernel.disk_usage(&folder, OsStr::new(spec_name.as_str()))
 }
 
 #[cfg(test)]
@@ -194,21 +200,21 @@ mod tests {
     use super::*;
 
     fn watched(limit: u64) -> Watched {
-        Watched { pod: "default/a".to_owned(), limit, due: None, told: false }
+        Watched { pod: "default/a".to_owned(), limit, due: None, notified: false }
     }
 
-    fn reason(told: Option<NewEvent>) -> Option<String> {
-        told.map(|event| event.reason)
+    fn reason(event: Option<NewEvent>) -> Option<String> {
+        event.map(|event| event.reason)
     }
 
     #[test]
-    fn a_pod_is_told_once_a_crossing_and_when_it_is_over() {
+    fn a_crossing_is_one_event_and_its_end_another() {
         let name = SpecName::new("cache").unwrap();
         let mut volume = watched(100);
         for (bytes, said) in
             [(100, None), (101, Some(EXCEEDS)), (5000, None), (100, Some(WITHIN)), (0, None), (200, Some(EXCEEDS))]
         {
-            assert_eq!(reason(tell(&mut volume, &name, bytes)).as_deref(), said, "{bytes}");
+            assert_eq!(reason(notify(&mut volume, &name, bytes)).as_deref(), said, "{bytes}");
         }
     }
 

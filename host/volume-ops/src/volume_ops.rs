@@ -1,55 +1,75 @@
-//! One operation, from the folder handle to the plugin and back. Runs wholly on a thread that may block. Here is what operations
-//! share; each kind has a file of its own.
+//! The operations of one node. Each runs completely on one thread, which may block.
 //!
-//! What a crash leaves is always one of: nothing, folders without a volume, a volume without a record, a volume with its record.
-//! Recovery tells them apart by what the kernel says, so no step here has to be undone for it. What the node has of a volume is
-//! recorded before it is begun.
+//! After a crash the node has one of: nothing, folders without a volume, a volume without a record,
+//! a volume with its record. Recovery tells them apart by the kernel's tables, so no step here has
+//! to be undone for it. Before a volume is attached or staged, a record says so.
 
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tracing::warn;
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
-use volhost_fuse_servers::FuseServerProcesses;
-use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
-use volhost_model::names::{PluginName, PodUid};
-use volhost_model::view::EventKind;
+use volhost_helpers::Helpers;
+use volhost_kernel::{Directory, Kernel, KernelError, MountInfo};
+use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass};
-use volhost_runtime::{Call, CallError, Place, Plugin};
+use volhost_runtime::Call;
 
-use super::attachment_metadata::AttachmentMetadata;
+use super::attaching::Attaching;
+use super::block_mapping::BlockMapping;
+use super::device_records::DeviceRecords;
+use super::expansion::Expansion;
+use super::expected_mounts::{ExpectedMounts, NodePlace, Vanished, VolumePlace};
+use super::forced::{self, Forced};
 use super::layout;
+use super::node_folders::NodeFolders;
+use super::orphans::{self, Orphan};
+use super::other_node::OtherNodes;
+use super::plugin_calls::PluginCalls;
 use super::plugins::PluginSource;
-use super::records::Records;
+use super::publishing::{Publishing, new_record};
+use super::records::{MountState, Records};
+use super::recovery::{PodScan, Recovery};
+use super::recovery_devices::DeviceScan;
 use super::sizes::SizeWatch;
-use super::standing::StandingMounts;
+use super::staging::Staging;
+use super::steps::StepError;
 use super::volume_sizes::VolumeSizes;
+
+/// What the operations of a node work with.
+#[derive(Debug)]
+pub struct NodeParts {
+    /// The primitives.
+    pub kernel: Arc<dyn Kernel>,
+    /// The root folder, inside its own mount.
+    pub root: Directory,
+    /// The folder for records, on a tmpfs.
+    pub state: Directory,
+    /// The plugins.
+    pub plugins: Arc<dyn PluginSource>,
+    /// The FUSE servers of volumes.
+    pub helpers: Helpers,
+    /// Nodes that are out of service, by the storage's names for them: volumes are detached from
+    /// there.
+    pub nodes_out_of_service: BTreeSet<String>,
+}
 
 /// Executes the operations of one node.
 #[derive(Debug)]
 pub struct VolumeOps {
-    /// The primitives.
-    pub kernel: Arc<dyn Kernel>,
-    /// The root folder, inside its own mount.
-    pub root: Arc<Directory>,
-    /// The records.
-    pub records: Records,
-    /// The plugins.
-    pub plugins: Arc<dyn PluginSource>,
-    /// The mounts that stand in pods' folders.
-    pub standing: StandingMounts,
-    /// The programs that serve volumes.
-    pub fuse_servers: FuseServerProcesses,
-    /// The volumes whose size is watched.
-    pub sizes: SizeWatch,
-    /// The sizes that volumes were brought to.
-    pub volume_sizes: VolumeSizes,
-    /// What controllers said of attached volumes.
-    pub attachment_metadata: AttachmentMetadata,
-    /// Nodes that are out of service, by the storage's names for them: volumes are taken away from there.
-    pub nodes_out_of_service: BTreeSet<String>,
+    folders: NodeFolders,
+    state: Arc<Directory>,
+    plugins: PluginCalls,
+    helpers: Helpers,
+    expected: Arc<ExpectedMounts>,
+    sizes: Arc<SizeWatch>,
+    volume_sizes: Arc<VolumeSizes>,
+    attaching: Attaching,
+    staging: Staging,
+    publishing: Publishing,
+    blocks: Arc<BlockMapping>,
+    expansion: Expansion,
+    scan: PodScan,
 }
 
 /// What an operation learns on its way, whatever its result.
@@ -57,39 +77,86 @@ pub struct VolumeOps {
 pub(super) struct Findings {
     /// What the volume is attached as.
     pub(super) device_path: Option<String>,
-    /// What became of the node's own mount.
+    /// What became of the staging.
     pub(super) device: Option<DeviceReport>,
     /// The volume's size in bytes.
     pub(super) size: Option<u64>,
     /// The size that the volume cannot have, in bytes.
     pub(super) refused_size: Option<u64>,
     /// The other node that has the volume.
-    pub(super) elsewhere: Option<String>,
+    pub(super) other_node: Option<String>,
 }
 
 impl VolumeOps {
+    /// Creates the operations of a node. Reads the sizes that volumes had before.
+    ///
+    /// # Errors
+    /// The kernel's error for the root folder.
+    pub fn new(parts: NodeParts) -> Result<Self, KernelError> {
+        let NodeParts { kernel, root, state, plugins, helpers, nodes_out_of_service } = parts;
+        let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), kernel.try_clone(&root)?));
+        let folders = NodeFolders::new(kernel.clone(), Arc::new(root));
+        let state = Arc::new(state);
+        let records = Arc::new(Records::new(kernel.clone(), Arc::clone(&state)));
+        let devices = DeviceRecords::new(kernel, Arc::clone(&state));
+        let (expected, sizes) = (Arc::<ExpectedMounts>::default(), Arc::<SizeWatch>::default());
+        let plugins = PluginCalls::new(plugins, Arc::clone(&records), devices.clone());
+        let other_nodes = OtherNodes::new(plugins.clone(), nodes_out_of_service);
+        let blocks =
+            Arc::new(BlockMapping::new(folders.clone(), plugins.clone(), Arc::clone(&records), devices.clone()));
+        let scan = DeviceScan::new(folders.clone(), devices.clone(), Arc::clone(&expected));
+        Ok(Self {
+            attaching: Attaching::new(folders.clone(), plugins.clone(), devices.clone(), other_nodes),
+            staging: Staging::new(folders.clone(), plugins.clone(), devices, Arc::clone(&expected)),
+            publishing: Publishing::new(
+                folders.clone(),
+                plugins.clone(),
+                Arc::clone(&records),
+                Arc::clone(&expected),
+                Arc::clone(&sizes),
+            ),
+            expansion: Expansion::new(folders.clone(), plugins.clone(), Arc::clone(&volume_sizes), Arc::clone(&blocks)),
+            scan: PodScan::new(
+                folders.clone(),
+                records,
+                scan,
+                Arc::clone(&expected),
+                Arc::clone(&sizes),
+                Arc::clone(&volume_sizes),
+            ),
+            folders,
+            state,
+            plugins,
+            helpers,
+            expected,
+            sizes,
+            volume_sizes,
+            blocks,
+        })
+    }
+
     /// Executes the operation. Blocks as long as the storage does.
     ///
     /// # Guarantees
-    /// The report says what is so: done only after the plugin said so and the target was looked at.
+    /// The report says "done" only after the plugin said so and the host checked the target.
     pub fn execute(&self, operation: &Operation, call: &Call) -> OperationReport {
         let mut found = Findings::default();
         let outcome = match operation.kind {
-            OperationKind::Attach => self.attach(operation, call, &mut found),
+            OperationKind::Attach => self.attaching.attach(operation, call, &mut found),
             OperationKind::Detach => self.detach(operation, call),
-            OperationKind::VerifyControllerAttached => self.verify_attached(operation, call),
+            OperationKind::VerifyControllerAttached => self.attaching.verify(operation, call),
             OperationKind::Mount { .. } => self.mount(operation, call, &mut found),
             // What recovery found without a record may be either.
             OperationKind::Unmount if operation.spec.is_none() => {
-                self.unmap(operation, call).and_then(|()| self.unmount(operation, call))
+                self.blocks.unmap(operation, call).and_then(|()| self.publishing.unpublish(operation, call))
             }
-            OperationKind::Unmount => self.unmount(operation, call),
+            OperationKind::Unmount => self.publishing.unpublish(operation, call),
             OperationKind::UnmountDevice if operation.spec.is_none() => {
-                self.unmap_device(operation, call).and_then(|()| self.unmount_device(operation, call))
+                self.unmap_device(operation, call).and_then(|()| self.staging.unstage(operation, call))
             }
-            OperationKind::UnmountDevice => self.unmount_device(operation, call),
+            OperationKind::UnmountDevice => self.staging.unstage(operation, call),
             OperationKind::Map { .. } => self.map(operation, call, &mut found),
-            OperationKind::Unmap => self.unmap(operation, call),
+            OperationKind::Unmap => self.blocks.unmap(operation, call),
             OperationKind::UnmapDevice => self.unmap_device(operation, call),
             OperationKind::Expand { to, .. } => self.expand(operation, call, to, &mut found),
         };
@@ -98,129 +165,197 @@ impl VolumeOps {
             device: found.device,
             size: found.size,
             refused_size: found.refused_size,
-            other_node: found.elsewhere,
+            other_node: found.other_node,
             cancelled: call.cancellation().is_cancelled(),
             result: outcome.map_err(|failure| failure.by(operation.plugin.as_str())),
         }
     }
 
-    /// The plugin, if it is loaded and in good standing.
-    pub(super) fn plugin_for_set_up(&self, operation: &Operation, step: &str) -> Result<Arc<Plugin>, Failure> {
-        let plugin = self.plugins.ready(&operation.plugin).ok_or_else(|| not_loaded(&operation.plugin, step))?;
-        match self.plugins.quarantined(&operation.plugin) {
-            Some(fault) => Err(quarantined(&operation.plugin, step, &fault)),
-            None => Ok(plugin),
-        }
-    }
-
-    /// The plugin that may take the volume away from the pod, or from the node, if there is any.
-    pub(super) fn tear_down_plugin(&self, operation: &Operation, pod: Option<&PodUid>) -> Option<Arc<Plugin>> {
-        self.plugins.for_tear_down(&operation.plugin, None).or_else(|| {
-            // Only after a restart without the plugin's file: ask the record which version set the volume up.
-            let digest = match pod {
-                Some(pod) => self.records.read(pod, &operation.plugin, &operation.spec_name).ok().flatten()?.digest,
-                None => self.device_record(operation)?.digest,
-            };
-            self.plugins.for_tear_down(&operation.plugin, Some(&digest))
+    fn detach(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        self.attaching.detach(operation, call, |record| {
+            if record.spec.is_block() {
+                self.unmap_device(operation, call)
+            } else {
+                self.staging.unstage(operation, call)
+            }
         })
     }
 
-    /// Takes note of how the plugin behaved.
-    pub(super) fn note_conduct(&self, operation: &Operation, call: &Call, error: Option<&CallError>) {
-        if self.plugins.note(&operation.plugin, &operation.volume, error) {
-            let message = format!(
-                "plugin {} misbehaves with one volume after another and sets nothing up any more; replace its file, or send SIGHUP to try it again",
-                operation.plugin
-            );
-            call.sink().event(EventKind::Warning, "PluginQuarantined", &message);
+    /// Finds the volume's device if it is attached, stages the volume if it has to be, publishes it
+    /// for the pod, and grows it to the size of its PersistentVolume.
+    fn mount(&self, operation: &Operation, call: &Call, found: &mut Findings) -> Result<(), Failure> {
+        let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
+            return Err(Failure::new(FailureClass::Transient, "MountVolume", "the pod's object is not known"));
+        };
+        let plugin = &self.plugins.ready(operation, "MountVolume")?;
+        let attached = self.attaching.attachment(operation, call, plugin, "MountVolume.WaitForAttach")?;
+        let attached = attached.as_ref();
+        let call = &call.clone().with_attachment(attached).with_mount_group(pod.fs_group);
+        if operation.stageable {
+            self.staging.stage(operation, call, plugin, attached, found)?;
         }
+        let (folder, published) = self.publishing.publish(operation, call, plugin, (pod, spec))?;
+        self.expansion.expand_while_mounting(operation, call, plugin, attached, found);
+        self.publishing.finish(operation, call, plugin, (pod, spec), (&folder, &published))
     }
 
-    /// A name in a folder, with a handle of its own.
-    pub(super) fn place(&self, parent: &Directory, name: &str) -> Result<Place, Failure> {
-        let parent = self
-            .kernel
-            .try_clone(parent)
-            .map_err(|error| kernel_failure("OpenFolder", FailureClass::Transient, &error))?;
-        Ok(Place { parent, name: OsString::from(name) })
-    }
-
-    /// Removes the empty folders and records of a pod that has no volumes any more. What is not empty stays: a new volume may have come.
-    ///
-    /// # Errors
-    /// What the kernel said of a folder that could not be removed, other than that it is in use.
-    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
-        if let Err(error) = self.records.forget_pod(pod) {
-            warn!(%pod, %error, "the pod's record folder could not be removed");
-        }
-        let of_pod = Path::new(layout::PODS).join(pod.as_str());
-        for kind in [layout::VOLUMES, layout::VOLUME_DEVICES, layout::PRIVATE] {
-            if let Some(folder) = self.open_if_there(&of_pod.join(kind))? {
-                for plugin in self.kernel.names(&folder)? {
-                    self.remove_if_empty(&folder, &plugin)?;
-                }
-            }
-            if let Some(folder) = self.open_if_there(&of_pod)? {
-                self.remove_if_empty(&folder, OsStr::new(kind))?;
-            }
-        }
-        self.forget_sub_paths(pod)?;
-        if let Some(folder) = self.open_if_there(Path::new(layout::PODS))? {
-            self.remove_if_empty(&folder, OsStr::new(pod.as_str()))?;
-        }
+    /// Stages the device, maps it for the pod, and grows it to the size of its PersistentVolume.
+    fn map(&self, operation: &Operation, call: &Call, found: &mut Findings) -> Result<(), Failure> {
+        let (Some(pod), Some(spec)) = (&operation.pod, &operation.spec) else {
+            return Err(Failure::new(FailureClass::Transient, "MapVolume", "the pod's object is not known"));
+        };
+        let plugin = &self.plugins.ready(operation, "MapVolume")?;
+        let attached = self.attaching.attachment(operation, call, plugin, "MapVolume.WaitForAttach")?;
+        let attached = attached.as_ref();
+        self.blocks.map(operation, call, plugin, attached, (pod, spec), found)?;
+        let call = &call.clone().with_attachment(attached);
+        self.expansion.expand_while_mounting(operation, call, plugin, attached, found);
+        let record = new_record(operation, plugin, (pod, spec), MountState::Device);
+        self.publishing.write_record(&record.with_node_steps(operation.attachable, true));
         Ok(())
     }
 
-    pub(super) fn is_absent(&self, path: &Path) -> bool {
-        matches!(self.open_if_there(path), Ok(None))
+    fn unmap_device(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        self.blocks.unmap_device(operation, call, &self.staging)
     }
 
-    /// A folder below the root; none if it is not there.
-    pub fn open_if_there(&self, path: &Path) -> Result<Option<Directory>, KernelError> {
-        match self.kernel.walk(&self.root, path) {
-            Ok(folder) => Ok(Some(folder)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+    fn expand(&self, operation: &Operation, call: &Call, to: u64, found: &mut Findings) -> Result<(), Failure> {
+        self.expansion.expand(operation, call, to, found, |plugin| {
+            self.attaching.attachment(operation, call, plugin, "NodeExpandVolume.WaitForAttach")
+        })
+    }
+
+    /// Returns those of the plugin's volumes that it does not find attached to this node. None when
+    /// the plugin is not loaded or cannot say.
+    pub fn not_attached(&self, plugin: &PluginName, volumes: &[UniqueVolumeName]) -> Vec<UniqueVolumeName> {
+        self.attaching.not_attached(plugin, volumes)
+    }
+
+    /// Replaces everything that controllers report about attached volumes.
+    pub fn set_attachment_metadata(&self, all: BTreeMap<UniqueVolumeName, BTreeMap<String, String>>) {
+        self.attaching.set_metadata(all);
+    }
+
+    /// Finds the volumes that exist on the node at the start of the process, or may exist, and
+    /// removes empty folders and outlived records. Enters no mount. What cannot be read is reported
+    /// and does not hide the rest.
+    ///
+    /// # Errors
+    /// When the pods' folder itself cannot be read.
+    pub fn recover(&self) -> Result<Recovery, KernelError> {
+        self.scan.recover()
+    }
+
+    /// Cleans the folder of a pod that no source reports and no operation unmounts.
+    ///
+    /// # Guarantees
+    /// Removes no file, and no folder that is not empty; enters no mount. A pod of this uid may
+    /// come meanwhile.
+    pub fn clean_orphan(&self, pod: &PodUid) -> Orphan {
+        orphans::clean(&self.scan, &self.folders, pod)
+    }
+
+    /// Removes the empty folders and records of a pod that has no volumes any more. A folder that
+    /// is not empty stays: a new volume may have come.
+    ///
+    /// # Errors
+    /// The kernel's error for a folder that could not be removed, other than that it is in use.
+    pub fn forget_pod(&self, pod: &PodUid) -> Result<(), KernelError> {
+        self.scan.forget_pod(pod)
+    }
+
+    /// Returns the mounts that should exist and do not. Enters no mount.
+    ///
+    /// # Errors
+    /// When the mount table cannot be read.
+    pub fn vanished(&self) -> Result<Vanished, KernelError> {
+        self.expected.vanished(&self.folders)
+    }
+
+    /// Unmounts a published volume lazily, whatever uses it. Before, if asked to, ends the
+    /// connection to its server. A folder that is not a mount stays if it contains anything (rule
+    /// R5).
+    ///
+    /// # Errors
+    /// The kernel's error. The connection may have been ended.
+    pub fn force_unmount(&self, place: &VolumePlace, end_server: bool) -> Result<Forced, KernelError> {
+        forced::unmount(&self.folders, &place.path(), end_server, || self.expected.remove_published(place))
+    }
+
+    /// Unmounts a staging mount like [`VolumeOps::force_unmount`].
+    ///
+    /// # Errors
+    /// As [`VolumeOps::force_unmount`].
+    pub fn force_unmount_of_node(&self, place: &NodePlace, end_server: bool) -> Result<Forced, KernelError> {
+        forced::unmount(&self.folders, &place.path(), end_server, || self.expected.remove_staged(place))
+    }
+
+    /// Lists the pods that have a folder.
+    ///
+    /// # Errors
+    /// When the pods' folder cannot be read.
+    pub fn pod_folders(&self) -> Result<Vec<PodUid>, KernelError> {
+        let Some(pods) = self.folders.open(Path::new(layout::PODS))? else { return Ok(Vec::new()) };
+        let names = self.kernel().names(&pods)?;
+        Ok(names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok()).collect())
+    }
+
+    /// Lists the mounts in a pod's folder, their points below it; empty for a pod without a folder.
+    ///
+    /// # Errors
+    /// When the mount table cannot be read.
+    pub fn mounts_of_pod(&self, pod: &PodUid) -> Result<Vec<MountInfo>, KernelError> {
+        match self.folders.open(&Path::new(layout::PODS).join(pod.as_str()))? {
+            Some(folder) => self.kernel().mounts_below(&folder),
+            None => Ok(Vec::new()),
         }
     }
 
-    pub(super) fn remove_if_empty(&self, folder: &Directory, name: &OsStr) -> Result<(), KernelError> {
-        match self.kernel.remove_empty_dir(folder, name) {
-            Ok(()) | Err(KernelError::NotEmpty { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+    /// Returns the known sizes by the names of the PersistentVolumes, in bytes.
+    pub fn known_sizes(&self) -> BTreeMap<String, u64> {
+        self.volume_sizes.by_persistent_volume()
     }
-}
 
-fn quarantined(plugin: &PluginName, step: &str, fault: &str) -> Failure {
-    Failure::new(
-        FailureClass::Transient,
-        step,
-        format!(
-            "plugin {plugin} is quarantined: replace its file, or send SIGHUP to try it again; its last fault: {fault}"
-        ),
-    )
-}
+    /// Returns the kernel primitives.
+    pub fn kernel(&self) -> &Arc<dyn Kernel> {
+        self.folders.kernel()
+    }
 
-pub(super) fn not_loaded(plugin: &PluginName, step: &str) -> Failure {
-    Failure::new(
-        FailureClass::Transient,
-        step,
-        format!(
-            "plugin {plugin} is not loaded; put its .wasm file into the plugin folder (`volhost get plugins` shows what is there)"
-        ),
-    )
-}
+    /// Returns the root folder.
+    pub fn root(&self) -> &Arc<Directory> {
+        self.folders.root()
+    }
 
-/// What a failed tear-down says of the state. What never began (a driver that cannot be reached) has changed nothing; `changed` tells that
-/// the host itself has taken something away before it asked the plugin.
-pub(super) fn tear_down_class(error: &CallError, changed: bool) -> FailureClass {
-    match error.class() {
-        FailureClass::Transient if !changed => FailureClass::Transient,
-        _ => FailureClass::Uncertain,
+    /// Returns the folder for records, on a tmpfs.
+    pub fn state(&self) -> &Arc<Directory> {
+        &self.state
+    }
+
+    /// Returns the FUSE servers of volumes.
+    pub fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
+    pub(super) fn folders(&self) -> &NodeFolders {
+        &self.folders
+    }
+
+    pub(super) fn plugins(&self) -> &dyn PluginSource {
+        self.plugins.source()
+    }
+
+    pub(super) fn sizes(&self) -> &SizeWatch {
+        &self.sizes
     }
 }
 
 pub(super) fn kernel_failure(step: &str, class: FailureClass, error: &KernelError) -> Failure {
     Failure::new(class, step, error.to_string())
+}
+
+pub(super) fn step_failure(step: &str, error: &StepError) -> Failure {
+    match error {
+        StepError::Open(error) => kernel_failure("OpenFolder", FailureClass::Transient, error),
+        error => Failure::new(error.class(), step, error.to_string()),
+    }
 }

@@ -1,8 +1,9 @@
-//! The sizes that volumes were brought to on this node: a volume is grown only when its PersistentVolume's capacity has been raised
-//! since. In a cluster `status.capacity` of the claim says this.
+//! The sizes to which volumes were grown on this node. A volume is grown only when its
+//! PersistentVolume's capacity has been raised since. In a cluster `status.capacity` of the claim
+//! says this.
 //!
-//! A volume that the node has never mounted has the size that `status.capacity` of its claim says: it
-//! was raised on another node. Where the claim has no status, it has the capacity of its
+//! A volume that the node has never mounted has the size that `status.capacity` of its claim says:
+//! it was raised on another node. Where the claim has no status, it has the capacity of its
 //! PersistentVolume. The known size stays when the volume leaves the node, and over restarts of the
 //! machine, so that a volume that was raised meanwhile grows when it is mounted next.
 
@@ -23,7 +24,8 @@ use super::layout;
 
 /// The largest record, in bytes: two names and a refusal in words.
 const MAX_BYTES: usize = 64 << 10;
-/// The most volumes that are remembered. Beyond, those go that were noted longest ago: at worst one of them is asked to grow late.
+/// The most volumes that are remembered. Beyond, those go that were noted longest ago: at worst one
+/// of them is asked to grow late.
 const MOST: usize = 16_384;
 /// The longest reason of a refusal that is kept, in characters.
 const REASON_CHARS: usize = 2_048;
@@ -56,15 +58,16 @@ pub(super) struct Refused {
 
 /// The sizes of all volumes that can grow.
 #[derive(Debug)]
-pub struct VolumeSizes {
+pub(super) struct VolumeSizes {
     kernel: Arc<dyn Kernel>,
     root: Directory,
     known: Mutex<BTreeMap<UniqueVolumeName, KnownSize>>,
 }
 
 impl VolumeSizes {
-    /// Reads what was noted below the root folder. What cannot be read counts as missing, and is told in the log.
-    pub fn restore(kernel: Arc<dyn Kernel>, root: Directory) -> Self {
+    /// Reads the sizes that were noted below the root folder. What cannot be read counts as
+    /// missing, and is logged.
+    pub(super) fn restore(kernel: Arc<dyn Kernel>, root: Directory) -> Self {
         let mut known = BTreeMap::new();
         match Self::read_all(&*kernel, &root) {
             Ok(found) => known.extend(found.into_iter().map(|size| (size.volume.clone(), size))),
@@ -105,7 +108,7 @@ impl VolumeSizes {
     }
 
     /// The sizes by the names of the PersistentVolumes, for users.
-    pub fn by_persistent_volume(&self) -> BTreeMap<String, u64> {
+    pub(super) fn by_persistent_volume(&self) -> BTreeMap<String, u64> {
         self.lock().values().map(|size| (size.persistent_volume.clone(), size.bytes)).collect()
     }
 
@@ -153,7 +156,7 @@ impl VolumeSizes {
     }
 }
 
-/// The file's name: a volume's name can be longer than a file name, and hold slashes.
+/// Returns the file's name: a volume's name can be longer than a file name, and contain slashes.
 fn file_name(volume: &UniqueVolumeName) -> OsString {
     let digest = Sha256::digest(volume.as_str());
     OsString::from(format!("{}.json", lower_hex(digest.iter().take(16))))

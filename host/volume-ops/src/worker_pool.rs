@@ -3,12 +3,13 @@
 //! ```text
 //!  push ──> queue ──> worker ──> worker waits for the next job ──> ends after a while without one
 //!             │
-//!             └── nobody took a job for PRESSURE although some wait: every worker is held up,
+//!             └── no worker took a job for PRESSURE although some wait: every worker is blocked,
 //!                 so there are twice as many from now on, up to the pool's maximum
 //! ```
 //!
-//! Quick operations, however many, are best served by as many threads as there are processors; operations that hang on their
-//! storage need a thread each. Which of the two it is shows only in time.
+//! Quick operations, however many, are best served by as many threads as there are processors;
+//! operations that hang on their storage need a thread each. Which of the two it is shows only in
+//! time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long jobs may wait without any being taken before there are more workers. Some hundred times what a quick operation takes.
+/// How long jobs may wait without any being taken before there are more workers. Some hundred times
+/// what a quick operation takes.
 const PRESSURE: Duration = Duration::from_millis(5);
 /// How long a worker waits for a job before it ends.
 const IDLE: Duration = Duration::from_secs(30);
@@ -24,7 +26,8 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Something to run on a thread that may block.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// One plugin's threads. Dropping it lets its workers end once the queue is empty; what runs goes on.
+/// One plugin's threads. Dropping it lets its workers end once the queue is empty; what runs goes
+/// on.
 #[derive(Debug)]
 pub struct WorkerPool {
     shared: Arc<Shared>,
@@ -52,7 +55,8 @@ struct State {
     max_workers: usize,
     /// Workers that wait for a job.
     idle: usize,
-    /// Those of them that have been woken for one. May count too few, which wakes one more than is needed.
+    /// Those of them that have been woken for one. May count too few, which wakes one more than is
+    /// needed.
     woken: usize,
     /// When a job was last taken, or the first of the queue came.
     last_taken: Option<Instant>,
@@ -60,13 +64,13 @@ struct State {
 }
 
 impl WorkerPool {
-    /// A pool of at most `max_workers` threads; it has none yet.
+    /// Creates a pool of at most `max_workers` threads; it has none yet.
     pub fn new(max_workers: usize) -> Self {
         Self::with(thread::available_parallelism().map_or(1, usize::from), max_workers)
     }
 
-    /// A pool of at most `max_workers` threads that starts one for each job until it has them all: for
-    /// jobs that may hang, and that nobody measures.
+    /// Creates a pool of at most `max_workers` threads that starts one for each job until it has
+    /// them all: for jobs that may hang, and whose latency does not matter.
     pub fn eager(max_workers: usize) -> Self {
         Self::with(max_workers, max_workers)
     }
@@ -117,7 +121,8 @@ impl WorkerPool {
         }
     }
 
-    /// When [`WorkerPool::scale_up`] is to be called next; none while nothing waits, or when there can be no more workers.
+    /// When [`WorkerPool::scale_up`] is to be called next; none while nothing waits, or when there
+    /// can be no more workers.
     pub fn next_scale_up(&self) -> Option<Instant> {
         let state = self.shared.lock();
         if state.queue.is_empty() || state.workers >= state.max_workers {
@@ -126,7 +131,7 @@ impl WorkerPool {
         state.last_taken.map(|taken| taken + PRESSURE)
     }
 
-    /// Doubles the workers if every one of them has been held up for 5 ms.
+    /// Doubles the workers if every one of them has been blocked for 5 ms.
     pub fn scale_up(&self, now: Instant) {
         let mut state = self.shared.lock();
         let due = state.last_taken.is_some_and(|taken| now >= taken + PRESSURE);
@@ -152,7 +157,8 @@ impl Drop for WorkerPool {
 }
 
 impl Shared {
-    /// Every change of the state is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    /// Every change of the state is complete at any moment, so a thread that panicked with the lock
+    /// has broken nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,7 +200,8 @@ impl Shared {
     }
 }
 
-/// Counts a worker off when it ends, also if a job of its unwinds, and has another take over what came meanwhile.
+/// Counts a worker off when it ends, also if a job of its unwinds, and has another take over what
+/// came meanwhile.
 struct Worker<'a>(&'a Arc<Shared>);
 
 impl Drop for Worker<'_> {
@@ -221,7 +228,7 @@ mod tests {
     use super::*;
 
     /// A job that says that it runs, and runs until it is released.
-    fn held(running: &mpsc::Sender<u32>, name: u32) -> (Job, mpsc::Sender<()>) {
+    fn blocked(running: &mpsc::Sender<u32>, name: u32) -> (Job, mpsc::Sender<()>) {
         let (release, released) = mpsc::channel::<()>();
         let running = running.clone();
         let job = move || {
@@ -249,7 +256,7 @@ mod tests {
         let (running, runs) = mpsc::channel();
         let mut releases = Vec::new();
         for name in 0..6 {
-            let (job, release) = held(&running, name);
+            let (job, release) = blocked(&running, name);
             assert!(pool.push(job).is_ok());
             releases.push(release);
         }
@@ -278,7 +285,7 @@ mod tests {
         let (running, runs) = mpsc::channel();
         let mut releases = Vec::new();
         for name in 0..7 {
-            let (job, release) = held(&running, name);
+            let (job, release) = blocked(&running, name);
             assert!(pool.push(job).is_ok());
             releases.push(release);
         }
@@ -297,7 +304,7 @@ mod tests {
     fn a_pool_whose_jobs_are_taken_does_not_scale_up() {
         let pool = WorkerPool::new(64);
         let (running, runs) = mpsc::channel();
-        let (job, release) = held(&running, 0);
+        let (job, release) = blocked(&running, 0);
         assert!(pool.push(job).is_ok());
         runs.recv().unwrap();
         assert!(pool.next_scale_up().is_none());

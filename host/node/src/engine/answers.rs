@@ -128,12 +128,7 @@ impl Engine {
         let volume_ops = self.volume_ops.clone();
         tokio::task::spawn_blocking(move || {
             let of_pod = Path::new(layout::PODS).join(uid.as_str());
-            let mounts = volume_ops
-                .kernel
-                .walk(&volume_ops.root, &of_pod)
-                .and_then(|folder| volume_ops.kernel.mounts_below(&folder));
-            // A pod without a folder has no mounts.
-            let mounts = mounts.unwrap_or_default();
+            let mounts = volume_ops.mounts_of_pod(&uid).unwrap_or_default();
             let views = mounts.into_iter().map(|mount| MountView {
                 point: of_pod.join(&mount.point).display().to_string(),
                 fs_type: mount.fs_type,

@@ -14,7 +14,7 @@ use volhost_objects::{ClaimObject, ObjectKey, PersistentVolumeObject};
 impl Engine {
     pub(super) fn claims(&self) -> Claims {
         let store = self.sources.store();
-        let sizes = self.world.volume_ops.volume_sizes.by_persistent_volume();
+        let sizes = self.world.volume_ops.known_sizes();
         Claims {
             claims: store.claims().map(|(key, claim)| self.claim_view(key, claim, &sizes)).collect(),
             volumes: store.persistent_volumes().map(|(volume, claim)| self.persistent_volume(volume, claim)).collect(),

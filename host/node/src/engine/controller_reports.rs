@@ -91,7 +91,7 @@ impl Engine {
             self.world.tell(EventKind::Warning, "FailedDetachVolume", &format!("volume {volume}"), &message);
         }
         let metadata = report.attached.iter().map(|(volume, one)| (volume.clone(), one.metadata.clone())).collect();
-        self.volume_ops.attachment_metadata.set(metadata);
+        self.volume_ops.set_attachment_metadata(metadata);
         self.reports.manifests = Some(report);
         self.tell_core();
     }

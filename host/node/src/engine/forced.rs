@@ -9,9 +9,9 @@ use super::answers::reply;
 use super::requests::{PodSelector, RequestError};
 use super::serve::Engine;
 use super::sweep::Found;
+use volhost_volume_ops::expected_mounts::{NodePlace, VolumePlace};
 use volhost_volume_ops::forced::Forced;
 use volhost_volume_ops::layout;
-use volhost_volume_ops::standing::{NodePlace, VolumePlace};
 
 /// Which mount to force out of sight.
 #[derive(Debug, Clone)]

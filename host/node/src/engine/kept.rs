@@ -104,8 +104,8 @@ pub(super) struct KeptFiles {
 impl KeptFiles {
     /// The files of this node. With `provisions`, claims and what belongs to them outlive the machine.
     pub(super) fn new(volume_ops: &VolumeOps, provisions: bool) -> Self {
-        let (kernel, root) = (volume_ops.kernel.clone(), volume_ops.root.clone());
-        Self { kernel, root, state: volume_ops.records.state().clone(), provisions }
+        let (kernel, root) = (volume_ops.kernel().clone(), volume_ops.root().clone());
+        Self { kernel, root, state: volume_ops.state().clone(), provisions }
     }
 
     /// The files that keep an object: the one that is written, and what is removed for it. `document` is the object as JSON.

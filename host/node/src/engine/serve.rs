@@ -297,7 +297,7 @@ impl Engine {
 
     /// Has mounts told that go away without an operation.
     fn watch_mounts(&self, answers: mpsc::UnboundedSender<Found>) {
-        let changes = match self.volume_ops.kernel.mount_changes() {
+        let changes = match self.volume_ops.kernel().mount_changes() {
             Ok(Some(changes)) => changes,
             Ok(None) => return,
             Err(error) => return warn!(%error, "mounts that others take away will not be noticed"),

@@ -11,7 +11,6 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +23,9 @@ use volhost_model::view::EventKind;
 
 use super::forced::ForcedMount;
 use super::serve::Engine;
+use volhost_volume_ops::expected_mounts::{NodePlace, Vanished, VolumePlace};
 use volhost_volume_ops::forced::Forced;
-use volhost_volume_ops::layout;
 use volhost_volume_ops::orphans::Orphan;
-use volhost_volume_ops::standing::{NodePlace, VolumePlace};
-use volhost_volume_ops::vanished::Vanished;
 
 /// How often the pods' folder is looked through although nothing happens. What was left by others is in nobody's way meanwhile.
 const EVERY: Duration = Duration::from_secs(60);
@@ -113,21 +110,17 @@ impl Engine {
             return;
         }
         self.sweep.due = None;
-        let (volume_ops, servers) = (self.volume_ops.clone(), self.volume_ops.fuse_servers.clone());
+        let (volume_ops, helpers) = (self.volume_ops.clone(), self.volume_ops.helpers().clone());
         // The mount table does not change when the last user of a lazily unmounted file system closes
         // its files, and a server that is stopped does not end by itself.
         tokio::task::spawn_blocking(move || servers.settle_all());
         tokio::task::spawn_blocking(move || {
-            let names = volume_ops
-                .open_if_there(Path::new(layout::PODS))
-                .and_then(|pods| pods.map_or(Ok(Vec::new()), |pods| volume_ops.kernel.names(&pods)));
-            let names = names.unwrap_or_else(|error| {
+            // Recovery reported the folders that are not a pod's.
+            let pods = volume_ops.pod_folders().unwrap_or_else(|error| {
                 warn!(%error, "the pods' folder cannot be looked through for what gone pods have left");
                 Vec::new()
             });
-            // What is no pod's was told by recovery.
-            let pods = names.iter().filter_map(|name| PodUid::new(name.to_str()?).ok()).collect();
-            // Nobody listens any more only when the engine ends.
+            // Fails only when the engine ends.
             let _ = answers.send(Found::Folders(pods));
         });
     }

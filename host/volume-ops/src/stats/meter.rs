@@ -1,8 +1,9 @@
-//! Asks volumes how full they are. A volume whose storage hangs costs the thread that asked it; its last answer is shown until it answers.
+//! Measures volumes on demand. A volume whose storage hangs occupies one thread; its last figures
+//! are shown until it answers.
 //!
 //! ```text
-//!  who looks ──> volumes not asked lately ──> one pool a plugin ──> measure ──> answer
-//!     └───── waits for the answers, but not long ────────────────────────────────┘
+//!  request ──> volumes not measured lately ──> one pool a plugin ──> measure ──> answer
+//!     └───── waits for the answers, for a bounded time ──────────────────────┘
 //! ```
 
 use std::collections::HashMap;
@@ -19,28 +20,30 @@ use crate::events::{EventSink, NewEvent};
 use crate::volume_ops::VolumeOps;
 use crate::worker_pool::WorkerPool;
 
-/// How long one who looks waits for answers, in all. Local file systems answer within microseconds, a healthy server within milliseconds;
-/// a scraper gives up after some seconds.
+/// How long a request waits for all answers. Local file systems answer within microseconds, a
+/// healthy server within milliseconds; a scraper gives up after some seconds.
 const WAIT: Duration = Duration::from_millis(250);
-/// An answer younger than this is shown again: two who look ask the storage once.
+/// An answer younger than this is shown again: two requests ask the storage once.
 const FRESH: Duration = Duration::from_secs(10);
-/// An answer that took long is shown again for this many times as long: adding up files costs a twentieth of a processor at most.
+/// An answer that took long is shown again for this many times as long: adding up files costs at
+/// most a twentieth of a processor.
 const FRESH_FOR_COST: u32 = 20;
-/// An answer this much older than fresh is kept no longer: nobody has looked for long.
+/// An answer this much older than fresh is dropped: no request came for long.
 const KEPT: Duration = Duration::from_secs(180);
-/// Threads that volumes of one plugin may hold. With so many hung, no other volume of this plugin is asked.
+/// Threads that volumes of one plugin may occupy. With so many hung, no other volume of this plugin
+/// is measured.
 const MAX_WORKERS: usize = 64;
 
-/// Asks volumes how full they are.
+/// Measures volumes on demand.
 #[derive(Debug)]
 pub struct VolumeMeter {
-    /// The engine's: once it has ended, nobody may hold the root folder open.
+    /// Weak: once the node has ended, no task may keep the root folder open.
     volume_ops: Weak<VolumeOps>,
     /// How long a plugin's own code may run for one answer.
     plugin_time: Duration,
     shared: Arc<Shared>,
-    /// Who is told of volumes that are not well, or are again.
-    told: EventSink,
+    /// Receives the events about volumes that are abnormal, or normal again.
+    events: EventSink,
 }
 
 #[derive(Debug, Default)]
@@ -55,11 +58,11 @@ struct State {
     pools: HashMap<PluginName, WorkerPool>,
 }
 
-/// What is known of one volume.
+/// The last answer of one volume, and the running request.
 #[derive(Debug, Default)]
 struct Known {
     answer: Option<Answer>,
-    /// When it was asked, if it has not answered.
+    /// When it was asked, if it has not answered yet.
     asked: Option<Instant>,
 }
 
@@ -81,20 +84,22 @@ impl Answer {
 }
 
 impl Shared {
-    /// Every change of the state is whole at any moment, so a thread that unwound while it held the lock has broken nothing.
+    /// Every change of the state is complete at any moment, so a thread that panicked with the lock
+    /// has broken nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl VolumeMeter {
-    /// A meter that has asked nobody yet. `plugin_time`: how long a plugin's own code may run for one answer. `told` hears of volumes that are not
-    /// well, or are again.
-    pub fn new(volume_ops: &Arc<VolumeOps>, plugin_time: Duration, told: EventSink) -> Self {
-        Self { volume_ops: Arc::downgrade(volume_ops), plugin_time, shared: Arc::default(), told }
+    /// Creates a meter. `plugin_time`: how long a plugin's own code may run for one answer.
+    /// `events` receives events about volumes that are abnormal, or normal again.
+    pub fn new(volume_ops: &Arc<VolumeOps>, plugin_time: Duration, events: EventSink) -> Self {
+        Self { volume_ops: Arc::downgrade(volume_ops), plugin_time, shared: Arc::default(), events }
     }
 
-    /// How full these volumes are, in their order. Blocks for a quarter of a second at most, whatever the storage does.
+    /// Returns how full these volumes are, in their order. Blocks for at most a quarter of a
+    /// second, whatever the storage does.
     pub fn measure(&self, volumes: Vec<StandingVolume>) -> Vec<(StandingVolume, UsageView)> {
         let now = Instant::now();
         self.ask(&volumes, now);
@@ -109,7 +114,7 @@ impl VolumeMeter {
         seen
     }
 
-    /// How many volumes of each plugin were asked, by anyone, before the last look and have not answered.
+    /// Returns how many volumes of each plugin have not answered since an earlier request.
     pub fn unanswered(&self) -> HashMap<PluginName, u64> {
         let mut counted = HashMap::new();
         for (volume, known) in &self.shared.lock().volumes {
@@ -118,7 +123,7 @@ impl VolumeMeter {
         counted
     }
 
-    /// Asks every volume that is due, and forgets those that nobody looks at any more.
+    /// Measures every volume that is due, and forgets those that no request names any more.
     fn ask(&self, wanted: &[StandingVolume], now: Instant) {
         let Some(volume_ops) = self.volume_ops.upgrade() else { return };
         let mut state = self.shared.lock();
@@ -132,11 +137,12 @@ impl VolumeMeter {
             }
             let pool = pools.entry(volume.plugin.clone()).or_insert_with(|| WorkerPool::new(MAX_WORKERS));
             let (volume_ops, shared, plugin_time) = (volume_ops.clone(), self.shared.clone(), self.plugin_time);
-            let (volume, told) = (volume.clone(), self.told.clone());
+            let (volume, events) = (volume.clone(), self.events.clone());
             let asked = pool.push(Box::new(move || {
                 let begun = Instant::now();
                 let found = measure(&volume_ops, &volume, plugin_time);
-                // Before anyone hears of it: whoever ends the node waits for nobody who holds its folder.
+                // Before the answer is published: the end of the node must not wait for this handle
+                // of its folder.
                 drop(volume_ops);
                 if let Some(problem) = &found.problem {
                     debug!(volume = %volume.volume, plugin = %volume.plugin, problem, "the volume does not say how full it is");
@@ -150,8 +156,8 @@ impl VolumeMeter {
                     None => None,
                 };
                 let before = before.and_then(|answer| answer.found.measured.abnormal);
-                if let Some(news) = news(&volume, before, now) {
-                    told.emit(news);
+                if let Some(event) = condition_event(&volume, before, now) {
+                    events.emit(event);
                 }
                 shared.answered.notify_all();
             }));
@@ -160,7 +166,7 @@ impl VolumeMeter {
         }
     }
 
-    /// Waits until all that were asked at `asked` have answered, but not long.
+    /// Waits until all volumes that were asked at `asked` have answered, for at most [`WAIT`].
     fn wait(&self, asked: Instant) -> MutexGuard<'_, State> {
         let mut state = self.shared.lock();
         let end = asked + WAIT;
@@ -181,8 +187,8 @@ impl VolumeMeter {
     }
 }
 
-/// What users are told of a volume's condition: that it is another than before.
-fn news(volume: &StandingVolume, before: Option<String>, now: Option<String>) -> Option<NewEvent> {
+/// Returns the event for a volume whose condition changed.
+fn condition_event(volume: &StandingVolume, before: Option<String>, now: Option<String>) -> Option<NewEvent> {
     let (kind, reason, message) = match (before, now) {
         (before, Some(now)) if before.as_ref() != Some(&now) => {
             (EventKind::Warning, "VolumeConditionAbnormal", format!("it is not well: {now}"))

@@ -1,20 +1,22 @@
-//! How full volumes are. Nothing here is in the way of an operation, and nobody is asked when nobody looks.
+//! Measures how full volumes are. It blocks no operation, and asks only for volumes that a user
+//! looks at.
 //!
 //! | module | its job |
 //! |---|---|
-//! | `meter` | whom to ask and when, what was answered, and who owes an answer |
-//! | `measure` | one question to one volume: its file system, its files, its plugin |
+//! | `meter` | which volumes are measured when, and the last figures |
+//! | `measure` | measures one volume: its file system, its files, its plugin |
 
 mod measure;
 mod meter;
 
+pub use measure::{file_system_at, prefer};
 pub use meter::VolumeMeter;
 
 use volhost_core::ClaimedVolume;
 use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
 use volhost_model::view::{VolumeState, VolumeView};
 
-/// A volume that stands for a pod, or may: where it is measured.
+/// A volume that is published for a pod, or may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StandingVolume {
     /// The pod.
@@ -28,10 +30,10 @@ pub struct StandingVolume {
 }
 
 impl StandingVolume {
-    /// The volume of a view; none when it stands nowhere.
+    /// Returns the volume of a view; none when it is not published.
     pub fn of(view: &VolumeView) -> Option<Self> {
-        let standing = matches!(view.state, VolumeState::Mounted | VolumeState::Uncertain | VolumeState::Unmounting);
-        if !standing || view.pod_uid.is_empty() {
+        let published = matches!(view.state, VolumeState::Mounted | VolumeState::Uncertain | VolumeState::Unmounting);
+        if !published || view.pod_uid.is_empty() {
             return None;
         }
         Some(Self {

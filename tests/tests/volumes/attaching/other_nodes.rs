@@ -74,7 +74,7 @@ fn a_volume_is_detached_from_a_node_that_is_out_of_service_and_a_plugin_that_lie
     node.wait_event(&[
         "DetachedFromNode",
         "lying-devices/held",
-        "was taken away from node node-b, which is out of service",
+        "was detached from node node-b, which is out of service",
     ]);
     node.wait_mounted("default/b");
     let image = node.folder().join("disk/held");

@@ -1,0 +1,237 @@
+//! Volumes that containers get as devices: the device is bound for the pod below the plugin's
+//! folder, pinned so that its name is not given to another device meanwhile, and linked in the
+//! pod's folder.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracing::warn;
+use volhost_core::{DeviceReport, Operation};
+use volhost_kernel::{BlockDevice, Detach, Kernel, KernelError};
+use volhost_model::names::PodUid;
+use volhost_model::{Failure, FailureClass, Pod, VolumeSpec};
+use volhost_runtime::{Attachment, Call, Capability, Plugin};
+
+use super::attaching::check_not_in_use;
+use super::device_records::DeviceRecords;
+use super::layout;
+use super::node_folders::{NodeFolders, VolumeRef};
+use super::plugin_calls::PluginCalls;
+use super::records::Records;
+use super::staging::{Staging, after_restage, after_stage};
+use super::steps::Steps;
+use super::volume_ops::{Findings, kernel_failure, step_failure};
+
+/// Maps and unmaps devices.
+#[derive(Debug)]
+pub(super) struct BlockMapping {
+    folders: NodeFolders,
+    plugins: PluginCalls,
+    records: Arc<Records>,
+    device_records: DeviceRecords,
+}
+
+impl BlockMapping {
+    pub(super) fn new(
+        folders: NodeFolders,
+        plugins: PluginCalls,
+        records: Arc<Records>,
+        device_records: DeviceRecords,
+    ) -> Self {
+        Self { folders, plugins, records, device_records }
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.folders.kernel().as_ref()
+    }
+
+    /// Stages the device, then maps it for the pod.
+    pub(super) fn map(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        plugin: &Arc<Plugin>,
+        attached: Option<&Attachment>,
+        (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
+        found: &mut Findings,
+    ) -> Result<(), Failure> {
+        let call = &self.with_device_places(operation, call).with_attachment(attached);
+        let device = self.stage(operation, call, plugin, attached, spec, found)?;
+        let outcome = Steps::new(self.kernel(), plugin, call).map_device(spec, pod, device.as_ref());
+        self.plugins.note(operation, call, outcome.as_ref().err());
+        let device = outcome
+            .map_err(|error| Failure::new(FailureClass::Uncertain, "MapVolume.MapPodDevice", error.message()))?;
+        self.show(operation, &pod.uid, &device)
+            .map_err(|error| kernel_failure("MapVolume.MapBlockVolume", FailureClass::Uncertain, &error))
+    }
+
+    /// Stages the device; none if each pod gets a device of its own.
+    fn stage(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        plugin: &Arc<Plugin>,
+        attached: Option<&Attachment>,
+        spec: &Arc<VolumeSpec>,
+        found: &mut Findings,
+    ) -> Result<Option<Arc<BlockDevice>>, Failure> {
+        const STEP: &str = "MapVolume.SetUpDevice";
+        let before = self.device_records.read(operation);
+        self.device_records.update(operation, plugin, |record| {
+            record.stageable = true;
+            record.attachable |= operation.attachable;
+        });
+        let outcome = Steps::new(self.kernel(), plugin, call).stage_device(spec, attached);
+        self.plugins.note(operation, call, outcome.as_ref().err());
+        let device = outcome.map_err(|error| {
+            if before.as_ref().is_some_and(|record| record.stageable) {
+                found.device = after_restage(error.class());
+                return Failure::new(error.class(), STEP, error.message());
+            }
+            // What is left at the places of a driver may be its device, whatever the plugin says.
+            let class = if self.has_driver_places(operation) { FailureClass::Uncertain } else { error.class() };
+            found.device = after_stage(class);
+            if class != FailureClass::Uncertain {
+                self.device_records.restore(operation, before.as_ref());
+            }
+            Failure::new(class, STEP, error.message())
+        })?;
+        found.device = Some(DeviceReport::Mounted);
+        if let Some(path) = device.as_ref().map(|device| device.path().to_string_lossy().into_owned()) {
+            self.device_records.update(operation, plugin, |record| record.device = Some(path));
+        }
+        Ok(device)
+    }
+
+    /// The link comes first and goes last: whatever a crash leaves, recovery finds it in the pod's
+    /// folder.
+    fn show(&self, operation: &Operation, pod: &PodUid, device: &Arc<BlockDevice>) -> Result<(), KernelError> {
+        let link = layout::pod_device_folder(pod, &operation.plugin);
+        let make_link = || {
+            let links = self.folders.make(&link)?;
+            self.kernel().link_device(device, &links, OsStr::new(operation.spec_name.as_str()))
+        };
+        match make_link() {
+            // The cleanup after the pod's last other volume may remove the folders meanwhile.
+            Err(_) if self.folders.is_absent(&link) => make_link()?,
+            outcome => outcome?,
+        }
+        let folder = layout::map_folder(&operation.plugin, &operation.volume);
+        let maps = self.folders.make_volume_folder(&folder)?;
+        let name = OsStr::new(pod.as_str());
+        self.kernel().map_device(device, &maps, name)?;
+        self.kernel().pin_device(&maps, name)?;
+        Ok(())
+    }
+
+    /// Unmaps the device from the pod.
+    pub(super) fn unmap(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        const STEP: &str = "UnmapVolume.UnmapBlockVolume";
+        let Some(pod) = &operation.pod_uid else {
+            return Err(Failure::new(FailureClass::Transient, "UnmapVolume", "no pod is named"));
+        };
+        let failed = |error: KernelError| kernel_failure(STEP, FailureClass::Uncertain, &error);
+        let name = OsStr::new(pod.as_str());
+        let folder = layout::map_folder(&operation.plugin, &operation.volume);
+        if let Some(maps) = self.folders.open(&folder).map_err(failed)? {
+            self.kernel().unpin_device(&maps, name).map_err(failed)?;
+            self.kernel().detach(&maps, name, Detach::Normal).map_err(failed)?;
+        }
+        if let Some(plugin) = self.mapper(self.plugins.to_unpublish(operation, pod)) {
+            let volume = layout::volume_name(&operation.plugin, &operation.volume);
+            let call = &self.with_device_places(operation, call);
+            let outcome = Steps::new(self.kernel(), &plugin, call).unmap_device(volume, pod);
+            self.plugins.note_step(operation, call, &outcome);
+            outcome.map_err(|error| step_failure("UnmapVolume.UnmapPodDevice", &error))?;
+        }
+        let links = self.folders.open(&layout::pod_device_folder(pod, &operation.plugin)).map_err(failed)?;
+        if let Some(links) = links {
+            self.kernel().remove_file(&links, OsStr::new(operation.spec_name.as_str())).map_err(failed)?;
+        }
+        if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
+            warn!(volume = %operation.volume, %error, "the volume is unmapped, but its record could not be removed");
+        }
+        Ok(())
+    }
+
+    /// Unstages the device, once no pod uses it.
+    pub(super) fn unmap_device(&self, operation: &Operation, call: &Call, staging: &Staging) -> Result<(), Failure> {
+        const STEP: &str = "UnmapDevice.TearDownDevice";
+        let failed = |error: KernelError| kernel_failure("UnmapDevice", FailureClass::Uncertain, &error);
+        let folder = layout::map_folder(&operation.plugin, &operation.volume);
+        if let Some(maps) = self.folders.open(&folder).map_err(failed)? {
+            let pods: Vec<String> = self
+                .kernel()
+                .names(&maps)
+                .map_err(failed)?
+                .iter()
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect();
+            if !pods.is_empty() {
+                return Err(Failure::new(
+                    FailureClass::Uncertain,
+                    "UnmapDevice.CheckReferences",
+                    format!("the device is still referenced from other Pods: {}", pods.join(", ")),
+                ));
+            }
+        }
+        let record = self.device_records.read(operation);
+        if let Some(plugin) = self.mapper(self.plugins.to_unstage(operation)) {
+            let name = layout::volume_name(&operation.plugin, &operation.volume);
+            let call = &self.with_device_places(operation, call);
+            let outcome = Steps::new(self.kernel(), &plugin, call).unstage_device(name);
+            self.plugins.note_step(operation, call, &outcome);
+            outcome.map_err(|error| step_failure(STEP, &error))?;
+        }
+        self.clear_driver_places(operation).map_err(failed)?;
+        if let Some(path) = record.and_then(|record| record.device) {
+            check_not_in_use(self.kernel(), "UnmapDevice.CheckDevice", &path)?;
+        }
+        self.forget(&folder);
+        staging.unstaged(operation);
+        Ok(())
+    }
+
+    fn mapper(&self, plugin: Option<Arc<Plugin>>) -> Option<Arc<Plugin>> {
+        plugin.filter(|plugin| plugin.exports(Capability::BlockMapper))
+    }
+
+    /// Creates a call about the operation's device, in which an external driver may have a part.
+    pub(super) fn with_device_places(&self, operation: &Operation, call: &Call) -> Call {
+        call.clone().with_device_places(self.folders.device_places(VolumeRef::of(operation)))
+    }
+
+    /// Returns whether anything but an empty folder is at the places that an external driver was
+    /// given for the device.
+    fn has_driver_places(&self, operation: &Operation) -> bool {
+        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
+        let names = self.folders.open(&folder).and_then(|places| match places {
+            Some(places) => Ok(self.kernel().names(&places)?.into_iter().map(|name| folder.join(name)).collect()),
+            None => Ok(Vec::new()),
+        });
+        let is_empty = |place: &PathBuf| {
+            let inside = self.kernel().walk(self.folders.root(), place).and_then(|place| self.kernel().names(&place));
+            inside.is_ok_and(|names| names.is_empty())
+        };
+        names.map_or(true, |places: Vec<_>| !places.iter().all(is_empty))
+    }
+
+    /// Removes what an external driver left at the places that it was given for the device. Data
+    /// stays, and is an error.
+    fn clear_driver_places(&self, operation: &Operation) -> Result<(), KernelError> {
+        let folder = layout::driver_folder(&operation.plugin, &operation.volume);
+        let Some(places) = self.folders.open(&folder)? else { return Ok(()) };
+        for name in self.kernel().names(&places)? {
+            self.kernel().clear_place(&places, &name)?;
+        }
+        self.forget(&folder);
+        Ok(())
+    }
+
+    fn forget(&self, folder: &Path) {
+        if let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) {
+            self.folders.forget_volume_folder(parent, name);
+        }
+    }
+}

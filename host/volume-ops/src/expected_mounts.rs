@@ -1,0 +1,130 @@
+//! The mounts that should exist according to operations and recovery: published volumes and staging
+//! mounts. The kernel's mount table is checked against them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use volhost_core::Operation;
+use volhost_kernel::KernelError;
+use volhost_model::names::{PluginName, PodUid, SpecName, UniqueVolumeName};
+
+use super::layout;
+use super::node_folders::NodeFolders;
+
+/// Where one volume is published for a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VolumePlace {
+    /// The pod.
+    pub pod: PodUid,
+    /// The plugin.
+    pub plugin: PluginName,
+    /// The folder's name.
+    pub spec_name: SpecName,
+}
+
+impl VolumePlace {
+    /// Returns the path below the root folder.
+    pub fn path(&self) -> PathBuf {
+        layout::plugin_folder(&self.pod, &self.plugin).join(self.spec_name.as_str())
+    }
+
+    pub(super) fn of(operation: &Operation, pod: &PodUid) -> Self {
+        Self { pod: pod.clone(), plugin: operation.plugin.clone(), spec_name: operation.spec_name.clone() }
+    }
+}
+
+/// Where one volume is staged.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodePlace {
+    /// The plugin.
+    pub plugin: PluginName,
+    /// The volume.
+    pub volume: UniqueVolumeName,
+}
+
+impl NodePlace {
+    /// Returns the path below the root folder.
+    pub fn path(&self) -> PathBuf {
+        layout::mount_folder(&self.plugin, &self.volume).join(layout::GLOBAL_MOUNT)
+    }
+
+    pub(super) fn of(operation: &Operation) -> Self {
+        Self { plugin: operation.plugin.clone(), volume: operation.volume.clone() }
+    }
+}
+
+/// Mounts that should exist and do not.
+#[derive(Debug, Default)]
+pub struct Vanished {
+    /// Published volumes.
+    pub of_pods: Vec<VolumePlace>,
+    /// Staging mounts.
+    pub of_node: Vec<NodePlace>,
+}
+
+impl Vanished {
+    /// Returns whether every mount exists.
+    pub fn is_empty(&self) -> bool {
+        self.of_pods.is_empty() && self.of_node.is_empty()
+    }
+}
+
+/// The mounts that should exist. Worker threads change it, many at once.
+#[derive(Debug, Default)]
+pub(super) struct ExpectedMounts {
+    published: Mutex<BTreeSet<VolumePlace>>,
+    staged: Mutex<BTreeSet<NodePlace>>,
+}
+
+impl ExpectedMounts {
+    pub(super) fn add_published(&self, place: VolumePlace) {
+        lock(&self.published).insert(place);
+    }
+
+    /// The volume is about to be unpublished.
+    pub(super) fn remove_published(&self, place: &VolumePlace) {
+        lock(&self.published).remove(place);
+    }
+
+    pub(super) fn has_published(&self, place: &VolumePlace) -> bool {
+        lock(&self.published).contains(place)
+    }
+
+    pub(super) fn published(&self) -> Vec<VolumePlace> {
+        lock(&self.published).iter().cloned().collect()
+    }
+
+    pub(super) fn add_staged(&self, place: NodePlace) {
+        lock(&self.staged).insert(place);
+    }
+
+    /// The volume is about to be unstaged.
+    pub(super) fn remove_staged(&self, place: &NodePlace) {
+        lock(&self.staged).remove(place);
+    }
+
+    /// Returns the expected mounts that do not exist. Enters no mount.
+    ///
+    /// # Errors
+    /// The kernel's error when the mount table cannot be read.
+    pub(super) fn vanished(&self, folders: &NodeFolders) -> Result<Vanished, KernelError> {
+        let (of_pods, of_node) = (self.published(), lock(&self.staged).clone());
+        if of_pods.is_empty() && of_node.is_empty() {
+            return Ok(Vanished::default());
+        }
+        let mounted: HashSet<PathBuf> = folders.mounts()?.into_iter().map(|mount| mount.point).collect();
+        // An operation may have mounted or unmounted it since the table was read.
+        let is_gone = |path: PathBuf| !mounted.contains(&path) && !folders.is_mounted(&path);
+        let of_pods = of_pods.into_iter().filter(|place| is_gone(place.path()) && self.has_published(place)).collect();
+        let is_expected = |place: &NodePlace| lock(&self.staged).contains(place);
+        let of_node = of_node.into_iter().filter(|place| is_gone(place.path()) && is_expected(place)).collect();
+        Ok(Vanished { of_pods, of_node })
+    }
+}
+
+/// Every change of a set is complete at any moment, so a thread that panicked with the lock has
+/// broken nothing.
+fn lock<T>(set: &Mutex<T>) -> MutexGuard<'_, T> {
+    set.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,215 @@
+//! Publishing a volume for a pod, and unpublishing it. A staged volume is staged before.
+
+use std::sync::Arc;
+
+use tracing::{instrument, warn};
+use volhost_core::{Operation, OperationKind};
+use volhost_kernel::{Directory, Kernel, KernelError};
+use volhost_model::{Failure, FailureClass, NeededVolume, Pod, PodUid, VolumeSpec};
+use volhost_runtime::{Call, NeededPlace, Place, Plugin};
+
+use super::expected_mounts::{ExpectedMounts, VolumePlace};
+use super::layout;
+use super::node_folders::{NodeFolders, VolumeRef};
+use super::places::PublishPlace;
+use super::plugin_calls::{PluginCalls, not_loaded};
+use super::records::{MountState, Record, Records};
+use super::sizes::SizeWatch;
+use super::steps::{Published, StepError, Steps};
+use super::sub_paths::SubPaths;
+use super::volume_ops::{kernel_failure, step_failure};
+
+/// Publishes and unpublishes volumes.
+#[derive(Debug)]
+pub(super) struct Publishing {
+    folders: NodeFolders,
+    plugins: PluginCalls,
+    records: Arc<Records>,
+    expected: Arc<ExpectedMounts>,
+    sizes: Arc<SizeWatch>,
+    sub_paths: SubPaths,
+}
+
+impl Publishing {
+    pub(super) fn new(
+        folders: NodeFolders,
+        plugins: PluginCalls,
+        records: Arc<Records>,
+        expected: Arc<ExpectedMounts>,
+        sizes: Arc<SizeWatch>,
+    ) -> Self {
+        let sub_paths = SubPaths::new(folders.clone());
+        Self { folders, plugins, records, expected, sizes, sub_paths }
+    }
+
+    fn kernel(&self) -> &dyn Kernel {
+        self.folders.kernel().as_ref()
+    }
+
+    /// Publishes the volume. From the success on the pod may use it, whatever fails afterwards.
+    /// Returns the folder that it is published in.
+    pub(super) fn publish(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        plugin: &Arc<Plugin>,
+        (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
+    ) -> Result<(Directory, Published), Failure> {
+        let outcome = match self.publish_once(operation, call, plugin, (pod, spec)) {
+            // The cleanup after the pod's last other volume may remove the folders meanwhile.
+            Err(_) if self.folders.is_absent(&layout::plugin_folder(&pod.uid, &operation.plugin)) => {
+                self.publish_once(operation, call, plugin, (pod, spec))
+            }
+            outcome => outcome,
+        };
+        let (folder, published) = outcome?;
+        if published.is_mount {
+            self.expected.add_published(VolumePlace::of(operation, &pod.uid));
+        }
+        Ok((folder, published))
+    }
+
+    fn publish_once(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        plugin: &Arc<Plugin>,
+        (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
+    ) -> Result<(Directory, Published), Failure> {
+        let folder = self
+            .folders
+            .make_publish_folder(VolumeRef::of(operation), &pod.uid)
+            // The plugin was not called: what an earlier try has mounted may still be mounted.
+            .map_err(|error| kernel_failure("MountVolume.MakeFolders", FailureClass::Transient, &error))?;
+        let place = self.place(operation, &pod.uid, folder)?;
+        let is_refresh = matches!(operation.kind, OperationKind::Mount { remount: true, .. });
+        let outcome = Steps::new(self.kernel(), plugin, call).publish(spec, pod, &place, is_refresh);
+        self.plugins.note_step(operation, call, &outcome);
+        match outcome {
+            Ok(published) => Ok((place.folder, published)),
+            Err(error @ StepError::Kernel(_)) => Err(step_failure("MountVolume.Check", &error)),
+            Err(error) => Err(step_failure("MountVolume.SetUp", &error)),
+        }
+    }
+
+    /// Shows the sub-paths that the pod's containers use, and records the published volume.
+    pub(super) fn finish(
+        &self,
+        operation: &Operation,
+        call: &Call,
+        plugin: &Plugin,
+        (pod, spec): (&Arc<Pod>, &Arc<VolumeSpec>),
+        (folder, published): (&Directory, &Published),
+    ) -> Result<(), Failure> {
+        self.sub_paths.prepare(operation, call, &pod.uid, folder)?;
+        let mount_state = if published.is_mount { MountState::Mount } else { MountState::Folder };
+        let record = new_record(operation, plugin, (pod, spec), mount_state)
+            .with_node_steps(operation.attachable, operation.stageable)
+            .with_watched_size(published.watched_size)
+            .with_container_mounts(&operation.container_mounts)
+            .with_needs(&operation.needs);
+        self.write_record(&record);
+        self.sizes.watch(pod, &operation.plugin, &operation.spec_name, published.watched_size);
+        Ok(())
+    }
+
+    /// Unpublishes the volume.
+    pub(super) fn unpublish(&self, operation: &Operation, call: &Call) -> Result<(), Failure> {
+        let Some(pod) = &operation.pod_uid else {
+            return Err(Failure::new(FailureClass::Transient, "UnmountVolume", "no pod is named"));
+        };
+        self.expected.remove_published(&VolumePlace::of(operation, pod));
+        self.sizes.forget(pod, &operation.plugin, &operation.spec_name);
+        let had_sub_paths = self.sub_paths.clean(operation, call, pod)?;
+        let folder = self
+            .folders
+            .open(&layout::plugin_folder(pod, &operation.plugin))
+            .map_err(|error| kernel_failure("UnmountVolume.OpenFolder", FailureClass::Uncertain, &error))?;
+        if let Some(folder) = folder {
+            let place = self.place(operation, pod, folder)?;
+            match self.plugins.to_unpublish(operation, pod) {
+                Some(plugin) => {
+                    let outcome = Steps::new(self.kernel(), &plugin, call).unpublish(&place, had_sub_paths);
+                    self.plugins.note_step(operation, call, &outcome);
+                    outcome.map_err(|error| {
+                        if error.left_mounted() {
+                            self.expected.add_published(VolumePlace::of(operation, pod));
+                        }
+                        step_failure("UnmountVolume.TearDown", &error)
+                    })?;
+                }
+                None => self.unmount_without_plugin(operation, &place)?,
+            }
+        }
+        // After the unmount: the mount may show what lies in there.
+        self.folders
+            .private(VolumeRef::of(operation), pod)
+            .remove(self.kernel())
+            .map_err(|error| kernel_failure("UnmountVolume.RemovePrivateFolder", FailureClass::Uncertain, &error))?;
+        if let Err(error) = self.records.remove(pod, &operation.plugin, &operation.spec_name) {
+            warn!(volume = %operation.volume, %error, "the volume is unpublished, but its record could not be removed");
+        }
+        Ok(())
+    }
+
+    #[instrument(name = "WriteRecord", level = "debug", skip_all)]
+    pub(super) fn write_record(&self, record: &Record) {
+        if let Err(error) = self.records.write(record) {
+            // Without a record, the volume is only published once more after a restart.
+            warn!(volume = %record.unique_name, %error, "the volume is published, but its record could not be written");
+        }
+    }
+
+    fn unmount_without_plugin(&self, operation: &Operation, place: &PublishPlace) -> Result<(), Failure> {
+        match place.unmount(self.kernel()) {
+            Ok(()) => Ok(()),
+            Err(KernelError::NotEmpty { .. }) => {
+                let mut failure = not_loaded(&operation.plugin, "UnmountVolume.TearDown");
+                failure.class = FailureClass::Uncertain;
+                failure.message.push_str("; the volume is a folder with data in it, which only its plugin may remove");
+                Err(failure)
+            }
+            Err(error) => Err(kernel_failure("UnmountVolume.Detach", FailureClass::Uncertain, &error)),
+        }
+    }
+
+    /// Returns where the volume is published, with the pod's other volumes that it is made of.
+    fn place(&self, operation: &Operation, pod: &PodUid, folder: Directory) -> Result<PublishPlace, Failure> {
+        let needed = self.needed_places(operation, pod)?;
+        self.folders
+            .publish(VolumeRef::of(operation), pod, folder, needed)
+            .map_err(|error| kernel_failure("OpenStagingMount", FailureClass::Transient, &error))
+    }
+
+    fn needed_places(&self, operation: &Operation, pod: &PodUid) -> Result<Vec<NeededPlace>, Failure> {
+        let place = |needed: &NeededVolume| {
+            let (plugin, spec_name) = (needed.plugin.clone(), needed.spec_name.clone());
+            let published = VolumePlace { pod: pod.clone(), plugin, spec_name };
+            let parent = self
+                .kernel()
+                .walk(self.folders.root(), &layout::plugin_folder(pod, &needed.plugin))
+                .map_err(|error| kernel_failure("MountVolume.OpenNeeded", FailureClass::Transient, &error))?;
+            let place = Place { parent, name: needed.spec_name.as_str().into() };
+            let is_mount = self.expected.has_published(&published);
+            Ok(NeededPlace { name: needed.name.as_str().to_owned(), place, is_mount })
+        };
+        operation.needs.iter().map(place).collect()
+    }
+}
+
+/// Creates the record of a volume that is published, or mapped.
+pub(super) fn new_record(
+    operation: &Operation,
+    plugin: &Plugin,
+    (pod, spec): (&Pod, &VolumeSpec),
+    mount_state: MountState,
+) -> Record {
+    Record::new(
+        pod.clone(),
+        operation.plugin.clone(),
+        plugin.info().digest.clone(),
+        operation.volume.clone(),
+        spec.clone(),
+        mount_state,
+    )
+}
