@@ -1,4 +1,4 @@
-//! What every request is held against before anything else: the sizes and forms that the specification allows.
+//! Checks every request against the sizes and forms that the specification allows.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,13 @@ use volhost_proto::csi::CapacityRange;
 
 /// The longest name, in bytes: the specification's limit for a text.
 const NAME_BYTES: usize = 128;
-/// The longest handle, in bytes. The specification says 128; COs that were given longer ones by hand are served too.
+/// The longest handle, in bytes. The specification says 128; COs that were given longer ones by
+/// hand are served too.
 const ID_BYTES: usize = 1024;
 /// The longest name of a node, in bytes.
 const NODE_BYTES: usize = 256;
-/// The most that all keys and values of a map may have, in bytes. The specification says 4 KiB; a context with tokens of service accounts
-/// has more.
+/// The most that all keys and values of a map may have, in bytes. The specification says 4 KiB; a
+/// context with tokens of service accounts has more.
 const MAP_BYTES: usize = 256 << 10;
 /// How much of a wrong text a message shows, in characters.
 const SHOWN: usize = 64;

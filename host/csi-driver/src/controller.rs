@@ -1,4 +1,4 @@
-//! The service Controller: what is held against each request before it is done, and a thread for it that may block.
+//! The service Controller: checks each request, and runs it on a thread that may block.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! File systems that nobody serves any more, as the program that did has ended. The CO is not told of it by itself, so whatever it asks for
-//! next finds out: a dead mount counts as none, and is made again.
+//! FUSE file systems whose server has ended. The CO does not notice by itself. The next call for
+//! the volume does: a dead mount counts as none, and is made again.
 
 use std::ffi::OsStr;
 
@@ -12,15 +12,16 @@ use crate::refusal::{Refusal, Result};
 
 /// The import of a plugin that starts FUSE servers.
 const IMPORT: &str = "fuse-servers";
-/// The prefix of the types of FUSE file systems.
+/// The beginning of a FUSE file system's type.
 const FUSE: &str = "fuse.";
 
 impl Driver {
-    /// Why the mount there is dead; none when it is not, or is of no FUSE server. No file system that may hang is asked: a server that
-    /// runs is trusted, and the mounts of a plugin without FUSE servers are left alone.
+    /// Returns why the mount is dead; none when it is not, or is not a FUSE server's. Does nothing
+    /// that may hang: a running server counts as alive, and the mounts of a plugin without FUSE
+    /// servers are not checked.
     ///
     /// # Errors
-    /// [`Refusal`] when it cannot be told.
+    /// [`Refusal`] when it cannot be found out.
     pub(crate) fn dead(&self, parent: &Directory, name: &OsStr) -> Result<Option<String>> {
         if !self.plugin.info().imports.iter().any(|interface| interface == IMPORT) {
             return Ok(None);
@@ -30,15 +31,15 @@ impl Driver {
         if !mount.fs_type.starts_with(FUSE) {
             return Ok(None);
         }
-        let Err(ended) = self.fuse_servers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
-        let nobody_serves = |error: &KernelError| error.errno() == Some(Errno::NOTCONN);
+        let Err(ended) = self.helpers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
+        let has_no_server = |error: &KernelError| error.errno() == Some(Errno::NOTCONN);
         match self.kernel.usage(parent, name) {
-            Err(error) if nobody_serves(&error) => Ok(Some(ended.to_string())),
+            Err(error) if has_no_server(&error) => Ok(Some(ended.to_string())),
             _ => Ok(None),
         }
     }
 
-    /// Takes a dead mount away. False if there is none.
+    /// Unmounts a dead mount. Returns false if there is none.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -46,8 +47,8 @@ impl Driver {
         if self.dead(parent, name)?.is_none() {
             return Ok(false);
         }
-        let failed = |source| Refusal::kernel("taking away", shown(&name.to_string_lossy()), source);
-        // Whoever still has it open gets errors from it for good; waiting for them helps nobody.
+        let failed = |source| Refusal::kernel("unmounting", shown(&name.to_string_lossy()), source);
+        // A process that still has it open gets errors from it for good; do not wait for it.
         self.kernel.detach(parent, name, Detach::Lazy).map_err(failed)?;
         Ok(true)
     }

@@ -17,30 +17,29 @@ use volhost_runtime::{
     Call, CallError, Capability, DevicePlaces, Environment, FuseServers, NodeFacts, Plugin, PluginInfo,
 };
 
+use crate::catalog::Entry;
 use crate::in_flight::{InFlight, Running};
-use crate::ledger::Entry;
 use crate::places::CoFolder;
-use crate::publications::Publications;
+use crate::publish_records::PublishRecords;
 use crate::records::{OnNode, Records};
 use crate::refusal::Refusal;
 use crate::secrets::Secrets;
 use crate::source::{Source, name_of};
 use volhost_proto::csi::Topology;
+use volhost_volume_ops::steps::{StepError, Steps};
 
 /// The lock file in the folder of records.
 const LOCK: &str = "lock";
-/// Below the folder of records: what drivers outside make appear, and the private folders of volumes.
+/// Below the folder of records: the devices of external drivers, and the private folders of
+/// volumes.
 const DEVICES: &str = "devices";
 pub(crate) const PRIVATE: &str = "private";
-/// Below the folder of records: where volumes are staged that pods describe themselves.
+/// Below the folder of records: where inline volumes of pods are staged.
 pub(crate) const OWN_STAGING: &str = "ephemeral";
-/// Below the folder of records: those of FUSE servers.
-const FUSE_SERVERS: &str = "fuse-servers";
-/// The folder's mode: only the driver reads it.
-const FUSE_SERVERS_MODE: u32 = 0o700;
-
-/// How often FUSE servers without a mount are ended: as often as the daemon does it.
-const SETTLE_INTERVAL: Duration = Duration::from_secs(60);
+/// Below the folder of records: those of programs that serve FUSE file systems.
+const HELPERS: &str = "helpers";
+/// The mode of a folder that only the driver may enter.
+const HELPERS_MODE: u32 = 0o700;
 
 /// What a driver is made of.
 #[derive(Debug)]
@@ -53,7 +52,8 @@ pub struct Options {
     pub name: Option<String>,
     /// This node's name.
     pub node_id: String,
-    /// Where this node is; volumes that are made here can be reached from there. Empty: from everywhere.
+    /// Where this node is; volumes that are made here can be reached from there. Empty: from
+    /// everywhere.
     pub topology: BTreeMap<String, String>,
     /// The folder that the CO's paths lie below; absolute.
     pub co_folder: PathBuf,
@@ -115,8 +115,8 @@ pub struct Driver {
     pub(crate) in_flight: InFlight,
     pub(crate) running: Running,
     pub(crate) on_node: Records<OnNode>,
-    pub(crate) ledger: Records<Entry>,
-    pub(crate) publications: Publications,
+    pub(crate) catalog: Records<Entry>,
+    pub(crate) publish_records: PublishRecords,
     pub(crate) state: Arc<Directory>,
     state_path: PathBuf,
     environment: Arc<Environment>,
@@ -154,15 +154,18 @@ impl Driver {
         let lock = kernel.lock_root(&state, OsStr::new(LOCK)).map_err(failed)?;
         let on_node = Records::open(&kernel, &state, "node", Durability::Process).map_err(failed)?;
         // What a controller has promised outlives the machine.
-        let ledger = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
-        let publications = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
-        let servers = kernel.make_dirs(&state, Path::new(FUSE_SERVERS), FUSE_SERVERS_MODE).map_err(failed)?;
-        let servers = FuseServerProcesses::new(Arc::clone(&kernel), options.launcher, Some(servers));
+        let catalog = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
+        let publish_records = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
+        let helpers = kernel.make_dirs(&state, Path::new(HELPERS), HELPERS_MODE).map_err(failed)?;
+        let helpers = Helpers::new(Arc::clone(&kernel), options.helper_launcher, Some(helpers));
         // The mount stays, and fails every access: only the CO can publish the volume again.
-        servers.on_end(|ended| warn!(server = ended.id, "{}", ended.why));
-        servers.adopt();
-        // The CO unmounts, too. A server that does not end by itself takes long to end, and no call waits for it.
-        if let Err(error) = servers.settle_every(SETTLE_INTERVAL) {
+        helpers.on_end(|ended| warn!(helper = ended.id, "{}", ended.why));
+        helpers.resume();
+        // What the CO unmounted itself meanwhile. One that does not end by itself takes its time,
+        // and no call waits for it.
+        let settled = helpers.clone();
+        let thread = std::thread::Builder::new().name("settles helpers".into());
+        if let Err(error) = thread.spawn(move || settled.settle_all()) {
             warn!(%error, "FUSE servers without a mount run on until the driver starts again");
         }
         let facts = NodeFacts {
@@ -187,8 +190,8 @@ impl Driver {
             in_flight: InFlight::default(),
             running: Running::default(),
             on_node,
-            ledger,
-            publications: Publications::new(publications),
+            catalog,
+            publish_records: PublishRecords::new(publish_records),
             state: Arc::new(state),
             state_path: folder.clone(),
             environment: Arc::new(environment),
@@ -240,7 +243,28 @@ impl Driver {
         self.call(volume_id).with_objects(Arc::new(secrets.clone())).with_secrets(secrets.of_call())
     }
 
-    /// What the plugin answered, or why it did not do it.
+    /// Returns the steps that the plugin takes in a call.
+    pub(crate) fn steps<'a>(&'a self, call: &'a Call) -> Steps<'a> {
+        Steps::new(&*self.kernel, &self.plugin, call)
+    }
+
+    /// Turns the error of a step into a refusal.
+    pub(crate) fn stepped<T>(
+        &self,
+        step: &'static str,
+        subject: &str,
+        outcome: std::result::Result<T, StepError>,
+    ) -> Result<T, Refusal> {
+        match outcome {
+            Ok(done) => Ok(done),
+            Err(StepError::Plugin { source, .. }) => self.did(step, subject, Err(*source)),
+            Err(StepError::Open(source) | StepError::Kernel(source)) => {
+                Err(Refusal::kernel(step, crate::check::shown(subject), source))
+            }
+        }
+    }
+
+    /// Turns the plugin's error into a refusal.
     pub(crate) fn did<T>(
         &self,
         step: &'static str,
@@ -256,7 +280,8 @@ impl Driver {
     }
 }
 
-/// The source that the driver's volumes have: `csi:NAME` if the plugin serves one, else the first that a PersistentVolume can have.
+/// The source that the driver's volumes have: `csi:NAME` if the plugin serves one, else the first
+/// that a PersistentVolume can have.
 fn served_source(plugin: &PluginInfo) -> Result<Source, StartError> {
     let mut unfit = Vec::new();
     let mut found = None;

@@ -1,4 +1,4 @@
-//! How full a published or staged volume is, and how well.
+//! Measures a published or staged volume, and reports its condition.
 
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use crate::refusal::{Refusal, Result};
 use crate::staging::{MOUNT, STAGING_PATH};
 use volhost_proto::csi::volume_usage::Unit;
 use volhost_proto::csi::{NodeGetVolumeStatsResponse, VolumeCondition, VolumeUsage};
+use volhost_volume_ops::stats::{file_system_at, prefer};
 
 const VOLUME_PATH: &str = "volume_path";
 
-/// Where a volume stands on the node.
-pub(crate) enum Where {
+/// Where a volume is on the node.
+pub(crate) enum Location {
     /// At a target, for the pod of this uid.
     Published(String),
     /// Where it is staged.
@@ -26,11 +27,11 @@ pub(crate) enum Where {
 }
 
 impl Driver {
-    /// The record of the volume that stands at this path.
+    /// Finds the record of the volume at this path.
     ///
     /// # Errors
     /// [`Refusal::NotFound`] when the volume is not on this node, or not there.
-    pub(crate) fn standing(&self, id: &str, path: &str) -> Result<(OnNode, Where)> {
+    pub(crate) fn locate(&self, id: &str, path: &str) -> Result<(OnNode, Location)> {
         if path.is_empty() {
             return Err(Refusal::field(VOLUME_PATH, "is missing"));
         }
@@ -38,23 +39,24 @@ impl Driver {
         let record = self.on_node.read(id)?.ok_or_else(absent)?;
         let staged_there = record.staged.as_ref().is_some_and(|staged| staged.path == path);
         match record.published.get(path).map(|published| published.pod.clone()) {
-            Some(pod) => Ok((record, Where::Published(pod))),
-            None if staged_there => Ok((record, Where::Staged)),
+            Some(pod) => Ok((record, Location::Published(pod))),
+            None if staged_there => Ok((record, Location::Staged)),
             None => Err(absent()),
         }
     }
 
-    /// How full the volume is that stands at this path. Asked beside other calls for the volume; nothing is changed.
+    /// Measures the volume at this path. It may run beside other calls for the volume, and changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Refusal`].
     pub(crate) fn figures(&self, id: &str, path: &str) -> Result<NodeGetVolumeStatsResponse> {
-        let (record, stands) = self.standing(id, path)?;
+        let (record, location) = self.locate(id, path)?;
         let failed = |source| Refusal::kernel("measuring", shown(id), source);
-        let absent = || Refusal::NotFound(format!("nothing stands at {}", shown(path)));
-        let place = match stands {
-            Where::Published(_) => self.co.place(&*self.kernel, TARGET_PATH, path)?.ok_or_else(absent)?,
-            Where::Staged => {
+        let absent = || Refusal::NotFound(format!("nothing is mounted at {}", shown(path)));
+        let place = match location {
+            Location::Published(_) => self.co.place(&*self.kernel, TARGET_PATH, path)?.ok_or_else(absent)?,
+            Location::Staged => {
                 let parent = self.co.open(&*self.kernel, STAGING_PATH, path)?.ok_or_else(absent)?;
                 Place { parent, name: MOUNT.into() }
             }
@@ -70,7 +72,7 @@ impl Driver {
         if self.kernel.entry(&place.parent, &place.name).map_err(failed)? == Entry::Absent && !block {
             return Err(absent());
         }
-        let usage = if block {
+        let mut figures = if block {
             let device = match self.device(&record)? {
                 Some(device) => device,
                 None => {
@@ -78,34 +80,22 @@ impl Driver {
                 }
             };
             let size = self.kernel.device_size(&device).map_err(failed)?;
-            vec![VolumeUsage { total: wire(size), unit: Unit::Bytes.into(), ..VolumeUsage::default() }]
+            Measured { capacity: Some(size), ..Measured::default() }
         } else {
-            let told = self.kernel.usage(&place.parent, &place.name).map_err(failed)?;
-            vec![
-                VolumeUsage {
-                    available: wire(told.available),
-                    total: wire(told.capacity),
-                    used: wire(told.used),
-                    unit: Unit::Bytes.into(),
-                },
-                VolumeUsage {
-                    available: wire(told.inodes_free),
-                    total: wire(told.inodes),
-                    used: wire(told.inodes_used),
-                    unit: Unit::Inodes.into(),
-                },
-            ]
+            file_system_at(&*self.kernel, &place.parent, &place.name).map_err(failed)?
         };
         let measured = self.measured(&record, block, place)?;
         let condition = measured.as_ref().map(|measured| VolumeCondition {
             abnormal: measured.abnormal.is_some(),
             message: measured.abnormal.clone().unwrap_or_else(|| "the volume is well".to_owned()),
         });
-        let usage = measured.map_or(usage.clone(), |measured| better(usage, &measured));
-        Ok(NodeGetVolumeStatsResponse { usage, volume_condition: condition })
+        if let Some(measured) = measured {
+            prefer(&mut figures, measured);
+        }
+        Ok(NodeGetVolumeStatsResponse { usage: usage(&figures, block), volume_condition: condition })
     }
 
-    /// What the plugin knows; none when it measures nothing.
+    /// Returns what the plugin measures; none if it measures nothing.
     fn measured(&self, record: &OnNode, block: bool, place: Place) -> Result<Option<Measured>> {
         if !self.can(Capability::Stats) {
             return Ok(None);
@@ -117,29 +107,30 @@ impl Driver {
             false => {
                 let pod = volhost_model::PodUid::new(crate::source::name_of(id))
                     .map_err(|error| Refusal::field("volume_id", error.to_string()))?;
-                Some(self.target(record, "", &pod, place)?)
+                let place = self.publish_place(record, "", &pod, place)?;
+                let target = place.target(&*self.kernel);
+                Some(target.map_err(|source| Refusal::kernel("measuring", shown(id), source))?)
             }
         };
-        self.did("measuring", id, self.plugin.measure(&self.call(id), &name, target)).map(Some)
+        let call = self.call(id);
+        self.did("measuring", id, self.steps(&call).measure(&name, target))
     }
 }
 
-/// The figures with what the plugin knows better.
-fn better(usage: Vec<VolumeUsage>, measured: &Measured) -> Vec<VolumeUsage> {
-    let take = |figure: i64, known: Option<u64>| known.map_or(figure, wire);
-    let improve = |usage: VolumeUsage| match usage.unit() {
-        Unit::Inodes => VolumeUsage {
-            available: take(usage.available, measured.inodes_free),
-            total: take(usage.total, measured.inodes),
-            used: take(usage.used, measured.inodes_used),
-            ..usage
-        },
-        _ => VolumeUsage {
-            available: take(usage.available, measured.available),
-            total: take(usage.total, measured.capacity),
-            used: take(usage.used, measured.used),
-            ..usage
-        },
+/// Returns the figures as CSI has them; unknown ones are 0. Of a device only the bytes are known.
+fn usage(figures: &Measured, block: bool) -> Vec<VolumeUsage> {
+    let figure = |known: Option<u64>| known.map_or(0, wire);
+    let bytes = VolumeUsage {
+        available: figure(figures.available),
+        total: figure(figures.capacity),
+        used: figure(figures.used),
+        unit: Unit::Bytes.into(),
     };
-    usage.into_iter().map(improve).collect()
+    let inodes = VolumeUsage {
+        available: figure(figures.inodes_free),
+        total: figure(figures.inodes),
+        used: figure(figures.inodes_used),
+        unit: Unit::Inodes.into(),
+    };
+    if block { vec![bytes] } else { vec![bytes, inodes] }
 }

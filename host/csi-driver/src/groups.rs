@@ -77,7 +77,7 @@ impl Driver {
         }
     }
 
-    /// What the group holds.
+    /// Returns the snapshots of the group.
     pub(crate) fn find_group(&self, id: &str, ids: &[String], secrets: &Secrets) -> Result<MadeGroup> {
         self.check_groups()?;
         check::id("group_snapshot_id", id)?;
@@ -89,7 +89,8 @@ impl Driver {
         }
     }
 
-    /// Holds what the CO takes the group to hold against what it holds. Of one that was begun to be deleted some are gone.
+    /// Checks the snapshots that the CO names against those of the group. A group whose deletion
+    /// was begun may lack some.
     fn check_members(&self, found: &MadeGroup, ids: &[String], secrets: &Secrets) -> Result<()> {
         if ids.is_empty() {
             return Ok(());

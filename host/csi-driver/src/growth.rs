@@ -1,13 +1,13 @@
-//! Letting a volume's file system, or device, grow on the node while it is used.
+//! Grows a volume's file system, or device, on the node while it is used.
 
 use std::collections::BTreeMap;
 
 use volhost_model::PodUid;
 use volhost_runtime::Capability;
 
-use crate::check::{self, wire};
+use crate::check::{self, shown, wire};
 use crate::driver::Driver;
-use crate::figures::Where;
+use crate::figures::Location;
 use crate::node::volume;
 use crate::publishing::TARGET_PATH;
 use crate::refusal::{Refusal, Result};
@@ -18,7 +18,8 @@ use volhost_proto::csi::{NodeExpandVolumeRequest, NodeExpandVolumeResponse};
 const SECRETS: &str = "nodeExpandSecretRef";
 
 impl Driver {
-    /// Brings the volume to the size that is asked for, or to what its storage has. Large enough already: done.
+    /// Grows the volume to the requested size, or to the size of its storage. A volume that is
+    /// large enough stays as it is.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -30,23 +31,25 @@ impl Driver {
             return Err(Refusal::Unimplemented("the plugin's volumes do not grow on a node".to_owned()));
         }
         let _claim = self.in_flight.claim([volume(id)])?;
-        let (record, stands) = self.standing(id, &request.volume_path)?;
+        let (record, location) = self.locate(id, &request.volume_path)?;
         let attached = self.attachment(&record, BTreeMap::new())?;
-        let target = match (&record.staged, stands) {
+        let failed = |source| Refusal::kernel("growing", shown(id), source);
+        let target = match (&record.staged, location) {
             _ if record.spec.is_block() => None,
             (Some(staged), _) if record.stageable => {
-                let folder = self.staging_folder(id, staged)?;
-                folder.map(|folder| self.node_target(&record, &folder)).transpose()?
+                let place = self.staging(&record, staged)?;
+                place.map(|place| place.target(&*self.kernel)).transpose().map_err(failed)?
             }
-            (_, Where::Published(pod)) => {
+            (_, Location::Published(pod)) => {
                 let pod = PodUid::new(pod).map_err(|error| Refusal::field("volume_path", error.to_string()))?;
                 let place = self.co.place(&*self.kernel, TARGET_PATH, &request.volume_path)?;
-                place.map(|place| self.target(&record, &request.volume_path, &pod, place)).transpose()?
+                let place = place.map(|place| self.publish_place(&record, &request.volume_path, &pod, place));
+                place.transpose()?.map(|place| place.target(&*self.kernel)).transpose().map_err(failed)?
             }
-            (_, Where::Staged) => None,
+            (_, Location::Staged) => None,
         };
         let (call, spec) = (self.call_with(id, &secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
-        let grown = self.plugin.expand(&call, &spec, attached.as_ref(), target, required.unwrap_or_default());
+        let grown = self.steps(&call).expand(&spec, attached.as_ref(), target, required.unwrap_or_default());
         let size = self.did("growing", id, grown)?;
         Ok(NodeExpandVolumeResponse { capacity_bytes: wire(size) })
     }

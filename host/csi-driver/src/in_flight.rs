@@ -37,7 +37,7 @@ impl Drop for OneRunning {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InFlight(Arc<Mutex<HashSet<String>>>);
 
-/// Nobody else works on these things until it is dropped.
+/// Keeps other calls from these things until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     all: InFlight,

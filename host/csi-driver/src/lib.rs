@@ -1,31 +1,35 @@
-//! A volume plugin as a CSI driver: the services Identity, Controller, GroupController and Node of CSI v1.12 over one plugin, on a unix socket.
+//! A volume plugin as a CSI driver: the services Identity, Controller, GroupController and Node of
+//! CSI v1.12 over one plugin, on a unix socket.
 //!
 //! ```text
-//!  kubelet, sidecars --gRPC--> node, controller ──check──► in flight ──► record ──► plugin in its sandbox ──► kernel
+//!  kubelet, sidecars ──gRPC──> node, controller ──check──> in flight ──> record ──> steps ──> plugin, kernel
 //!                                                             │ one call a volume, else ABORTED
 //! ```
 //!
-//! What the plugin exports decides what the driver can do; the calls are made as the daemon makes them, with handles for the places that
-//! the CO names. Of each volume a record says what was staged and published where. It is written before anything is done and again
-//! afterwards, so that a driver that was killed repeats or takes back what it had begun; whether a mount stands, the kernel says.
+//! The plugin's exports decide what the driver can do. The steps are those of the daemon
+//! ([`volhost_volume_ops::steps`]), at the places that the CO names. A record of each volume says
+//! what is staged and published where. It is written before the first step and again after the
+//! last, so that a driver that was killed repeats or undoes what it had begun. Which mounts exist,
+//! the kernel knows.
 //!
-//! | module | holds |
+//! | module | its job |
 //! |---|---|
 //! | `driver` | [`Driver`]: the plugin, the kernel, and what the calls share |
 //! | `identity`, `node`, `controller`, `group_controller` | the services: checks, and a thread for each call |
-//! | `staging`, `publishing`, `figures`, `growth` | what a node does |
-//! | `volumes`, `snapshots`, `groups`, `publications` | what a controller does |
+//! | `staging`, `publishing`, `dead`, `figures`, `growth` | the calls to a node |
+//! | `volumes`, `snapshots`, `groups`, `publish_records` | the calls to a controller |
 //! | `secrets` | what a request keeps secret, for its own calls |
-//! | `ledger` | the volumes of a plugin that makes none itself |
+//! | `catalog` | the volume catalog of a plugin that makes no volumes itself |
 //! | `usage`, `source` | a request's capability and context, as the plugin sees them |
 //! | `places` | paths of requests as handles (rule R6) |
-//! | `records` | what is remembered on disk |
+//! | `records` | the records on disk |
 //! | `in_flight` | one call a volume |
-//! | `check`, `refusal` | what is wrong with a request, and the code that says so |
+//! | `check`, `refusal` | checks of requests, and the gRPC codes of errors |
 //! | `registration` | the kubelet's registration, without a sidecar |
 //! | `serve` | sockets |
 #![forbid(unsafe_code)]
 
+mod catalog;
 mod check;
 mod controller;
 mod dead;
@@ -36,10 +40,9 @@ mod groups;
 mod growth;
 mod identity;
 mod in_flight;
-mod ledger;
 mod node;
 mod places;
-mod publications;
+mod publish_records;
 mod publishing;
 mod records;
 mod refusal;

@@ -1,4 +1,4 @@
-//! The service Node: what is held against each request before it is done, and a thread for it that may block.
+//! The service Node: checks each request, and runs it on a thread that may block.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ type Answer<T> = std::result::Result<Response<T>, Status>;
 #[derive(Debug)]
 pub(crate) struct NodeService(pub(crate) Arc<Driver>);
 
-/// Does the call on a thread that may block, and says in the log what came of it.
+/// Runs the call on a thread that may block, and logs its result.
 pub(crate) async fn on_thread<T: Send + 'static>(
     driver: &Arc<Driver>,
     call: &'static str,

@@ -1,10 +1,10 @@
-//! Paths of requests as handles (rule R6): a path counts only below the CO's folder, and every step of it is opened beneath the one before,
-//! with no symbolic link followed.
+//! Paths of requests as handles (rule R6). A path counts only below the CO's folder. Every step of
+//! it is opened beneath the one before, and no symbolic link is followed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use volhost_kernel::{Directory, ErrorKind, Kernel};
+use volhost_kernel::{Directory, ErrorKind, Kernel, KernelError};
 use volhost_runtime::Place;
 
 use crate::check::shown;
@@ -22,7 +22,7 @@ impl CoFolder {
         Self(path)
     }
 
-    /// The path below the folder, of plain names.
+    /// Returns the path below the folder, of plain names.
     ///
     /// # Errors
     /// [`Refusal::Field`].
@@ -51,7 +51,15 @@ impl CoFolder {
         Ok(rest.components().collect())
     }
 
-    /// The folder at a path; none if it is not there.
+    /// Opens the folder itself.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn open_root(&self, kernel: &dyn Kernel) -> std::result::Result<Directory, KernelError> {
+        kernel.open_directory(&self.0)
+    }
+
+    /// Opens the folder at a path; none if it does not exist.
     ///
     /// # Errors
     /// [`Refusal::Field`], [`Refusal::Kernel`].
@@ -66,7 +74,8 @@ impl CoFolder {
         }
     }
 
-    /// The last name of a path, in the open folder that it lies in; none if that folder is not there.
+    /// Returns the last name of a path, in the open folder that contains it; none if that folder
+    /// does not exist.
     ///
     /// # Errors
     /// As [`CoFolder::open`].

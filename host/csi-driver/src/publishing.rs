@@ -1,13 +1,14 @@
-//! Publishing: a volume is shown at a target of the CO's, whose last name is made and removed here; and taken away.
+//! Publishes a volume at a target of the CO, and unpublishes it. The driver makes and removes the
+//! target's last name.
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracing::warn;
-use volhost_kernel::{Detach, Entry, KernelError};
-use volhost_model::PodUid;
-use volhost_runtime::{Capability, Place, PrivateFolder, Sharers, Target};
+use volhost_kernel::{Detach, Entry};
+use volhost_model::{Pod, PodUid};
+use volhost_runtime::{Place, PrivateFolder};
 
 use crate::check::shown;
 use crate::driver::{Driver, PRIVATE};
@@ -19,30 +20,23 @@ use crate::source::{self, Asked, name_of};
 use crate::staging::{MOUNT, STAGING_PATH};
 use crate::usage::Usage;
 use volhost_proto::csi::NodePublishVolumeRequest;
+use volhost_volume_ops::other_users::{OtherUsers, PublishTargets};
+use volhost_volume_ops::places::PublishPlace;
 
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodePublishSecretRef";
 pub(crate) const TARGET_PATH: &str = "target_path";
-
-/// The other targets that a volume is published at, when a call begins.
-#[derive(Debug)]
-struct OtherTargets(u32);
-
-impl Sharers for OtherTargets {
-    fn other_pods(&self) -> std::result::Result<u32, KernelError> {
-        Ok(self.0)
-    }
-}
 
 fn target_claim(path: &Path) -> String {
     format!("target {}", path.display())
 }
 
 impl Driver {
-    /// Publishes the volume. Published so already: done.
+    /// Publishes the volume. A volume that is published already stays as it is.
     ///
     /// # Errors
-    /// [`Refusal`]; unless it is final, something may have been left, which the next call or an unpublish deals with.
+    /// [`Refusal`]; unless it is final, something may be left, which the next call completes or an
+    /// unpublish undoes.
     pub(crate) fn publish(&self, request: &NodePublishVolumeRequest) -> Result<()> {
         let (id, target) = (request.volume_id.as_str(), request.target_path.as_str());
         let below = self.co.below(TARGET_PATH, target)?;
@@ -61,12 +55,13 @@ impl Driver {
         let place = self.co.place(&*self.kernel, TARGET_PATH, target)?.ok_or_else(|| {
             Refusal::field(TARGET_PATH, format!("there is no folder above {}; the CO makes it", shown(target)))
         })?;
+        let mut place = self.publish_place(&record, target, &pod.uid, place)?;
         if record.published.get(target) == Some(&wanted) && self.is_shown(&record, &place, wanted.usage.block)? {
             return Ok(());
         }
         let failed = |source| Refusal::kernel("looking at", shown(target), source);
-        let was_there = self.kernel.entry(&place.parent, &place.name).map_err(failed)? != Entry::Absent;
-        // What stood there before and is not of this volume is not taken away either.
+        let was_there = place.entry(&*self.kernel).map_err(failed)? != Entry::Absent;
+        // What was there before and is not of this volume is not removed.
         let ours = !was_there || record.published.contains_key(target);
         record.published.insert(target.to_owned(), Published { done: false, ..wanted.clone() });
         self.on_node.write(id, &record)?;
@@ -74,11 +69,11 @@ impl Driver {
         let outcome = if block {
             self.show_device(&record, &pod, &place, &secrets)
         } else {
-            let place = self.again(&place)?;
-            let target = self.target(&record, target, &pod.uid, place)?;
+            place.other_users = self.other_users(&record, target)?;
             let (spec, pod) = (secrets.referred(&self.plugin, &spec, SECRETS), Arc::new(pod.clone()));
             let call = self.call_with(id, &secrets);
-            self.did("publishing", id, self.plugin.publish(&call, &spec, &pod, target)).map(drop)
+            let published = self.steps(&call).publish(&spec, &pod, &place, false);
+            self.stepped("publishing", id, published).map(drop)
         };
         match outcome {
             Ok(()) => {
@@ -87,10 +82,10 @@ impl Driver {
             }
             Err(refusal) if refusal.is_final() => {
                 // The CO forgets the target now, and asks for no unpublish.
-                let undone = if ours { self.take_away(&record, target, &pod.uid, place, block) } else { Ok(()) };
+                let undone = if ours { self.unpublish_at(&record, &place, block) } else { Ok(()) };
                 match undone {
                     Ok(()) => self.forget(record, target)?,
-                    Err(error) => warn!(volume = id, %error, "what a failed publish left could not be taken away"),
+                    Err(error) => warn!(volume = id, %error, "a failed publish could not be undone"),
                 }
                 Err(refusal)
             }
@@ -98,7 +93,7 @@ impl Driver {
         }
     }
 
-    /// Takes the volume away from the target. Not there: done.
+    /// Unpublishes the volume. A volume that is not published stays so.
     ///
     /// # Errors
     /// [`Refusal`]; repeat it.
@@ -112,9 +107,10 @@ impl Driver {
                 Some((record, published)) => {
                     let pod = PodUid::new(published.pod.clone())
                         .map_err(|error| Refusal::field(TARGET_PATH, error.to_string()))?;
-                    self.take_away(record, target, &pod, place, published.usage.block)?;
+                    let place = self.publish_place(record, target, &pod, place)?;
+                    self.unpublish_at(record, &place, published.usage.block)?;
                 }
-                None => self.take_stranger_away(id, target, &place)?,
+                None => self.unmount_unrecorded(id, target, &place)?,
             }
         }
         match record {
@@ -123,7 +119,7 @@ impl Driver {
         }
     }
 
-    /// The record of the volume that is published now.
+    /// Returns the record of a volume that is about to be published.
     fn record_to_publish(
         &self,
         request: &NodePublishVolumeRequest,
@@ -174,56 +170,59 @@ impl Driver {
         Ok(record)
     }
 
-    /// Whether the target shows something already; for a volume that is a plain folder, a folder is enough.
-    fn is_shown(&self, record: &OnNode, place: &Place, block: bool) -> Result<bool> {
+    /// Returns whether something is at the target already. For a volume that is a plain folder, a
+    /// folder is enough.
+    fn is_shown(&self, record: &OnNode, place: &PublishPlace, block: bool) -> Result<bool> {
         let failed = |source| Refusal::kernel("looking at", shown(&record.volume_id), source);
-        if !block && self.take_dead_away(&place.parent, &place.name)? {
+        if !block && self.take_dead_away(&place.folder, &place.name)? {
             return Ok(false);
         }
-        let entry = self.kernel.entry(&place.parent, &place.name).map_err(failed)?;
+        let entry = place.entry(&*self.kernel).map_err(failed)?;
         Ok(matches!(entry, Entry::Mount(_)) || (!block && !record.stageable && entry == Entry::Folder))
     }
 
-    fn show_device(&self, record: &OnNode, pod: &volhost_model::Pod, place: &Place, secrets: &Secrets) -> Result<()> {
+    fn show_device(&self, record: &OnNode, pod: &Pod, place: &PublishPlace, secrets: &Secrets) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("showing the device of", shown(id), source);
         let device = self.device(record)?;
         let read_only = record.published.values().any(|published| published.read_only);
         let (call, spec) = (self.call_with(id, secrets), secrets.referred(&self.plugin, &record.spec, SECRETS));
-        let own = self.plugin.map_device(&call, &spec, &Arc::new(pod.clone()), device.as_ref());
+        let own = self.steps(&call).map_device(&spec, &Arc::new(pod.clone()), device.as_ref());
         let device = self.did("mapping the device of", id, own)?;
         if read_only && !self.kernel.device_read_only(&device).map_err(failed)? {
             let why = "the device can be written; stage the volume with an access mode for readers";
             return Err(Refusal::field("readonly", why));
         }
-        self.kernel.map_device(&device, &place.parent, &place.name).map_err(failed)
+        self.kernel.map_device(&device, &place.folder, &place.name).map_err(failed)
     }
 
-    /// Takes away what stands at the target, with what the volume keeps beside it.
-    fn take_away(&self, record: &OnNode, target: &str, pod: &PodUid, place: Place, block: bool) -> Result<()> {
+    /// Unpublishes the volume, and removes what it kept besides.
+    fn unpublish_at(&self, record: &OnNode, place: &PublishPlace, block: bool) -> Result<()> {
         let id = record.volume_id.as_str();
         let failed = |source| Refusal::kernel("unpublishing", shown(id), source);
+        let call = self.call(id);
+        let steps = self.steps(&call);
         if block {
-            self.kernel.detach(&place.parent, &place.name, Detach::Normal).map_err(failed)?;
-            if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
-                let unmapped = self.plugin.unmap_device(&self.call(id), name, pod);
-                self.did("unmapping the device of", id, unmapped)?;
+            place.unmount(&*self.kernel).map_err(failed)?;
+            if let Some(name) = &record.name {
+                self.stepped("unmapping the device of", id, steps.unmap_device(name, &place.pod))?;
             }
         } else {
-            let place = self.target(record, target, pod, place)?;
-            self.did("unpublishing", id, self.plugin.unpublish(&self.call(id), place))?;
+            self.stepped("unpublishing", id, steps.unpublish(place, false))?;
         }
-        self.private(id, target).remove(&*self.kernel).map_err(failed)
+        place.remove_private(&*self.kernel).map_err(failed)
     }
 
-    /// Takes away what stands at a target that no record tells of. The plugin is not asked: it might remove data, and nobody knows whose.
-    fn take_stranger_away(&self, id: &str, target: &str, place: &Place) -> Result<()> {
+    /// Unmounts a target without a record. The plugin is not asked: it might remove data of another
+    /// volume.
+    fn unmount_unrecorded(&self, id: &str, target: &str, place: &Place) -> Result<()> {
         let failed = |source| Refusal::kernel("unpublishing", shown(target), source);
         self.kernel.detach(&place.parent, &place.name, Detach::Normal).map_err(failed)?;
         self.private(id, target).remove(&*self.kernel).map_err(failed)
     }
 
-    /// The target is gone: so is its part of the record, and the record with the last one of a volume that the CO has not staged.
+    /// Removes a target from the record, and the record with the last target of a volume that the
+    /// CO has not staged.
     fn forget(&self, mut record: OnNode, target: &str) -> Result<()> {
         record.published.remove(target);
         if record.published.is_empty() {
@@ -238,28 +237,39 @@ impl Driver {
         self.on_node.write(&record.volume_id, &record)
     }
 
-    fn again(&self, place: &Place) -> Result<Place> {
-        let parent = self.kernel.try_clone(&place.parent);
-        let parent = parent.map_err(|source| Refusal::kernel("opening", TARGET_PATH.to_owned(), source))?;
-        Ok(Place { parent, name: place.name.clone() })
-    }
-
-    /// Where the volume is published, as the plugin sees it.
-    pub(crate) fn target(&self, record: &OnNode, target: &str, pod: &PodUid, place: Place) -> Result<Target> {
-        let others = record.published.iter().filter(|(path, published)| *path != target && published.done).count();
-        Ok(Target {
-            parent: place.parent,
+    /// Returns where the volume is published. The staging mount of a device is not needed.
+    pub(crate) fn publish_place(
+        &self,
+        record: &OnNode,
+        target: &str,
+        pod: &PodUid,
+        place: Place,
+    ) -> Result<PublishPlace> {
+        Ok(PublishPlace {
+            folder: place.parent,
             name: place.name,
-            pod_uid: Some(pod.clone()),
+            pod: pod.clone(),
             spec_name: record.spec.name.clone(),
-            staging_mount: self.node_place(record)?,
+            staging: if record.spec.is_block() { None } else { self.node_place(record)? },
             private: Some(self.private(&record.volume_id, target)),
-            sharers: Some(Arc::new(OtherTargets(u32::try_from(others).unwrap_or(u32::MAX)))),
+            other_users: None,
             needed: Vec::new(),
         })
     }
 
-    /// What is kept beside what is mounted at a target, or for the node.
+    /// Returns who else uses the staged volume: the other targets at which the CO had it published.
+    fn other_users(&self, record: &OnNode, target: &str) -> Result<Option<Arc<OtherUsers>>> {
+        let staged = record.staged.as_ref().filter(|staged| record.stageable && !staged.is_own());
+        let Some(staged) = staged else { return Ok(None) };
+        let staging = self.co.below(STAGING_PATH, &staged.path)?.join(MOUNT);
+        let paths = record.published.keys().map(|path| self.co.below(TARGET_PATH, path)).collect::<Result<_>>()?;
+        let root = self.co.open_root(&*self.kernel);
+        let root = root.map_err(|source| Refusal::kernel("opening the folder of", shown(target), source))?;
+        let (kernel, own) = (Arc::clone(&self.kernel), self.co.below(TARGET_PATH, target)?);
+        Ok(Some(Arc::new(OtherUsers::new(kernel, Arc::new(root), staging, own, PublishTargets::At(paths)))))
+    }
+
+    /// Returns the folder with what the volume keeps besides its target, or its staging mount.
     pub(crate) fn private(&self, id: &str, target: &str) -> PrivateFolder {
         PrivateFolder {
             root: Arc::clone(&self.state),
@@ -269,7 +279,7 @@ impl Driver {
     }
 }
 
-/// What the other publications of the volume allow.
+/// Checks the wanted target against the volume's other targets.
 fn check_others(record: &OnNode, target: &str, wanted: &Published) -> Result<()> {
     let id = record.volume_id.as_str();
     if let Some(there) = record.published.get(target) {

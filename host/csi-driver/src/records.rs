@@ -1,5 +1,7 @@
-//! What is remembered on disk of each volume, one file a volume, named for the digest of its handle. Files are replaced as a whole; one that cannot
-//! be read is told in the log and counts as missing, for whatever stands the kernel can tell.
+//! The records of volumes on disk: one file a volume, named for the digest of its handle.
+//!
+//! A file is replaced as a whole. A file that cannot be read is logged and counts as missing: the
+//! kernel knows which mounts exist.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -16,7 +18,7 @@ use crate::refusal::{Refusal, Result};
 use crate::source::{Asked, Source, name_of};
 use crate::usage::Usage;
 
-/// Nobody else reads them: a context may name what is nobody's business.
+/// Only the driver reads them: a context may contain what others must not know.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 /// The largest record, in bytes: a volume with two thousand publications.
@@ -34,21 +36,21 @@ pub(crate) struct OnNode {
     pub(crate) name: Option<String>,
     /// It has to be attached.
     pub(crate) attachable: bool,
-    /// It is mounted for the node first.
+    /// It is staged before it is published.
     pub(crate) stageable: bool,
-    /// What it is attached as, since it was.
+    /// What it is attached as, since it was attached.
     pub(crate) attached_as: Option<String>,
     /// The controller has attached it, and detaches it.
     #[serde(default)]
     pub(crate) by_controller: bool,
-    /// How it is staged, or was begun to be.
+    /// How it is staged, or its staging was begun.
     pub(crate) staged: Option<Staged>,
     /// By target path.
     pub(crate) published: BTreeMap<String, Published>,
 }
 
 impl OnNode {
-    /// A volume of which nothing is known but its handle.
+    /// Creates the record of a volume of which only the handle is known.
     ///
     /// # Errors
     /// [`Refusal::Field`].
@@ -71,7 +73,8 @@ impl OnNode {
 /// How a volume is staged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged {
-    /// Where; empty for a folder of the driver's own, where a volume is staged that a pod describes itself.
+    /// Where; empty for a folder of the driver's own, where a volume is staged that a pod describes
+    /// itself.
     pub(crate) path: String,
     pub(crate) usage: Usage,
     /// It was done; else it was begun.
@@ -90,7 +93,7 @@ impl Staged {
 pub(crate) struct Published {
     pub(crate) usage: Usage,
     pub(crate) read_only: bool,
-    /// The pod's uid, or what stands for it.
+    /// The pod's uid, or the name that stands in for it.
     pub(crate) pod: String,
     /// It was done; else it was begun.
     pub(crate) done: bool,
@@ -128,7 +131,7 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         format!("{}{SUFFIX}", name_of(key)).into()
     }
 
-    /// The record of this key; none if there is none that can be read.
+    /// Reads the record of this key; none if there is none that can be read.
     ///
     /// # Errors
     /// [`Refusal::Kernel`] when the file cannot be read at all.
@@ -156,7 +159,7 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         }
     }
 
-    /// Puts the record in place of what there was.
+    /// Replaces the record.
     ///
     /// # Errors
     /// [`Refusal::Kernel`]; then the old one stays.
@@ -211,9 +214,9 @@ mod tests {
         let root = kernel.open_directory(Path::new("/")).unwrap();
         let records: Records<String> = Records::open(&kernel, &root, "node", Durability::Process).unwrap();
         assert_eq!(records.read("../x").unwrap(), None);
-        records.write("../x", &"held".to_owned()).unwrap();
+        records.write("../x", &"first".to_owned()).unwrap();
         records.write("y", &"other".to_owned()).unwrap();
-        assert_eq!(records.read("../x").unwrap().as_deref(), Some("held"));
+        assert_eq!(records.read("../x").unwrap().as_deref(), Some("first"));
         assert_eq!(records.all().unwrap().len(), 2);
         let folder = kernel.walk(&root, Path::new("node")).unwrap();
         for name in kernel.names(&folder).unwrap() {

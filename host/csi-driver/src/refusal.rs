@@ -1,7 +1,8 @@
-//! Why a call was not done, and the gRPC code that tells the CO what to do about it.
+//! Why a call failed, and the gRPC code by which the CO decides what to do.
 //!
-//! The kubelet takes `Canceled`, `DeadlineExceeded`, `ResourceExhausted`, `Aborted` and `Unavailable` for "it may have happened": it repeats the
-//! call or undoes it. Every other code says that the volume is as it was before.
+//! The kubelet takes `Canceled`, `DeadlineExceeded`, `ResourceExhausted`, `Aborted` and
+//! `Unavailable` for "it may have happened": it repeats the call or undoes it. Every other code
+//! says that the volume is as it was before.
 
 use thiserror::Error;
 use tonic::{Code, Status};
@@ -9,10 +10,10 @@ use volhost_kernel::{ErrorKind, KernelError};
 use volhost_model::FailureClass;
 use volhost_runtime::{CallError, ErrorCase};
 
-/// What a call that was not done returns.
+/// The result of a call.
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
-/// Why a call was not done.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub(crate) enum Refusal {
     /// A field of the request.
@@ -23,10 +24,10 @@ pub(crate) enum Refusal {
         /// What is wrong, and what would be right.
         why: String,
     },
-    /// What the request names is not there.
+    /// What the request names does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// It is there, and not as the request wants it.
+    /// It exists, and not as the request asks for.
     #[error("{0}")]
     Conflict(String),
     /// Something else must happen first.
@@ -47,7 +48,7 @@ pub(crate) enum Refusal {
     /// The driver does not have this call.
     #[error("{0}")]
     Unimplemented(String),
-    /// The plugin did not do it.
+    /// The plugin failed.
     #[error("{step} {subject}: plugin {plugin}: {}", .source.message())]
     Plugin {
         /// What was to be done.
@@ -60,7 +61,7 @@ pub(crate) enum Refusal {
         #[source]
         source: Box<CallError>,
     },
-    /// The kernel did not do it.
+    /// The kernel failed.
     #[error("{step} {subject}: {source}")]
     Kernel {
         /// What was to be done.
@@ -77,17 +78,17 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// A field that is wrong.
+    /// Creates the refusal of a wrong field.
     pub(crate) fn field(field: &'static str, why: impl Into<String>) -> Self {
         Self::Field { field, why: why.into() }
     }
 
-    /// What the kernel did not do.
+    /// Creates the refusal for a failure of the kernel.
     pub(crate) fn kernel(step: &'static str, subject: impl Into<String>, source: KernelError) -> Self {
         Self::Kernel { step, subject: subject.into(), source: Box::new(source) }
     }
 
-    /// Whether nothing of the call can have been left.
+    /// Returns whether the call certainly changed nothing.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Plugin { source, .. } => source.class() == FailureClass::Final,

@@ -1,4 +1,5 @@
-//! Registration with a kubelet, without a sidecar: a socket in its folder that says who the driver is and where it listens.
+//! Registration with a kubelet, without a sidecar: a socket in its folder that says who the driver
+//! is and where it listens.
 
 use std::sync::Arc;
 

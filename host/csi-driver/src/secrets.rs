@@ -1,4 +1,5 @@
-//! The secrets of a request: handed to the plugin with the calls that the request leads to, and kept nowhere (rule R10).
+//! The secrets of a request: handed to the plugin with the calls that the request leads to, and
+//! kept nowhere (rule R10).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,8 +38,9 @@ impl Secrets {
         self.0.clone()
     }
 
-    /// The volume with a reference to them in this field of a `csi` source (`nodeStageSecretRef`), as a PersistentVolume has it, for a plugin
-    /// that reads such references; any other plugin knows no such field.
+    /// The volume with a reference to them in this field of a `csi` source (`nodeStageSecretRef`),
+    /// as a PersistentVolume has it, for a plugin that reads such references; any other plugin
+    /// knows no such field.
     pub(crate) fn referred(&self, plugin: &Plugin, spec: &VolumeSpec, field: &str) -> Arc<VolumeSpec> {
         let mut spec = spec.clone();
         let reads = plugin.info().imports.iter().any(|import| import == IMPORT);

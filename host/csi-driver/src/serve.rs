@@ -26,18 +26,22 @@ use volhost_proto::csi::identity_server::IdentityServer;
 use volhost_proto::csi::node_server::NodeServer;
 use volhost_proto::registration::registration_server::RegistrationServer;
 
-/// The largest request that is read, in bytes. It is more than any request may have, so that whoever sends too much is told which field it was.
+/// The largest request that is read, in bytes. It is more than any request may have, so that the
+/// error for a large request names the field.
 const REQUEST_BYTES: usize = 32 << 20;
-/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a NUL.
+/// The longest path of a unix socket, in bytes: the kernel's address has 108, and the last is a
+/// NUL.
 const PATH_BYTES: usize = 107;
-/// How long calls that run may go on when the driver is told to end. What is cut off then, the CO repeats.
+/// How long running calls may go on after the driver is asked to end. The CO repeats those that are
+/// cut off.
 const CALLS_TIME: Duration = Duration::from_secs(20);
 /// How long their answers may take to be read.
 const ANSWERS_TIME: Duration = Duration::from_millis(200);
 /// Only the owner may connect: who can call the driver can mount.
 const SOCKET_MODE: u32 = 0o600;
 
-/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path alone.
+/// A unix socket, as CSI writes it: `unix:///run/csi.sock`, `unix:/run/csi.sock`, or the path
+/// alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(PathBuf);
 
@@ -89,7 +93,7 @@ pub struct Sockets {
 /// Why a driver cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// Something else stands at a socket's path.
+    /// Something else is at a socket's path.
     #[error("{path} is not a socket; nothing is put in its place, move it away")]
     NotASocket {
         /// The path.
@@ -129,7 +133,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// Makes the socket, in place of one that nobody answers at.
+    /// Makes the socket, in place of one without a listener.
     fn bind(path: &Path) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { path: path.to_owned(), source };
         match fs::symlink_metadata(path) {
@@ -163,8 +167,8 @@ impl Drop for Socket {
     }
 }
 
-/// Serves the driver until what `stop` returns is done, and calls `ready` when its sockets listen. Volumes stay as they are when it ends; calls that run
-/// are waited for, up to twenty seconds.
+/// Serves the driver until what `stop` returns is done, and calls `ready` when its sockets listen.
+/// Volumes stay as they are when it ends; calls that run are waited for, up to twenty seconds.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -210,14 +214,14 @@ where
         }
     };
     tokio::pin!(serving);
-    let told = async {
+    let asked_to_end = async {
         stop().await;
         timeout(CALLS_TIME, driver.running.none()).await
     };
     let ended = tokio::select! {
         ended = &mut serving => ended,
         // A client that keeps its connection keeps nothing here from ending.
-        _ = told => timeout(ANSWERS_TIME, serving).await.unwrap_or(Ok(())),
+        _ = asked_to_end => timeout(ANSWERS_TIME, serving).await.unwrap_or(Ok(())),
     };
     ended.map_err(|source| ServeError::Serve { path, source })
 }

@@ -1,4 +1,5 @@
-//! A volume of a request as the plugin sees it: the source that the plugin serves, filled from the handle and the context.
+//! A volume of a request as the plugin sees it: the source that the plugin serves, filled from the
+//! handle and the context.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -109,7 +110,7 @@ pub(crate) fn is_ephemeral(context: &HashMap<String, String>) -> bool {
     context.get("csi.storage.k8s.io/ephemeral").is_some_and(|value| value == "true")
 }
 
-/// A context holds texts only: one that is JSON of something else is that.
+/// Reads a value of a context, which has only strings: a string that is other JSON is read as that.
 fn value_of(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Null) | Err(_) => Value::from(text),
@@ -117,27 +118,28 @@ fn value_of(text: &str) -> Value {
     }
 }
 
-/// A volume's name in places where its handle cannot stand: its digest's beginning.
+/// Returns a volume's name where its handle is not allowed: the beginning of its digest.
 pub(crate) fn name_of(volume_id: &str) -> String {
     let digest = Sha256::digest(volume_id);
     format!("csi-{}", lower_hex(digest.iter().take(NAME_BYTES)))
 }
 
-/// The pod that a volume is published for, as far as the CO tells (`podInfoOnMount`). Without, the target stands for one: each is another.
+/// Returns the pod that a volume is published for, as far as the CO names it (`podInfoOnMount`).
+/// Without a name, each target counts as another pod.
 ///
 /// # Errors
 /// [`Refusal::Field`] for a uid that is no name of a folder.
 pub(crate) fn pod(context: &HashMap<String, String>, target: &str) -> Result<Pod> {
-    let told = |what: &str| context.get(&format!("{POD}{what}")).cloned().unwrap_or_default();
-    let uid = match told("uid") {
+    let named = |what: &str| context.get(&format!("{POD}{what}")).cloned().unwrap_or_default();
+    let uid = match named("uid") {
         none if none.is_empty() => name_of(target),
         uid => uid,
     };
     let uid = PodUid::new(uid).map_err(|error| Refusal::field("volume_context", error.to_string()))?;
     Ok(Pod {
         uid,
-        namespace: told("namespace"),
-        name: told("name"),
+        namespace: named("namespace"),
+        name: named("name"),
         service_account: context.get("csi.storage.k8s.io/serviceAccount.name").cloned().unwrap_or_default(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
@@ -198,10 +200,10 @@ mod tests {
 
     #[test]
     fn a_pod_is_who_the_co_says_or_the_target() {
-        let told =
+        let named =
             pod(&context(&[("csi.storage.k8s.io/pod.uid", "u-1"), ("csi.storage.k8s.io/pod.name", "web")]), "/t")
                 .unwrap();
-        assert_eq!((told.uid.as_str(), told.name.as_str()), ("u-1", "web"));
+        assert_eq!((named.uid.as_str(), named.name.as_str()), ("u-1", "web"));
         assert_ne!(pod(&HashMap::new(), "/a").unwrap().uid, pod(&HashMap::new(), "/b").unwrap().uid);
         assert!(pod(&context(&[("csi.storage.k8s.io/pod.uid", "../x")]), "/t").is_err());
     }

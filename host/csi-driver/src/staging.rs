@@ -1,4 +1,4 @@
-//! Staging: a volume is attached, and mounted once for the node or made ready as a device; and taken back.
+//! Stages a volume: attaches it, and stages it on the node as a mount or a device. And unstages it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,20 +8,21 @@ use std::sync::Arc;
 use tracing::warn;
 use volhost_kernel::{BlockDevice, Detach, Directory, Entry, ErrorKind};
 use volhost_model::VolumeSpec;
-use volhost_runtime::{Attachment, Capability, Place, Target};
+use volhost_runtime::{Attachment, Capability, Place};
 
 use crate::check::shown;
 use crate::driver::{Driver, OWN_STAGING};
 use crate::in_flight::Claim;
-use crate::publications::ATTACHED_AS;
+use crate::publish_records::ATTACHED_AS;
 use crate::records::{OnNode, Staged};
 use crate::refusal::{Refusal, Result};
 use crate::secrets::Secrets;
 use crate::source::{Asked, name_of};
 use crate::usage::Usage;
 use volhost_proto::csi::NodeStageVolumeRequest;
+use volhost_volume_ops::places::StagingPlace;
 
-/// What stands in the staging folder, which is the CO's own: the node's mount of the volume.
+/// The staging mount in the staging folder, which is the CO's own.
 pub(crate) const MOUNT: &str = "mount";
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "nodeStageSecretRef";
@@ -30,10 +31,11 @@ pub(crate) const STAGING_PATH: &str = "staging_target_path";
 const FOLDER_MODE: u32 = 0o700;
 
 impl Driver {
-    /// Stages the volume. Staged so already: done.
+    /// Stages the volume. A volume that is staged already stays as it is.
     ///
     /// # Errors
-    /// [`Refusal`]; unless it is final, something may have been left, which the next call or an unstage deals with.
+    /// [`Refusal`]; unless it is final, something may be left, which the next call completes or an
+    /// unstage undoes.
     pub(crate) fn stage(&self, request: &NodeStageVolumeRequest) -> Result<()> {
         let (id, path) = (request.volume_id.as_str(), request.staging_target_path.as_str());
         self.co.below(STAGING_PATH, path)?;
@@ -49,11 +51,12 @@ impl Driver {
         let staged = Staged { path: path.to_owned(), usage: usage.for_any_group(), done: false };
         let publish_context = request.publish_context.clone().into_iter().collect();
         let find = || self.find(id, &secrets);
-        self.stage_in(id, &folder, staged, &spec, publish_context, &secrets, find).map(drop)
+        let place = self.staging_in(id, &spec, folder);
+        self.stage_in(id, &place, staged, &spec, publish_context, &secrets, find).map(drop)
     }
 
-    /// Stages a volume that a pod describes itself, in a folder of the driver's own: the CO only publishes it. It is unstaged with its
-    /// last publication.
+    /// Stages an inline volume of a pod in a folder of the driver's own: the CO only publishes it.
+    /// It is unstaged with its last target.
     ///
     /// # Errors
     /// As [`Driver::stage`].
@@ -62,10 +65,11 @@ impl Driver {
         let folder = self.kernel.make_dirs(&self.state, &path, FOLDER_MODE);
         let folder = folder.map_err(|source| Refusal::kernel("staging", shown(id), source))?;
         let staged = Staged { path: String::new(), usage: usage.for_any_group(), done: false };
-        self.stage_in(id, &folder, staged, spec, BTreeMap::new(), secrets, || Ok(()))
+        let place = self.staging_in(id, spec, folder);
+        self.stage_in(id, &place, staged, spec, BTreeMap::new(), secrets, || Ok(()))
     }
 
-    /// Unstages such a volume. What another one shows of the same storage stays attached.
+    /// Unstages an inline volume. Storage that another volume uses too stays attached.
     ///
     /// # Errors
     /// [`Refusal`]; repeat it.
@@ -74,7 +78,7 @@ impl Driver {
         let failed = |source| Refusal::kernel("unstaging", shown(id), source);
         let _storage = self.claim_storage(record)?;
         if let Some(folder) = self.open_own(id)? {
-            self.take_down_on_node(record, &folder)?;
+            self.unstage_at(record, &self.staging_in(id, &record.spec, folder))?;
         }
         let path = own_folder(id);
         if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
@@ -112,11 +116,21 @@ impl Driver {
         if staged.is_own() { self.open_own(id) } else { self.co.open(&*self.kernel, STAGING_PATH, &staged.path) }
     }
 
+    /// Returns where the volume of the record is staged; none if the folder does not exist.
+    pub(crate) fn staging(&self, record: &OnNode, staged: &Staged) -> Result<Option<StagingPlace>> {
+        let folder = self.staging_folder(&record.volume_id, staged)?;
+        Ok(folder.map(|folder| self.staging_in(&record.volume_id, &record.spec, folder)))
+    }
+
+    fn staging_in(&self, id: &str, spec: &VolumeSpec, folder: Directory) -> StagingPlace {
+        StagingPlace { folder, name: MOUNT.into(), spec_name: spec.name.clone(), note: self.private(id, MOUNT) }
+    }
+
     #[expect(clippy::too_many_arguments, reason = "what is staged, where, how, and with what; two callers")]
     fn stage_in(
         &self,
         id: &str,
-        folder: &Directory,
+        place: &StagingPlace,
         staged: Staged,
         spec: &VolumeSpec,
         publish_context: BTreeMap<String, String>,
@@ -126,7 +140,7 @@ impl Driver {
         let mut record = match self.on_node.read(id)? {
             Some(record) => {
                 check_same(&record, &staged, id)?;
-                if record.staged.as_ref().is_some_and(|staged| staged.done) && self.stands(&record, folder)? {
+                if record.staged.as_ref().is_some_and(|staged| staged.done) && self.is_staged(&record, place)? {
                     return Ok(record);
                 }
                 OnNode { staged: Some(staged), ..record }
@@ -138,9 +152,9 @@ impl Driver {
         };
         let _storage = self.claim_storage(&record)?;
         record.spec = spec.clone();
-        // Before anything is done: what nobody remembers would never be taken back.
+        // Before the first step: without a record, nothing would undo it after a crash.
         self.on_node.write(id, &record)?;
-        match self.set_up_on_node(&mut record, publish_context, folder, secrets) {
+        match self.stage_at(&mut record, publish_context, place, secrets) {
             Ok(()) => {
                 if let Some(staged) = &mut record.staged {
                     staged.done = true;
@@ -150,9 +164,9 @@ impl Driver {
             }
             Err(refusal) if refusal.is_final() => {
                 // The CO forgets the volume now, and asks for no unstage.
-                match self.take_down_on_node(&record, folder) {
+                match self.unstage_at(&record, place) {
                     Ok(()) => self.on_node.remove(id)?,
-                    Err(error) => warn!(volume = id, %error, "what a failed stage left could not be taken back"),
+                    Err(error) => warn!(volume = id, %error, "a failed stage could not be undone"),
                 }
                 Err(refusal)
             }
@@ -160,7 +174,7 @@ impl Driver {
         }
     }
 
-    /// Takes back what staging did. Not staged: done.
+    /// Unstages the volume. A volume that is not staged stays so.
     ///
     /// # Errors
     /// [`Refusal`]; repeat it.
@@ -180,25 +194,29 @@ impl Driver {
             Some(record) => record,
             None => match self.guessed_record(id) {
                 Some(record) => record,
-                // Of such a volume the plugin knows nothing; a mount that stands there is taken away all the same.
-                None => return folder.map_or(Ok(()), |folder| self.clear_mount(id, &folder)),
+                // The plugin does not know the volume; a mount at its place is unmounted all the
+                // same.
+                None => {
+                    let unmount = |folder: Directory| self.clear_mount(id, &folder, OsStr::new(MOUNT));
+                    return folder.map_or(Ok(()), unmount);
+                }
             },
         };
         let _storage = self.claim_storage(&record)?;
         match folder {
-            Some(folder) => self.take_down_on_node(&record, &folder)?,
+            Some(folder) => self.unstage_at(&record, &self.staging_in(id, &record.spec, folder))?,
             None if self.is_shared(&record)? => {}
             None => self.detach(&record)?,
         }
         self.on_node.remove(id)
     }
 
-    /// What a volume is to the plugin, as nothing of it stands yet.
+    /// Asks the plugin what a volume is, of which nothing exists on the node yet.
     pub(crate) fn new_record(&self, id: &str, spec: &VolumeSpec, staged: Option<Staged>) -> Result<OnNode> {
         let spec = Arc::new(spec.clone());
         let identified = self.did("naming", id, self.plugin.identify(&self.call(id), &spec))?;
         if !identified.needs.is_empty() {
-            let why = "it is made of other volumes of its pod, and a CSI driver is not told of those";
+            let why = "it is made of other volumes of its pod, and a CO does not name those to a CSI driver";
             return Err(Refusal::field("volume_context", why));
         }
         let exports = |capability| self.can(capability);
@@ -215,7 +233,7 @@ impl Driver {
         })
     }
 
-    /// What can be known of a volume without a record: what its handle alone tells the plugin.
+    /// Makes a record from what the plugin knows of a volume by its handle alone.
     fn guessed_record(&self, id: &str) -> Option<OnNode> {
         let unknown = OnNode::unknown(id, &self.source).ok()?;
         self.new_record(id, &unknown.spec, None).ok()
@@ -237,92 +255,91 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether what a record says was staged stands.
-    fn stands(&self, record: &OnNode, folder: &Directory) -> Result<bool> {
+    /// Returns whether the volume is attached and staged as its record says.
+    fn is_staged(&self, record: &OnNode, place: &StagingPlace) -> Result<bool> {
         let call = self.call(&record.volume_id);
-        if record.attachable
-            && let Some(name) = &record.name
-        {
-            match self.plugin.are_attached(&call, std::slice::from_ref(name)) {
-                Ok(attached) if attached == [false] => return Ok(false),
-                _ => {}
-            }
+        let name = record.name.as_ref().filter(|_| record.attachable);
+        if name.is_some_and(|name| self.steps(&call).is_attached(name) == Some(false)) {
+            return Ok(false);
         }
         if !record.stageable || record.spec.is_block() {
             return Ok(true);
         }
-        let found = self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(|source| failed(record, source))?;
-        Ok(matches!(found, Entry::Mount(_)) && !self.take_dead_away(folder, OsStr::new(MOUNT))?)
+        let is_mounted = place.is_mounted(&*self.kernel).map_err(|source| failed(record, source))?;
+        Ok(is_mounted && !self.take_dead_away(&place.folder, &place.name)?)
     }
 
-    fn set_up_on_node(
+    fn stage_at(
         &self,
         record: &mut OnNode,
         publish_context: BTreeMap<String, String>,
-        folder: &Directory,
+        place: &StagingPlace,
         secrets: &Secrets,
     ) -> Result<()> {
         let id = record.volume_id.clone();
         let spec = secrets.referred(&self.plugin, &record.spec, SECRETS);
         let call = self.call_with(&id, secrets);
+        let steps = self.steps(&call);
         if let Some(attached_as) = publish_context.get(ATTACHED_AS).filter(|_| record.attachable) {
             record.attached_as = Some(attached_as.clone());
             record.by_controller = true;
             self.on_node.write(&id, record)?;
         } else if record.attachable {
-            record.attached_as = Some(self.did("attaching", &id, self.plugin.attach(&call, &spec))?);
+            let attached = steps.attach(&spec, record.name.as_deref());
+            record.attached_as = Some(self.stepped("attaching", &id, attached)?);
             self.on_node.write(&id, record)?;
         }
         let attached = self.attachment(record, publish_context)?;
         if spec.is_block() {
-            self.did("making ready the device of", &id, self.plugin.stage_device(&call, &spec, attached.as_ref()))?;
+            self.did("staging the device of", &id, steps.stage_device(&spec, attached.as_ref()))?;
         } else if record.stageable {
-            let target = self.node_target(record, folder)?;
-            let mounted = self.plugin.stage(&call, &spec, attached.as_ref(), target);
-            self.did("mounting for the node", &id, mounted)?;
+            self.stepped("staging", &id, steps.stage(&spec, attached.as_ref(), place))?;
         }
         Ok(())
     }
 
-    /// What is known of the attached volume, its device found; none for a volume that is not attached.
+    /// Returns what is known of the attached volume, its device found; none for a volume that is
+    /// not attached.
     pub(crate) fn attachment(&self, record: &OnNode, metadata: BTreeMap<String, String>) -> Result<Option<Attachment>> {
         let Some(attached_as) = record.attached_as.clone().filter(|_| record.attachable) else { return Ok(None) };
-        let mut attached = Attachment { attached_as, metadata, device: None };
         let spec = Arc::new(record.spec.clone());
-        let found = self.plugin.wait_for_attach(&self.call(&record.volume_id), &spec, &attached);
-        attached.device = self.did("finding the device of", &record.volume_id, found)?;
-        Ok(Some(attached))
+        let call = self.call(&record.volume_id);
+        let attached = self.steps(&call).wait_for_attach(&spec, attached_as, metadata);
+        self.did("finding the device of", &record.volume_id, attached).map(Some)
     }
 
-    /// The device of a staged volume; none if each pod has a device of its own.
+    /// Returns the device of a staged volume; none if each pod has a device of its own.
     pub(crate) fn device(&self, record: &OnNode) -> Result<Option<Arc<BlockDevice>>> {
         let attached = self.attachment(record, BTreeMap::new())?;
         let spec = Arc::new(record.spec.clone());
-        let device = self.plugin.stage_device(&self.call(&record.volume_id), &spec, attached.as_ref());
-        self.did("making ready the device of", &record.volume_id, device)
+        let call = self.call(&record.volume_id);
+        let device = self.steps(&call).stage_device(&spec, attached.as_ref());
+        self.did("staging the device of", &record.volume_id, device)
     }
 
-    /// Takes everything back that staging may have done. Where another volume is of the same
-    /// storage, only the mount: its device and its attachment are the other's too.
+    /// Undoes everything that staging may have done. If another volume is of the same storage, only
+    /// unmounts: the device and the attachment are the other's too.
     ///
+    /// # Assumptions
     /// The caller has the claim of the storage.
-    fn take_down_on_node(&self, record: &OnNode, folder: &Directory) -> Result<()> {
+    fn unstage_at(&self, record: &OnNode, place: &StagingPlace) -> Result<()> {
         let id = record.volume_id.as_str();
+        let remove_note = || place.note.remove(&*self.kernel).map_err(|source| failed(record, source));
         if self.is_shared(record)? {
-            self.clear_mount(id, folder)?;
-            return self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source));
+            self.clear_mount(id, &place.folder, &place.name)?;
+            return remove_note();
         }
         let call = self.call(id);
-        match (&record.name, record.stageable) {
-            (Some(name), true) => {
-                let target = self.node_target(record, folder)?;
-                self.did("unmounting for the node", id, self.plugin.unstage(&call, name, target))?;
-                self.private(id, MOUNT).remove(&*self.kernel).map_err(|source| failed(record, source))?;
+        let steps = self.steps(&call);
+        match &record.name {
+            Some(name) if record.stageable => {
+                self.stepped("unstaging", id, steps.unstage(name, place))?;
+                remove_note()?;
             }
-            _ => self.clear_mount(id, folder)?,
+            _ => self.clear_mount(id, &place.folder, &place.name)?,
         }
-        if let Some(name) = record.name.as_ref().filter(|_| self.can(Capability::BlockMapper)) {
-            self.did("giving up the device of", id, self.plugin.unstage_device(&call, name))?;
+        if let Some(name) = &record.name {
+            self.stepped("unstaging the device of", id, steps.unstage_device(name))?;
         }
         self.detach(record)
     }
@@ -331,47 +348,29 @@ impl Driver {
         match record.name.as_ref().filter(|_| record.attachable && !record.by_controller) {
             Some(name) => {
                 let call = self.call(&record.volume_id);
-                self.did("detaching", &record.volume_id, self.plugin.detach(&call, name))
+                self.stepped("detaching", &record.volume_id, self.steps(&call).detach(name))
             }
             None => Ok(()),
         }
     }
 
-    /// Takes a mount away that the plugin need not be asked about: every one at that place was made by the host.
-    fn clear_mount(&self, id: &str, folder: &Directory) -> Result<()> {
-        let step = "unmounting for the node";
-        let failed = |source| Refusal::kernel(step, shown(id), source);
-        match self.kernel.entry(folder, OsStr::new(MOUNT)).map_err(failed)? {
-            Entry::Mount(_) | Entry::Folder => {
-                self.kernel.detach(folder, OsStr::new(MOUNT), Detach::Normal).map_err(failed)
-            }
+    /// Unmounts without asking the plugin: the host made every mount at that place.
+    fn clear_mount(&self, id: &str, folder: &Directory, name: &OsStr) -> Result<()> {
+        let failed = |source| Refusal::kernel("unstaging", shown(id), source);
+        match self.kernel.entry(folder, name).map_err(failed)? {
+            Entry::Mount(_) | Entry::Folder => self.kernel.detach(folder, name, Detach::Normal).map_err(failed),
             _ => Ok(()),
         }
     }
 
-    /// Where the node's own mount of a staged volume is.
-    pub(crate) fn node_target(&self, record: &OnNode, folder: &Directory) -> Result<Target> {
-        let parent = self.kernel.try_clone(folder).map_err(|source| failed(record, source))?;
-        Ok(Target {
-            parent,
-            name: MOUNT.into(),
-            pod_uid: None,
-            spec_name: record.spec.name.clone(),
-            staging_mount: None,
-            private: Some(self.private(&record.volume_id, MOUNT)),
-            sharers: None,
-            needed: Vec::new(),
-        })
-    }
-
-    /// The same as a place to bind; none for a volume that has none.
+    /// Returns the staging mount of a staged volume; none for a volume that has none.
     pub(crate) fn node_place(&self, record: &OnNode) -> Result<Option<Place>> {
         let Some(staged) = record.staged.as_ref().filter(|_| record.stageable) else { return Ok(None) };
         let folder = self.staging_folder(&record.volume_id, staged)?;
         Ok(folder.map(|parent| Place { parent, name: MOUNT.into() }))
     }
 
-    /// Refuses to take a volume from the node that is still published there.
+    /// Refuses to unstage a volume that is still published.
     fn check_unpublished(&self, id: &str, record: &OnNode) -> Result<()> {
         for target in record.published.keys() {
             let place = self.co.place(&*self.kernel, "target_path", target)?;
@@ -388,7 +387,7 @@ impl Driver {
     }
 }
 
-/// Where a volume is staged that a pod describes itself, below the folder of records.
+/// Returns where an inline volume is staged, below the folder of records.
 fn own_folder(id: &str) -> PathBuf {
     Path::new(OWN_STAGING).join(name_of(id))
 }

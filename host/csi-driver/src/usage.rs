@@ -97,8 +97,9 @@ impl Usage {
         matches!(self.mode(), Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
     }
 
-    /// What a publication asks for that the staged volume does not give, if anything: a staged volume is mounted already, with the file
-    /// system, the options and the right to write that it was staged with.
+    /// What a publication asks for that the staged volume does not give, if anything: a staged
+    /// volume is mounted already, with the file system, the options and the right to write that it
+    /// was staged with.
     pub(crate) fn exceeds(&self, staged: &Self, read_only: bool) -> Option<String> {
         if !self.fs_type.is_empty() && self.fs_type != staged.fs_type {
             let has = if staged.fs_type.is_empty() { "the plugin's usual one" } else { staged.fs_type.as_str() };

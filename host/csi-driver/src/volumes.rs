@@ -1,4 +1,5 @@
-//! Making volumes, deleting them, and telling which there are: by the plugin's controller, or by the ledger for a plugin that has none.
+//! Creates, deletes and lists volumes: by the plugin's controller, or in the volume catalog for a
+//! plugin that has none.
 
 use tonic::Code;
 use volhost_runtime::{Capability, MadeVolume, Page, WantedVolume};
@@ -109,7 +110,7 @@ impl Driver {
             return Err(Refusal::Precondition(format!("{} is used on {}", volume(id), shown(&self.node_id))));
         }
         if !self.provisions() {
-            return self.ledger.remove(id);
+            return self.catalog.remove(id);
         }
         match self.did("deleting", id, self.plugin.delete_volume(&self.call_with(id, secrets), id)) {
             // No volume can have such a handle.
@@ -118,7 +119,7 @@ impl Driver {
         }
     }
 
-    /// What the volume is, as far as somebody here made it.
+    /// Finds a volume that this driver made.
     pub(crate) fn find_noted(&self, id: &str, secrets: &Secrets) -> Result<MadeVolume> {
         if !self.provisions() {
             return self.noted_volume(id);
@@ -129,7 +130,8 @@ impl Driver {
         }
     }
 
-    /// Refuses a volume that is known not to exist. Whether one does that nobody made here, the plugin finds out when it is used.
+    /// Refuses a volume that is known not to exist. A volume that this driver did not make may
+    /// exist: the plugin finds out when it is used.
     pub(crate) fn find(&self, id: &str, secrets: &Secrets) -> Result<()> {
         match self.find_noted(id, secrets) {
             Err(refusal) if self.provisions() && refusal.code() == Code::NotFound => Err(refusal),

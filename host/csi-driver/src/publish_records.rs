@@ -1,6 +1,9 @@
-//! Which volume the controller has published to which node: held against access modes and the number of volumes that a node takes. A plugin
-//! that knows nodes by their names (`other-nodes`) attaches the volume then, whichever node it is; with any other it is a reservation, and the
-//! node attaches the volume when it is staged.
+//! The publish records: which volume the controller has published to which node. A new one is
+//! checked against access modes and the number of volumes that a node takes.
+//!
+//! A plugin that knows nodes by their names (`other-nodes`) attaches the volume to any node then.
+//! With another plugin the record is a reservation, and the node attaches the volume when it stages
+//! it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +22,8 @@ use crate::source::Asked;
 use crate::usage::Usage;
 use volhost_proto::csi::ControllerPublishVolumeRequest;
 
-/// The entry of the publish context by which a node knows that the controller has attached the volume, and as what.
+/// The entry of the publish context by which a node knows that the controller has attached the
+/// volume, and as what.
 pub(crate) const ATTACHED_AS: &str = "volhost.io/attached-as";
 /// The field of a PersistentVolume's source that refers to the secrets of this call.
 const SECRETS: &str = "controllerPublishSecretRef";
@@ -35,7 +39,7 @@ struct OnOne {
 
 /// Where a volume is published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Publication {
+pub(crate) struct PublishRecord {
     volume_id: String,
     /// The plugin's name for it, if the controller attaches it.
     name: Option<String>,
@@ -43,30 +47,32 @@ pub(crate) struct Publication {
     nodes: BTreeMap<String, OnOne>,
 }
 
-/// The publications, changed by one call at a time: they are counted.
+/// The publish records, changed by one call at a time: they are counted.
 #[derive(Debug)]
-pub(crate) struct Publications(Mutex<Records<Publication>>);
+pub(crate) struct PublishRecords(Mutex<Records<PublishRecord>>);
 
-impl Publications {
-    pub(crate) fn new(records: Records<Publication>) -> Self {
+impl PublishRecords {
+    pub(crate) fn new(records: Records<PublishRecord>) -> Self {
         Self(Mutex::new(records))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Records<Publication>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&Records<PublishRecord>) -> T) -> T {
         work(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Driver {
-    /// Whether the controller attaches volumes to nodes itself: the plugin tells nodes apart.
+    /// Returns whether the controller attaches volumes itself: the plugin distinguishes nodes.
     fn attaches(&self) -> bool {
         self.can(Capability::Attacher) && self.can(Capability::OtherNodes)
     }
 
-    /// Publishes the volume to a node, and returns what the node needs to know. Published so already: the same answer.
+    /// Publishes the volume to a node, and returns what the node needs to know. Published so
+    /// already: the same answer.
     ///
     /// # Errors
-    /// [`Refusal`]; unless it is final, the volume may be attached, which the next call, or unpublishing, deals with.
+    /// [`Refusal`]; unless it is final, the volume may be attached, which the next call, or
+    /// unpublishing, deals with.
     pub(crate) fn publish_to_node(&self, request: &ControllerPublishVolumeRequest) -> Result<HashMap<String, String>> {
         let (id, node_id) = (request.volume_id.as_str(), request.node_id.as_str());
         check::map("volume_context", &request.volume_context)?;
@@ -84,7 +90,7 @@ impl Driver {
         let spec = self.source.spec(&asked)?;
         let name = self.name_to_attach(id, &spec)?;
         let wanted = OnOne { usage, read_only: request.readonly, attached_as: None };
-        // Before anything is done: what nobody remembers would never be taken back.
+        // Before the first step: without a record, nothing would undo it after a crash.
         let there = self.reserve(id, node_id, name.clone(), wanted.clone())?;
         if name.is_none() {
             return Ok(HashMap::new());
@@ -94,7 +100,8 @@ impl Driver {
             None => {
                 let call = self.call_for(id, node_id, &secrets);
                 let spec = secrets.referred(&self.plugin, &spec, SECRETS);
-                match self.did("attaching", id, self.plugin.attach(&call, &spec)) {
+                let attached = self.steps(&call).attach(&spec, name.as_deref());
+                match self.stepped("attaching", id, attached) {
                     Ok(attached_as) => attached_as,
                     Err(refusal) if refusal.is_final() => {
                         // Nothing was done, and the CO forgets it.
@@ -115,11 +122,11 @@ impl Driver {
     /// [`Refusal`]; repeat it.
     pub(crate) fn unpublish_from_node(&self, id: &str, node_id: &str, secrets: &Secrets) -> Result<()> {
         let _claim = self.in_flight.claim([volume(id)])?;
-        let Some(there) = self.publications.with(|records| records.read(id))? else { return Ok(()) };
+        let Some(there) = self.publish_records.with(|records| records.read(id))? else { return Ok(()) };
         for node in there.nodes.keys().filter(|node| node_id.is_empty() || *node == node_id) {
             if let Some(name) = &there.name {
-                let detached = self.plugin.detach(&self.call_for(id, node, secrets), name);
-                self.did("detaching", id, detached)?;
+                let call = self.call_for(id, node, secrets);
+                self.stepped("detaching", id, self.steps(&call).detach(name))?;
             }
             self.forget_node(id, node)?;
         }
@@ -128,7 +135,7 @@ impl Driver {
 
     /// The nodes that the volume is published to.
     pub(crate) fn nodes_of(&self, id: &str) -> Result<Vec<String>> {
-        let there = self.publications.with(|records| records.read(id))?;
+        let there = self.publish_records.with(|records| records.read(id))?;
         Ok(there.into_iter().flat_map(|there| there.nodes.into_keys()).collect())
     }
 
@@ -141,10 +148,11 @@ impl Driver {
         Ok(record.name.filter(|_| record.attachable))
     }
 
-    /// Writes down that the volume is published so, unless what is published already forbids it; how it is then.
+    /// Writes down that the volume is published so, unless what is published already forbids it;
+    /// how it is then.
     fn reserve(&self, id: &str, node_id: &str, name: Option<String>, wanted: OnOne) -> Result<OnOne> {
-        self.publications.with(|records| {
-            let mut all = records.read(id)?.unwrap_or(Publication {
+        self.publish_records.with(|records| {
+            let mut all = records.read(id)?.unwrap_or(PublishRecord {
                 volume_id: id.to_owned(),
                 name: None,
                 nodes: BTreeMap::new(),
@@ -179,7 +187,7 @@ impl Driver {
     }
 
     /// Refuses one more volume on a node that has as many as it takes.
-    fn check_room(&self, all: &[Publication], node_id: &str) -> Result<()> {
+    fn check_room(&self, all: &[PublishRecord], node_id: &str) -> Result<()> {
         let taken = all.iter().filter(|there| there.nodes.contains_key(node_id)).count();
         match self.max_volumes.and_then(|most| usize::try_from(most).ok()) {
             Some(most) if taken >= most => {
@@ -190,7 +198,7 @@ impl Driver {
     }
 
     fn forget_node(&self, id: &str, node_id: &str) -> Result<()> {
-        self.publications.with(|records| {
+        self.publish_records.with(|records| {
             let Some(mut all) = records.read(id)? else { return Ok(()) };
             all.nodes.remove(node_id);
             if all.nodes.is_empty() { records.remove(id) } else { records.write(id, &all) }

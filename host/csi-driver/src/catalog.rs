@@ -1,5 +1,6 @@
-//! The volumes of a plugin that makes none: what somebody asked for is written down, so that a CO can create, list, validate, expand and
-//! delete as with any driver. Nothing is made before a node uses the volume; its context carries the parameters.
+//! The volume catalog for a plugin that makes no volumes: requests are recorded, so that a CO can
+//! create, list, validate, expand and delete as with any driver. Nothing is made before a node uses
+//! the volume; its context carries the parameters.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ impl Driver {
         }
         let capacity = wanted.required_bytes.or(wanted.limit_bytes).unwrap_or_default();
         let parameters = wanted.parameters.clone();
-        if let Some(found) = self.ledger.read(&wanted.name)? {
+        if let Some(found) = self.catalog.read(&wanted.name)? {
             let fits = found.capacity >= wanted.required_bytes.unwrap_or_default()
                 && wanted.limit_bytes.is_none_or(|limit| found.capacity <= limit);
             if !fits || found.parameters != parameters {
@@ -48,13 +49,13 @@ impl Driver {
             return Ok(found.into());
         }
         let entry = Entry { name: wanted.name.clone(), capacity, parameters };
-        self.ledger.write(&wanted.name, &entry)?;
+        self.catalog.write(&wanted.name, &entry)?;
         Ok(entry.into())
     }
 
     /// The volume of this handle.
     pub(crate) fn noted_volume(&self, id: &str) -> Result<MadeVolume> {
-        let found = self.ledger.read(id)?.filter(|entry| entry.name == id);
+        let found = self.catalog.read(id)?.filter(|entry| entry.name == id);
         found.map(MadeVolume::from).ok_or_else(|| Refusal::NotFound(format!("there is no volume {}", shown(id))))
     }
 
@@ -62,7 +63,7 @@ impl Driver {
     pub(crate) fn note_size(&self, id: &str, to: u64) -> Result<u64> {
         let MadeVolume { id: name, capacity, attributes, .. } = self.noted_volume(id)?;
         let entry = Entry { name, capacity: capacity.max(to), parameters: attributes };
-        self.ledger.write(id, &entry)?;
+        self.catalog.write(id, &entry)?;
         Ok(entry.capacity)
     }
 
@@ -74,7 +75,7 @@ impl Driver {
                 token.strip_prefix(TOKEN).ok_or_else(|| Refusal::Token(format!("{} was never given", shown(token))))?
             }
         };
-        let mut all = self.ledger.all()?;
+        let mut all = self.catalog.all()?;
         all.sort_by(|one, other| one.name.cmp(&other.name));
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut entries: Vec<MadeVolume> =
