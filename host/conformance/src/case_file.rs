@@ -8,17 +8,19 @@ use serde_json::{Map, Value};
 use volhost_model::objects::{Bytes, KeyedObject};
 use volhost_model::spec::{PersistentVolume, VolumeMode};
 use volhost_model::{
-    ContainerResources, FsGroupChangePolicy, NameError, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options,
-    quantity,
+    ContainerResources, FsGroupChangePolicy, OuterName, Pod, PodUid, SpecName, VolumeSpec, mount_options, quantity,
 };
 use volhost_runtime::{GrantPolicy, NodeFacts, PluginInfo, ShippedPlugins};
 
-/// The size of a volume that a case file does not describe, in bytes: any file system fits, and making one takes no time.
+use crate::case_error::{CaseError, FieldError};
+
+/// The size of a volume that a case file does not describe, in bytes: any file system fits, and
+/// making one takes no time.
 const DEFAULT_CAPACITY: &str = "64Mi";
 /// Memory that the scratch node gives to pods unless the case file says otherwise.
 const DEFAULT_MEMORY: u64 = 4 << 30;
 
-/// What stands for a made volume's handle in `controller.modify.shows`.
+/// The placeholder of a made volume's handle in `controller.modify.shows`.
 pub(crate) const VOLUME: &str = "${volume}";
 
 /// A case file, read for one scratch file system.
@@ -121,21 +123,23 @@ pub(crate) struct ModifySection {
     pub(crate) to: BTreeMap<String, String>,
     /// Values that they cannot have.
     pub(crate) refused: BTreeMap<String, String>,
-    /// A program and its arguments that tells what of a volume can be changed. It stands there by [`VOLUME`].
+    /// A program and its arguments that shows what of a volume can be changed. [`VOLUME`] is
+    /// replaced by the volume's handle.
     pub(crate) shows: Vec<String>,
 }
 
 impl ModifySection {
     /// Whether it makes sense by itself.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), FieldError> {
+        let wrong = |field: &str, reason| Err(FieldError::new(format!("controller.modify.{field}"), reason));
         if self.to.is_empty() {
-            return Err(("to", "names no parameter".into()));
+            return wrong("to", CaseError::NoParameter);
         }
         if !self.shows.is_empty() && !self.shows.iter().any(|word| word.contains(VOLUME)) {
-            return Err(("shows", format!("names no volume; its handle stands for {VOLUME}")));
+            return wrong("shows", CaseError::NoHandle);
         }
         match self.refused.iter().find(|(key, value)| self.to.get(*key) == Some(value)) {
-            Some((key, _)) => Err(("refused", format!("{key} is to have that value by `to`"))),
+            Some((key, _)) => wrong("refused", CaseError::SameValue(key.clone())),
             None => Ok(()),
         }
     }
@@ -151,9 +155,9 @@ impl ControllerSection {
     /// Their size in bytes.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn bytes(&self) -> Result<u64, String> {
-        quantity::parse_bytes(self.size.as_deref().unwrap_or(DEFAULT_CAPACITY)).map_err(|error| error.to_string())
+    /// [`CaseError::Quantity`].
+    pub(crate) fn bytes(&self) -> Result<u64, CaseError> {
+        Ok(quantity::parse_bytes(self.size.as_deref().unwrap_or(DEFAULT_CAPACITY))?)
     }
 }
 
@@ -161,7 +165,7 @@ impl ControllerSection {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Expectations {
-    /// What stands in the pod's folder: `folder`, `mount of ext4`.
+    /// What is in the pod's folder: `folder`, `mount of ext4`.
     pub(crate) kind: Option<String>,
     /// Files that the volume shows from the beginning, with their content.
     pub(crate) files: BTreeMap<PathBuf, String>,
@@ -169,7 +173,8 @@ pub(crate) struct Expectations {
     pub(crate) writable: Option<bool>,
     /// What pods write outlives their volume's unpublish.
     pub(crate) keeps_data: Option<bool>,
-    /// A volume of this kind can be asked for read-only: yes for PersistentVolumes, else no, unless it says.
+    /// A volume of this kind can be asked for read-only: yes for PersistentVolumes, else no, unless
+    /// it says.
     pub(crate) read_only: Option<bool>,
     /// The pod's `fsGroup` gets to use the volume; yes unless it says no.
     pub(crate) fs_group: Option<bool>,
@@ -177,7 +182,7 @@ pub(crate) struct Expectations {
     pub(crate) block: Option<bool>,
     /// Two pods may have it at once; yes unless it says no.
     pub(crate) shared: Option<bool>,
-    /// A driver outside takes the volume away, and says in its own words that it is in use.
+    /// An external driver unpublishes the volume, and says in its own words that it is in use.
     pub(crate) busy_in_own_words: bool,
     /// Fields of the source into which the suite puts no values of its own.
     pub(crate) leave_fields: Vec<String>,
@@ -188,21 +193,21 @@ impl CaseFile {
     ///
     /// # Errors
     /// The field, and what is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
         if self.volume.is_some() && self.persistent_volume.is_some() {
-            return Err(("volume".into(), "there is a persistentVolume too; a volume is one of them".into()));
+            return Err(FieldError::new("volume", CaseError::TwoVolumes));
         }
         for (at, file) in self.files.iter().enumerate() {
             let kinds = [file.folder.is_some(), file.file.is_some(), file.run.is_some()];
             if kinds.iter().filter(|given| **given).count() != 1 {
-                return Err((format!("files[{at}]"), "is one of `folder`, `file` and `run`".into()));
+                return Err(FieldError::new(format!("files[{at}]"), CaseError::FileKind));
             }
             if let Some(size) = &file.size {
-                quantity::parse_bytes(size).map_err(|error| (format!("files[{at}].size"), error.to_string()))?;
+                quantity::parse_bytes(size).map_err(|error| FieldError::new(format!("files[{at}].size"), error))?;
             }
         }
         let volume = |field: &str, source: &Map<String, Value>| {
-            one_source(source).map(|_| ()).map_err(|reason| (field.to_owned(), reason))
+            one_source(source).map(|_| ()).map_err(|reason| FieldError::new(field, reason))
         };
         if let Some(source) = &self.volume {
             volume("volume", source)?;
@@ -211,27 +216,27 @@ impl CaseFile {
             volume("other", source)?;
         }
         if let Some(of) = &self.controller {
-            of.bytes().map_err(|reason| ("controller.size".to_owned(), reason))?;
+            of.bytes().map_err(|reason| FieldError::new("controller.size", reason))?;
             if let Some(modify) = &of.modify {
-                modify.check().map_err(|(field, reason)| (format!("controller.modify.{field}"), reason))?;
+                modify.check()?;
             }
         }
         let mut names = BTreeSet::from([self.node().name]);
         if let Some(at) = self.other_nodes.iter().position(|name| name.is_empty() || !names.insert(name.clone())) {
-            return Err((format!("otherNodes[{at}]"), "is no other node's name".into()));
+            return Err(FieldError::new(format!("otherNodes[{at}]"), CaseError::NodeName));
         }
         let Some(of) = &self.persistent_volume else { return Ok(()) };
         volume("persistentVolume", &of.source)?;
         if let Some(capacity) = &of.capacity {
-            quantity::parse_bytes(capacity).map_err(|error| ("persistentVolume.capacity".into(), error.to_string()))?;
+            quantity::parse_bytes(capacity).map_err(|error| FieldError::new("persistentVolume.capacity", error))?;
         }
         mount_options::split(&of.mount_options)
-            .map_err(|(at, error)| (format!("persistentVolume.mountOptions[{at}]"), error.to_string()))?;
+            .map_err(|(at, error)| FieldError::new(format!("persistentVolume.mountOptions[{at}]"), error))?;
         Ok(())
     }
 
     /// The volume; what a plugin without a case file gets is of its first source, without fields.
-    pub(crate) fn spec(&self, plugin: &PluginInfo) -> Result<VolumeSpec, String> {
+    pub(crate) fn spec(&self, plugin: &PluginInfo) -> Result<VolumeSpec, CaseError> {
         let on_node = ["attacher", "stager", "block-mapper"];
         let default = || default_source(plugin);
         if let Some(of) = &self.persistent_volume {
@@ -248,7 +253,7 @@ impl CaseFile {
     }
 
     /// Another volume, of other storage; none when the case file names none.
-    pub(crate) fn other(&self) -> Result<Option<VolumeSpec>, String> {
+    pub(crate) fn other(&self) -> Result<Option<VolumeSpec>, CaseError> {
         let Some(source) = &self.other else { return Ok(None) };
         match &self.persistent_volume {
             Some(of) => of.spec(source).map(Some),
@@ -257,11 +262,10 @@ impl CaseFile {
     }
 
     /// The pods that have the volume.
-    pub(crate) fn pod(&self, name: &str) -> Result<Pod, String> {
+    pub(crate) fn pod(&self, name: &str) -> Result<Pod, CaseError> {
         let of = &self.pod;
-        let text = |error: NameError| error.to_string();
         Ok(Pod {
-            uid: PodUid::new(format!("uid-{name}")).map_err(text)?,
+            uid: PodUid::new(format!("uid-{name}"))?,
             namespace: of.namespace.clone().unwrap_or_else(|| "default".into()),
             name: name.to_owned(),
             service_account: of.service_account.clone(),
@@ -273,7 +277,7 @@ impl CaseFile {
             supplemental_groups: Vec::new(),
             memory_limit: None,
             ephemeral_storage_limit: None,
-            used_volumes: vec![OuterName::new("volume").map_err(text)?],
+            used_volumes: vec![OuterName::new("volume")?],
             containers: Vec::new(),
             resources: ContainerResources::default(),
             nested_mounts: BTreeMap::new(),
@@ -290,12 +294,13 @@ impl CaseFile {
         }
     }
 
-    /// Every plugin's grants, with the case file's for this one. Whoever runs the suite has named the file, so it may have any name.
-    pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, String> {
+    /// Every plugin's grants, with the case file's for this one. Whoever runs the suite has named
+    /// the file, so it may have any name.
+    pub(crate) fn policy(&self, plugin: &PluginInfo) -> Result<GrantPolicy, CaseError> {
         let builtin = GrantPolicy::builtin(ShippedPlugins::Known([plugin.digest.clone()].into()));
         let Some(grants) = &self.grants else { return Ok(builtin) };
         let table = serde_json::json!({ plugin.name.as_str(): grants });
-        let policy: GrantPolicy = serde_json::from_value(table).map_err(|error| format!("grants: {error}"))?;
+        let policy: GrantPolicy = serde_json::from_value(table).map_err(CaseError::Grants)?;
         Ok(builtin.overridden_by(policy))
     }
 }
@@ -311,46 +316,46 @@ fn default_source(plugin: &PluginInfo) -> Map<String, Value> {
     Map::from_iter([(field.to_owned(), fields)])
 }
 
-fn pod_spec(source: &Map<String, Value>) -> Result<VolumeSpec, String> {
+fn pod_spec(source: &Map<String, Value>) -> Result<VolumeSpec, CaseError> {
     let (source, fields) = one_source(source)?;
     let read_only = fields.get("readOnly") == Some(&Value::Bool(true));
-    let name = SpecName::new("volume").map_err(|error| error.to_string())?;
+    let name = SpecName::new("volume")?;
     Ok(VolumeSpec { name, source, fields, read_only, selinux_label: None, persistent_volume: None })
 }
 
 impl PersistentVolumeSection {
-    fn spec(&self, source: &Map<String, Value>) -> Result<VolumeSpec, String> {
+    fn spec(&self, source: &Map<String, Value>) -> Result<VolumeSpec, CaseError> {
         let capacity = self.capacity.as_deref().map(quantity::parse_bytes).transpose();
         let persistent_volume = PersistentVolume {
             name: "conformance".into(),
             claim: "default/conformance".into(),
-            capacity: capacity.map_err(|error| error.to_string())?,
+            capacity: capacity?,
             claim_capacity: None,
             access_modes: if self.access_modes.is_empty() {
                 vec!["ReadWriteOnce".into()]
             } else {
                 self.access_modes.clone()
             },
-            mount_options: mount_options::split(&self.mount_options).map_err(|(_, error)| error.to_string())?,
+            mount_options: mount_options::split(&self.mount_options).map_err(|(_, error)| error)?,
             volume_mode: VolumeMode::Filesystem,
             node_affinity: None,
             gid: None,
             annotations: self.annotations.clone(),
         };
-        let name = SpecName::new("conformance").map_err(|error| error.to_string())?;
+        let name = SpecName::new("conformance")?;
         let spec = pod_spec(source)?;
         Ok(VolumeSpec { name, persistent_volume: Some(persistent_volume), ..spec })
     }
 }
 
 /// A source's field and what is in it.
-fn one_source(source: &Map<String, Value>) -> Result<(String, Map<String, Value>), String> {
+fn one_source(source: &Map<String, Value>) -> Result<(String, Map<String, Value>), CaseError> {
     let mut all = source.iter();
     match (all.next(), all.next()) {
         (Some((field, Value::Object(fields))), None) => Ok((field.clone(), fields.clone())),
         (Some((field, Value::Null)), None) => Ok((field.clone(), Map::new())),
-        (Some((field, _)), None) => Err(format!("{field} is no map of fields")),
-        (None, _) => Err("names no source, such as `emptyDir: {}`".into()),
-        (Some((first, _)), Some((second, _))) => Err(format!("has more than one source: {first}, {second}")),
+        (Some((field, _)), None) => Err(CaseError::NotAMap(field.clone())),
+        (None, _) => Err(CaseError::NoSource),
+        (Some((first, _)), Some((second, _))) => Err(CaseError::SeveralSources(first.clone(), second.clone())),
     }
 }

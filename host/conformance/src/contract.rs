@@ -1,4 +1,5 @@
-//! The sentences of the contract, as their page numbers them. The page is the one place where they are written.
+//! The sentences of the contract, as their page numbers them. The page is the one place where they
+//! are written.
 
 /// The page.
 pub const PAGE: &str = include_str!("../../../docs/contract.md");
@@ -10,12 +11,12 @@ pub struct Sentence {
     pub number: &'static str,
     /// What it says.
     pub text: &'static str,
-    /// The cases that hold it, as the page lists them.
+    /// The cases that check it, as the page lists them.
     cases: &'static str,
 }
 
 impl Sentence {
-    /// The names of the cases that hold it, as the page lists them.
+    /// The names of the cases that check it, as the page lists them.
     pub fn cases(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.cases.split('`').skip(1).step_by(2)
     }

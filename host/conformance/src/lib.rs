@@ -1,42 +1,45 @@
-//! The conformance suite: holds any volume plugin to the contract, on the real kernel. `volhost conformance` runs it, and so do tests.
+//! The conformance suite: checks any volume plugin against the contract, on the real kernel.
+//! `volhost conformance` runs it, and so do tests.
 //!
-//! A *case* holds one sentence of the contract (`docs/contract.md`, see [`contract`]) against the plugin, with the volume that a
-//! [`Subject`] names. Each case runs on a node of its own: a thread in a mount namespace of its own, with a scratch file system in memory
-//! that holds the host's root folder and the volume's storage. Nothing of it is left when the case has ended.
+//! A *case* checks the plugin against one sentence of the contract (`docs/contract.md`, see
+//! [`contract`]), with the volume that a [`Subject`] names. Each case runs on a node of its own: a
+//! thread in a mount namespace of its own, with a scratch file system in memory that contains the
+//! host's root folder and the volume's storage. Nothing of it is left when the case has ended.
 //!
 //! ```text
-//!  Subject ── plugin, volume, grants ──► Suite::run ── for each case ──► Scratch ──► Bench ── climb, end, repeat, undo, look ──► Outcome
+//!  Subject ── plugin, volume, grants ──► Suite::run ── for each case ──► Scratch ──► TestNode ── bring_up, end, repeat, undo, look ──► Outcome
 //!                                                                                     │                                          │
 //!                                                                    volhost-runtime ─┘ every host call watched                  ▼
 //!                                                                                                                          Report
 //! ```
 //!
-//! The bench calls the plugin as the daemon's engine does: a volume is brought up *rung* by rung (attached, mounted for the node, set up for a
-//! pod; or attached, made ready as a device, mapped for a pod) and down again. Most cases hold for every rung alike.
+//! The test node takes the same steps as the daemon and the CSI driver
+//! ([`volhost_volume_ops::steps`]): it brings a volume up step by step (attach, stage, publish; or
+//! attach, stage and map as a device) and down again. Most cases apply to every step.
 //!
-//! | module | holds |
+//! | module | its job |
 //! |---|---|
 //! | [`subject`] | what is tested: the plugin, its volume, what surrounds it |
 //! | [`contract`] | the sentences, read from their page |
 //! | [`suite`] | which cases there are, and running them |
 //! | [`report`] | what came of it, as text, JSON and JUnit |
 //! | `cases` | the cases, one file a group |
-//! | `case_file` | a case file, read |
-//! | `bench` | a node on which a volume goes up and down |
+//! | `case_file`, `case_error` | a case file, read; what can be wrong with it |
+//! | `test_node` | a node on which a volume is brought up and down |
 //! | `verdict` | how a case, or a step of it, goes |
-//! | `ladder` | the rungs |
+//! | `lifecycle` | the steps |
 //! | `watch` | the host calls of one call: recorded, ended, made to fail |
-//! | `look` | what stands at a place, and what there is on the node |
+//! | `look` | what is at a target, and what exists on the node |
 //! | `scratch` | the namespace and its file system |
 //! | `storage` | the volume's storage there |
 //! | `objects` | the objects that the volume names |
 #![forbid(unsafe_code)]
 
-mod bench;
+mod case_error;
 mod case_file;
 mod cases;
 pub mod contract;
-mod ladder;
+mod lifecycle;
 mod look;
 mod objects;
 pub mod report;
@@ -44,9 +47,11 @@ mod scratch;
 mod storage;
 pub mod subject;
 pub mod suite;
+mod test_node;
 mod verdict;
 mod watch;
 
+pub use case_error::CaseError;
 pub use report::{CaseReport, Outcome, Report};
 pub use subject::{Subject, SubjectError, Surroundings};
 pub use suite::{Suite, SuiteError, case_names};

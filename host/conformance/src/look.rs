@@ -1,4 +1,4 @@
-//! What stands at a place, and what there is on the node: taken down, so that two moments can be compared.
+//! Records what is at a target, and what exists on the node, so that two moments can be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -14,14 +14,15 @@ use crate::scratch::loops_below;
 const DEPTH: usize = 3;
 /// How many entries of a volume are looked at.
 const ENTRIES: usize = 1000;
-/// A mount option that tells the past: an overlay has it from the second time on that its folders are mounted.
+/// A mount option that depends on the past: an overlay has it from the second mount of its folders
+/// on.
 const OF_THE_PAST: &str = "uuid=";
 /// Up to how many bytes the content of a file is compared.
 const CONTENT_BYTES: u64 = 64 << 10;
 
-/// What stands at a place, as a pod sees it.
+/// What is at a target, as a pod sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct TargetView {
     /// `mount of ext4`, `folder`, or what else.
     pub(crate) kind: String,
     /// The mount's options, sorted.
@@ -36,13 +37,14 @@ pub(crate) struct Standing {
     pub(crate) content: BTreeMap<PathBuf, String>,
 }
 
-/// What stands at a name in a folder: none when nothing does. Beside it, the ids of the mounts there, the topmost last.
-pub(crate) fn standing(
+/// Returns what is at a name in a folder, and the ids of the mounts there, the topmost last; none
+/// when nothing is there.
+pub(crate) fn view(
     kernel: &LinuxKernel,
     parent: &Directory,
     name: &str,
     path: &Path,
-) -> Result<Option<(Standing, Vec<MountId>)>, KernelError> {
+) -> Result<Option<(TargetView, Vec<MountId>)>, KernelError> {
     let name = OsStr::new(name);
     let (kind, options, read_only) = match kernel.entry(parent, name)? {
         Entry::Absent => return Ok(None),
@@ -65,10 +67,11 @@ pub(crate) fn standing(
     let (mode, group) = fs::metadata(path).map_or((0, 0), |found| (found.mode() & 0o7777, found.gid()));
     let mut content = BTreeMap::new();
     list(path, Path::new(""), DEPTH, &mut content);
-    Ok(Some((Standing { kind, options, read_only, mode, group, content }, ids)))
+    Ok(Some((TargetView { kind, options, read_only, mode, group, content }, ids)))
 }
 
-/// Lists a folder as a pod sees it: links are followed, and the folders behind a payload's links (`..data`) are not.
+/// Lists a folder as a pod sees it: links are followed, and the folders behind a payload's links
+/// (`..data`) are not.
 fn list(folder: &Path, at: &Path, depth: usize, into: &mut BTreeMap<PathBuf, String>) {
     let Ok(entries) = fs::read_dir(folder.join(at)) else { return };
     for entry in entries.flatten() {
@@ -97,8 +100,8 @@ fn list(folder: &Path, at: &Path, depth: usize, into: &mut BTreeMap<PathBuf, Str
     }
 }
 
-impl Standing {
-    /// How another standing differs from this one, in words; none when it does not.
+impl TargetView {
+    /// Describes how another view differs from this one; none when it does not.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let mut said = Vec::new();
         let mut compare = |what: &str, mine: String, others: String| {
@@ -122,24 +125,25 @@ impl Standing {
     }
 }
 
-/// What there is on the scratch node beside volumes' content.
+/// What exists on the scratch node besides volumes' content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct Snapshot {
     /// Mounts: where, and of what type.
     mounts: BTreeSet<String>,
     /// Files with a loop device.
     loops: BTreeSet<String>,
     /// Every path that is not on a mount of its own.
     paths: BTreeSet<String>,
-    /// What the process holds open, by path.
+    /// The files that the process has open, by path.
     handles: Vec<String>,
     /// The number of running FUSE servers.
     fuse_servers: usize,
 }
 
-impl Node {
-    /// Takes down what there is below the scratch folder. `root` is the host's root folder in it, a mount that is always there.
-    pub(crate) fn look(
+impl Snapshot {
+    /// Records what exists below the scratch folder. `root` is the host's root folder in it, a
+    /// mount that always exists.
+    pub(crate) fn take(
         kernel: &LinuxKernel,
         scratch: &Path,
         root: &str,
@@ -149,23 +153,23 @@ impl Node {
         let all = kernel.mounts_below(&folder)?;
         let mounts: Vec<_> = all.into_iter().filter(|mount| mount.point != Path::new(root)).collect();
         let points: BTreeSet<&Path> = mounts.iter().map(|mount| mount.point.as_path()).collect();
-        let mut node = Self {
+        let mut snapshot = Self {
             mounts: mounts.iter().map(|mount| format!("{} ({})", mount.point.display(), mount.fs_type)).collect(),
             loops: loops_below(scratch).iter().map(|file| relative(file, scratch)).collect(),
             fuse_servers,
             ..Self::default()
         };
-        walk(scratch, Path::new(""), &points, &mut node.paths);
+        walk(scratch, Path::new(""), &points, &mut snapshot.paths);
         drop(folder);
         let descriptors = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-        let held = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
-        node.handles = held.filter(|path| path.starts_with(scratch)).map(|path| relative(&path, scratch)).collect();
-        node.handles.sort();
-        Ok(node)
+        let open = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+        snapshot.handles = open.filter(|path| path.starts_with(scratch)).map(|path| relative(&path, scratch)).collect();
+        snapshot.handles.sort();
+        Ok(snapshot)
     }
 
-    /// What is there now and was not in this one, in words: mounts, loop devices, handles, and paths that are in `known` neither. And which
-    /// mounts and loop devices are missing.
+    /// Describes what exists now and not in this snapshot: mounts, loop devices, handles, and paths
+    /// that are not in `known` either. And which mounts and loop devices are missing.
     pub(crate) fn left_over(&self, now: &Self, known: &Self) -> Option<String> {
         let mut said = Vec::new();
         let mut more = |what: &str, before: &BTreeSet<String>, now: &BTreeSet<String>| {

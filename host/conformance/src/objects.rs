@@ -8,7 +8,7 @@ use volhost_model::objects::{Bytes, KeyedObject, ObjectError, Objects, TokenRequ
 
 use crate::case_file::ObjectsSection;
 
-/// The objects of a case file; they can be taken away.
+/// The objects of a case file; they can be made to vanish.
 #[derive(Debug, Default)]
 pub(crate) struct CaseObjects {
     said: ObjectsSection,

@@ -28,7 +28,8 @@ pub enum ScratchError {
     Ended,
 }
 
-/// Runs `work` on a thread with a mount namespace of its own, where an empty file system in memory stands at the path that it is given.
+/// Runs `work` on a thread with a mount namespace of its own, where an empty file system in memory
+/// is mounted at the path that `work` gets.
 ///
 /// # Guarantees
 /// When it returns, nothing is left of what was mounted, and no loop device over a file in there.
@@ -57,13 +58,15 @@ fn mount(kernel: &LinuxKernel, folder: &Path) -> Result<PathBuf, KernelError> {
     Ok(folder.join(NAME))
 }
 
-/// Loop devices are the machine's, not the namespace's: they do not go with it. What is mounted keeps them busy, so it goes first.
+/// Loop devices are the machine's, not the namespace's: they do not go with it. What is mounted
+/// keeps them busy, so it goes first.
 fn clear(kernel: &LinuxKernel, folder: &Path, scratch: &Path) {
     let files = loops_below(scratch);
     if let Ok(parent) = kernel.open_directory(folder) {
         let opened: Vec<_> =
             files.iter().filter_map(|file| kernel.open_host_path(file, &[scratch.to_owned()]).ok()).collect();
-        // Whatever fails here goes with the namespace, but for the devices, which are tried all the same.
+        // Whatever fails here goes with the namespace, but for the devices, which are tried all the
+        // same.
         let _ = kernel.detach(&parent, NAME.as_ref(), Detach::Lazy);
         for file in &opened {
             let _ = kernel.detach_loop(file);

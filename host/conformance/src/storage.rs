@@ -9,22 +9,28 @@ use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_model::quantity;
 use volhost_process::Program;
 
+use crate::case_error::CaseError;
 use crate::case_file::SetUpFile;
 
 /// Where programs are.
 const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Takes everything in the scratch file system away, but for the host's root folder, and makes what the case file names. Nothing may be
-/// mounted from there.
-pub(crate) fn make_anew(kernel: &LinuxKernel, scratch: &Path, root: &str, files: &[SetUpFile]) -> Result<(), String> {
-    let folder = kernel.open_directory(scratch).map_err(|error| error.to_string())?;
-    for name in kernel.names(&folder).map_err(|error| error.to_string())? {
+/// Removes everything in the scratch file system except the host's root folder, and makes what the
+/// case file names. Nothing may be mounted from there.
+pub(crate) fn make_anew(
+    kernel: &LinuxKernel,
+    scratch: &Path,
+    root: &str,
+    files: &[SetUpFile],
+) -> Result<(), CaseError> {
+    let folder = kernel.open_directory(scratch)?;
+    for name in kernel.names(&folder)? {
         if name == root {
             continue;
         }
         let is_folder = scratch.join(&name).symlink_metadata().is_ok_and(|found| found.is_dir());
         let removed = if is_folder { kernel.delete_folder(&folder, &name) } else { kernel.remove_file(&folder, &name) };
-        removed.map_err(|error| error.to_string())?;
+        removed?;
     }
     for file in files {
         make(scratch, file)?;
@@ -32,8 +38,8 @@ pub(crate) fn make_anew(kernel: &LinuxKernel, scratch: &Path, root: &str, files:
     Ok(())
 }
 
-fn make(scratch: &Path, file: &SetUpFile) -> Result<(), String> {
-    let said = |path: &Path, error: std::io::Error| format!("making {} of the case file: {error}", path.display());
+fn make(scratch: &Path, file: &SetUpFile) -> Result<(), CaseError> {
+    let said = |path: &Path, source: std::io::Error| CaseError::Make { path: path.to_owned(), source };
     if let Some(words) = &file.run {
         return run(scratch, words).map(drop);
     }
@@ -47,7 +53,7 @@ fn make(scratch: &Path, file: &SetUpFile) -> Result<(), String> {
     }
     fs::write(path, &file.content).map_err(|error| said(path, error))?;
     if let Some(size) = &file.size {
-        let bytes = quantity::parse_bytes(size).map_err(|error| error.to_string())?;
+        let bytes = quantity::parse_bytes(size)?;
         let sized = fs::File::options().write(true).open(path).and_then(|file| file.set_len(bytes));
         sized.map_err(|error| said(path, error))?;
     }
@@ -58,15 +64,19 @@ fn set_mode(path: &Path, mode: Option<u32>) -> std::io::Result<()> {
     mode.map_or(Ok(()), |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
 }
 
-/// Runs a program of the case file to its end; what it said.
-pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, String> {
-    let Some((name, arguments)) = words.split_first() else { return Err("`run` of the case file is empty".into()) };
+/// Runs a program of the case file to its end. Returns its output.
+pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, CaseError> {
+    let Some((name, arguments)) = words.split_first() else { return Err(CaseError::EmptyCommand) };
     let mut paths = PROGRAM_FOLDERS.iter().map(|folder| PathBuf::from(folder).join(name));
-    let path = paths.find(|path| path.exists()).ok_or_else(|| format!("there is no {name} on this machine"))?;
+    let path = paths.find(|path| path.exists()).ok_or_else(|| CaseError::NoProgram(name.clone()))?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let failed = |what: String| format!("{} of the case file in {}: {what}", words.join(" "), scratch.display());
-    let program = Program::new(path).with_arguments(arguments).with_variable("LC_ALL", "C");
-    let mut child = program.start().map_err(|error| failed(error.to_string()))?;
+    let (command, scratch) = (words.join(" "), scratch.to_owned());
+    let program = Program::new(path).arguments(arguments).variable("LC_ALL", "C");
+    let started = program.start();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(source) => return Err(CaseError::Run { command, scratch, source: source.into() }),
+    };
     drop(child.stdin.take());
     let mut said = String::new();
     if let Some(mut out) = child.stdout.take() {
@@ -75,6 +85,9 @@ pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, String> {
     if let Some(mut complaints) = child.stderr.take() {
         let _ = complaints.read_to_string(&mut said);
     }
-    let ended = child.wait().map_err(|error| failed(error.to_string()))?;
-    if ended.success() { Ok(said) } else { Err(failed(said.trim().to_owned())) }
+    match child.wait() {
+        Ok(ended) if ended.success() => Ok(said),
+        Ok(_) => Err(CaseError::Program { command, scratch, output: said.trim().to_owned() }),
+        Err(source) => Err(CaseError::Run { command, scratch, source: source.into() }),
+    }
 }

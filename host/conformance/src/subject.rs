@@ -1,6 +1,7 @@
 //! What is tested: a plugin, a volume for it to work on, and what surrounds them.
 //!
-//! A *case file* says it in YAML. Every text in it may name the scratch file system as `${scratch}`.
+//! A *case file* says it in YAML. Every text in it may name the scratch file system as
+//! `${scratch}`.
 //!
 //! ```yaml
 //! files:                                   # made in the scratch file system before each case
@@ -23,9 +24,10 @@ use volhost_model::drivers::{Drivers, NoDrivers};
 use volhost_process::Launcher;
 use volhost_runtime::Compiler;
 
+use crate::case_error::CaseError;
 use crate::case_file::CaseFile;
 
-/// What stands for the path of the scratch file system in a case file.
+/// The placeholder of the scratch file system's path in a case file.
 pub const SCRATCH: &str = "${scratch}";
 /// Why a case file cannot be used.
 #[derive(Debug, Error)]
@@ -54,7 +56,8 @@ pub enum SubjectError {
         /// The field.
         field: String,
         /// What is wrong with it.
-        reason: String,
+        #[source]
+        reason: CaseError,
     },
 }
 
@@ -74,7 +77,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which launches FUSE servers, too.
+    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which
+    /// launches FUSE servers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
         let launcher = Launcher::volhost(&compiler.program);
@@ -138,7 +142,11 @@ impl Subject {
         let text = self.text.replace(SCRATCH, &scratch.display().to_string());
         let read: CaseFile = serde_saphyr::from_str(&text)
             .map_err(|error| SubjectError::Syntax { path: self.path(), reason: error.to_string() })?;
-        read.check().map_err(|(field, reason)| SubjectError::Field { path: self.path(), field, reason })?;
+        read.check().map_err(|wrong| SubjectError::Field {
+            path: self.path(),
+            field: wrong.field,
+            reason: wrong.reason,
+        })?;
         Ok(read)
     }
 }

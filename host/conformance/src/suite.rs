@@ -9,13 +9,14 @@ use volhost_kernel::{Kernel, LinuxKernel};
 use volhost_process::linux_kernel;
 use volhost_runtime::{GrantPolicy, Limits, LoadError, Plugin, Runtime, RuntimeConfig, RuntimeError, ShippedPlugins};
 
-use crate::bench::Bench;
+use crate::case_error::CaseError;
 use crate::cases::{self, Case};
 use crate::contract::sentence;
 use crate::report::{CaseReport, Outcome, Report};
 pub use crate::scratch::ScratchError;
 use crate::scratch::in_scratch;
 use crate::subject::{Subject, SubjectError, Surroundings};
+use crate::test_node::TestNode;
 use crate::verdict::{Failure, Stop, Verdict};
 
 /// Why a plugin cannot be tested.
@@ -32,7 +33,7 @@ pub enum SuiteError {
     Subject(#[from] SubjectError),
     /// A field of the case file that only the plugin makes wrong.
     #[error("case file: {0}")]
-    CaseFile(String),
+    CaseFile(#[source] CaseError),
     /// The plugin is not loaded.
     #[error(transparent)]
     Load(#[from] Box<LoadError>),
@@ -58,7 +59,7 @@ pub fn case_names() -> impl Iterator<Item = &'static str> {
     cases::all().map(|case| case.name)
 }
 
-/// The number of the sentence that each case holds, by the case's name.
+/// The number of the sentence that each case checks, by the case's name.
 pub fn held_sentences() -> impl Iterator<Item = (&'static str, &'static str)> {
     cases::all().map(|case| (case.name, case.sentence))
 }
@@ -74,7 +75,8 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// A suite for a plugin, with those cases whose name or group is in `only`; with all when it is empty.
+    /// A suite for a plugin, with those cases whose name or group is in `only`; with all when it is
+    /// empty.
     ///
     /// # Errors
     /// [`SuiteError::NoSuchCase`]; [`SuiteError::Cache`].
@@ -139,8 +141,8 @@ impl Suite {
     fn run_case(&self, case: &Case, scratch: &Path) -> Result<Verdict, SuiteError> {
         let (kernel, plugin) = self.load(scratch)?;
         let file = self.subject.case_file(scratch)?;
-        match Bench::new(kernel, scratch, plugin, file, self.surroundings.clone()) {
-            Ok(bench) => Ok(case.run(&bench)),
+        match TestNode::new(kernel, scratch, plugin, file, self.surroundings.clone()) {
+            Ok(test_node) => Ok(case.run(&test_node)),
             Err(why) => Err(SuiteError::CaseFile(why)),
         }
     }

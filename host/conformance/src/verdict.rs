@@ -34,17 +34,22 @@ pub(crate) fn not_applicable<T>(why: impl Into<String>) -> Verdict<T> {
     Err(Stop::NotApplicable(why.into()))
 }
 
-/// What a call of the plugin came to.
+/// The result of a call of the plugin.
 #[derive(Debug)]
 pub(crate) struct Called<T = ()> {
     pub(crate) result: Result<T, CallError>,
     /// The host calls that it made.
     pub(crate) calls: Vec<HostCall>,
-    /// What it logged and told.
+    /// Its log lines and events.
     pub(crate) lines: Vec<String>,
 }
 
 impl<T> Called<T> {
+    /// Replaces the value of a result that is ok.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Called<U> {
+        Called { result: self.result.map(change), calls: self.calls, lines: self.lines }
+    }
+
     /// The result, which has to be ok.
     pub(crate) fn or_fail(self, did: &str) -> Verdict<T> {
         self.result.or_else(|error| fail(did, "ok", error.message()))

@@ -31,7 +31,7 @@ impl Driver {
         if !mount.fs_type.starts_with(FUSE) {
             return Ok(None);
         }
-        let Err(ended) = self.helpers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
+        let Err(ended) = self.fuse_servers.still_serves(&mount.source.to_string_lossy()) else { return Ok(None) };
         let has_no_server = |error: &KernelError| error.errno() == Some(Errno::NOTCONN);
         match self.kernel.usage(parent, name) {
             Err(error) if has_no_server(&error) => Ok(Some(ended.to_string())),

@@ -36,10 +36,13 @@ const DEVICES: &str = "devices";
 pub(crate) const PRIVATE: &str = "private";
 /// Below the folder of records: where inline volumes of pods are staged.
 pub(crate) const OWN_STAGING: &str = "ephemeral";
-/// Below the folder of records: those of programs that serve FUSE file systems.
-const HELPERS: &str = "helpers";
-/// The mode of a folder that only the driver may enter.
-const HELPERS_MODE: u32 = 0o700;
+/// Below the folder of records: those of FUSE servers.
+const FUSE_SERVERS: &str = "fuse-servers";
+/// The folder's mode: only the driver reads it.
+const FUSE_SERVERS_MODE: u32 = 0o700;
+
+/// How often FUSE servers without a mount are ended: as often as the daemon does it.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What a driver is made of.
 #[derive(Debug)]
@@ -156,16 +159,13 @@ impl Driver {
         // What a controller has promised outlives the machine.
         let catalog = Records::open(&kernel, &state, "volumes", Durability::Machine).map_err(failed)?;
         let publish_records = Records::open(&kernel, &state, "publications", Durability::Machine).map_err(failed)?;
-        let helpers = kernel.make_dirs(&state, Path::new(HELPERS), HELPERS_MODE).map_err(failed)?;
-        let helpers = Helpers::new(Arc::clone(&kernel), options.helper_launcher, Some(helpers));
+        let servers = kernel.make_dirs(&state, Path::new(FUSE_SERVERS), FUSE_SERVERS_MODE).map_err(failed)?;
+        let servers = FuseServerProcesses::new(Arc::clone(&kernel), options.launcher, Some(servers));
         // The mount stays, and fails every access: only the CO can publish the volume again.
-        helpers.on_end(|ended| warn!(helper = ended.id, "{}", ended.why));
-        helpers.resume();
-        // What the CO unmounted itself meanwhile. One that does not end by itself takes its time,
-        // and no call waits for it.
-        let settled = helpers.clone();
-        let thread = std::thread::Builder::new().name("settles helpers".into());
-        if let Err(error) = thread.spawn(move || settled.settle_all()) {
+        servers.on_end(|ended| warn!(server = ended.id, "{}", ended.why));
+        servers.adopt();
+        // The CO unmounts, too. A server that does not end by itself takes long to end, and no call waits for it.
+        if let Err(error) = servers.settle_every(SETTLE_INTERVAL) {
             warn!(%error, "FUSE servers without a mount run on until the driver starts again");
         }
         let facts = NodeFacts {

@@ -473,21 +473,21 @@ fn begin(
     let registry = PluginRegistry::new(runtime, approvals).limiting(options.attach_limits.clone());
     let registry = Arc::new(registry.with_environment(environment));
     let inside = kernel.try_clone(&root).map_err(root_error)?;
-    let records = Path::new(layout::STATE).join(layout::HELPERS);
-    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::Helpers)?;
-    let helpers = Helpers::new(kernel.clone(), options.helper_launcher.clone(), Some(records));
+    let records = Path::new(layout::STATE).join(layout::FUSE_SERVERS);
+    let records = kernel.make_dirs(&root, &records, layout::FOLDER_MODE).map_err(StartError::FuseServers)?;
+    let servers = FuseServerProcesses::new(kernel.clone(), options.launcher.clone(), Some(records));
     let parts = NodeParts {
         kernel: kernel.clone(),
         root,
         state,
         plugins: registry.clone(),
-        helpers: helpers.clone(),
+        fuse_servers: servers.clone(),
         nodes_out_of_service: options.nodes_out_of_service.clone(),
     };
     let volume_ops = Arc::new(VolumeOps::new(parts).map_err(root_error)?);
     // Before it is looked what stands: a dead mount stands for nothing.
-    helpers::hear(&helpers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
-    helpers.resume();
+    fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
+    servers.adopt();
     let recovery =
         volume_ops.recover().map_err(|source| StartError::Recovery { root: options.root.clone(), source })?;
     let disk = kernel.usage(&inside, OsStr::new(layout::LOCK)).map(|usage| usage.capacity).unwrap_or_default();

@@ -49,7 +49,7 @@ pub const SIZES: &str = "sizes";
 /// The tmpfs with the host's own records.
 pub const STATE: &str = "state";
 /// The records of FUSE servers, in it.
-pub const HELPERS: &str = "helpers";
+pub const FUSE_SERVERS: &str = "fuse-servers";
 /// The objects that were added by request, in it.
 pub const KEPT_OBJECTS: &str = "objects";
 /// The notes that plugins keep about staged volumes, in it: they go with the machine, as the mounts

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
-use volhost_helpers::Helpers;
+use volhost_fuse_servers::FuseServerProcesses;
 use volhost_kernel::{Directory, Kernel, KernelError, MountInfo};
 use volhost_model::names::{PluginName, PodUid, UniqueVolumeName};
 use volhost_model::{Failure, FailureClass};
@@ -48,7 +48,7 @@ pub struct NodeParts {
     /// The plugins.
     pub plugins: Arc<dyn PluginSource>,
     /// The FUSE servers of volumes.
-    pub helpers: Helpers,
+    pub fuse_servers: FuseServerProcesses,
     /// Nodes that are out of service, by the storage's names for them: volumes are detached from
     /// there.
     pub nodes_out_of_service: BTreeSet<String>,
@@ -60,7 +60,7 @@ pub struct VolumeOps {
     folders: NodeFolders,
     state: Arc<Directory>,
     plugins: PluginCalls,
-    helpers: Helpers,
+    fuse_servers: FuseServerProcesses,
     expected: Arc<ExpectedMounts>,
     sizes: Arc<SizeWatch>,
     volume_sizes: Arc<VolumeSizes>,
@@ -93,7 +93,7 @@ impl VolumeOps {
     /// # Errors
     /// The kernel's error for the root folder.
     pub fn new(parts: NodeParts) -> Result<Self, KernelError> {
-        let NodeParts { kernel, root, state, plugins, helpers, nodes_out_of_service } = parts;
+        let NodeParts { kernel, root, state, plugins, fuse_servers, nodes_out_of_service } = parts;
         let volume_sizes = Arc::new(VolumeSizes::restore(kernel.clone(), kernel.try_clone(&root)?));
         let folders = NodeFolders::new(kernel.clone(), Arc::new(root));
         let state = Arc::new(state);
@@ -127,7 +127,7 @@ impl VolumeOps {
             folders,
             state,
             plugins,
-            helpers,
+            fuse_servers,
             expected,
             sizes,
             volume_sizes,
@@ -332,8 +332,8 @@ impl VolumeOps {
     }
 
     /// Returns the FUSE servers of volumes.
-    pub fn helpers(&self) -> &Helpers {
-        &self.helpers
+    pub fn fuse_servers(&self) -> &FuseServerProcesses {
+        &self.fuse_servers
     }
 
     pub(super) fn folders(&self) -> &NodeFolders {

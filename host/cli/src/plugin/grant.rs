@@ -245,7 +245,7 @@ mod tests {
             helper("sheep", "/bin/sheep")
         );
         let inline =
-            "[grants.\"a/b\"]\nfuse-helpers = { sheep = { program = \"/bin/sheep\", arguments = [\"{mount}\"] } }\n";
+            "[grants.\"a/b\"]\nfuse-servers = { sheep = { program = \"/bin/sheep\", arguments = [\"{mount}\"] } }\n";
         for old in ["", &old, inline, &comes] {
             let new = edit(old, &name, &typed, Some(&from)).unwrap().0;
             volhost_config::check(Path::new("config.toml"), &new).unwrap();

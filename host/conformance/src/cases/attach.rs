@@ -1,23 +1,23 @@
 //! Attaching volumes, finding them again, and their devices.
 
 use volhost_kernel::BlockDevices;
-use volhost_runtime::{Attachment, CallError, ErrorCase};
+use volhost_runtime::{CallError, ErrorCase};
 
-use crate::bench::Bench;
-use crate::ladder::Rung;
+use crate::lifecycle::Step;
+use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
 use crate::watch::Plan;
 
 /// N1: what is attached is found, and what is detached is not.
-pub(super) fn is_found(bench: &Bench) -> Verdict {
-    let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
+pub(super) fn is_found(test_node: &TestNode) -> Verdict {
+    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
     for (did, wanted) in [("attach", true), ("detach", false)] {
         let called = match wanted {
-            true => bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?,
-            false => bench.down(&ladder, Rung::Attach, &pod, Plan::Watch)?,
+            true => test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?,
+            false => test_node.roll_back(&lifecycle, Step::Attach, &pod, Plan::Watch)?,
         };
         called.or_fail(did)?;
-        match bench.is_up(&ladder, Rung::Attach, &pod)? {
+        match test_node.is_up(&lifecycle, Step::Attach, &pod)? {
             None => return not_applicable("the plugin cannot say what is attached"),
             Some(found) if found == wanted => {}
             Some(found) => {
@@ -29,39 +29,41 @@ pub(super) fn is_found(bench: &Bench) -> Verdict {
 }
 
 /// N2: an answer for each name, in order, also of volumes that it never saw.
-pub(super) fn in_order(bench: &Bench) -> Verdict {
-    let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
-    let other = bench.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why))?;
+pub(super) fn in_order(test_node: &TestNode) -> Verdict {
+    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+    let other =
+        test_node.case.other().or_else(|why| fail("read the case file's `other`", "a volume", why.to_string()))?;
     let Some(other) = other else { return not_applicable("the case file names no `other` volume") };
-    let other = bench.ladder_of(other)?.name;
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
-    if bench.is_up(&ladder, Rung::Attach, &pod)?.is_none() {
+    let other = test_node.lifecycle_of(other)?.name;
+    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
+    if test_node.is_up(&lifecycle, Step::Attach, &pod)?.is_none() {
         return not_applicable("the plugin cannot say what is attached");
     }
-    let names = [other.clone(), ladder.name.clone(), other];
+    let names = [other.clone(), lifecycle.name.clone(), other];
     let did = "are-attached of three names, of which only the second is attached";
-    let found = bench.are_attached(&names).or_fail(did)?;
+    let found = test_node.are_attached(&names).or_fail(did)?;
     if found != [false, true, false] {
         return fail(did, "[false, true, false]", format!("{found:?}"));
     }
-    match bench.are_attached(&[]).or_fail("are-attached of no names")?.as_slice() {
-        [] => bench.descend(&ladder, &pod),
+    match test_node.are_attached(&[]).or_fail("are-attached of no names")?.as_slice() {
+        [] => test_node.bring_down(&lifecycle, &pod),
         some => fail("are-attached of no names", "no answers", format!("{some:?}")),
     }
 }
 
-/// N3: the device of what is attached is found, the same one each time, and the rest of the way up can use it.
-pub(super) fn finds_the_device(bench: &Bench) -> Verdict {
-    let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
+/// N3: the device of what is attached is found, the same one each time, and the steps after it can
+/// use it.
+pub(super) fn finds_the_device(test_node: &TestNode) -> Verdict {
+    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
     let did = "wait-for-attach of a volume that is attached";
-    let ask = || match bench.attachment(&ladder) {
+    let ask = || match test_node.attachment(&lifecycle) {
         Ok(attached) => Ok(attached.and_then(|attached| attached.device)),
         Err(error) => fail(did, "its device", error.message()),
     };
     let first = ask()?;
     if let Some(device) = &first {
-        match bench.kernel.device_size(device) {
+        match test_node.kernel.device_size(device) {
             Ok(0) => return fail(did, "a device", format!("{} is empty", device.path().display())),
             Ok(_) => {}
             Err(error) => return fail(did, "a device", error.to_string()),
@@ -75,19 +77,18 @@ pub(super) fn finds_the_device(bench: &Bench) -> Verdict {
         return fail(format!("{did}, twice"), format!("{:?}", path(&first)), format!("{:?}", path(&second)));
     }
     drop((first, second));
-    bench.climb(&ladder, &pod)?;
-    bench.descend(&ladder, &pod)
+    test_node.bring_up(&lifecycle, &pod)?;
+    test_node.bring_down(&lifecycle, &pod)
 }
 
 /// N4: what is not there yet is waited for.
-pub(super) fn not_there(bench: &Bench) -> Verdict {
-    let (ladder, pod) = (bench.ladder_to(Rung::Attach)?, bench.pod("a")?);
-    bench.up(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
-    let Some(attached_as) = bench.attached_as() else { return fail("attach", "a word for it", "none") };
-    bench.down(&ladder, Rung::Attach, &pod, Plan::Watch)?.or_fail("detach")?;
-    let attached = Attachment { attached_as, metadata: Default::default(), device: None };
+pub(super) fn not_there(test_node: &TestNode) -> Verdict {
+    let (lifecycle, pod) = (test_node.lifecycle_to(Step::Attach)?, test_node.pod("a")?);
+    test_node.advance(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("attach")?;
+    let Some(attached_as) = test_node.attached_as() else { return fail("attach", "a word for it", "none") };
+    test_node.roll_back(&lifecycle, Step::Attach, &pod, Plan::Watch)?.or_fail("detach")?;
     let did = "wait-for-attach of a volume whose device is not there";
-    match bench.wait_for_attach(&ladder, &attached).result {
+    match test_node.wait_for_attach(&lifecycle, attached_as).result.map(|attached| attached.device) {
         Ok(None) => Ok(()),
         Err(CallError::Plugin(said)) if said.case == ErrorCase::Retryable => Ok(()),
         Ok(Some(device)) => fail(did, "retryable", format!("the device {}", device.path().display())),
@@ -97,36 +98,36 @@ pub(super) fn not_there(bench: &Bench) -> Verdict {
 }
 
 /// N5: every pod sees the same.
-pub(super) fn same_for_every_pod(bench: &Bench) -> Verdict {
-    if bench.case.expect.shared == Some(false) {
+pub(super) fn same_for_every_pod(test_node: &TestNode) -> Verdict {
+    if test_node.case.expect.shared == Some(false) {
         return not_applicable("the case file says that one pod has the volume at a time");
     }
-    let (ladder, first, second) = (bench.ladder_to(Rung::Node)?, bench.pod("a")?, bench.pod("b")?);
-    if !super::data::writable(bench) {
+    let (lifecycle, first, second) = (test_node.lifecycle_to(Step::Stage)?, test_node.pod("a")?, test_node.pod("b")?);
+    if !super::data::writable(test_node) {
         return not_applicable("pods cannot write to the volume");
     }
-    bench.climb(&ladder, &first)?;
-    bench.up(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("publish for a second pod")?;
-    super::data::write(bench, &ladder, &first)
+    test_node.bring_up(&lifecycle, &first)?;
+    test_node.advance(&lifecycle, Step::Publish, &second, Plan::Watch)?.or_fail("publish for a second pod")?;
+    super::data::write(test_node, &lifecycle, &first)
         .or_else(|error| fail("writing a file into the first pod's volume", "ok", super::data::not_written(&error)))?;
-    if !super::data::is_there(bench, &ladder, &second) {
+    if !super::data::is_there(test_node, &lifecycle, &second) {
         return fail("reading it in the second pod's volume", "what the first wrote", "it is not there");
     }
-    bench.down(&ladder, Rung::Pod, &second, Plan::Watch)?.or_fail("unpublish for the second pod")?;
-    bench.descend(&ladder, &first)
+    test_node.roll_back(&lifecycle, Step::Publish, &second, Plan::Watch)?.or_fail("unpublish for the second pod")?;
+    test_node.bring_down(&lifecycle, &first)
 }
 
 /// B1: the device that is handed over is a device, and the same one each time.
-pub(super) fn hands_over_a_device(bench: &Bench) -> Verdict {
-    let (ladder, pod) = (bench.ladder_to(Rung::Device)?, bench.pod("a")?);
-    bench.climb_below(&ladder, Rung::Device, &pod)?;
+pub(super) fn hands_over_a_device(test_node: &TestNode) -> Verdict {
+    let (lifecycle, pod) = (test_node.lifecycle_to(Step::StageDevice)?, test_node.pod("a")?);
+    test_node.bring_up_below(&lifecycle, Step::StageDevice, &pod)?;
     let mut paths = Vec::new();
     for _ in 0..2 {
-        let Some(device) = bench.device(&ladder)?.or_fail("stage-device")? else {
-            bench.descend(&ladder, &pod)?;
+        let Some(device) = test_node.device(&lifecycle)?.or_fail("stage-device")? else {
+            test_node.bring_down(&lifecycle, &pod)?;
             return not_applicable("each pod has a device of its own");
         };
-        match bench.kernel.device_size(&device) {
+        match test_node.kernel.device_size(&device) {
             Ok(bytes) if bytes > 0 => paths.push(device.path().to_owned()),
             Ok(_) => return fail("stage-device", "a device", format!("{} is empty", device.path().display())),
             Err(error) => return fail("stage-device", "a device", error.to_string()),
@@ -135,6 +136,6 @@ pub(super) fn hands_over_a_device(bench: &Bench) -> Verdict {
     if paths.first() != paths.last() {
         return fail("stage-device, twice", "the same device", format!("{paths:?}"));
     }
-    bench.climb(&ladder, &pod)?;
-    bench.descend(&ladder, &pod)
+    test_node.bring_up(&lifecycle, &pod)?;
+    test_node.bring_down(&lifecycle, &pod)
 }

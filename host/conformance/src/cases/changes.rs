@@ -6,12 +6,13 @@ use std::fmt;
 use volhost_runtime::{Capability, ErrorCase, MadeVolume, WantedVolume};
 
 use super::made_volumes::{FAULT, check_gone, create, is_told, listed, refused, wanted};
-use crate::bench::Bench;
 use crate::case_file::ModifySection;
+use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail, not_applicable};
 use crate::watch::Plan;
 
-/// What no plugin knows. It is the last of the keys: a plugin that sets one after the other has set those that it knows.
+/// What no plugin knows. It is the last of the keys: a plugin that sets one after the other has set
+/// those that it knows.
 const UNKNOWN: &str = "zNoSuchParameter";
 
 /// Mutable parameters.
@@ -32,19 +33,19 @@ impl fmt::Display for Like {
     }
 }
 
-fn asked(bench: &Bench) -> Verdict<&ModifySection> {
-    if !bench.plugin.exports(Capability::Modifier) {
+fn asked(test_node: &TestNode) -> Verdict<&ModifySection> {
+    if !test_node.plugin.exports(Capability::Modifier) {
         return not_applicable("the plugin does not export modifier");
     }
-    let Some(modify) = bench.case.controller.as_ref().and_then(|of| of.modify.as_ref()) else {
+    let Some(modify) = test_node.case.controller.as_ref().and_then(|of| of.modify.as_ref()) else {
         return not_applicable("the case file has no `controller.modify`, which says what to change");
     };
     Ok(modify)
 }
 
 /// The same, where what a volume is like can be looked at.
-fn asked_and_shown(bench: &Bench) -> Verdict<&ModifySection> {
-    match asked(bench)? {
+fn asked_and_shown(test_node: &TestNode) -> Verdict<&ModifySection> {
+    match asked(test_node)? {
         of if of.shows.is_empty() => {
             not_applicable("the case file has no `controller.modify.shows`, which tells what a volume is like")
         }
@@ -52,41 +53,41 @@ fn asked_and_shown(bench: &Bench) -> Verdict<&ModifySection> {
     }
 }
 
-fn like(bench: &Bench, did: &str, volume: &MadeVolume) -> Verdict<Like> {
-    let found = bench.find_volume(&volume.id).or_fail(&format!("{did}; then find"))?;
-    let shows = &asked(bench)?.shows;
-    let shown = if shows.is_empty() { None } else { Some(bench.shown(shows, &volume.id)?) };
+fn like(test_node: &TestNode, did: &str, volume: &MadeVolume) -> Verdict<Like> {
+    let found = test_node.find_volume(&volume.id).or_fail(&format!("{did}; then find"))?;
+    let shows = &asked(test_node)?.shows;
+    let shown = if shows.is_empty() { None } else { Some(test_node.shown(shows, &volume.id)?) };
     Ok(Like { capacity: found.capacity, shown })
 }
 
-fn check_like(bench: &Bench, did: &str, volume: &MadeVolume, expected: &Like) -> Verdict {
-    let now = like(bench, did, volume)?;
+fn check_like(test_node: &TestNode, did: &str, volume: &MadeVolume, expected: &Like) -> Verdict {
+    let now = like(test_node, did, volume)?;
     if now == *expected { Ok(()) } else { fail(did, format!("a volume of {expected}"), now.to_string()) }
 }
 
-fn modify(bench: &Bench, did: &str, volume: &MadeVolume, to: &Parameters) -> Verdict {
-    bench.modify_volume(&volume.id, to, Plan::Watch).or_fail(did)
+fn modify(test_node: &TestNode, did: &str, volume: &MadeVolume, to: &Parameters) -> Verdict {
+    test_node.modify_volume(&volume.id, to, Plan::Watch).or_fail(did)
 }
 
 /// What a volume of this name is like once it was changed, and the host calls of that.
-fn reference(bench: &Bench, name: &str) -> Verdict<(Like, Vec<String>)> {
-    let to = &asked(bench)?.to;
-    let volume = create(bench, &wanted(bench, name)?)?;
-    let called = bench.modify_volume(&volume.id, to, Plan::Watch);
+fn reference(test_node: &TestNode, name: &str) -> Verdict<(Like, Vec<String>)> {
+    let to = &asked(test_node)?.to;
+    let volume = create(test_node, &wanted(test_node, name)?)?;
+    let called = test_node.modify_volume(&volume.id, to, Plan::Watch);
     let calls = called.calls.iter().map(|call| call.name.clone()).collect();
     let did = format!("modify to {to:?}");
     called.or_fail(&did)?;
-    Ok((like(bench, &did, &volume)?, calls))
+    Ok((like(test_node, &did, &volume)?, calls))
 }
 
 /// C1: it is as it was asked to be, and stays so when the volume is asked for again.
-pub(super) fn holds(bench: &Bench) -> Verdict {
-    let (to, wanted) = (&asked_and_shown(bench)?.to, wanted(bench, "holds")?);
-    let volume = create(bench, &wanted)?;
-    let before = like(bench, "create", &volume)?;
+pub(super) fn holds(test_node: &TestNode) -> Verdict {
+    let (to, wanted) = (&asked_and_shown(test_node)?.to, wanted(test_node, "holds")?);
+    let volume = create(test_node, &wanted)?;
+    let before = like(test_node, "create", &volume)?;
     let did = format!("modify to {to:?}");
-    modify(bench, &did, &volume, to)?;
-    let after = like(bench, &did, &volume)?;
+    modify(test_node, &did, &volume, to)?;
+    let after = like(test_node, &did, &volume)?;
     if after.shown == before.shown {
         return fail(did, "a volume that shows otherwise than before", format!("{after}, as before"));
     }
@@ -94,140 +95,140 @@ pub(super) fn holds(bench: &Bench) -> Verdict {
         return fail(did, format!("{} bytes, as before", before.capacity), format!("{} bytes", after.capacity));
     }
     let did = format!("{did}; then create, as at first");
-    bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
-    check_like(bench, &did, &volume, &after)
+    test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+    check_like(test_node, &did, &volume, &after)
 }
 
 /// C2: asked again, it is as it was.
-pub(super) fn idempotent(bench: &Bench) -> Verdict {
-    let to = &asked(bench)?.to;
-    let volume = create(bench, &wanted(bench, "again")?)?;
-    modify(bench, "modify", &volume, to)?;
-    let once = like(bench, "modify", &volume)?;
+pub(super) fn idempotent(test_node: &TestNode) -> Verdict {
+    let to = &asked(test_node)?.to;
+    let volume = create(test_node, &wanted(test_node, "again")?)?;
+    modify(test_node, "modify", &volume, to)?;
+    let once = like(test_node, "modify", &volume)?;
     let did = format!("modify to {to:?}, twice");
-    modify(bench, &did, &volume, to)?;
-    check_like(bench, &did, &volume, &once)
+    modify(test_node, &did, &volume, to)?;
+    check_like(test_node, &did, &volume, &once)
 }
 
 /// C3: one after the other comes to the same as all at once.
-pub(super) fn leaves_the_others(bench: &Bench) -> Verdict {
-    let to = &asked_and_shown(bench)?.to;
+pub(super) fn leaves_the_others(test_node: &TestNode) -> Verdict {
+    let to = &asked_and_shown(test_node)?.to;
     if to.len() < 2 {
         return not_applicable("`controller.modify.to` of the case file names one parameter alone");
     }
-    let (at_once, _) = reference(bench, "at-once")?;
-    let volume = create(bench, &wanted(bench, "one-by-one")?)?;
+    let (at_once, _) = reference(test_node, "at-once")?;
+    let volume = create(test_node, &wanted(test_node, "one-by-one")?)?;
     let mut did = String::from("create");
     for (key, value) in to {
         did = format!("{did}; then modify of {key} alone");
-        modify(bench, &did, &volume, &Parameters::from([(key.clone(), value.clone())]))?;
+        modify(test_node, &did, &volume, &Parameters::from([(key.clone(), value.clone())]))?;
     }
-    check_like(bench, &did, &volume, &at_once)
+    check_like(test_node, &did, &volume, &at_once)
 }
 
 /// The volume is refused this change, by the name of the parameter, and nothing of it is made.
-fn check_refused(bench: &Bench, key: &str, value: &str) -> Verdict {
-    let mut to = asked(bench)?.to.clone();
+fn check_refused(test_node: &TestNode, key: &str, value: &str) -> Verdict {
+    let mut to = asked(test_node)?.to.clone();
     to.insert(key.to_owned(), value.to_owned());
-    let volume = create(bench, &wanted(bench, "refused")?)?;
-    let (before, node) = (like(bench, "create", &volume)?, bench.node()?);
+    let volume = create(test_node, &wanted(test_node, "refused")?)?;
+    let (before, node) = (like(test_node, "create", &volume)?, test_node.snapshot()?);
     let did = format!("modify to {to:?}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, bench.modify_volume(&volume.id, &to, Plan::Watch))?;
+    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.modify_volume(&volume.id, &to, Plan::Watch))?;
     if !said.contains(key) {
         return fail(did, format!("a text that names {key}"), said);
     }
-    check_like(bench, &did, &volume, &before)?;
-    match node.left_over(&bench.node()?, &node) {
+    check_like(test_node, &did, &volume, &before)?;
+    match node.left_over(&test_node.snapshot()?, &node) {
         Some(what) => fail(did, "nothing more on the node than before", what),
         None => Ok(()),
     }
 }
 
 /// C4: a parameter that there is not.
-pub(super) fn unknown_parameter(bench: &Bench) -> Verdict {
-    asked(bench)?;
-    check_refused(bench, UNKNOWN, "1")
+pub(super) fn unknown_parameter(test_node: &TestNode) -> Verdict {
+    asked(test_node)?;
+    check_refused(test_node, UNKNOWN, "1")
 }
 
 /// C4: values that the volume cannot have.
-pub(super) fn wrong_value(bench: &Bench) -> Verdict {
-    let values = &asked(bench)?.refused;
+pub(super) fn wrong_value(test_node: &TestNode) -> Verdict {
+    let values = &asked(test_node)?.refused;
     if values.is_empty() {
         return not_applicable("the case file has no `controller.modify.refused`, which says what no volume can have");
     }
-    values.iter().try_for_each(|(key, value)| check_refused(bench, key, value))
+    values.iter().try_for_each(|(key, value)| check_refused(test_node, key, value))
 }
 
 /// C5: a volume that is not there.
-pub(super) fn no_volume(bench: &Bench) -> Verdict {
-    let to = &asked(bench)?.to;
-    let volume = create(bench, &wanted(bench, "gone")?)?;
-    bench.delete_volume(&volume.id, Plan::Watch).or_fail("delete")?;
-    let node = bench.node()?;
+pub(super) fn no_volume(test_node: &TestNode) -> Verdict {
+    let to = &asked(test_node)?.to;
+    let volume = create(test_node, &wanted(test_node, "gone")?)?;
+    test_node.delete_volume(&volume.id, Plan::Watch).or_fail("delete")?;
+    let node = test_node.snapshot()?;
     let did = "modify of a volume that was deleted";
-    refused(did, &ErrorCase::NotFound, bench.modify_volume(&volume.id, to, Plan::Watch))?;
-    check_gone(bench, did, &volume.id)?;
-    match node.left_over(&bench.node()?, &node) {
+    refused(did, &ErrorCase::NotFound, test_node.modify_volume(&volume.id, to, Plan::Watch))?;
+    check_gone(test_node, did, &volume.id)?;
+    match node.left_over(&test_node.snapshot()?, &node) {
         Some(what) => fail(did, "nothing more on the node than before", what),
         None => Ok(()),
     }
 }
 
 /// C6: ended at any host call and repeated, it comes to the same.
-pub(super) fn crash_then_repeat(bench: &Bench) -> Verdict {
-    let to = &asked(bench)?.to;
-    let (usual, calls) = reference(bench, "reference")?;
+pub(super) fn crash_then_repeat(test_node: &TestNode) -> Verdict {
+    let to = &asked(test_node)?.to;
+    let (usual, calls) = reference(test_node, "reference")?;
     for (at, name) in calls.iter().enumerate() {
-        let volume = create(bench, &wanted(bench, &format!("crash-{at}"))?)?;
-        let _ = bench.modify_volume(&volume.id, to, Plan::EndAt(at));
+        let volume = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
+        let _ = test_node.modify_volume(&volume.id, to, Plan::EndAt(at));
         let did = format!("modify, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        modify(bench, &did, &volume, to)?;
-        check_like(bench, &did, &volume, &usual)?;
+        modify(test_node, &did, &volume, to)?;
+        check_like(test_node, &did, &volume, &usual)?;
     }
     Ok(())
 }
 
-/// C7: a fault is told, and a repeat comes to the same.
-pub(super) fn fault_then_repeat(bench: &Bench) -> Verdict {
-    let to = &asked(bench)?.to;
-    let (usual, calls) = reference(bench, "reference")?;
+/// C7: a fault is reported, and a repeat comes to the same.
+pub(super) fn fault_then_repeat(test_node: &TestNode) -> Verdict {
+    let to = &asked(test_node)?.to;
+    let (usual, calls) = reference(test_node, "reference")?;
     for (at, name) in calls.iter().enumerate() {
-        let volume = create(bench, &wanted(bench, &format!("fault-{at}"))?)?;
+        let volume = create(test_node, &wanted(test_node, &format!("fault-{at}"))?)?;
         let did = format!("modify, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match bench.modify_volume(&volume.id, to, Plan::FailAt(at, FAULT.0)).result {
-            Ok(()) => check_like(bench, &did, &volume, &usual)?,
+        match test_node.modify_volume(&volume.id, to, Plan::FailAt(at, FAULT.0)).result {
+            Ok(()) => check_like(test_node, &did, &volume, &usual)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        modify(bench, &did, &volume, to)?;
-        check_like(bench, &did, &volume, &usual)?;
+        modify(test_node, &did, &volume, to)?;
+        check_like(test_node, &did, &volume, &usual)?;
     }
     Ok(())
 }
 
 /// C8: made so, a volume is as one that was changed.
-pub(super) fn made_so(bench: &Bench) -> Verdict {
-    let to = &asked_and_shown(bench)?.to;
-    let (changed, _) = reference(bench, "changed")?;
-    let wanted = WantedVolume { mutable_parameters: to.clone(), ..wanted(bench, "made-so")? };
+pub(super) fn made_so(test_node: &TestNode) -> Verdict {
+    let to = &asked_and_shown(test_node)?.to;
+    let (changed, _) = reference(test_node, "changed")?;
+    let wanted = WantedVolume { mutable_parameters: to.clone(), ..wanted(test_node, "made-so")? };
     let did = format!("create with the mutable parameters {to:?}");
     for did in [did.clone(), format!("{did}, twice")] {
-        let made = bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
-        check_like(bench, &did, &made, &changed)?;
+        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        check_like(test_node, &did, &made, &changed)?;
     }
     Ok(())
 }
 
 /// C8: a mutable parameter that there is not.
-pub(super) fn made_with_an_unknown_one(bench: &Bench) -> Verdict {
-    let mut wanted = WantedVolume { mutable_parameters: asked(bench)?.to.clone(), ..wanted(bench, "unknown")? };
+pub(super) fn made_with_an_unknown_one(test_node: &TestNode) -> Verdict {
+    let mut wanted = WantedVolume { mutable_parameters: asked(test_node)?.to.clone(), ..wanted(test_node, "unknown")? };
     wanted.mutable_parameters.insert(UNKNOWN.to_owned(), "1".to_owned());
-    let before = listed(bench, 100)?;
+    let before = listed(test_node, 100)?;
     let did = format!("create with the mutable parameter {UNKNOWN}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, bench.create_volume(&wanted, Plan::Watch))?;
+    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, Plan::Watch))?;
     if !said.contains(UNKNOWN) {
         return fail(did, format!("a text that names {UNKNOWN}"), said);
     }
-    let after = listed(bench, 100)?;
+    let after = listed(test_node, 100)?;
     if before == after { Ok(()) } else { fail(did, format!("nothing is made: {before:?}"), format!("{after:?}")) }
 }

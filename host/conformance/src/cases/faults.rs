@@ -1,12 +1,12 @@
-//! What holds on every rung when a host call fails.
+//! What every step guarantees when a host call fails.
 
 use volhost_kernel::Errno;
 use volhost_model::FailureClass;
 use volhost_runtime::{CallError, ErrorCase};
 
-use super::rungs::Reference;
-use crate::bench::Bench;
-use crate::ladder::Rung;
+use super::steps::Reference;
+use crate::lifecycle::Step;
+use crate::test_node::TestNode;
 use crate::verdict::{Verdict, fail};
 use crate::watch::HostCall;
 use crate::watch::Plan;
@@ -29,7 +29,8 @@ struct Fault {
     did: String,
 }
 
-/// Every fault of a function with these host calls: all of them where something is changed, the first where something is only asked.
+/// Every fault of a function with these host calls: all of them where something is changed, the
+/// first where something is only asked.
 fn faults(function: &str, calls: &[HostCall]) -> Vec<Fault> {
     let of_call = |(at, call): (usize, &HostCall)| {
         let some = if call.changes { FAULTS.len() } else { 1 };
@@ -44,49 +45,49 @@ fn faults(function: &str, calls: &[HostCall]) -> Vec<Fault> {
     calls.iter().enumerate().flat_map(of_call).collect()
 }
 
-/// Goes up with each fault; `check` is given how the call ended.
+/// Takes the step with each fault; `check` gets the result of the call.
 fn each_up(
-    bench: &Bench,
-    rung: Rung,
+    test_node: &TestNode,
+    step: Step,
     check: impl Fn(&Reference, &Fault, &Result<(), CallError>) -> Verdict,
 ) -> Verdict {
-    let reference = Reference::take(bench, rung)?;
-    for fault in faults(rung.up(), &reference.up) {
-        reference.begin(bench)?;
-        let called = reference.go_up(bench, fault.plan)?;
+    let reference = Reference::take(test_node, step)?;
+    for fault in faults(step.up(), &reference.up) {
+        reference.begin(test_node)?;
+        let called = reference.go_up(test_node, fault.plan)?;
         check(&reference, &fault, &called.result)?;
     }
     Ok(())
 }
 
-/// Goes down with each fault, likewise.
+/// Undoes the step with each fault; `check` gets the result of the call.
 fn each_down(
-    bench: &Bench,
-    rung: Rung,
+    test_node: &TestNode,
+    step: Step,
     check: impl Fn(&Reference, &Fault, &Result<(), CallError>) -> Verdict,
 ) -> Verdict {
-    let reference = Reference::take(bench, rung)?;
-    for fault in faults(rung.down(), &reference.down) {
-        reference.begin(bench)?;
-        reference.go_up(bench, Plan::Watch)?.or_fail(rung.up())?;
-        let called = reference.go_down(bench, fault.plan)?;
+    let reference = Reference::take(test_node, step)?;
+    for fault in faults(step.down(), &reference.down) {
+        reference.begin(test_node)?;
+        reference.go_up(test_node, Plan::Watch)?.or_fail(step.up())?;
+        let called = reference.go_down(test_node, fault.plan)?;
         check(&reference, &fault, &called.result)?;
     }
     Ok(())
 }
 
 /// X1: it answers, and "done" is true.
-pub(super) fn up_is_told(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |reference, fault, result| match result {
-        Ok(()) => reference.check_up(bench, &fault.did).map(|_| ()),
+pub(super) fn up_is_told(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |reference, fault, result| match result {
+        Ok(()) => reference.check_up(test_node, &fault.did).map(|_| ()),
         Err(error) => is_answer(fault, error),
     })
 }
 
-/// X1, on the way down.
-pub(super) fn down_is_told(bench: &Bench, rung: Rung) -> Verdict {
-    each_down(bench, rung, |reference, fault, result| match result {
-        Ok(()) => reference.check_down(bench, &fault.did),
+/// X1, when the step is undone.
+pub(super) fn down_is_told(test_node: &TestNode, step: Step) -> Verdict {
+    each_down(test_node, step, |reference, fault, result| match result {
+        Ok(()) => reference.check_down(test_node, &fault.did),
         Err(error) => is_answer(fault, error),
     })
 }
@@ -96,13 +97,13 @@ fn is_answer(fault: &Fault, error: &CallError) -> Verdict {
 }
 
 /// X2: the text has the kernel's word.
-pub(super) fn up_in_the_kernels_words(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |_, fault, result| has_the_kernels_word(fault, result))
+pub(super) fn up_in_the_kernels_words(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |_, fault, result| has_the_kernels_word(fault, result))
 }
 
-/// X2, on the way down.
-pub(super) fn down_in_the_kernels_words(bench: &Bench, rung: Rung) -> Verdict {
-    each_down(bench, rung, |_, fault, result| has_the_kernels_word(fault, result))
+/// X2, when the step is undone.
+pub(super) fn down_in_the_kernels_words(test_node: &TestNode, step: Step) -> Verdict {
+    each_down(test_node, step, |_, fault, result| has_the_kernels_word(fault, result))
 }
 
 fn has_the_kernels_word(fault: &Fault, result: &Result<(), CallError>) -> Verdict {
@@ -115,8 +116,8 @@ fn has_the_kernels_word(fault: &Fault, result: &Result<(), CallError>) -> Verdic
 }
 
 /// X3: what the node could not do is no fault of the volume's fields.
-pub(super) fn up_is_not_the_volumes(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |_, fault, result| match result {
+pub(super) fn up_is_not_the_volumes(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |_, fault, result| match result {
         Err(CallError::Plugin(said)) if said.case == ErrorCase::InvalidArgument => {
             fail(&fault.did, "any error but invalid-argument", format!("invalid-argument: {}", said.message))
         }
@@ -125,10 +126,10 @@ pub(super) fn up_is_not_the_volumes(bench: &Bench, rung: Rung) -> Verdict {
 }
 
 /// X4: an error that does not say uncertain has changed nothing.
-pub(super) fn up_changes_nothing_or_says_so(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |reference, fault, result| match result {
+pub(super) fn up_changes_nothing_or_says_so(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |reference, fault, result| match result {
         Err(error) if error.class() == FailureClass::Final => {
-            match bench.is_up(&reference.ladder, rung, &reference.pod)? {
+            match test_node.is_up(&reference.lifecycle, step, &reference.pod)? {
                 Some(true) => {
                     let happened =
                         format!("the volume is up, and the error says that nothing changed: {}", error.message());
@@ -142,30 +143,30 @@ pub(super) fn up_changes_nothing_or_says_so(bench: &Bench, rung: Rung) -> Verdic
 }
 
 /// X5: once the fault has passed, a repeat comes to what it would have come to.
-pub(super) fn up_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |reference, fault, _| {
+pub(super) fn up_then_repeat(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |reference, fault, _| {
         let did = format!("{}; then repeated", fault.did);
-        reference.go_up(bench, Plan::Watch)?.or_fail(&did)?;
-        reference.check_up(bench, &did)?;
-        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
-        reference.check_down(bench, &did)
+        reference.go_up(test_node, Plan::Watch)?.or_fail(&did)?;
+        reference.check_up(test_node, &did)?;
+        reference.go_down(test_node, Plan::Watch)?.or_fail(&did)?;
+        reference.check_down(test_node, &did)
     })
 }
 
 /// X6: the undo takes back what a failed call left.
-pub(super) fn up_then_undo(bench: &Bench, rung: Rung) -> Verdict {
-    each_up(bench, rung, |reference, fault, _| {
-        let did = format!("{}; then {}", fault.did, rung.down());
-        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
-        reference.check_down(bench, &did)
+pub(super) fn up_then_undo(test_node: &TestNode, step: Step) -> Verdict {
+    each_up(test_node, step, |reference, fault, _| {
+        let did = format!("{}; then {}", fault.did, step.down());
+        reference.go_down(test_node, Plan::Watch)?.or_fail(&did)?;
+        reference.check_down(test_node, &did)
     })
 }
 
-/// X5, on the way down.
-pub(super) fn down_then_repeat(bench: &Bench, rung: Rung) -> Verdict {
-    each_down(bench, rung, |reference, fault, _| {
+/// X5, when the step is undone.
+pub(super) fn down_then_repeat(test_node: &TestNode, step: Step) -> Verdict {
+    each_down(test_node, step, |reference, fault, _| {
         let did = format!("{}; then repeated", fault.did);
-        reference.go_down(bench, Plan::Watch)?.or_fail(&did)?;
-        reference.check_down(bench, &did)
+        reference.go_down(test_node, Plan::Watch)?.or_fail(&did)?;
+        reference.check_down(test_node, &did)
     })
 }

@@ -7,12 +7,13 @@ use volhost_runtime::{
 };
 
 use super::made_volumes::{FAULT, create, is_told, refused, wanted};
-use crate::bench::Bench;
-use crate::look::Node;
+use crate::look::Snapshot;
+use crate::test_node::TestNode;
 use crate::verdict::{Called, Verdict, fail, not_applicable};
 use crate::watch::Plan;
 
-/// How many snapshots are asked for at once, and how many times at most: a list that never ends is a failure, not a hang.
+/// How many snapshots are asked for at once, and how many times at most: a list that never ends is
+/// a failure, not a hang.
 const PAGE: u32 = 100;
 const PAGES: usize = 100;
 
@@ -20,19 +21,19 @@ const PAGES: usize = 100;
 struct Pair {
     volumes: [MadeVolume; 2],
     /// The node with them and without any group.
-    before: Node,
+    before: Snapshot,
 }
 
 impl Pair {
-    fn make(bench: &Bench) -> Verdict<Self> {
-        if !bench.plugin.exports(Capability::GroupSnapshotter) {
+    fn make(test_node: &TestNode) -> Verdict<Self> {
+        if !test_node.plugin.exports(Capability::GroupSnapshotter) {
             return not_applicable("the plugin does not export group-snapshotter");
         }
-        let volumes = [create(bench, &wanted(bench, "one")?)?, create(bench, &wanted(bench, "two")?)?];
+        let volumes = [create(test_node, &wanted(test_node, "one")?)?, create(test_node, &wanted(test_node, "two")?)?];
         // What a plugin makes for all of its groups may stay.
-        let first = make(bench, &Self::of(&volumes, "first"))?;
-        bench.delete_group(&first.id, Plan::Watch).or_fail("delete-group")?;
-        Ok(Self { volumes, before: bench.node()? })
+        let first = make(test_node, &Self::of(&volumes, "first"))?;
+        test_node.delete_group(&first.id, Plan::Watch).or_fail("delete-group")?;
+        Ok(Self { volumes, before: test_node.snapshot()? })
     }
 
     fn of(volumes: &[MadeVolume], name: &str) -> WantedGroup {
@@ -48,20 +49,20 @@ impl Pair {
         Self::of(&self.volumes, name)
     }
 
-    fn check_nothing_left(&self, bench: &Bench, did: &str) -> Verdict {
-        match self.before.left_over(&bench.node()?, &self.before) {
+    fn check_nothing_left(&self, test_node: &TestNode, did: &str) -> Verdict {
+        match self.before.left_over(&test_node.snapshot()?, &self.before) {
             Some(what) => fail(did, "nothing more on the node than before", what),
             None => Ok(()),
         }
     }
 }
 
-fn make(bench: &Bench, wanted: &WantedGroup) -> Verdict<MadeGroup> {
-    bench.create_group(wanted, Plan::Watch).or_fail("create-group")
+fn make(test_node: &TestNode, wanted: &WantedGroup) -> Verdict<MadeGroup> {
+    test_node.create_group(wanted, Plan::Watch).or_fail("create-group")
 }
 
-fn delete(bench: &Bench, did: &str, group: &MadeGroup) -> Verdict {
-    bench.delete_group(&group.id, Plan::Watch).or_fail(did)
+fn delete(test_node: &TestNode, did: &str, group: &MadeGroup) -> Verdict {
+    test_node.delete_group(&group.id, Plan::Watch).or_fail(did)
 }
 
 /// The names of a call's host calls.
@@ -70,10 +71,10 @@ fn names<T>(called: &Called<T>) -> Vec<String> {
 }
 
 /// The snapshots that are listed, of this volume or of all.
-fn listed(bench: &Bench, volume: Option<&str>) -> Verdict<Vec<MadeSnapshot>> {
+fn listed(test_node: &TestNode, volume: Option<&str>) -> Verdict<Vec<MadeSnapshot>> {
     let (mut found, mut start) = (Vec::new(), String::new());
     for _ in 0..PAGES {
-        let page = bench.list_snapshots(volume, &start, PAGE).or_fail("list-snapshots")?;
+        let page = test_node.list_snapshots(volume, &start, PAGE).or_fail("list-snapshots")?;
         found.extend(page.entries);
         match page.next {
             Some(next) => start = next,
@@ -90,21 +91,21 @@ fn same(one: &MadeGroup, other: &MadeGroup) -> bool {
     one.id == other.id && ids(one) == ids(other) && all
 }
 
-fn check_found(bench: &Bench, did: &str, made: &MadeGroup) -> Verdict {
+fn check_found(test_node: &TestNode, did: &str, made: &MadeGroup) -> Verdict {
     let did = format!("{did}; then find-group");
-    let found = bench.find_group(&made.id).or_fail(&did)?;
+    let found = test_node.find_group(&made.id).or_fail(&did)?;
     if same(made, &found) { Ok(()) } else { fail(did, format!("{made:?}"), format!("{found:?}")) }
 }
 
 /// Neither the group nor one of its snapshots is there.
-fn check_gone(bench: &Bench, did: &str, group: &MadeGroup) -> Verdict {
-    refused(&format!("{did}; then find-group"), &ErrorCase::NotFound, bench.find_group(&group.id))?;
+fn check_gone(test_node: &TestNode, did: &str, group: &MadeGroup) -> Verdict {
+    refused(&format!("{did}; then find-group"), &ErrorCase::NotFound, test_node.find_group(&group.id))?;
     for snapshot in &group.snapshots {
         let did = format!("{did}; then find-snapshot of one of its snapshots");
-        refused(&did, &ErrorCase::NotFound, bench.find_snapshot(&snapshot.id))?;
+        refused(&did, &ErrorCase::NotFound, test_node.find_snapshot(&snapshot.id))?;
     }
     let left: Vec<MadeSnapshot> =
-        listed(bench, None)?.into_iter().filter(|one| one.group.as_deref() == Some(group.id.as_str())).collect();
+        listed(test_node, None)?.into_iter().filter(|one| one.group.as_deref() == Some(group.id.as_str())).collect();
     match left.as_slice() {
         [] => Ok(()),
         left => fail(format!("{did}; then list-snapshots"), "none of the group", format!("{left:?}")),
@@ -112,67 +113,67 @@ fn check_gone(bench: &Bench, did: &str, group: &MadeGroup) -> Verdict {
 }
 
 /// G1: found as it was answered.
-pub(super) fn is_found(bench: &Bench) -> Verdict {
-    let made = make(bench, &Pair::make(bench)?.wanted("found"))?;
-    check_found(bench, "create-group", &made)
+pub(super) fn is_found(test_node: &TestNode) -> Verdict {
+    let made = make(test_node, &Pair::make(test_node)?.wanted("found"))?;
+    check_found(test_node, "create-group", &made)
 }
 
 /// G2: asked again, the same answer and no further snapshot.
-pub(super) fn idempotent(bench: &Bench) -> Verdict {
-    let wanted = Pair::make(bench)?.wanted("again");
-    let (first, before) = (make(bench, &wanted)?, listed(bench, None)?);
+pub(super) fn idempotent(test_node: &TestNode) -> Verdict {
+    let wanted = Pair::make(test_node)?.wanted("again");
+    let (first, before) = (make(test_node, &wanted)?, listed(test_node, None)?);
     let did = "create-group, twice";
-    let second = bench.create_group(&wanted, Plan::Watch).or_fail(did)?;
+    let second = test_node.create_group(&wanted, Plan::Watch).or_fail(did)?;
     if !same(&first, &second) {
         return fail(did, format!("the same answer: {first:?}"), format!("{second:?}"));
     }
-    let after = listed(bench, None)?;
+    let after = listed(test_node, None)?;
     if before == after { Ok(()) } else { fail(did, format!("no more than {before:?}"), format!("{after:?}")) }
 }
 
 /// G3: a name that a group of other volumes has: fewer, more, others.
-pub(super) fn conflict(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
-    let third = create(bench, &wanted(bench, "three")?)?;
+pub(super) fn conflict(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
+    let third = create(test_node, &wanted(test_node, "three")?)?;
     let [one, two] = &pair.volumes;
-    let made = make(bench, &pair.wanted("taken"))?;
+    let made = make(test_node, &pair.wanted("taken"))?;
     for others in [vec![one.clone()], vec![one.clone(), third.clone()], vec![one.clone(), two.clone(), third.clone()]] {
         let ids: Vec<&str> = others.iter().map(|volume| volume.id.as_str()).collect();
         let did = format!("create-group of {} under the name of a group of {} and {}", ids.join(", "), one.id, two.id);
-        let called = bench.create_group(&Pair::of(&others, "taken"), Plan::Watch);
+        let called = test_node.create_group(&Pair::of(&others, "taken"), Plan::Watch);
         refused(&did, &ErrorCase::Conflict, called)?;
-        check_found(bench, &did, &made)?;
+        check_found(test_node, &did, &made)?;
     }
     Ok(())
 }
 
 /// G4: a group with a volume that is not there is none, nor is anything of it.
-pub(super) fn no_volume(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
+pub(super) fn no_volume(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
     let mut wanted = pair.wanted("incomplete");
     // The last one: a plugin that takes one after the other has taken those that are there.
     let last = pair.volumes.iter().map(|volume| volume.id.as_str()).max().unwrap_or_default();
     wanted.volume_ids.insert(format!("{last}-never"));
     let did = format!("create-group of two volumes and of {last}-never, which is not there");
-    refused(&did, &ErrorCase::NotFound, bench.create_group(&wanted, Plan::Watch))?;
-    match listed(bench, None)?.as_slice() {
-        [] => pair.check_nothing_left(bench, &did),
+    refused(&did, &ErrorCase::NotFound, test_node.create_group(&wanted, Plan::Watch))?;
+    match listed(test_node, None)?.as_slice() {
+        [] => pair.check_nothing_left(test_node, &did),
         left => fail(format!("{did}; then list-snapshots"), "no snapshot", format!("{left:?}")),
     }
 }
 
 /// G5: its snapshots are found and listed, each as one of the group.
-pub(super) fn snapshots_are_listed(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
-    let made = make(bench, &pair.wanted("shown"))?;
-    let all = listed(bench, None)?;
+pub(super) fn snapshots_are_listed(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
+    let made = make(test_node, &pair.wanted("shown"))?;
+    let all = listed(test_node, None)?;
     for snapshot in &made.snapshots {
         let did = "create-group; then find-snapshot of one of its snapshots";
-        let found = bench.find_snapshot(&snapshot.id).or_fail(did)?;
+        let found = test_node.find_snapshot(&snapshot.id).or_fail(did)?;
         if found != *snapshot {
             return fail(did, format!("{snapshot:?}"), format!("{found:?}"));
         }
-        let of_volume = listed(bench, Some(&snapshot.volume_id))?;
+        let of_volume = listed(test_node, Some(&snapshot.volume_id))?;
         for (what, list) in [("list-snapshots", &all), ("list-snapshots of its volume", &of_volume)] {
             if !list.contains(snapshot) {
                 let did = format!("create-group; then {what}");
@@ -188,12 +189,12 @@ pub(super) fn snapshots_are_listed(bench: &Bench) -> Verdict {
 }
 
 /// G5: a snapshot of a group is not deleted by itself.
-pub(super) fn not_one_alone(bench: &Bench) -> Verdict {
-    let made = make(bench, &Pair::make(bench)?.wanted("whole"))?;
+pub(super) fn not_one_alone(test_node: &TestNode) -> Verdict {
+    let made = make(test_node, &Pair::make(test_node)?.wanted("whole"))?;
     for snapshot in &made.snapshots {
         let did = "delete-snapshot of one of a group's snapshots";
-        match bench.delete_snapshot(&snapshot.id, Plan::Watch).result {
-            Err(CallError::Plugin(_)) => check_found(bench, did, &made)?,
+        match test_node.delete_snapshot(&snapshot.id, Plan::Watch).result {
+            Err(CallError::Plugin(_)) => check_found(test_node, did, &made)?,
             Err(error) => return fail(did, "an error that the plugin answers", error.message()),
             Ok(()) => return fail(did, "an error: it goes with its group alone", "ok"),
         }
@@ -201,25 +202,26 @@ pub(super) fn not_one_alone(bench: &Bench) -> Verdict {
     Ok(())
 }
 
-/// G6: a volume that is made of one of its snapshots is as large as it at least, and outlives the group.
-pub(super) fn volume_of_a_group(bench: &Bench) -> Verdict {
-    let made = make(bench, &Pair::make(bench)?.wanted("source"))?;
+/// G6: a volume that is made of one of its snapshots is as large as it at least, and outlives the
+/// group.
+pub(super) fn volume_of_a_group(test_node: &TestNode) -> Verdict {
+    let made = make(test_node, &Pair::make(test_node)?.wanted("source"))?;
     let mut restored = Vec::new();
     for (at, snapshot) in made.snapshots.iter().enumerate() {
         let did = "create of a snapshot of a group";
         let source_snapshot = Some(snapshot.id.clone());
-        let wanted = wanted(bench, &format!("restored-{at}"))?;
+        let wanted = wanted(test_node, &format!("restored-{at}"))?;
         let wanted = WantedVolume { required_bytes: None, source_snapshot, ..wanted };
-        let volume = bench.create_volume(&wanted, Plan::Watch).or_fail(did)?;
+        let volume = test_node.create_volume(&wanted, Plan::Watch).or_fail(did)?;
         if volume.capacity != 0 && volume.capacity < snapshot.bytes {
             return fail(did, format!("{} bytes at least", snapshot.bytes), format!("{volume:?}"));
         }
         restored.push(volume);
     }
-    delete(bench, "delete-group", &made)?;
+    delete(test_node, "delete-group", &made)?;
     for volume in &restored {
         let did = "find of a volume whose snapshot went with its group";
-        let found = bench.find_volume(&volume.id).or_fail(did)?;
+        let found = test_node.find_volume(&volume.id).or_fail(did)?;
         if found != *volume {
             return fail(did, format!("{volume:?}"), format!("{found:?}"));
         }
@@ -228,25 +230,25 @@ pub(super) fn volume_of_a_group(bench: &Bench) -> Verdict {
 }
 
 /// G7: nothing is left of it.
-pub(super) fn deleted(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
-    let made = make(bench, &pair.wanted("gone"))?;
-    delete(bench, "delete-group", &made)?;
-    check_gone(bench, "delete-group", &made)?;
-    pair.check_nothing_left(bench, "create-group; then delete-group")?;
+pub(super) fn deleted(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
+    let made = make(test_node, &pair.wanted("gone"))?;
+    delete(test_node, "delete-group", &made)?;
+    check_gone(test_node, "delete-group", &made)?;
+    pair.check_nothing_left(test_node, "create-group; then delete-group")?;
     for volume in &pair.volumes {
-        bench.find_volume(&volume.id).or_fail("delete-group; then find of one of the volumes")?;
+        test_node.find_volume(&volume.id).or_fail("delete-group; then find of one of the volumes")?;
     }
     Ok(())
 }
 
 /// G8: what is not there is deleted.
-pub(super) fn delete_idempotent(bench: &Bench) -> Verdict {
-    let made = make(bench, &Pair::make(bench)?.wanted("twice"))?;
-    delete(bench, "delete-group", &made)?;
-    delete(bench, "delete-group, twice", &made)?;
+pub(super) fn delete_idempotent(test_node: &TestNode) -> Verdict {
+    let made = make(test_node, &Pair::make(test_node)?.wanted("twice"))?;
+    delete(test_node, "delete-group", &made)?;
+    delete(test_node, "delete-group, twice", &made)?;
     let never = format!("{}-never", made.id);
-    bench.delete_group(&never, Plan::Watch).or_fail("delete-group of a group that never was")
+    test_node.delete_group(&never, Plan::Watch).or_fail("delete-group of a group that never was")
 }
 
 /// What an undisturbed `create-group` comes to, and its host calls.
@@ -257,16 +259,16 @@ struct Reference {
 }
 
 impl Reference {
-    fn take(bench: &Bench) -> Verdict<Self> {
-        let pair = Pair::make(bench)?;
-        let called = bench.create_group(&pair.wanted("reference"), Plan::Watch);
+    fn take(test_node: &TestNode) -> Verdict<Self> {
+        let pair = Pair::make(test_node)?;
+        let called = test_node.create_group(&pair.wanted("reference"), Plan::Watch);
         let calls = names(&called);
         Ok(Self { usual: called.or_fail("create-group")?, pair, calls })
     }
 
     /// The group is found, and each of its snapshots is as large as in an undisturbed one.
-    fn check_whole(&self, bench: &Bench, did: &str, group: &MadeGroup) -> Verdict {
-        check_found(bench, did, group)?;
+    fn check_whole(&self, test_node: &TestNode, did: &str, group: &MadeGroup) -> Verdict {
+        check_found(test_node, did, group)?;
         for snapshot in &group.snapshots {
             let usual = self.usual.snapshots.iter().find(|usual| usual.volume_id == snapshot.volume_id);
             let bytes = usual.map(|usual| usual.bytes);
@@ -278,104 +280,104 @@ impl Reference {
     }
 
     /// The handle that the group of this name has, which is not there.
-    fn handle(&self, bench: &Bench, wanted: &WantedGroup) -> Verdict<String> {
-        let made = make(bench, wanted)?;
-        delete(bench, "delete-group", &made)?;
+    fn handle(&self, test_node: &TestNode, wanted: &WantedGroup) -> Verdict<String> {
+        let made = make(test_node, wanted)?;
+        delete(test_node, "delete-group", &made)?;
         Ok(made.id)
     }
 }
 
 /// G9: ended at any host call it is not there, or whole; repeated, it is.
-pub(super) fn create_crash_then_repeat(bench: &Bench) -> Verdict {
-    let reference = Reference::take(bench)?;
+pub(super) fn create_crash_then_repeat(test_node: &TestNode) -> Verdict {
+    let reference = Reference::take(test_node)?;
     for (at, name) in reference.calls.iter().enumerate() {
         let wanted = reference.pair.wanted(&format!("crash-{at}"));
-        let id = reference.handle(bench, &wanted)?;
-        let _ = bench.create_group(&wanted, Plan::EndAt(at));
+        let id = reference.handle(test_node, &wanted)?;
+        let _ = test_node.create_group(&wanted, Plan::EndAt(at));
         let did = format!("create-group, ended where its host call {} would begin, {name}", at + 1);
-        match bench.find_group(&id) {
+        match test_node.find_group(&id) {
             Called { result: Ok(found), .. } if found.snapshots.len() == wanted.volume_ids.len() => {}
             called => {
                 refused(&format!("{did}; then find-group of what is not whole"), &ErrorCase::NotFound, called)?;
             }
         }
         let did = format!("{did}; then repeated");
-        let made = bench.create_group(&wanted, Plan::Watch).or_fail(&did)?;
-        reference.check_whole(bench, &did, &made)?;
+        let made = test_node.create_group(&wanted, Plan::Watch).or_fail(&did)?;
+        reference.check_whole(test_node, &did, &made)?;
     }
     Ok(())
 }
 
 /// G9: ended at any host call, what was begun goes with the group.
-pub(super) fn create_crash_then_delete(bench: &Bench) -> Verdict {
-    let reference = Reference::take(bench)?;
-    delete(bench, "delete-group", &reference.usual)?;
-    if reference.handle(bench, &reference.pair.wanted("reference"))? != reference.usual.id {
+pub(super) fn create_crash_then_delete(test_node: &TestNode) -> Verdict {
+    let reference = Reference::take(test_node)?;
+    delete(test_node, "delete-group", &reference.usual)?;
+    if reference.handle(test_node, &reference.pair.wanted("reference"))? != reference.usual.id {
         return not_applicable("a group of the same name has another handle each time");
     }
     for (at, name) in reference.calls.iter().enumerate() {
         let wanted = reference.pair.wanted("reference");
-        let _ = bench.create_group(&wanted, Plan::EndAt(at));
+        let _ = test_node.create_group(&wanted, Plan::EndAt(at));
         let did = format!("create-group, ended where its host call {} would begin, {name}; then delete-group", at + 1);
-        delete(bench, &did, &reference.usual)?;
-        check_gone(bench, &did, &reference.usual)?;
-        reference.pair.check_nothing_left(bench, &did)?;
+        delete(test_node, &did, &reference.usual)?;
+        check_gone(test_node, &did, &reference.usual)?;
+        reference.pair.check_nothing_left(test_node, &did)?;
     }
     Ok(())
 }
 
-/// G10: a fault is told, and a repeat comes to the same.
-pub(super) fn create_fault_then_repeat(bench: &Bench) -> Verdict {
-    let reference = Reference::take(bench)?;
+/// G10: a fault is reported, and a repeat comes to the same.
+pub(super) fn create_fault_then_repeat(test_node: &TestNode) -> Verdict {
+    let reference = Reference::take(test_node)?;
     for (at, name) in reference.calls.iter().enumerate() {
         let wanted = reference.pair.wanted(&format!("fault-{at}"));
         let did = format!("create-group, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match bench.create_group(&wanted, Plan::FailAt(at, FAULT.0)).result {
-            Ok(made) => reference.check_whole(bench, &did, &made)?,
+        match test_node.create_group(&wanted, Plan::FailAt(at, FAULT.0)).result {
+            Ok(made) => reference.check_whole(test_node, &did, &made)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        let made = bench.create_group(&wanted, Plan::Watch).or_fail(&did)?;
-        reference.check_whole(bench, &did, &made)?;
+        let made = test_node.create_group(&wanted, Plan::Watch).or_fail(&did)?;
+        reference.check_whole(test_node, &did, &made)?;
     }
     Ok(())
 }
 
 /// The host calls of an undisturbed `delete-group`.
-fn host_calls_of_delete(bench: &Bench, pair: &Pair) -> Verdict<Vec<String>> {
-    let made = make(bench, &pair.wanted("reference"))?;
-    let called = bench.delete_group(&made.id, Plan::Watch);
+fn host_calls_of_delete(test_node: &TestNode, pair: &Pair) -> Verdict<Vec<String>> {
+    let made = make(test_node, &pair.wanted("reference"))?;
+    let called = test_node.delete_group(&made.id, Plan::Watch);
     let calls = names(&called);
     called.or_fail("delete-group").map(|()| calls)
 }
 
 /// G9, of `delete-group`.
-pub(super) fn delete_crash_then_repeat(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
-    for (at, name) in host_calls_of_delete(bench, &pair)?.iter().enumerate() {
-        let made = make(bench, &pair.wanted("crash"))?;
-        let _ = bench.delete_group(&made.id, Plan::EndAt(at));
+pub(super) fn delete_crash_then_repeat(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
+    for (at, name) in host_calls_of_delete(test_node, &pair)?.iter().enumerate() {
+        let made = make(test_node, &pair.wanted("crash"))?;
+        let _ = test_node.delete_group(&made.id, Plan::EndAt(at));
         let did = format!("delete-group, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        delete(bench, &did, &made)?;
-        check_gone(bench, &did, &made)?;
-        pair.check_nothing_left(bench, &did)?;
+        delete(test_node, &did, &made)?;
+        check_gone(test_node, &did, &made)?;
+        pair.check_nothing_left(test_node, &did)?;
     }
     Ok(())
 }
 
 /// G10, of `delete-group`.
-pub(super) fn delete_fault_then_repeat(bench: &Bench) -> Verdict {
-    let pair = Pair::make(bench)?;
-    for (at, name) in host_calls_of_delete(bench, &pair)?.iter().enumerate() {
-        let made = make(bench, &pair.wanted("fault"))?;
+pub(super) fn delete_fault_then_repeat(test_node: &TestNode) -> Verdict {
+    let pair = Pair::make(test_node)?;
+    for (at, name) in host_calls_of_delete(test_node, &pair)?.iter().enumerate() {
+        let made = make(test_node, &pair.wanted("fault"))?;
         let did = format!("delete-group, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match bench.delete_group(&made.id, Plan::FailAt(at, FAULT.0)).result {
-            Ok(()) => check_gone(bench, &did, &made)?,
+        match test_node.delete_group(&made.id, Plan::FailAt(at, FAULT.0)).result {
+            Ok(()) => check_gone(test_node, &did, &made)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        delete(bench, &did, &made)?;
-        check_gone(bench, &did, &made)?;
+        delete(test_node, &did, &made)?;
+        check_gone(test_node, &did, &made)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use volhost_kernel::Errno;
 use volhost_runtime::{CallError, ErrorCase, MadeVolume, WantedVolume};
 
-use crate::bench::Bench;
+use crate::test_node::TestNode;
 use crate::verdict::{Called, Verdict, fail, not_applicable};
 use crate::watch::Plan;
 
@@ -19,14 +19,14 @@ const PAGES: usize = 100;
 const LISTED: usize = 5;
 
 /// What the case file says of the volumes that are made, by this name.
-pub(super) fn wanted(bench: &Bench, name: &str) -> Verdict<WantedVolume> {
-    if !bench.plugin.info().exports.iter().any(|export| export == "controller") {
+pub(super) fn wanted(test_node: &TestNode, name: &str) -> Verdict<WantedVolume> {
+    if !test_node.plugin.info().exports.iter().any(|export| export == "controller") {
         return not_applicable("the plugin does not export controller");
     }
-    let Some(of) = &bench.case.controller else {
+    let Some(of) = &test_node.case.controller else {
         return not_applicable("the case file has no `controller`, which says what volumes to make");
     };
-    let size = of.bytes().or_else(|why| fail("read the case file", "controller.size", why))?;
+    let size = of.bytes().or_else(|why| fail("read the case file", "controller.size", why.to_string()))?;
     Ok(WantedVolume {
         name: format!("conformance-{name}"),
         required_bytes: Some(size),
@@ -38,8 +38,8 @@ pub(super) fn wanted(bench: &Bench, name: &str) -> Verdict<WantedVolume> {
     })
 }
 
-pub(super) fn create(bench: &Bench, wanted: &WantedVolume) -> Verdict<MadeVolume> {
-    bench.create_volume(wanted, Plan::Watch).or_fail("create")
+pub(super) fn create(test_node: &TestNode, wanted: &WantedVolume) -> Verdict<MadeVolume> {
+    test_node.create_volume(wanted, Plan::Watch).or_fail("create")
 }
 
 /// The size that is asked for.
@@ -48,12 +48,12 @@ fn size(wanted: &WantedVolume) -> u64 {
 }
 
 /// The ids of all volumes that are listed, this many a page.
-pub(super) fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
+pub(super) fn listed(test_node: &TestNode, most: u32) -> Verdict<Vec<String>> {
     let mut ids = Vec::new();
     let mut start = String::new();
     for _ in 0..PAGES {
         let did = format!("list-volumes from {start:?}, at most {most}");
-        let page = bench.list_volumes(&start, most).or_fail(&did)?;
+        let page = test_node.list_volumes(&start, most).or_fail(&did)?;
         ids.extend(page.entries.into_iter().map(|volume| volume.id));
         match page.next {
             Some(next) => start = next,
@@ -64,15 +64,15 @@ pub(super) fn listed(bench: &Bench, most: u32) -> Verdict<Vec<String>> {
 }
 
 /// The volume is found as it was answered.
-fn check_found(bench: &Bench, did: &str, made: &MadeVolume) -> Verdict {
+fn check_found(test_node: &TestNode, did: &str, made: &MadeVolume) -> Verdict {
     let did = format!("{did}; then find");
-    let found = bench.find_volume(&made.id).or_fail(&did)?;
+    let found = test_node.find_volume(&made.id).or_fail(&did)?;
     if found == *made { Ok(()) } else { fail(did, format!("{made:?}"), format!("{found:?}")) }
 }
 
 /// There is no such volume.
-pub(super) fn check_gone(bench: &Bench, did: &str, id: &str) -> Verdict {
-    match bench.find_volume(id).result {
+pub(super) fn check_gone(test_node: &TestNode, did: &str, id: &str) -> Verdict {
+    match test_node.find_volume(id).result {
         Err(CallError::Plugin(said)) if said.case == ErrorCase::NotFound => Ok(()),
         Err(error) => fail(format!("{did}; then find"), "not-found", error.message()),
         Ok(found) => fail(format!("{did}; then find"), "not-found", format!("{found:?}")),
@@ -106,16 +106,16 @@ pub(super) fn is_told(did: &str, error: &CallError) -> Verdict {
 }
 
 /// V1: as large as was asked, and found and listed as it was answered.
-pub(super) fn is_found(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "found")?;
-    let made = create(bench, &wanted)?;
+pub(super) fn is_found(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "found")?;
+    let made = create(test_node, &wanted)?;
     let (least, most) = (size(&wanted), wanted.limit_bytes.unwrap_or(u64::MAX));
     // 0: the plugin does not say.
     if made.capacity != 0 && !(least..=most).contains(&made.capacity) {
         return fail("create", format!("{least} to {most} bytes"), format!("{} bytes", made.capacity));
     }
-    check_found(bench, "create", &made)?;
-    let ids = listed(bench, 100)?;
+    check_found(test_node, "create", &made)?;
+    let ids = listed(test_node, 100)?;
     if !ids.contains(&made.id) {
         return fail("create; then list-volumes", format!("{} among them", made.id), format!("{ids:?}"));
     }
@@ -123,14 +123,14 @@ pub(super) fn is_found(bench: &Bench) -> Verdict {
 }
 
 /// V2: asked again, the same answer and no second volume.
-pub(super) fn idempotent(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "again")?;
-    let (first, before) = (create(bench, &wanted)?, listed(bench, 100)?);
-    let second = create(bench, &wanted)?;
+pub(super) fn idempotent(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "again")?;
+    let (first, before) = (create(test_node, &wanted)?, listed(test_node, 100)?);
+    let second = create(test_node, &wanted)?;
     if first != second {
         return fail("create, twice", format!("the same answer: {first:?}"), format!("{second:?}"));
     }
-    let after = listed(bench, 100)?;
+    let after = listed(test_node, 100)?;
     if before != after {
         return fail("create, twice; then list-volumes", format!("{before:?}"), format!("{after:?}"));
     }
@@ -138,51 +138,51 @@ pub(super) fn idempotent(bench: &Bench) -> Verdict {
 }
 
 /// V3: a name that is taken by what does not fit.
-pub(super) fn conflict(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "taken")?;
-    let made = create(bench, &wanted)?;
+pub(super) fn conflict(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "taken")?;
+    let made = create(test_node, &wanted)?;
     let larger = size(&wanted).saturating_mul(8);
     let other = WantedVolume { required_bytes: Some(larger), limit_bytes: None, ..wanted };
     let did = format!("create of {larger} bytes under a name that is taken");
-    refused(&did, &ErrorCase::Conflict, bench.create_volume(&other, Plan::Watch))?;
-    check_found(bench, &did, &made)
+    refused(&did, &ErrorCase::Conflict, test_node.create_volume(&other, Plan::Watch))?;
+    check_found(test_node, &did, &made)
 }
 
 /// V4: a parameter that there is not is named.
-pub(super) fn unknown_parameter(bench: &Bench) -> Verdict {
+pub(super) fn unknown_parameter(test_node: &TestNode) -> Verdict {
     const UNKNOWN: &str = "noSuchParameter";
-    let mut wanted = wanted(bench, "unknown")?;
+    let mut wanted = wanted(test_node, "unknown")?;
     wanted.parameters.insert(UNKNOWN.to_owned(), "1".to_owned());
-    let before = listed(bench, 100)?;
+    let before = listed(test_node, 100)?;
     let did = format!("create with the parameter {UNKNOWN}");
-    let said = refused(&did, &ErrorCase::InvalidArgument, bench.create_volume(&wanted, Plan::Watch))?;
+    let said = refused(&did, &ErrorCase::InvalidArgument, test_node.create_volume(&wanted, Plan::Watch))?;
     if !said.contains(UNKNOWN) {
         return fail(did, format!("a text that names {UNKNOWN}"), said);
     }
-    let after = listed(bench, 100)?;
+    let after = listed(test_node, 100)?;
     if before == after { Ok(()) } else { fail(did, format!("nothing is made: {before:?}"), format!("{after:?}")) }
 }
 
 /// V5: a size that no volume has.
-pub(super) fn out_of_range(bench: &Bench) -> Verdict {
-    let wanted = WantedVolume { required_bytes: Some(TOO_LARGE), limit_bytes: None, ..wanted(bench, "large")? };
-    let before = listed(bench, 100)?;
+pub(super) fn out_of_range(test_node: &TestNode) -> Verdict {
+    let wanted = WantedVolume { required_bytes: Some(TOO_LARGE), limit_bytes: None, ..wanted(test_node, "large")? };
+    let before = listed(test_node, 100)?;
     let did = format!("create of {TOO_LARGE} bytes");
-    refused(&did, &ErrorCase::Other("OUT_OF_RANGE".to_owned()), bench.create_volume(&wanted, Plan::Watch))?;
-    let after = listed(bench, 100)?;
+    refused(&did, &ErrorCase::Other("OUT_OF_RANGE".to_owned()), test_node.create_volume(&wanted, Plan::Watch))?;
+    let after = listed(test_node, 100)?;
     if before == after { Ok(()) } else { fail(did, format!("nothing is made: {before:?}"), format!("{after:?}")) }
 }
 
 /// V6: ended at any host call and repeated, it is one volume.
-pub(super) fn create_crash_then_repeat(bench: &Bench) -> Verdict {
-    for (at, name) in host_calls_of_create(bench)?.iter().enumerate() {
-        let wanted = wanted(bench, &format!("crash-{at}"))?;
-        let before = listed(bench, 100)?.len();
-        let _ = bench.create_volume(&wanted, Plan::EndAt(at));
+pub(super) fn create_crash_then_repeat(test_node: &TestNode) -> Verdict {
+    for (at, name) in host_calls_of_create(test_node)?.iter().enumerate() {
+        let wanted = wanted(test_node, &format!("crash-{at}"))?;
+        let before = listed(test_node, 100)?.len();
+        let _ = test_node.create_volume(&wanted, Plan::EndAt(at));
         let did = format!("create, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let made = bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
-        check_found(bench, &did, &made)?;
-        let more = listed(bench, 100)?.len().saturating_sub(before);
+        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        check_found(test_node, &did, &made)?;
+        let more = listed(test_node, 100)?.len().saturating_sub(before);
         if more != 1 {
             return fail(did, "one volume more than before", format!("{more} more"));
         }
@@ -190,100 +190,100 @@ pub(super) fn create_crash_then_repeat(bench: &Bench) -> Verdict {
     Ok(())
 }
 
-/// V7: a fault is told, and a repeat comes to the same.
-pub(super) fn create_fault_then_repeat(bench: &Bench) -> Verdict {
-    for (at, name) in host_calls_of_create(bench)?.iter().enumerate() {
-        let wanted = wanted(bench, &format!("fault-{at}"))?;
+/// V7: a fault is reported, and a repeat comes to the same.
+pub(super) fn create_fault_then_repeat(test_node: &TestNode) -> Verdict {
+    for (at, name) in host_calls_of_create(test_node)?.iter().enumerate() {
+        let wanted = wanted(test_node, &format!("fault-{at}"))?;
         let did = format!("create, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match bench.create_volume(&wanted, Plan::FailAt(at, FAULT.0)).result {
-            Ok(made) => check_found(bench, &did, &made)?,
+        match test_node.create_volume(&wanted, Plan::FailAt(at, FAULT.0)).result {
+            Ok(made) => check_found(test_node, &did, &made)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        let made = bench.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
-        check_found(bench, &did, &made)?;
+        let made = test_node.create_volume(&wanted, Plan::Watch).or_fail(&did)?;
+        check_found(test_node, &did, &made)?;
     }
     Ok(())
 }
 
 /// The host calls of an undisturbed `create`.
-fn host_calls_of_create(bench: &Bench) -> Verdict<Vec<String>> {
-    let called = bench.create_volume(&wanted(bench, "reference")?, Plan::Watch);
+fn host_calls_of_create(test_node: &TestNode) -> Verdict<Vec<String>> {
+    let called = test_node.create_volume(&wanted(test_node, "reference")?, Plan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
     called.or_fail("create").map(|_| names)
 }
 
 /// The host calls of an undisturbed `delete`.
-fn host_calls_of_delete(bench: &Bench) -> Verdict<Vec<String>> {
-    let made = create(bench, &wanted(bench, "reference")?)?;
-    let called = bench.delete_volume(&made.id, Plan::Watch);
+fn host_calls_of_delete(test_node: &TestNode) -> Verdict<Vec<String>> {
+    let made = create(test_node, &wanted(test_node, "reference")?)?;
+    let called = test_node.delete_volume(&made.id, Plan::Watch);
     let names = called.calls.iter().map(|call| call.name.clone()).collect();
     called.or_fail("delete").map(|()| names)
 }
 
 /// V8: nothing is left of it.
-pub(super) fn deleted(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "gone")?;
+pub(super) fn deleted(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "gone")?;
     // What a plugin makes for all of its volumes may stay.
-    let first = create(bench, &WantedVolume { name: "conformance-first".to_owned(), ..wanted.clone() })?;
-    bench.delete_volume(&first.id, Plan::Watch).or_fail("delete")?;
-    let before = bench.node()?;
-    let made = create(bench, &wanted)?;
-    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
-    check_gone(bench, "delete", &made.id)?;
-    let ids = listed(bench, 100)?;
+    let first = create(test_node, &WantedVolume { name: "conformance-first".to_owned(), ..wanted.clone() })?;
+    test_node.delete_volume(&first.id, Plan::Watch).or_fail("delete")?;
+    let before = test_node.snapshot()?;
+    let made = create(test_node, &wanted)?;
+    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
+    check_gone(test_node, "delete", &made.id)?;
+    let ids = listed(test_node, 100)?;
     if ids.contains(&made.id) {
         return fail("delete; then list-volumes", format!("without {}", made.id), format!("{ids:?}"));
     }
-    match before.left_over(&bench.node()?, &before) {
+    match before.left_over(&test_node.snapshot()?, &before) {
         Some(what) => fail("create; then delete", "nothing more on the node than before", what),
         None => Ok(()),
     }
 }
 
 /// V9: what is not there is deleted.
-pub(super) fn delete_idempotent(bench: &Bench) -> Verdict {
-    let made = create(bench, &wanted(bench, "twice")?)?;
-    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
-    bench.delete_volume(&made.id, Plan::Watch).or_fail("delete, twice")?;
+pub(super) fn delete_idempotent(test_node: &TestNode) -> Verdict {
+    let made = create(test_node, &wanted(test_node, "twice")?)?;
+    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete")?;
+    test_node.delete_volume(&made.id, Plan::Watch).or_fail("delete, twice")?;
     let never = format!("{}-never", made.id);
-    bench.delete_volume(&never, Plan::Watch).or_fail("delete of a volume that never was")
+    test_node.delete_volume(&never, Plan::Watch).or_fail("delete of a volume that never was")
 }
 
 /// V6, of `delete`.
-pub(super) fn delete_crash_then_repeat(bench: &Bench) -> Verdict {
-    for (at, name) in host_calls_of_delete(bench)?.iter().enumerate() {
-        let made = create(bench, &wanted(bench, &format!("crash-{at}"))?)?;
-        let _ = bench.delete_volume(&made.id, Plan::EndAt(at));
+pub(super) fn delete_crash_then_repeat(test_node: &TestNode) -> Verdict {
+    for (at, name) in host_calls_of_delete(test_node)?.iter().enumerate() {
+        let made = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
+        let _ = test_node.delete_volume(&made.id, Plan::EndAt(at));
         let did = format!("delete, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        bench.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
-        check_gone(bench, &did, &made.id)?;
+        test_node.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
+        check_gone(test_node, &did, &made.id)?;
     }
     Ok(())
 }
 
 /// V7, of `delete`.
-pub(super) fn delete_fault_then_repeat(bench: &Bench) -> Verdict {
-    for (at, name) in host_calls_of_delete(bench)?.iter().enumerate() {
-        let made = create(bench, &wanted(bench, &format!("fault-{at}"))?)?;
+pub(super) fn delete_fault_then_repeat(test_node: &TestNode) -> Verdict {
+    for (at, name) in host_calls_of_delete(test_node)?.iter().enumerate() {
+        let made = create(test_node, &wanted(test_node, &format!("fault-{at}"))?)?;
         let did = format!("delete, its host call {}, {name}, failing with {}", at + 1, FAULT.1);
-        match bench.delete_volume(&made.id, Plan::FailAt(at, FAULT.0)).result {
-            Ok(()) => check_gone(bench, &did, &made.id)?,
+        match test_node.delete_volume(&made.id, Plan::FailAt(at, FAULT.0)).result {
+            Ok(()) => check_gone(test_node, &did, &made.id)?,
             Err(error) => is_told(&did, &error)?,
         }
         let did = format!("{did}; then repeated");
-        bench.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
-        check_gone(bench, &did, &made.id)?;
+        test_node.delete_volume(&made.id, Plan::Watch).or_fail(&did)?;
+        check_gone(test_node, &did, &made.id)?;
     }
     Ok(())
 }
 
 /// V10: each volume once, whatever the size of a page.
-pub(super) fn pages(bench: &Bench) -> Verdict {
+pub(super) fn pages(test_node: &TestNode) -> Verdict {
     for at in 0..LISTED {
-        create(bench, &wanted(bench, &format!("page-{at}"))?)?;
+        create(test_node, &wanted(test_node, &format!("page-{at}"))?)?;
     }
-    let all = listed(bench, 100)?;
+    let all = listed(test_node, 100)?;
     let mut counted: BTreeMap<&String, usize> = BTreeMap::new();
     for id in &all {
         *counted.entry(id).or_default() += 1;
@@ -292,7 +292,7 @@ pub(super) fn pages(bench: &Bench) -> Verdict {
         return fail("list-volumes", "each volume once", format!("{id} {times} times"));
     }
     for most in [1, 2, 3] {
-        let paged = listed(bench, most)?;
+        let paged = listed(test_node, most)?;
         if paged != all {
             return fail(format!("list-volumes, {most} a page"), format!("{all:?}"), format!("{paged:?}"));
         }
@@ -301,20 +301,20 @@ pub(super) fn pages(bench: &Bench) -> Verdict {
 }
 
 /// V10: a token that was never given.
-pub(super) fn unknown_token(bench: &Bench) -> Verdict {
-    create(bench, &wanted(bench, "token")?)?;
-    let called = bench.list_volumes("no-such-token", 10);
+pub(super) fn unknown_token(test_node: &TestNode) -> Verdict {
+    create(test_node, &wanted(test_node, "token")?)?;
+    let called = test_node.list_volumes("no-such-token", 10);
     refused("list-volumes from a token that was never given", &ErrorCase::InvalidArgument, called).map(|_| ())
 }
 
 /// V11: as large as was asked at least, and as it says.
-pub(super) fn grows(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "grows")?;
-    let made = create(bench, &wanted)?;
+pub(super) fn grows(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "grows")?;
+    let made = create(test_node, &wanted)?;
     let to = size(&wanted).saturating_mul(2);
     let did = format!("expand of a made volume to {to} bytes");
-    let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
-    let found = bench.find_volume(&made.id).or_fail("find")?;
+    let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+    let found = test_node.find_volume(&made.id).or_fail("find")?;
     if found.capacity != 0 && found.capacity != said {
         return fail(format!("{did}; then find"), format!("{said} bytes"), format!("{} bytes", found.capacity));
     }
@@ -322,14 +322,14 @@ pub(super) fn grows(bench: &Bench) -> Verdict {
 }
 
 /// V11: nothing shrinks.
-pub(super) fn large_enough(bench: &Bench) -> Verdict {
-    let wanted = wanted(bench, "enough")?;
-    let made = create(bench, &wanted)?;
-    let large = bench.expand_volume(&made.id, size(&wanted).saturating_mul(2), Plan::Watch).or_fail("expand")?;
+pub(super) fn large_enough(test_node: &TestNode) -> Verdict {
+    let wanted = wanted(test_node, "enough")?;
+    let made = create(test_node, &wanted)?;
+    let large = test_node.expand_volume(&made.id, size(&wanted).saturating_mul(2), Plan::Watch).or_fail("expand")?;
     for to in [large, size(&wanted), 1] {
         let did = format!("expand to {to} bytes of a made volume that has {large}");
-        let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
-        let found = bench.find_volume(&made.id).or_fail("find")?.capacity;
+        let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let found = test_node.find_volume(&made.id).or_fail("find")?.capacity;
         if said != large || (found != 0 && found != large) {
             return fail(did, format!("{large} bytes, as before"), format!("{said} answered, {found} found"));
         }
@@ -338,18 +338,18 @@ pub(super) fn large_enough(bench: &Bench) -> Verdict {
 }
 
 /// V6, of `expand`.
-pub(super) fn expand_crash_then_repeat(bench: &Bench) -> Verdict {
-    let to = size(&wanted(bench, "reference")?).saturating_mul(2);
-    let made = create(bench, &wanted(bench, "reference")?)?;
-    let called = bench.expand_volume(&made.id, to, Plan::Watch);
+pub(super) fn expand_crash_then_repeat(test_node: &TestNode) -> Verdict {
+    let to = size(&wanted(test_node, "reference")?).saturating_mul(2);
+    let made = create(test_node, &wanted(test_node, "reference")?)?;
+    let called = test_node.expand_volume(&made.id, to, Plan::Watch);
     let calls: Vec<String> = called.calls.iter().map(|call| call.name.clone()).collect();
     let usual = called.or_fail("expand")?;
     for (at, name) in calls.iter().enumerate() {
-        let made = create(bench, &wanted(bench, &format!("crash-{at}"))?)?;
-        let _ = bench.expand_volume(&made.id, to, Plan::EndAt(at));
+        let made = create(test_node, &wanted(test_node, &format!("crash-{at}"))?)?;
+        let _ = test_node.expand_volume(&made.id, to, Plan::EndAt(at));
         let did = format!("expand, ended where its host call {} would begin, {name}; then repeated", at + 1);
-        let said = bench.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
-        let found = bench.find_volume(&made.id).or_fail(&did)?.capacity;
+        let said = test_node.expand_volume(&made.id, to, Plan::Watch).or_fail(&did)?;
+        let found = test_node.find_volume(&made.id).or_fail(&did)?.capacity;
         if said != usual || (found != 0 && found != usual) {
             return fail(did, format!("{usual} bytes"), format!("{said} answered, {found} found"));
         }

@@ -1,4 +1,4 @@
-//! The cases, by name. Each holds one sentence of the contract.
+//! The cases, by name. Each checks one sentence of the contract.
 
 mod attach;
 mod changes;
@@ -13,22 +13,22 @@ mod made_snapshots;
 mod made_volumes;
 mod options;
 mod other_nodes;
-mod rungs;
-mod standing;
+mod publish;
 mod stats;
+mod steps;
 mod unpublish;
 
-use crate::bench::Bench;
-use crate::ladder::Rung;
+use crate::lifecycle::Step;
+use crate::test_node::TestNode;
 use crate::verdict::Verdict;
 
 /// What a case does.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     /// Something of its own.
-    Own(fn(&Bench) -> Verdict),
-    /// The same on each rung.
-    OnRung(Rung, fn(&Bench, Rung) -> Verdict),
+    Own(fn(&TestNode) -> Verdict),
+    /// One check for each step.
+    OnStep(Step, fn(&TestNode, Step) -> Verdict),
 }
 
 /// One case.
@@ -36,56 +36,56 @@ pub(crate) enum Work {
 pub(crate) struct Case {
     /// `GROUP/WHAT`; stable.
     pub(crate) name: &'static str,
-    /// The number of the sentence that it holds.
+    /// The number of the sentence that it checks.
     pub(crate) sentence: &'static str,
     pub(crate) work: Work,
 }
 
 impl Case {
-    pub(crate) fn run(&self, bench: &Bench) -> Verdict {
+    pub(crate) fn run(&self, test_node: &TestNode) -> Verdict {
         match self.work {
-            Work::Own(run) => run(bench),
-            Work::OnRung(rung, run) => run(bench, rung),
+            Work::Own(run) => run(test_node),
+            Work::OnStep(step, run) => run(test_node, step),
         }
     }
 }
 
-const fn own(name: &'static str, sentence: &'static str, run: fn(&Bench) -> Verdict) -> Case {
+const fn own(name: &'static str, sentence: &'static str, run: fn(&TestNode) -> Verdict) -> Case {
     Case { name, sentence, work: Work::Own(run) }
 }
 
-const fn on(name: &'static str, sentence: &'static str, rung: Rung, run: fn(&Bench, Rung) -> Verdict) -> Case {
-    Case { name, sentence, work: Work::OnRung(rung, run) }
+const fn on(name: &'static str, sentence: &'static str, step: Step, run: fn(&TestNode, Step) -> Verdict) -> Case {
+    Case { name, sentence, work: Work::OnStep(step, run) }
 }
 
-/// What holds on every rung, under the names of the rung's two functions.
-macro_rules! on_rung {
-    ($rung:expr, $up:literal, $down:literal) => {
+/// The cases of every step, under the names of the step's two functions.
+macro_rules! on_step {
+    ($step:expr, $up:literal, $down:literal) => {
         [
-            on(concat!($up, "/idempotent"), "M2", $rung, rungs::up_twice),
-            on(concat!($up, "/after-its-undo"), "M5", $rung, rungs::up_after_down),
-            on(concat!($up, "/same-calls"), "M16", $rung, rungs::same_calls),
-            on(concat!($up, "/leaves-nothing"), "M15", $rung, rungs::leaves_nothing),
-            on(concat!($up, "/crash-then-repeat"), "M7", $rung, rungs::up_crash_then_repeat),
-            on(concat!($up, "/crash-then-undo"), "M8", $rung, rungs::up_crash_then_undo),
-            on(concat!($up, "/fault-is-told"), "X1", $rung, faults::up_is_told),
-            on(concat!($up, "/fault-in-the-kernels-words"), "X2", $rung, faults::up_in_the_kernels_words),
-            on(concat!($up, "/fault-is-not-the-volumes"), "X3", $rung, faults::up_is_not_the_volumes),
-            on(concat!($up, "/fault-changes-nothing-or-says-so"), "X4", $rung, faults::up_changes_nothing_or_says_so),
-            on(concat!($up, "/fault-then-repeat"), "X5", $rung, faults::up_then_repeat),
-            on(concat!($up, "/fault-then-undo"), "X6", $rung, faults::up_then_undo),
-            on(concat!($down, "/idempotent"), "M4", $rung, rungs::down_twice),
-            on(concat!($down, "/never-up"), "M4", $rung, rungs::down_never_up),
-            on(concat!($down, "/crash-then-repeat"), "M7", $rung, rungs::down_crash_then_repeat),
-            on(concat!($down, "/crash-then-redo"), "M8", $rung, rungs::down_crash_then_redo),
-            on(concat!($down, "/fault-is-told"), "X1", $rung, faults::down_is_told),
-            on(concat!($down, "/fault-in-the-kernels-words"), "X2", $rung, faults::down_in_the_kernels_words),
-            on(concat!($down, "/fault-then-repeat"), "X5", $rung, faults::down_then_repeat),
+            on(concat!($up, "/idempotent"), "M2", $step, steps::up_twice),
+            on(concat!($up, "/after-its-undo"), "M5", $step, steps::up_after_down),
+            on(concat!($up, "/same-calls"), "M16", $step, steps::same_calls),
+            on(concat!($up, "/leaves-nothing"), "M15", $step, steps::leaves_nothing),
+            on(concat!($up, "/crash-then-repeat"), "M7", $step, steps::up_crash_then_repeat),
+            on(concat!($up, "/crash-then-undo"), "M8", $step, steps::up_crash_then_undo),
+            on(concat!($up, "/fault-is-told"), "X1", $step, faults::up_is_told),
+            on(concat!($up, "/fault-in-the-kernels-words"), "X2", $step, faults::up_in_the_kernels_words),
+            on(concat!($up, "/fault-is-not-the-volumes"), "X3", $step, faults::up_is_not_the_volumes),
+            on(concat!($up, "/fault-changes-nothing-or-says-so"), "X4", $step, faults::up_changes_nothing_or_says_so),
+            on(concat!($up, "/fault-then-repeat"), "X5", $step, faults::up_then_repeat),
+            on(concat!($up, "/fault-then-undo"), "X6", $step, faults::up_then_undo),
+            on(concat!($down, "/idempotent"), "M4", $step, steps::down_twice),
+            on(concat!($down, "/never-up"), "M4", $step, steps::down_never_up),
+            on(concat!($down, "/crash-then-repeat"), "M7", $step, steps::down_crash_then_repeat),
+            on(concat!($down, "/crash-then-redo"), "M8", $step, steps::down_crash_then_redo),
+            on(concat!($down, "/fault-is-told"), "X1", $step, faults::down_is_told),
+            on(concat!($down, "/fault-in-the-kernels-words"), "X2", $step, faults::down_in_the_kernels_words),
+            on(concat!($down, "/fault-then-repeat"), "X5", $step, faults::down_then_repeat),
         ]
     };
 }
 
-/// Cases that are no rung's.
+/// The cases that do not belong to a step.
 const OF_THEIR_OWN: &[Case] = &[
     own("describe/stable", "P1", describe::stable),
     own("describe/changes-nothing", "P2", describe::changes_nothing),
@@ -100,12 +100,12 @@ const OF_THEIR_OWN: &[Case] = &[
     own("identify/wrong-type", "P7", identify::wrong_type),
     own("identify/missing-field", "P8", identify::missing_field),
     own("identify/edge-values", "P9", identify::edge_values),
-    own("publish/stands", "M1", standing::stands),
-    own("publish/over-an-empty-folder", "M11", standing::over_an_empty_folder),
-    own("publish/heals", "M11", standing::heals),
-    own("publish/two-pods-at-once", "M6", standing::two_pods_at_once),
-    own("publish/long-name", "M18", standing::long_name),
-    own("publish/keeps-to-itself", "M17", standing::keeps_to_itself),
+    own("publish/stands", "M1", publish::is_published),
+    own("publish/over-an-empty-folder", "M11", publish::over_an_empty_folder),
+    own("publish/heals", "M11", publish::heals),
+    own("publish/two-pods-at-once", "M6", publish::two_pods_at_once),
+    own("publish/long-name", "M18", publish::long_name),
+    own("publish/keeps-to-itself", "M17", publish::keeps_to_itself),
     own("publish/read-only", "M12", options::read_only),
     own("publish/mount-options", "M13", options::mount_options),
     own("publish/unknown-mount-option", "M13", options::unknown_mount_option),
@@ -115,7 +115,7 @@ const OF_THEIR_OWN: &[Case] = &[
     own("unpublish/without-the-source", "M9", unpublish::without_the_source),
     own("unpublish/busy", "M10", unpublish::busy),
     own("publish/keeps-data-when-repeated", "M10", data::kept_when_repeated),
-    own("unpublish/data", "M10", data::after_tear_down),
+    own("unpublish/data", "M10", data::after_unpublish),
     own("attach/is-found", "N1", attach::is_found),
     own("are-attached/in-order", "N2", attach::in_order),
     own("wait-for-attach/finds-the-device", "N3", attach::finds_the_device),
@@ -182,8 +182,8 @@ const OF_THEIR_OWN: &[Case] = &[
     own("attached-to/changes-nothing", "O3", other_nodes::asking_changes_nothing),
     own("attach/for-the-node-that-is-named", "O4", other_nodes::for_the_node_that_is_named),
     own("attach/conflict", "O5", other_nodes::conflict),
-    own("detach-from/gone", "O6", other_nodes::taken_away),
-    own("detach-from/idempotent", "O7", other_nodes::taken_away_twice),
+    own("detach-from/gone", "O6", other_nodes::detached_from),
+    own("detach-from/idempotent", "O7", other_nodes::detached_from_twice),
     own("detach-from/leaves-other-volumes", "O8", other_nodes::others_stay),
     own("detach-from/crash-then-repeat", "O9", other_nodes::crash_then_repeat),
     own("detach-from/fault-then-repeat", "O10", other_nodes::fault_then_repeat),
@@ -194,12 +194,12 @@ const OF_THEIR_OWN: &[Case] = &[
 
 /// Every case, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = Case> {
-    let rungs = [
-        on_rung!(Rung::Attach, "attach", "detach"),
-        on_rung!(Rung::Node, "stage", "unstage"),
-        on_rung!(Rung::Pod, "publish", "unpublish"),
-        on_rung!(Rung::Device, "stage-device", "unstage-device"),
-        on_rung!(Rung::PodDevice, "map-device", "unmap-device"),
+    let steps = [
+        on_step!(Step::Attach, "attach", "detach"),
+        on_step!(Step::Stage, "stage", "unstage"),
+        on_step!(Step::Publish, "publish", "unpublish"),
+        on_step!(Step::StageDevice, "stage-device", "unstage-device"),
+        on_step!(Step::MapDevice, "map-device", "unmap-device"),
     ];
-    OF_THEIR_OWN.iter().copied().chain(rungs.into_iter().flatten())
+    OF_THEIR_OWN.iter().copied().chain(steps.into_iter().flatten())
 }

@@ -42,7 +42,7 @@ pub(super) fn write(report: &Report) -> String {
     out
 }
 
-/// The text as XML holds it; characters that XML cannot hold are replaced.
+/// Escapes the text for XML; characters that XML cannot contain are replaced.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "outcome")]
 pub enum Outcome {
-    /// The plugin holds the sentence, as far as the case can tell.
+    /// The plugin keeps the sentence, as far as the case can see.
     Passed,
     /// It does not.
     #[serde(rename_all = "camelCase")]
@@ -35,7 +35,7 @@ pub enum Outcome {
 pub struct CaseReport {
     /// Its stable name, such as `publish/idempotent`.
     pub name: String,
-    /// The number of the sentence that it holds.
+    /// The number of the sentence that it checks.
     pub sentence: String,
     /// The sentence.
     pub says: String,

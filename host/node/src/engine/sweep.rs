@@ -110,7 +110,7 @@ impl Engine {
             return;
         }
         self.sweep.due = None;
-        let (volume_ops, helpers) = (self.volume_ops.clone(), self.volume_ops.helpers().clone());
+        let (volume_ops, servers) = (self.volume_ops.clone(), self.volume_ops.fuse_servers().clone());
         // The mount table does not change when the last user of a lazily unmounted file system closes
         // its files, and a server that is stopped does not end by itself.
         tokio::task::spawn_blocking(move || servers.settle_all());

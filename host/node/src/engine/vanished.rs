@@ -41,9 +41,10 @@ pub(super) async fn watch(
             () = answers.closed() => return Ok(()),
         }
         let Some(volume_ops) = volume_ops.upgrade() else { return Ok(()) };
-        // What was unmounted without an operation leaves its helper to nobody else. On a thread of its own: one may take its time.
-        let helpers = volume_ops.helpers().clone();
-        tokio::task::spawn_blocking(move || helpers.settle_all());
+        // No operation ends the FUSE server of a mount that another process has unmounted. On a thread of its own: a server may take
+        // long to end.
+        let servers = volume_ops.fuse_servers().clone();
+        tokio::task::spawn_blocking(move || servers.settle_all());
         match tokio::task::spawn_blocking(move || volume_ops.vanished()).await {
             Ok(Ok(gone)) if gone.is_empty() => {}
             Ok(Ok(gone)) => drop(answers.send(Found::Vanished(gone))),

@@ -6,22 +6,19 @@ use std::time::Duration;
 
 use volhost_kernel::BlockDevice;
 use volhost_model::{Pod, VolumeSpec};
-use volhost_runtime::{
-    Attachment, Call, CallError, DevicePlaces, Environment, Identified, Measured, NodeFacts, PluginInfo,
-};
+use volhost_runtime::{Attachment, Call, CallError, Environment, Identified, Measured, NodeFacts, PluginInfo};
 
-use super::Bench;
-use super::places::folder_name;
-use crate::ladder::{Ladder, Rung};
+use super::TestNode;
+use crate::lifecycle::{Lifecycle, Step};
 use crate::verdict::{Called, Verdict, fail};
 use crate::watch::{Plan, Watch};
 
 /// How long a plugin's own code may run: the daemon's default.
 const PLUGIN_TIME: Duration = Duration::from_secs(10);
 
-impl Bench {
+impl TestNode {
     /// Creates a call that is watched so.
-    fn call(&self, watch: &Arc<Watch>, ladder: Option<&Ladder>) -> Call {
+    fn call(&self, watch: &Arc<Watch>, lifecycle: Option<&Lifecycle>) -> Call {
         let environment = Environment::default()
             .with_node(Arc::new(self.case.node()))
             .with_objects(self.objects.clone())
@@ -33,23 +30,20 @@ impl Bench {
             .with_sink(watch.clone())
             .with_host_calls(watch.clone())
             .with_attachment(self.attached_as().map(attached_as).as_ref());
-        match ladder.filter(|ladder| ladder.spec.is_block()) {
+        match lifecycle.filter(|lifecycle| lifecycle.spec.is_block()) {
             None => call,
-            Some(ladder) => call.with_device_places(DevicePlaces {
-                root: Arc::clone(&self.root),
-                folder: self.plugin_folder("driverDevices").join(folder_name(&ladder.name)),
-            }),
+            Some(lifecycle) => call.with_device_places(self.folders.device_places(lifecycle.volume())),
         }
     }
 
     pub(super) fn watched<T>(
         &self,
         plan: Plan,
-        ladder: Option<&Ladder>,
+        lifecycle: Option<&Lifecycle>,
         call: impl FnOnce(&Call) -> Result<T, CallError>,
     ) -> Called<T> {
         let watch = Arc::new(Watch::new(plan));
-        let result = call(&self.call(&watch, ladder));
+        let result = call(&self.call(&watch, lifecycle));
         Called { result, calls: watch.calls(), lines: watch.lines() }
     }
 
@@ -69,46 +63,50 @@ impl Bench {
     }
 
     /// `wait-for-attach`, of a volume that is attached.
-    pub(crate) fn attachment(&self, ladder: &Ladder) -> Result<Option<Attachment>, CallError> {
-        let Some(attached_as) = self.attached_as().filter(|_| ladder.has(Rung::Attach)) else { return Ok(None) };
-        let mut attached = Attachment { attached_as, metadata: Default::default(), device: None };
-        attached.device = self.wait_for_attach(ladder, &attached).result?;
-        Ok(Some(attached))
+    pub(crate) fn attachment(&self, lifecycle: &Lifecycle) -> Result<Option<Attachment>, CallError> {
+        let Some(attached_as) = self.attached_as().filter(|_| lifecycle.has(Step::Attach)) else { return Ok(None) };
+        self.wait_for_attach(lifecycle, attached_as).result.map(Some)
     }
 
     /// `wait-for-attach`, of a volume that is or was attached so.
-    pub(crate) fn wait_for_attach(&self, ladder: &Ladder, attached: &Attachment) -> Called<Option<Arc<BlockDevice>>> {
-        self.watched(Plan::Watch, Some(ladder), |call| self.plugin.wait_for_attach(call, &ladder.spec, attached))
+    pub(crate) fn wait_for_attach(&self, lifecycle: &Lifecycle, attached_as: String) -> Called<Attachment> {
+        self.watched(Plan::Watch, Some(lifecycle), |call| {
+            self.steps(call).wait_for_attach(&lifecycle.spec, attached_as, BTreeMap::new())
+        })
     }
 
     /// `stage-device`, for its device; none if each pod has a device of its own.
-    pub(crate) fn device(&self, ladder: &Ladder) -> Verdict<Called<Option<Arc<BlockDevice>>>> {
-        let attached = self.attached(ladder)?;
-        Ok(self
-            .watched(Plan::Watch, Some(ladder), |call| self.plugin.stage_device(call, &ladder.spec, attached.as_ref())))
+    pub(crate) fn device(&self, lifecycle: &Lifecycle) -> Verdict<Called<Option<Arc<BlockDevice>>>> {
+        let attached = self.attached(lifecycle)?;
+        Ok(self.watched(Plan::Watch, Some(lifecycle), |call| {
+            self.steps(call).stage_device(&lifecycle.spec, attached.as_ref())
+        }))
     }
 
     /// `expand`, of a volume that is up.
-    pub(crate) fn expand(&self, ladder: &Ladder, pod: &Pod, to: u64, plan: Plan) -> Verdict<Called<u64>> {
-        let attached = self.attached(ladder)?;
-        let target = match ladder.rungs.last() {
-            Some(Rung::Pod) if ladder.has(Rung::Node) => Some(self.node_target(ladder)?),
-            Some(Rung::Pod) => Some(self.pod_target(ladder, pod)?),
+    pub(crate) fn expand(&self, lifecycle: &Lifecycle, pod: &Pod, to: u64, plan: Plan) -> Verdict<Called<u64>> {
+        let attached = self.attached(lifecycle)?;
+        let target = match lifecycle.steps.last() {
+            Some(Step::Publish) if lifecycle.has(Step::Stage) => Some(self.staging_target(lifecycle)?),
+            Some(Step::Publish) => Some(self.publish_target(lifecycle, pod)?),
             _ => None,
         };
-        Ok(self
-            .watched(plan, Some(ladder), |call| self.plugin.expand(call, &ladder.spec, attached.as_ref(), target, to)))
+        Ok(self.watched(plan, Some(lifecycle), |call| {
+            self.steps(call).expand(&lifecycle.spec, attached.as_ref(), target, to)
+        }))
     }
 
     /// `measure`; of a pod's mount, or without one.
-    pub(crate) fn measure(&self, ladder: &Ladder, pod: Option<&Pod>) -> Verdict<Called<Measured>> {
-        let target = pod.map(|pod| self.pod_target(ladder, pod)).transpose()?;
-        Ok(self.watched(Plan::Watch, Some(ladder), |call| self.plugin.measure(call, &ladder.name, target)))
+    pub(crate) fn measure(&self, lifecycle: &Lifecycle, pod: Option<&Pod>) -> Verdict<Called<Measured>> {
+        let target = pod.map(|pod| self.publish_target(lifecycle, pod)).transpose()?;
+        Ok(self
+            .watched(Plan::Watch, Some(lifecycle), |call| self.steps(call).measure(&lifecycle.name, target))
+            .map(Option::unwrap_or_default))
     }
 
     /// The same, which has to be ok.
-    pub(super) fn attached(&self, ladder: &Ladder) -> Verdict<Option<Attachment>> {
-        let found = self.attachment(ladder);
+    pub(super) fn attached(&self, lifecycle: &Lifecycle) -> Verdict<Option<Attachment>> {
+        let found = self.attachment(lifecycle);
         found.or_else(|error| fail("wait-for-attach of a volume that is attached", "its device", error.message()))
     }
 

@@ -6,13 +6,13 @@ use volhost_runtime::{
     Call, CallError, MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, WantedSnapshot, WantedVolume,
 };
 
-use super::Bench;
+use super::TestNode;
 use crate::case_file::{ControllerSection, VOLUME};
 use crate::storage;
 use crate::verdict::{Called, Verdict, fail};
 use crate::watch::Plan;
 
-impl Bench {
+impl TestNode {
     /// A call about made volumes, with the secrets that the case file has for them.
     fn about_made<T>(&self, plan: Plan, ask: impl FnOnce(&Call) -> Result<T, CallError>) -> Called<T> {
         let secrets = self.case.controller.as_ref().map(ControllerSection::secrets).unwrap_or_default();
@@ -69,12 +69,13 @@ impl Bench {
         self.about_made(plan, |call| self.plugin.modify_volume(call, id, to))
     }
 
-    /// What the case file's program shows of a volume, with the volume's handle left out of it: two volumes can be compared.
+    /// What the case file's program shows of a volume, with the volume's handle left out of it: two
+    /// volumes can be compared.
     pub(crate) fn shown(&self, shows: &[String], id: &str) -> Verdict<String> {
         let words: Vec<String> = shows.iter().map(|word| word.replace(VOLUME, id)).collect();
         let said = storage::run(&self.scratch, &words);
         said.map(|said| said.replace(id, VOLUME).trim().to_owned())
-            .or_else(|why| fail("ran the case file's `controller.modify.shows`", "ok", why))
+            .or_else(|why| fail("ran the case file's `controller.modify.shows`", "ok", why.to_string()))
     }
 
     /// `group-snapshotter.create-group`.
