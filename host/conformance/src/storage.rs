@@ -71,7 +71,7 @@ pub(crate) fn run(scratch: &Path, words: &[String]) -> Result<String, CaseError>
     let path = paths.find(|path| path.exists()).ok_or_else(|| CaseError::NoProgram(name.clone()))?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (command, scratch) = (words.join(" "), scratch.to_owned());
-    let program = Program::new(path).arguments(arguments).variable("LC_ALL", "C");
+    let program = Program::new(path).with_arguments(arguments).with_variable("LC_ALL", "C");
     let started = program.start();
     let mut child = match started {
         Ok(child) => child,

@@ -77,8 +77,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// No drivers, and a cache of the run's own. The compiler's program is volhost's own, which
-    /// launches FUSE servers, too.
+    /// Creates surroundings without drivers, and with a cache of the run's own. The compiler's
+    /// program is volhost's own, which launches FUSE servers, too.
     #[must_use]
     pub fn new(compiler: Compiler) -> Self {
         let launcher = Launcher::volhost(&compiler.program);
