@@ -262,7 +262,8 @@ impl Driver {
         let staged = record.staged.as_ref().filter(|staged| record.stageable && !staged.is_own());
         let Some(staged) = staged else { return Ok(None) };
         let staging = self.co.below(STAGING_PATH, &staged.path)?.join(MOUNT);
-        let paths = record.published.keys().map(|path| self.co.below(TARGET_PATH, path)).collect::<Result<_>>()?;
+        // A recorded path outside the folder is of an earlier run with another one: no mount there counts.
+        let paths = record.published.keys().filter_map(|path| self.co.below(TARGET_PATH, path).ok()).collect();
         let root = self.co.open_root(&*self.kernel);
         let root = root.map_err(|source| Refusal::kernel("opening the folder of", shown(target), source))?;
         let (kernel, own) = (Arc::clone(&self.kernel), self.co.below(TARGET_PATH, target)?);
