@@ -24,21 +24,21 @@ const FIELDS: &str = "tests/tests/hostile/fields.rs";
 /// The scenario, the file, the test.
 const SCENARIOS: &[(&str, &str, &str)] = &[
     // emptyDir.
-    ("plugin: set up, tear down, on disk", EMPTY_DIR, "the_default_medium_is_a_folder_that_everybody_may_write_to"),
-    ("plugin: tear down in memory", EMPTY_DIR, "tearing_down_a_memory_volume_unmounts_it"),
+    ("plugin: set up, tear down, on disk", EMPTY_DIR, "the_default_medium_is_a_folder_that_all_users_may_write_to"),
+    ("plugin: tear down in memory", EMPTY_DIR, "unpublish_unmounts_a_memory_volume"),
     ("hugetlbfs mounted", EMPTY_DIR_NODE, "huge_pages_stand_on_any_node_and_go_with_their_pod"),
-    ("hugepage option table", EMPTY_DIR, "huge_pages_are_of_the_size_that_the_medium_or_else_the_pod_says"),
+    ("hugepage option table", EMPTY_DIR, "huge_pages_have_the_size_of_the_medium_or_else_of_the_pod"),
     (
         "hugepage option table: what is refused",
         EMPTY_DIR,
-        "huge_pages_that_the_pod_does_not_ask_for_or_leaves_open_are_refused",
+        "huge_pages_that_the_pod_does_not_request_or_of_ambiguous_size_are_refused",
     ),
-    ("set up huge pages: size", EMPTY_DIR, "huge_pages_hold_the_lesser_of_the_limit_and_what_the_pod_may_use"),
+    ("set up huge pages: size", EMPTY_DIR, "huge_pages_are_limited_by_the_lower_of_size_limit_and_the_pods_pages"),
     ("page size of a mount", EMPTY_DIR, "huge_pages_of_another_size_are_not_taken_for_these"),
     ("memory size computation", EMPTY_DIR, "the_least_limit_that_is_set_wins"),
     ("memory size, on a node", WALK, "a_memory_limit_of_the_pod_limits_its_tmpfs_too"),
     ("tmpfs options: noswap", EMPTY_DIR, "a_memory_volume_is_a_tmpfs_that_never_swaps"),
-    ("tmpfs options: no noswap", EMPTY_DIR, "without_noswap_the_volume_is_made_all_the_same_and_the_pod_is_told_once"),
+    ("tmpfs options: no noswap", EMPTY_DIR, "without_noswap_the_volume_is_mounted_and_the_pod_gets_one_event"),
     ("size limit by the pod's limit (8)", EMPTY_DIR, "the_lesser_of_the_volumes_limit_and_the_pods_counts_on_disk"),
     (
         "size limit: enforced by a quota",
@@ -62,15 +62,15 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
         "every_thing_of_another_type_is_refused_with_both_named",
     ),
     ("type checker, real: becomes right", HOST_PATH_NODE, "a_thing_that_becomes_right_is_mounted"),
-    ("type checker, mocked: each type", HOST_PATH, "every_thing_of_another_type_is_refused_with_both_named"),
+    ("type checker, mocked: each type", HOST_PATH, "every_other_kind_is_refused_with_both_named"),
     ("type checker, mocked: new ones", HOST_PATH, "a_missing_folder_is_created_with_its_parents"),
     ("type checker, mocked: new file", HOST_PATH, "a_missing_file_is_created_but_not_its_folder"),
     ("invalid path: back steps", HOST_PATH, "a_bad_field_is_named_with_its_value_and_what_is_right"),
-    ("plugin: set up, tear down", HOST_PATH, "tearing_down_unmounts_and_leaves_the_path_alone"),
+    ("plugin: set up, tear down", HOST_PATH, "unpublish_unmounts_and_leaves_the_path_alone"),
     // local.
     ("fsGroup: second pod's rules", LOCAL_NODE, "the_first_pods_group_counts_and_a_later_one_gets_an_event"),
     ("block global path", LOCAL_NODE, "a_device_is_handed_over_as_it_is_and_a_folder_is_not"),
-    ("folder global path", LOCAL, "the_folder_is_bound_for_the_node_and_for_the_pod_without_the_mounts_below"),
+    ("folder global path", LOCAL, "the_folder_is_staged_and_published_without_the_mounts_below"),
     ("NodeExpand", LOCAL_NODE, "a_file_system_grows_with_its_device_while_it_is_used"),
     ("mount, unmount; a path that does not exist", LOCAL, "a_missing_path_is_waited_for_and_never_created"),
     (

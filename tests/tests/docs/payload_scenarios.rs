@@ -57,14 +57,14 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("nested mount points: init containers and others", NESTED, "containers_are_looked_at_one_by_one"),
     ("nested mount points are made", NODE, "a_folder_for_a_volume_that_is_mounted_inside_is_there"),
     // MakePayload of configMap and secret.
-    ("all keys; binary; mixed", CONFIG_MAP, "every_key_is_a_file_text_and_binary_alike"),
+    ("all keys; binary; mixed", CONFIG_MAP, "every_key_is_a_file_whether_text_or_binary"),
     (
         "mapping; sub-folders (3); per-item mode; default mode",
         CONFIG_MAP,
         "items_choose_keys_and_put_them_into_sub_folders_with_modes_of_their_own",
     ),
     ("a missing key", CONFIG_MAP, "a_missing_config_map_or_key_is_named_and_nothing_is_made"),
-    ("an optional key; an optional object", CONFIG_MAP, "what_is_optional_may_be_missing"),
+    ("an optional key; an optional object", CONFIG_MAP, "an_optional_config_map_or_key_may_be_missing"),
     ("secret: mapping, modes", SECRET, "items_modes_and_fs_group_are_as_for_config_maps"),
     ("secret: an optional object", SECRET, "optional_secrets_may_be_missing_and_others_not"),
     ("the plugin's happy path", NODE, "every_kind_shows_its_files_with_exact_modes_and_contents"),
@@ -77,14 +77,14 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("an invalid path", NODE, "bad_sources_are_refused_with_the_fields_path_and_change_nothing"),
     ("fsGroup", NODE, "fs_group_owns_the_files_and_can_read_them"),
     // projected.
-    ("collect: each source; the merge", PROJECTED, "sources_of_every_kind_stand_in_one_folder_in_memory"),
+    ("collect: each source; the merge", PROJECTED, "sources_of_every_kind_share_one_folder_in_memory"),
     ("collect: paths that conflict", PROJECTED, "a_later_source_replaces_an_earlier_ones_file"),
-    ("collect: every source that fails is told", PROJECTED, "every_source_that_fails_is_told_and_nothing_changes"),
-    ("token: another path, default audience and expiry", PROJECTED, "a_token_is_asked_for_as_the_source_says"),
+    ("collect: every source that fails is told", PROJECTED, "every_failed_source_is_reported_and_nothing_changes"),
+    ("token: another path, default audience and expiry", PROJECTED, "a_token_is_requested_as_the_source_specifies"),
     (
         "token: no default mode; fsUser and fsGroup modes",
         PROJECTED,
-        "a_token_is_for_the_pods_own_user_and_group_where_they_are_known",
+        "only_the_pods_user_and_group_can_read_a_token_where_they_are_known",
     ),
     (
         "token: it is renewed",
@@ -95,14 +95,10 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
     ("clusterTrustBundle on a node", NODE, "certificates_come_from_trust_bundles"),
     // downwardAPI.
     ("labels, annotations, name, namespace; a nested path", DOWNWARD, "fields_of_the_pod_are_files"),
-    (
-        "written twice without a change, and with one",
-        DOWNWARD,
-        "a_changed_label_changes_the_file_and_nothing_else_is_touched",
-    ),
+    ("written twice without a change, and with one", DOWNWARD, "a_changed_label_changes_its_file_only"),
     ("two items; default and item mode", DOWNWARD, "modes_and_fs_group_apply"),
-    ("an invalid field", DOWNWARD, "a_field_or_resource_that_there_is_none_of_is_named_and_changes_nothing"),
-    ("resources with divisors", DOWNWARD, "resources_are_files_divided_as_asked"),
+    ("an invalid field", DOWNWARD, "an_unknown_field_or_resource_is_named_and_changes_nothing"),
+    ("resources with divisors", DOWNWARD, "resources_are_files_divided_by_their_divisor"),
 ];
 
 /// Kubernetes' scenarios that have no test here, and why.
