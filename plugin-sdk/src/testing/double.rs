@@ -7,7 +7,6 @@ pub(crate) use super::devices::{Attachment, BlockDevice, block_devices, filesyst
 pub(crate) use super::drivers::{DevicePlace, DriverPlace, driver_mounts};
 pub(crate) use super::files;
 pub(crate) use super::flex::{Arguments, Driver, Options, Outcome, driver_exec};
-pub(crate) use super::fuse_servers::{FuseServer, fuse_servers};
 pub(crate) use super::grpc::{self, Part};
 pub(crate) use super::identity::{Description, Identity, Measurement};
 pub(crate) use super::layers::{image_files, overlays, pod_volumes};
@@ -20,6 +19,7 @@ pub(crate) use super::provisioning::{
     self, GroupRequest, SnapshotPage, SnapshotRequest, VolumeAnswer, VolumePage, VolumeRequest,
 };
 pub(crate) use super::provisioning_calls;
+pub(crate) use super::servers::{FuseServer, fuse_servers};
 pub(crate) use super::target::MountTarget;
 pub(crate) use super::volume::Volume;
 
