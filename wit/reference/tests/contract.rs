@@ -28,7 +28,7 @@ fn the_page_has_every_function_with_its_grant() {
     let page = page::render(&contract());
     for words in [
         "### mounts.mount-target\n",
-        "- `attach: func(mount: detached-mount) -> result<_, error>`\n\n  Makes the mount visible here",
+        "- `attach: func(mount: detached-mount) -> result<_, error>`\n\n  Attaches the mount here",
         "*Imported; needs a grant: `loop-files = [\"/srv/images\"]`.*",
         "*Imported; no grant is needed.*",
         "*Exported by plugins with the capability `expander`.*",
