@@ -127,7 +127,8 @@ impl MountTarget {
     }
 
     pub(crate) fn apply_fs_group(&self, pod: &Pod, _read_only: bool) -> Result<()> {
-        self.called("apply-fs-group")?;
+        // As the contract says: some files may have been changed, whatever the failure.
+        self.called("apply-fs-group").map_err(|error| Error::uncertain(error.message()))?;
         if self.content().is_none() {
             return Err(Error::uncertain(format!("apply-fs-group {}: not mounted", self.spec_name)));
         }
