@@ -14,13 +14,13 @@ if [ "${1-}" = --claim ]; then
     program=${1##*/}
     claim=$VOLHOST_TEST_CLAIMS/$program
     mkdir "$claim" 2>/dev/null || exit 0
-    begin=$SECONDS
-    "$@" >"$claim/output" 2>&1
+    TIMEFORMAT='%0R s (user %0U s, system %0S s)'
+    { time "$@" >"$claim/output" 2>&1; } 2>"$claim/time"
     status=$?
     {
         flock 9
         echo
-        echo "     Ran ${program%-*} in $((SECONDS - begin)) s (status $status)"
+        echo "     Ran ${program%-*} in $(cat "$claim/time"), status $status"
         cat "$claim/output"
     } 9>>"$VOLHOST_TEST_CLAIMS/lock"
     exit $status
