@@ -101,7 +101,7 @@ fn yes() -> bool {
 /// The FUSE servers of one plugin, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<MountWord, FuseServer>")]
-pub(super) struct FuseHelpersTable(pub(super) BTreeMap<String, FuseServer>);
+pub(super) struct FuseServersTable(pub(super) BTreeMap<String, FuseServer>);
 
 /// A word of a command line, or several that stand together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -260,7 +260,7 @@ impl Right {
     }
 }
 
-impl TryFrom<BTreeMap<MountWord, FuseServer>> for FuseHelpersTable {
+impl TryFrom<BTreeMap<MountWord, FuseServer>> for FuseServersTable {
     type Error = FuseGrantError;
     fn try_from(table: BTreeMap<MountWord, FuseServer>) -> Result<Self, FuseGrantError> {
         for (name, server) in &table {
@@ -331,7 +331,7 @@ impl TryFrom<String> for Bytes {
 mod tests {
     use super::*;
 
-    fn table(text: &str) -> Result<FuseHelpersTable, String> {
+    fn table(text: &str) -> Result<FuseServersTable, String> {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 

@@ -15,7 +15,7 @@ use volhost_model::PluginName;
 
 use crate::abi::GRANTABLE_INTERFACES;
 
-use fuse::FuseHelpersTable;
+use fuse::FuseServersTable;
 pub(crate) use fuse::{FuseServer, MOUNT_SLOT, WordPart};
 pub(crate) use reach::{MountNotGranted, Reach};
 pub use shipped::{NotShipped, SHIPPED_LIST, ShippedListError, ShippedPlugins};
@@ -86,7 +86,7 @@ pub struct Grant {
     block_devices: Vec<Root>,
     csi_drivers: Vec<DriverName>,
     flex_drivers: Vec<FlexDriverName>,
-    fuse_servers: FuseHelpersTable,
+    fuse_servers: FuseServersTable,
     filesystems: Option<BTreeSet<MountWord>>,
     mount_options: Option<BTreeSet<MountWord>>,
     loop_devices: Option<usize>,
