@@ -48,10 +48,13 @@ struct Input<'a> {
     rest: &'a [u8],
 }
 
+/// Receives what comes out of a pipe.
+type Sink<'a> = dyn FnMut(&[u8]) -> Verdict + 'a;
+
 struct Output<'a> {
     /// None once it is closed.
     pipe: Option<File>,
-    take: Box<dyn FnMut(&[u8]) -> Verdict + 'a>,
+    take: Box<Sink<'a>>,
 }
 
 impl fmt::Debug for Watch<'_> {
