@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,7 +26,7 @@ impl LoopDevices {
     /// Returns the device paths, those of pins first.
     ///
     /// # Panics
-    /// When sysfs is not mounted.
+    /// When sysfs is not mounted, or losetup does not run.
     pub fn all(&self) -> Vec<String> {
         let (pins, images) = self.pins_and_images();
         pins.into_iter().chain(images.into_iter().map(|(device, _)| device)).collect()
@@ -34,7 +35,7 @@ impl LoopDevices {
     /// Returns the number of pins, and the files that have a device.
     ///
     /// # Panics
-    /// When sysfs is not mounted.
+    /// When sysfs is not mounted, or losetup does not run.
     pub fn files(&self) -> (usize, Vec<PathBuf>) {
         let (pins, images) = self.pins_and_images();
         let mut files: Vec<PathBuf> = images.into_iter().map(|(_, file)| file).collect();
@@ -55,10 +56,20 @@ impl LoopDevices {
     fn pins_and_images(&self) -> (Vec<String>, Vec<(String, PathBuf)>) {
         let (images, others): (Vec<_>, Vec<_>) =
             attached().into_iter().partition(|(_, file)| file.starts_with(&self.0));
+        // Most looks end here: only devices over images have pins.
+        if images.is_empty() || others.is_empty() {
+            return (Vec::new(), images);
+        }
         // The backing file of a pin is the node of the device, whatever path leads there.
-        let is_pin = |file: &Path| images.iter().any(|(image, _)| Path::new(image).file_name() == file.file_name());
-        let pins = others.into_iter().filter(|(_, file)| is_pin(file)).map(|(device, _)| device).collect();
-        (pins, images)
+        let nodes: Vec<String> =
+            images.iter().filter_map(|(image, _)| Some(fs::metadata(image).ok()?.ino().to_string())).collect();
+        let list = Command::new("losetup").args(["-l", "-n", "-O", "NAME,BACK-INO"]).output().expect("losetup runs");
+        let text = String::from_utf8(list.stdout).expect("losetup writes text");
+        let rows = text.lines().filter_map(|line| line.split_whitespace().collect::<Vec<_>>().try_into().ok());
+        let pins = rows.filter(|[device, node]: &[&str; 2]| {
+            nodes.iter().any(|image| image == node) && others.iter().any(|(other, _)| other == device)
+        });
+        (pins.map(|[device, _]| device.to_owned()).collect(), images)
     }
 }
 
