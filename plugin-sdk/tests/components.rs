@@ -109,17 +109,7 @@ fn a_plugin_imports_what_it_calls_and_nothing_else() {
         ("image-file", &["devices", "id-maps", "image-files", "log", "mounts", "types", "volumes"]),
         (
             "loop",
-            &[
-                "devices",
-                "filesystems",
-                "id-maps",
-                "log",
-                "loop-devices",
-                "mounts",
-                "provisioning",
-                "types",
-                "volumes",
-            ],
+            &["devices", "filesystems", "id-maps", "log", "loop-devices", "mounts", "provisioning", "types", "volumes"],
         ),
     ] {
         assert_eq!(plugin(name).imports, interfaces(asks_for), "{name}");
