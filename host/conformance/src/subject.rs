@@ -57,7 +57,7 @@ pub enum SubjectError {
         field: String,
         /// What is wrong with it.
         #[source]
-        reason: CaseError,
+        reason: Box<CaseError>,
     },
 }
 
@@ -145,7 +145,7 @@ impl Subject {
         read.check().map_err(|wrong| SubjectError::Field {
             path: self.path(),
             field: wrong.field,
-            reason: wrong.reason,
+            reason: Box::new(wrong.reason),
         })?;
         Ok(read)
     }

@@ -119,7 +119,6 @@ impl Engine {
     }
 
     /// Asks the kernel, on a thread that may block: a folder with many mounts takes milliseconds.
-    #[expect(clippy::disallowed_methods, reason = "on a thread that may block")]
     fn mounts(&self, pod: &PodSelector, answer: oneshot::Sender<Result<Vec<MountView>, RequestError>>) {
         let uid = match self.find(pod) {
             Ok(uid) => uid,

@@ -103,7 +103,6 @@ impl Sweep {
 
 impl Engine {
     /// Looks through the pods' folder, if it is time.
-    #[expect(clippy::disallowed_methods, reason = "on a thread that may block")]
     pub(super) fn sweep_when_due(&mut self) {
         let Some(answers) = self.sweep.answers.clone() else { return };
         if self.sweep.due.is_none_or(|due| due > Instant::now()) {
