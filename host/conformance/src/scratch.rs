@@ -77,7 +77,11 @@ fn clear(kernel: &LinuxKernel, folder: &Path, scratch: &Path) {
 /// The files below a folder that have a loop device, sorted.
 pub(crate) fn loops_below(folder: &Path) -> Vec<PathBuf> {
     let Ok(devices) = std::fs::read_dir("/sys/block") else { return Vec::new() };
-    let backing = |device: std::fs::DirEntry| std::fs::read_to_string(device.path().join("loop/backing_file")).ok();
+    let attribute =
+        |device: &std::fs::DirEntry, name: &str| std::fs::read_to_string(device.path().join("loop").join(name)).ok();
+    // The kernel removes a device with autoclear after its last user, who may be another process that looks at every device.
+    let stays = |device: &std::fs::DirEntry| attribute(device, "autoclear").is_some_and(|text| text.trim() == "0");
+    let backing = |device: std::fs::DirEntry| attribute(&device, "backing_file").filter(|_| stays(&device));
     let files = devices.flatten().filter_map(backing).map(|file| PathBuf::from(file.trim_end()));
     let mut files: Vec<PathBuf> = files.filter(|file| file.starts_with(folder)).collect();
     files.sort();

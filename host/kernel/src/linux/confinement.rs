@@ -301,8 +301,9 @@ fn make_place(path: &Path, is_folder: bool) -> std::result::Result<(), Errno> {
     if is_folder {
         return make_folder(path);
     }
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::from_raw_mode(0o444)).map(drop)
+    // Not by opening it: a child that another thread makes meanwhile has a copy of the descriptor for a moment, and a file that is
+    // open for writing keeps the root folder from becoming read-only.
+    rustix::fs::mknodat(CWD, path, FileType::RegularFile, Mode::from_raw_mode(0o444), 0)
 }
 
 fn make_parents(path: &Path) -> std::result::Result<(), Errno> {

@@ -17,6 +17,7 @@ use crate::bindings::volhost::plugin::mounts::{
     Host, HostDetachedMount, HostMountSource, HostMountTarget, TargetState,
 };
 use crate::bindings::volhost::plugin::types;
+use crate::call_error::PluginError;
 use crate::handles::{DetachedMount, MountSource, MountTarget, PodHandle};
 
 /// Threads of one walk over a volume's files; more wait for one another on one disk.
@@ -182,7 +183,7 @@ impl HostMountTarget for State {
         pod: Resource<PodHandle>,
         read_only: bool,
     ) -> Result<(), HostError> {
-        self.change("mount-target.apply-fs-group", |state| {
+        let applied = self.change("mount-target.apply-fs-group", |state| {
             let (pod, target) = (Arc::clone(&state.table.get(&pod)?.0), Arc::clone(&state.table.get(&target)?.0));
             let Some(group) = pod.fs_group else { return Ok(()) };
             let policy = match pod.fs_group_change_policy {
@@ -198,9 +199,13 @@ impl HostMountTarget for State {
             };
             match state.kernel.apply_ownership(&target.parent, &target.name, &request, &progress) {
                 Err(KernelError::Cancelled { .. }) => Err(Abort::Cancelled.into()),
-                Err(error) => Err(HostError::Plugin(types::Error::Uncertain(error.to_string()))),
-                Ok(_) => Ok(()),
+                applied => Ok(applied.map(drop)?),
             }
+        });
+        // The kernel may have changed some files before it failed.
+        applied.map_err(|error| match error {
+            HostError::Plugin(error) => HostError::Plugin(types::Error::Uncertain(PluginError::from(error).message)),
+            abort => abort,
         })
     }
 
