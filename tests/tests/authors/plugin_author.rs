@@ -191,7 +191,7 @@ fn an_invalid_or_existing_name_is_refused() {
         (&["plugin", "new", "Scratch"][..], 2, "can't be a plugin's name"),
         (&["plugin", "new", "acme/x/y"], 2, "can't be a plugin's name"),
         (&["plugin", "new"], 2, "required"),
-        (&["plugin", "new", "x", "--path", "."], 1, "is there already"),
+        (&["plugin", "new", "x", "--path", "."], 1, "exists already"),
         (&["plugin", "new", "x", "--sdk", "."], 1, "is not the crate volhost-plugin-sdk"),
         (&["plugin", "new", "--from-flex", "acme/none"], 1, "acme~none/none does not exist"),
     ] {

@@ -106,7 +106,7 @@ fn a_device_with_other_data_or_in_use_is_left_alone_until_it_is_free() {
     fs::create_dir(&elsewhere).unwrap();
     assert!(node.inside("mount").arg(&disk.device).arg(&elsewhere).status().unwrap().success());
     node.manifest("pv.yaml", &local(&disk.device, ", fsType: ext4", ""));
-    node.wait_event(&["FailedMount", "default/a", "is in use on node test-node", "mounted elsewhere"]);
+    node.wait_event(&["FailedMount", "default/a", "is in use on node test-node", "mounted at another path"]);
     assert_eq!(mounts(&node), Vec::<PathBuf>::new());
     assert!(node.inside("umount").arg(&elsewhere).status().unwrap().success());
     node.wait_mounted("default/a");

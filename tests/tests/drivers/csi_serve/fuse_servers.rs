@@ -14,7 +14,7 @@ fn served() -> (Host, Volume, NodePublishVolumeRequest) {
     let disk = host.node.folder().join("disk/data");
     let disk = disk.display();
     let sources = format!(r#"{{"lower":"{disk}/lower","upper":"{disk}/upper","work":"{disk}/work"}}"#);
-    let context = map(&[("helper", "cow"), ("sources", &sources)]);
+    let context = map(&[("server", "cow"), ("sources", &sources)]);
     let volume = Volume { volume_id: "data".to_owned(), volume_context: context, ..Volume::default() };
     let mut capability = mount(SINGLE_NODE_WRITER);
     if let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type {

@@ -104,7 +104,7 @@ fn volumes_that_a_node_uses_are_not_taken_as_a_group() {
     host.stage(&volume, writer()).unwrap();
     let refused = take(&host, "g", &["a", "b"]).unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
-    assert!(refused.message().contains("\"b\" is used by a node"), "{refused}");
+    assert!(refused.message().contains("\"b\" is in use on a node"), "{refused}");
     host.unstage("b").unwrap();
     take(&host, "g", &["a", "b"]).unwrap();
     host.assert_clean();
