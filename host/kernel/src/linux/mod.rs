@@ -92,6 +92,8 @@ mod tool;
 mod tree;
 mod usage;
 mod walk;
+mod walk_progress;
+mod work_queue;
 
 pub use lease::is_being_written;
 pub(crate) use syscall::spawn;

@@ -4,7 +4,6 @@
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, StatxAttributes, StatxFlags};
@@ -14,6 +13,7 @@ use super::LinuxKernel;
 use super::syscall::fchmodat2;
 use super::tree::{Visitor, walk_tree};
 use super::walk::{FOLDER, open_beneath, proc_path};
+use super::walk_progress::WalkProgress;
 use crate::error::{KernelError, Result};
 use crate::handle::{DetachedMount, Directory};
 use crate::names::{check_group, check_name, label, text};
@@ -54,17 +54,14 @@ impl Ownership for LinuxKernel {
         walk_tree(listed, request.threads, &giving);
         giving.check()?;
         if giving.stopped() {
-            let visited = giving.visited.load(Ordering::Relaxed);
+            let visited = giving.counts.now().visited;
             return Err(KernelError::Cancelled { path: text(&shown), visited });
         }
         // Last: the root tells that all below it is done.
         giving.folder(root.as_fd()).map_err(failed)?;
         giving.check()?;
-        Ok(OwnershipReport {
-            visited: giving.visited.load(Ordering::Relaxed),
-            changed: giving.changed.load(Ordering::Relaxed),
-            skipped: false,
-        })
+        let OwnershipProgress { visited, changed } = giving.counts.now();
+        Ok(OwnershipReport { visited, changed, skipped: false })
     }
 
     fn group_at(&self, folder: &Directory, name: &OsStr) -> Result<u32> {
@@ -91,10 +88,7 @@ struct Giving<'a> {
     request: &'a OwnershipRequest,
     shown: &'a std::path::Path,
     progress: OnProgress<'a>,
-    visited: AtomicU64,
-    changed: AtomicU64,
-    /// The caller has ended the walk.
-    stopped: AtomicBool,
+    counts: WalkProgress,
     failures: Mutex<(u64, Vec<KernelError>)>,
 }
 
@@ -105,9 +99,8 @@ fn look(fd: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Statx, Errno> {
 
 impl<'a> Giving<'a> {
     fn new(request: &'a OwnershipRequest, shown: &'a std::path::Path, progress: OnProgress<'a>) -> Self {
-        let (visited, changed) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (stopped, failures) = (AtomicBool::new(false), Mutex::new((0, Vec::new())));
-        Self { request, shown, progress, visited, changed, stopped, failures }
+        let (counts, failures) = (WalkProgress::new(PROGRESS_FILES), Mutex::new((0, Vec::new())));
+        Self { request, shown, progress, counts, failures }
     }
 
     fn wanted(&self, mode: u32, folder: bool) -> u32 {
@@ -119,19 +112,10 @@ impl<'a> Giving<'a> {
         seen.stx_gid == self.request.group && self.wanted(mode, true) == mode
     }
 
-    /// Counts one, and tells the caller from time to time.
+    /// Counts a file, and reports to the caller from time to time.
     fn count(&self, changed: bool) {
-        let visited = self.visited.fetch_add(1, Ordering::Relaxed) + 1;
-        if changed {
-            self.changed.fetch_add(1, Ordering::Release);
-        }
-        if visited.is_multiple_of(PROGRESS_FILES) {
-            // In this order, for other threads count on meanwhile: what is told as changed was visited.
-            let changed = self.changed.load(Ordering::Acquire);
-            let so_far = OwnershipProgress { visited: self.visited.load(Ordering::Relaxed), changed };
-            if (self.progress)(so_far).is_break() {
-                self.stopped.store(true, Ordering::Relaxed);
-            }
+        if self.counts.count(changed).is_some_and(|so_far| (self.progress)(so_far).is_break()) {
+            self.counts.stop();
         }
     }
 
@@ -244,7 +228,7 @@ impl Visitor for Giving<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.counts.is_stopped()
     }
 
     fn failed(&self, path: PathBuf, errno: Errno) {

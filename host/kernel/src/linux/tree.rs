@@ -12,12 +12,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FileType, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::walk::{FOLDER, open_on_same_mount};
+use super::work_queue::WorkQueue;
 
 /// Bytes of entries fetched by one call.
 const LIST_BUFFER: usize = 32 * 1024;
@@ -72,10 +73,10 @@ pub(super) fn walk_tree(root: OwnedFd, threads: usize, visitor: &impl Visitor) {
             });
             if spawned.is_err() {
                 // The others do its part.
-                lock(&walk.queue).workers -= 1;
+                walk.queue.remove_worker();
             }
         }
-        let _over = OverIfItPanics(&walk);
+        let _end_on_panic = walk.queue.end_on_panic();
         let mut first = Vec::new();
         walk.list(&root, &fd, &mut first);
         walk.work(first);
@@ -150,57 +151,23 @@ struct Rest {
     at: u64,
 }
 
-struct Queue {
-    jobs: Vec<Job>,
-    workers: usize,
-    idle: usize,
-    done: bool,
-}
-
 struct Walk<'a, V> {
     visitor: &'a V,
     /// Descriptors kept for nodes.
     kept: AtomicUsize,
-    /// Threads that have nothing to do.
-    hungry: AtomicUsize,
-    queue: Mutex<Queue>,
-    wake: Condvar,
-}
-
-/// Ends the walk if its thread panics, for the others would wait for it without end, and the panic for them.
-struct OverIfItPanics<'a, 'v, V>(&'a Walk<'v, V>);
-
-impl<V> Drop for OverIfItPanics<'_, '_, V> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut queue = lock(&self.0.queue);
-            queue.jobs.clear();
-            queue.done = true;
-            self.0.wake.notify_all();
-        }
-    }
+    queue: WorkQueue<Job>,
 }
 
 impl<'a, V: Visitor> Walk<'a, V> {
     /// A walk that has not begun.
     fn new(visitor: &'a V, threads: usize) -> Self {
-        Self {
-            visitor,
-            kept: AtomicUsize::new(0),
-            hungry: AtomicUsize::new(0),
-            queue: Mutex::new(Queue { jobs: Vec::new(), workers: threads, idle: 0, done: false }),
-            wake: Condvar::new(),
-        }
+        Self { visitor, kept: AtomicUsize::new(0), queue: WorkQueue::new(threads) }
     }
 
     /// Works until no thread has anything left.
     fn work(&self, mut jobs: Vec<Job>) {
-        let _over = OverIfItPanics(self);
-        loop {
-            self.share(&mut jobs);
-            let Some(job) = jobs.pop().or_else(|| self.take()) else {
-                return;
-            };
+        let _end_on_panic = self.queue.end_on_panic();
+        while let Some(job) = self.queue.next(&mut jobs) {
             if self.visitor.stopped() {
                 // What waits is dropped, and each thread comes to its end.
                 jobs.clear();
@@ -219,41 +186,6 @@ impl<'a, V: Visitor> Walk<'a, V> {
                 for name in &names {
                     self.entry(&node, &fd, name, jobs);
                 }
-            }
-        }
-    }
-
-    /// Gives the older half of the work away if somebody has none. The last job is kept.
-    fn share(&self, jobs: &mut Vec<Job>) {
-        if jobs.len() < 2 || self.hungry.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let given = jobs.len() / 2;
-        lock(&self.queue).jobs.extend(jobs.drain(..given));
-        self.wake.notify_all();
-    }
-
-    /// Waits for work; none once all is done.
-    fn take(&self) -> Option<Job> {
-        let mut queue = lock(&self.queue);
-        if let Some(job) = queue.jobs.pop() {
-            return Some(job);
-        }
-        queue.idle += 1;
-        self.hungry.fetch_add(1, Ordering::Relaxed);
-        loop {
-            if queue.idle == queue.workers {
-                queue.done = true;
-                self.wake.notify_all();
-            }
-            if queue.done {
-                return None;
-            }
-            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            if let Some(job) = queue.jobs.pop() {
-                queue.idle -= 1;
-                self.hungry.fetch_sub(1, Ordering::Relaxed);
-                return Some(job);
             }
         }
     }
@@ -324,7 +256,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
             }
             if seen.is_multiple_of(BATCH) {
                 self.give(node, fd, &mut given);
-                giving = self.hungry.load(Ordering::Relaxed) > 0;
+                giving = self.queue.is_short_of_work();
             }
             seen += 1;
             if giving {
@@ -338,7 +270,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
         }
         // A folder of folders only: those who wait need not wait for the first of them.
         if jobs.len() > before + 1 {
-            self.share(jobs);
+            self.queue.share(jobs);
         }
     }
 
@@ -379,8 +311,7 @@ impl<'a, V: Visitor> Walk<'a, V> {
             return;
         }
         let job = Job::Entries { node: Arc::clone(node), fd: Arc::clone(fd), names: std::mem::take(names) };
-        lock(&self.queue).jobs.push(job);
-        self.wake.notify_one();
+        self.queue.give(job);
     }
 
     fn entry(&self, node: &Arc<Node>, fd: &Arc<OwnedFd>, name: &CStr, jobs: &mut Vec<Job>) {
