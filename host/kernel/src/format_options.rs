@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
+
 use crate::error::{KernelError, Result};
 
 /// How a file system is made. What is left out is as the type's mkfs does it, but for
@@ -31,12 +33,33 @@ pub struct FormatOptions {
     pub keep_room: bool,
 }
 
-/// Types that take the same options.
+/// File systems that take the same options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taker {
+enum Family {
     Ext,
     Xfs,
     Btrfs,
+}
+
+/// Why an option is refused.
+#[derive(Debug, Error)]
+enum OptionError {
+    #[error("it has {bytes} bytes, and at most {most} fit")]
+    LabelTooLong { bytes: usize, most: usize },
+    #[error("it is empty, or has a control character")]
+    LabelNotText,
+    #[error("it is not 8-4-4-4-12 hexadecimal digits")]
+    NotAUuid,
+    #[error("{value} is no power of two between {least} and {most}")]
+    NotAPowerOfTwo { value: u32, least: u32, most: u32 },
+    #[error("{value} is not between {least} and {most}")]
+    OutOfBounds { value: u32, least: u32, most: u32 },
+    #[error("btrfs has no inodes of a fixed size")]
+    NoInodeSize,
+    #[error("only ext2, ext3 and ext4 have it")]
+    OnlyExt,
+    #[error("no such feature; there are {}", .known.join(", "))]
+    UnknownFeature { known: Vec<&'static str> },
 }
 
 /// The smallest and largest block that Linux knows on any processor, in bytes.
@@ -94,15 +117,15 @@ impl FormatOptions {
     /// # Errors
     /// `InvalidOption`; `FilesystemError::Unsupported` is the caller's.
     pub fn arguments(&self, fs_type: &str) -> Result<Vec<String>> {
-        let taker = match fs_type {
-            "xfs" => Taker::Xfs,
-            "btrfs" => Taker::Btrfs,
-            _ => Taker::Ext,
+        let family = match fs_type {
+            "xfs" => Family::Xfs,
+            "btrfs" => Family::Btrfs,
+            _ => Family::Ext,
         };
-        let invalid = |option: &str, reason: String| KernelError::InvalidOption {
+        let invalid = |option: &str, error: OptionError| KernelError::InvalidOption {
             subject: format!("mkfs.{fs_type}"),
             option: option.to_owned(),
-            reason,
+            reason: error.to_string(),
         };
         let mut words = Words::default();
         // Quiet: a kill of volhost closes the pipe of the program's output, and a program that writes
@@ -110,51 +133,51 @@ impl FormatOptions {
         words.flag("-q");
         // Forced, for a whole disk makes mke2fs ask. XFS and btrfs refuse by themselves what they
         // recognise.
-        if taker == Taker::Ext {
+        if family == Family::Ext {
             words.flag("-F");
         }
         if let Some(label) = &self.label {
-            check_label(taker, label).map_err(|reason| invalid("label", reason))?;
+            check_label(family, label).map_err(|error| invalid("label", error))?;
             words.pair("-L", label.clone());
         }
         if let Some(uuid) = &self.uuid {
-            check_uuid(uuid).map_err(|reason| invalid("uuid", reason))?;
-            match taker {
-                Taker::Xfs => words.pair("-m", format!("uuid={uuid}")),
-                Taker::Ext | Taker::Btrfs => words.pair("-U", uuid.clone()),
+            check_uuid(uuid).map_err(|error| invalid("uuid", error))?;
+            match family {
+                Family::Xfs => words.pair("-m", format!("uuid={uuid}")),
+                Family::Ext | Family::Btrfs => words.pair("-U", uuid.clone()),
             }
         }
         if let Some(bytes) = self.block_size {
-            let least = if taker == Taker::Btrfs { 4 << 10 } else { BLOCK_BYTES.0 };
-            check_power(bytes, (least, BLOCK_BYTES.1)).map_err(|reason| invalid("block size", reason))?;
-            match taker {
-                Taker::Ext => words.pair("-b", bytes.to_string()),
-                Taker::Xfs => words.pair("-b", format!("size={bytes}")),
-                Taker::Btrfs => words.pair("-s", bytes.to_string()),
+            let least = if family == Family::Btrfs { 4 << 10 } else { BLOCK_BYTES.0 };
+            check_power(bytes, (least, BLOCK_BYTES.1)).map_err(|error| invalid("block size", error))?;
+            match family {
+                Family::Ext => words.pair("-b", bytes.to_string()),
+                Family::Xfs => words.pair("-b", format!("size={bytes}")),
+                Family::Btrfs => words.pair("-s", bytes.to_string()),
             }
         }
         if let Some(bytes) = self.inode_size {
-            let bounds = match taker {
-                Taker::Ext => (128, 4 << 10),
-                Taker::Xfs => (256, 2 << 10),
-                Taker::Btrfs => return Err(invalid("inode size", "btrfs has no inodes of a fixed size".to_owned())),
+            let bounds = match family {
+                Family::Ext => (128, 4 << 10),
+                Family::Xfs => (256, 2 << 10),
+                Family::Btrfs => return Err(invalid("inode size", OptionError::NoInodeSize)),
             };
-            check_power(bytes, bounds).map_err(|reason| invalid("inode size", reason))?;
-            match taker {
-                Taker::Xfs => words.pair("-i", format!("size={bytes}")),
-                Taker::Ext | Taker::Btrfs => words.pair("-I", bytes.to_string()),
+            check_power(bytes, bounds).map_err(|error| invalid("inode size", error))?;
+            match family {
+                Family::Xfs => words.pair("-i", format!("size={bytes}")),
+                Family::Ext | Family::Btrfs => words.pair("-I", bytes.to_string()),
             }
         }
-        for (name, value, bounds, flag) in [
+        for (name, value, (least, most), flag) in [
             ("bytes per inode", self.bytes_per_inode, BYTES_PER_INODE, "-i"),
             ("reserved percent", self.reserved_percent, (0, MOST_RESERVED_PERCENT), "-m"),
         ] {
             let Some(value) = value else { continue };
-            if taker != Taker::Ext {
-                return Err(invalid(name, "only ext2, ext3 and ext4 have it".to_owned()));
+            if family != Family::Ext {
+                return Err(invalid(name, OptionError::OnlyExt));
             }
-            if !(bounds.0..=bounds.1).contains(&value) {
-                return Err(invalid(name, format!("{value} is not between {} and {}", bounds.0, bounds.1)));
+            if !(least..=most).contains(&value) {
+                return Err(invalid(name, OptionError::OutOfBounds { value, least, most }));
             }
             words.pair(flag, value.to_string());
         }
@@ -164,31 +187,29 @@ impl FormatOptions {
             words.pair("-m", "0".to_owned());
         }
         for (name, on) in &self.features {
-            self.feature(taker, name, *on, &mut words).map_err(|reason| invalid(&shown(name), reason))?;
+            self.feature(family, name, *on, &mut words).map_err(|error| invalid(&shown(name), error))?;
         }
         if self.keep_room {
-            match taker {
-                Taker::Ext => words.extended.push("nodiscard".to_owned()),
-                Taker::Xfs | Taker::Btrfs => words.flag("-K"),
+            match family {
+                Family::Ext => words.extended.push("nodiscard".to_owned()),
+                Family::Xfs | Family::Btrfs => words.flag("-K"),
             }
         }
         Ok(words.all())
     }
 
-    fn feature(&self, taker: Taker, name: &str, on: bool, words: &mut Words) -> std::result::Result<(), String> {
-        let known = |names: &mut dyn Iterator<Item = &str>| {
-            Err(format!("no such feature; there are {}", names.collect::<Vec<_>>().join(", ")))
-        };
-        match taker {
-            Taker::Ext if EXT_LAZY.contains(&name) => words.extended.push(format!("{name}={}", u8::from(on))),
-            Taker::Ext if EXT_FEATURES.contains(&name) => words.features.push(turned(name, on)),
-            Taker::Ext => return known(&mut EXT_FEATURES.iter().chain(EXT_LAZY).copied()),
-            Taker::Xfs => match XFS_FEATURES.iter().find(|(known, _)| *known == name) {
+    fn feature(&self, family: Family, name: &str, on: bool, words: &mut Words) -> std::result::Result<(), OptionError> {
+        let unknown = |known: Vec<&'static str>| Err(OptionError::UnknownFeature { known });
+        match family {
+            Family::Ext if EXT_LAZY.contains(&name) => words.extended.push(format!("{name}={}", u8::from(on))),
+            Family::Ext if EXT_FEATURES.contains(&name) => words.features.push(turned(name, on)),
+            Family::Ext => return unknown(EXT_FEATURES.iter().chain(EXT_LAZY).copied().collect()),
+            Family::Xfs => match XFS_FEATURES.iter().find(|(known, _)| *known == name) {
                 Some((_, option)) => words.pair(option, format!("{name}={}", u8::from(on))),
-                None => return known(&mut XFS_FEATURES.iter().map(|(name, _)| *name)),
+                None => return unknown(XFS_FEATURES.iter().map(|(name, _)| *name).collect()),
             },
-            Taker::Btrfs if BTRFS_FEATURES.contains(&name) => words.features.push(turned(name, on)),
-            Taker::Btrfs => return known(&mut BTRFS_FEATURES.iter().copied()),
+            Family::Btrfs if BTRFS_FEATURES.contains(&name) => words.features.push(turned(name, on)),
+            Family::Btrfs => return unknown(BTRFS_FEATURES.to_vec()),
         }
         Ok(())
     }
@@ -228,22 +249,22 @@ fn turned(name: &str, on: bool) -> String {
     if on { name.to_owned() } else { format!("^{name}") }
 }
 
-fn check_label(taker: Taker, label: &str) -> std::result::Result<(), String> {
-    let most = match taker {
-        Taker::Ext => 16,
-        Taker::Xfs => 12,
-        Taker::Btrfs => 255,
+fn check_label(family: Family, label: &str) -> std::result::Result<(), OptionError> {
+    let most = match family {
+        Family::Ext => 16,
+        Family::Xfs => 12,
+        Family::Btrfs => 255,
     };
     if label.len() > most {
-        return Err(format!("it has {} bytes, and at most {most} fit", label.len()));
+        return Err(OptionError::LabelTooLong { bytes: label.len(), most });
     }
     if label.is_empty() || label.chars().any(char::is_control) {
-        return Err("it is empty, or has a control character".to_owned());
+        return Err(OptionError::LabelNotText);
     }
     Ok(())
 }
 
-fn check_uuid(uuid: &str) -> std::result::Result<(), String> {
+fn check_uuid(uuid: &str) -> std::result::Result<(), OptionError> {
     const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
     let groups: Vec<&str> = uuid.split('-').collect();
     let fits =
@@ -251,14 +272,14 @@ fn check_uuid(uuid: &str) -> std::result::Result<(), String> {
     if groups.len() == GROUPS.len() && groups.iter().zip(&GROUPS).all(fits) {
         return Ok(());
     }
-    Err("it is not 8-4-4-4-12 hexadecimal digits".to_owned())
+    Err(OptionError::NotAUuid)
 }
 
-fn check_power(bytes: u32, (least, most): (u32, u32)) -> std::result::Result<(), String> {
+fn check_power(bytes: u32, (least, most): (u32, u32)) -> std::result::Result<(), OptionError> {
     if bytes.is_power_of_two() && (least..=most).contains(&bytes) {
         return Ok(());
     }
-    Err(format!("{bytes} is no power of two between {least} and {most}"))
+    Err(OptionError::NotAPowerOfTwo { value: bytes, least, most })
 }
 
 /// A foreign name as a message shows it: its beginning, without what could disturb a terminal.
