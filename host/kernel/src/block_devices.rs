@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::handle::{Directory, MountSource};
 use crate::types::DeviceNumber;
 
-/// A block device by its node, held as a place (`O_PATH`): the handle keeps neither the device nor
+/// A block device by its node, open as a place (`O_PATH`): the handle keeps neither the device nor
 /// its storage, only the mount that the node lies on. A device must be kept by other means while it
 /// is used: [`BlockDevices::pin_device`], or a mount.
 pub struct BlockDevice {
@@ -55,7 +55,7 @@ impl fmt::Debug for BlockDevice {
 ///
 /// # Guarantees
 /// As [`crate::Kernel`]. Nothing here writes to a device. A call that hands a device's path to
-/// somebody else made sure that the path names this very device.
+/// the caller made sure that the path names this very device.
 pub trait BlockDevices {
     /// Opens the node at an absolute path, following symbolic links (`/dev/disk/by-id/...`).
     ///
@@ -80,13 +80,13 @@ pub trait BlockDevices {
     /// `Failed`; `NotFound` if no device answers to the node.
     fn device_size(&self, device: &BlockDevice) -> Result<u64>;
 
-    /// Whether the device refuses writes.
+    /// Returns whether the device refuses writes.
     ///
     /// # Errors
     /// As [`BlockDevices::device_size`].
     fn device_read_only(&self, device: &BlockDevice) -> Result<bool>;
 
-    /// Whether something has the device for itself: a mounted file system (in any namespace), swap,
+    /// Returns whether something has the device for itself: a mounted file system (in any namespace), swap,
     /// device mapper, a tool that formats or checks it. A program that merely reads or writes it is
     /// not seen.
     ///
@@ -103,7 +103,7 @@ pub trait BlockDevices {
     /// as a file system; else as [`crate::Kernel::attach`].
     fn map_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
-    /// Which device is mapped at a name; none if none is, whatever else stands there.
+    /// Which device is mapped at a name; none if none is, whatever else is there.
     ///
     /// # Errors
     /// `Failed`.
@@ -113,13 +113,13 @@ pub trait BlockDevices {
     /// reader sees the old one or the new. [`crate::Kernel::remove_file`] undoes it.
     ///
     /// # Errors
-    /// `WrongType` if something else than a link stands there; `DeviceError::Gone`; `Failed`.
+    /// `WrongType` if something other than a link is there; `DeviceError::Gone`; `Failed`.
     fn link_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()>;
 
     /// Where the link at a name leads, none if nothing is there.
     ///
     /// # Errors
-    /// `WrongType` if something else than a link stands there; `Failed`.
+    /// `WrongType` if something other than a link is there; `Failed`.
     fn linked_device(&self, directory: &Directory, name: &OsStr) -> Result<Option<PathBuf>>;
 
     /// Keeps the device that is mapped at a name from going away and its number from being used
@@ -135,6 +135,6 @@ pub trait BlockDevices {
     /// Takes the pin away. None there, or nothing mapped: done.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) if somebody opened the pin.
+    /// `Failed` (`Busy`) if a process has the pin open.
     fn unpin_device(&self, directory: &Directory, name: &OsStr) -> Result<()>;
 }

@@ -28,7 +28,7 @@ const NAMESPACES: [libc::c_int; 8] = [
     NEW_TIME,
 ];
 /// `CLONE_NEWTIME`, which the C library's tables lack on some targets. In `clone` its bit belongs
-/// to the signal that tells of the child's end, so there it is left alone.
+/// to the signal at the end of the child, so there it is left alone.
 const NEW_TIME: libc::c_int = 0x80;
 
 /// Calls of another calling convention of the same processor (x32) carry this bit; without it they

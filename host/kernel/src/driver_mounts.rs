@@ -1,4 +1,4 @@
-//! What a driver outside is told and did: programs that mount in the host's stead know paths, not handles.
+//! For external drivers, which mount in the host's stead: they know paths, not handles.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -32,16 +32,16 @@ pub trait DriverMounts {
     /// `Failed`.
     fn mounts_besides(&self, known: &BTreeSet<MountId>) -> Result<Vec<MountInfo>>;
 
-    /// The block device whose node stands at a name, bound there or made there; none if nothing stands there.
+    /// The block device whose node is at a name, bound there or made there; none if nothing is there.
     ///
     /// # Errors
     /// `SymbolicLink`, `WrongType` if it is something else; `Failed`.
     fn device_at(&self, directory: &Directory, name: &OsStr) -> Result<Option<BlockDevice>>;
 
-    /// Removes what stands at a name unless it holds data: every mount, then an empty folder, an empty file, a device's node. Nothing
+    /// Removes what is at a name unless it has data: every mount, then an empty folder, an empty file, a device's node. Nothing
     /// there: done.
     ///
     /// # Errors
-    /// `NotEmpty` if it holds data; `WrongType` for a symbolic link, a socket, a pipe; `Failed` (`Busy`) if something uses a mount of it.
+    /// `NotEmpty` if it has data; `WrongType` for a symbolic link, a socket, a pipe; `Failed` (`Busy`) if something uses a mount of it.
     fn clear_place(&self, directory: &Directory, name: &OsStr) -> Result<()>;
 }

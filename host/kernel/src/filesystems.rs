@@ -9,7 +9,7 @@ use crate::handle::{DetachedMount, Directory};
 use crate::names::text;
 use crate::types::FsOption;
 
-/// What is on a device.
+/// The content of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// Nothing but zeros, as far as it was looked at: all of what an image's file has data for,
@@ -40,7 +40,7 @@ impl fmt::Display for Contents {
     }
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckOutcome {
     /// The file system is whole.
@@ -62,7 +62,7 @@ pub enum CheckOutcome {
 /// # Assumptions
 /// Calls take as long as the device does; formatting and checking are ended after ten minutes.
 pub trait Filesystems {
-    /// What is on the device.
+    /// Returns what is on the device.
     ///
     /// # Errors
     /// `Failed` if it can't be read (that is never blank); `ToolError::Missing`,
@@ -70,7 +70,7 @@ pub trait Filesystems {
     fn probe(&self, device: &BlockDevice) -> Result<Contents>;
 
     /// Makes a file system on a blank device. A mkfs that fails leaves the device blank, as far as
-    /// the device can still be written and tells where it was written.
+    /// the device can still be written and reports where it was written.
     ///
     /// # Errors
     /// `FilesystemError::Unsupported`; `FilesystemError::NotBlank`, and nothing was written;
@@ -110,7 +110,7 @@ pub trait Filesystems {
         read_only: bool,
     ) -> Result<DetachedMount>;
 
-    /// Whether the file system that is mounted at the folder is smaller than the device, by a block
+    /// Returns whether the file system that is mounted at the folder is smaller than the device, by a block
     /// at least. It stays so where the rest of the device is too small for what the file system
     /// would grow by; growing then changes nothing.
     ///

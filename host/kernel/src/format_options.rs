@@ -64,7 +64,7 @@ enum OptionError {
 
 /// The smallest and largest block that Linux knows on any processor, in bytes.
 const BLOCK_BYTES: (u32, u32) = (1 << 10, 64 << 10);
-/// What one inode may stand for, in bytes: mke2fs(8) takes no more and no less.
+/// How many bytes there may be for each inode: mke2fs(8) takes no more and no less.
 const BYTES_PER_INODE: (u32, u32) = (1 << 10, 64 << 20);
 /// mke2fs(8) keeps no more than half of a file system for root.
 const MOST_RESERVED_PERCENT: u32 = 50;
@@ -93,7 +93,7 @@ const EXT_FEATURES: &[&str] = &[
     "sparse_super2",
     "uninit_bg",
 ];
-/// What mke2fs takes as an extended option (`-E`), 0 or 1.
+/// Features that mke2fs takes as extended options (`-E`), 0 or 1.
 const EXT_LAZY: &[&str] = &["lazy_itable_init", "lazy_journal_init"];
 /// Features of XFS, with the option of mkfs.xfs(8) that takes each.
 const XFS_FEATURES: &[(&str, &str)] = &[

@@ -1,22 +1,22 @@
-//! FUSE file systems: mounts whose server is a program that holds the other end of a connection.
+//! FUSE file systems: mounts whose server is a program with the other end of a connection.
 
 use std::os::fd::OwnedFd;
 
 use crate::error::Result;
 use crate::handle::{DetachedMount, MountSource};
 
-/// What a new FUSE mount is to be.
+/// The settings of a new FUSE mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FuseOptions {
     /// What the mount table calls its source.
     pub source: String,
     /// Its type is `fuse.SUBTYPE`.
     pub subtype: String,
-    /// Who serves it: the user and the group that the kernel tells the mount table.
+    /// Who serves it: the user and the group that the kernel shows in the mount table.
     pub user: u32,
     /// Likewise.
     pub group: u32,
-    /// The kernel itself holds accesses against the modes that the server tells; else the server decides on each.
+    /// The kernel itself checks accesses against the modes that the server reports; else the server decides on each.
     pub default_permissions: bool,
     /// Nothing can be written.
     pub read_only: bool,
@@ -31,9 +31,9 @@ pub struct FuseConnection(pub u32);
 /// A new FUSE mount, and the end of its connection that a server is to have.
 #[derive(Debug)]
 pub struct FuseMount {
-    /// For the server. When the last copy of it is closed, whoever uses the mount gets `ENOTCONN`.
+    /// For the server. When the last copy of it is closed, users of the mount get `ENOTCONN`.
     pub device: OwnedFd,
-    /// For the user; unseen until attached. Without any mount of it left, the server is told by an error (`ENODEV`) of its next reading.
+    /// For the user; a detached mount. Without any mount of it left, the server's next read fails with `ENODEV`.
     pub mount: DetachedMount,
     /// Its connection.
     pub connection: FuseConnection,
@@ -41,7 +41,7 @@ pub struct FuseMount {
 
 /// Primitives over FUSE file systems.
 pub trait FuseMounts {
-    /// A new FUSE mount that every user of the machine may use, with `nosuid` and `nodev`, unseen until attached, and served by nobody yet.
+    /// A new FUSE mount that every user of the machine may use, with `nosuid` and `nodev`, detached, and without a server yet.
     ///
     /// # Errors
     /// `Failed`: `NotFound` where the machine has no `/dev/fuse`.
@@ -54,13 +54,13 @@ pub trait FuseMounts {
     /// `Failed`: `ENOTCONN` when there is no server any more, or what it answered.
     fn ask_server(&self, source: &MountSource) -> Result<()>;
 
-    /// Whether the file system of this connection is still mounted anywhere, be it unseen. Asks no server.
+    /// Returns whether the file system of this connection is still mounted anywhere, be it unseen. Asks no server.
     ///
     /// # Errors
-    /// `Failed` where the kernel does not tell (`fusectl`).
+    /// `Failed` where the kernel does not report it (`fusectl`).
     fn is_mounted_anywhere(&self, connection: FuseConnection) -> Result<bool>;
 
-    /// Ends a connection, whoever holds its ends: users of the mount get `ENOTCONN`, the server `ENODEV`. False if there is none.
+    /// Ends a connection, whichever processes have its ends: users of the mount get `ENOTCONN`, the server `ENODEV`. False if there is none.
     ///
     /// # Errors
     /// As [`FuseMounts::is_mounted_anywhere`].

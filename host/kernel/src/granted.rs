@@ -11,7 +11,7 @@ use crate::error::Errno;
 /// The most links of one walk, as the kernel's.
 const MOST_LINKS: usize = 40;
 
-/// What a name in a folder is.
+/// The type of a name in a folder.
 pub enum Found<P> {
     /// A symbolic link, and its target.
     Link(PathBuf),
@@ -86,7 +86,7 @@ fn walk<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<Resul
 /// The granted root that the path lies within, opened, its real path, and the path below it.
 fn start<S: Places>(places: &S, wanted: &Path, roots: &[PathBuf]) -> Result<(S::Place, PathBuf, PathBuf), Refusal> {
     let as_written = roots.iter().filter_map(|root| Some((root, wanted.strip_prefix(root).ok()?)));
-    // Of two that hold it, the inner one: its folder is the one that the operator meant.
+    // Of two that contain it, the inner one: its folder is the one that the operator meant.
     if let Some((root, below)) = as_written.min_by_key(|(_, below)| below.as_os_str().len()) {
         let (place, real) = places.open_root(root)?;
         return Ok((place, real, below.to_owned()));

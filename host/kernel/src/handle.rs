@@ -19,7 +19,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A folder, held open (`O_PATH`): whatever happens to its name, the handle stays on this very
+/// An open folder (`O_PATH`): whatever happens to its name, the handle stays on this very
 /// folder. It keeps the mount it lies on busy, so do not keep one of a mounted volume.
 pub struct Directory {
     pub(crate) fd: OwnedFd,
@@ -53,7 +53,7 @@ impl fmt::Debug for Directory {
     }
 }
 
-/// What a [`MountSource`] is.
+/// The kind of a [`MountSource`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceKind {
     /// A folder.
@@ -91,7 +91,7 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// Something that can be bind-mounted, held open.
+/// An open object that can be bind-mounted.
 pub struct MountSource {
     pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,
@@ -105,7 +105,7 @@ impl MountSource {
         Self { fd, label, kind }
     }
 
-    /// What it is.
+    /// Returns what it is.
     #[must_use]
     pub const fn kind(&self) -> SourceKind {
         self.kind
@@ -130,7 +130,7 @@ impl fmt::Debug for MountSource {
     }
 }
 
-/// A mount that nobody can see yet. Dropped without being attached, it is gone.
+/// A detached mount: no process can see it yet. Dropped without being attached, it is gone.
 pub struct DetachedMount {
     pub(crate) fd: OwnedFd,
     pub(crate) label: PathBuf,

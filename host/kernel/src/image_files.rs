@@ -12,12 +12,12 @@ pub trait ImageFiles {
     /// system's own.
     ///
     /// The loop device that carries it belongs to the mount: it goes with the last copy of it, or
-    /// with the result if that is dropped, and so there is nothing to take away. The file may be
-    /// renamed or removed meanwhile; whoever changes its content breaks the volume.
+    /// with the result if that is dropped, and so there is nothing to unmount. The file may be
+    /// renamed or removed meanwhile; changing its content breaks the volume.
     ///
     /// # Errors
     /// `ImageError::Unsupported` for another type; `WrongType` if it is no regular file;
-    /// `ImageError::Mismatch` if it holds something else; `ImageError::Damaged` or
+    /// `ImageError::Mismatch` if it contains something else; `ImageError::Damaged` or
     /// `ImageError::CutShort` if it is damaged or cut short; `InvalidOption`, `UnsupportedOption`;
     /// `Failed` with the kernel's log.
     fn mount_image(&self, file: &MountSource, fs_type: &str, options: &[FsOption]) -> Result<DetachedMount>;

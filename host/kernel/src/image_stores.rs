@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::handle::MountSource;
 
-/// What is known of an image file.
+/// Facts of an image file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageFacts {
     /// Its size in bytes, holes included.
@@ -19,27 +19,27 @@ pub struct ImageFacts {
 /// Primitives over folders of image files.
 ///
 /// # Guarantees
-/// Every path is held against `roots`, as by [`crate::Kernel::open_host_path`]: what it leads to counts. A name is added or removed as
+/// Every path is checked against `roots`, as by [`crate::Kernel::open_host_path`]: what it leads to counts. A name is added or removed as
 /// a whole; a crash leaves no part of an image under any name.
 pub trait ImageStores {
-    /// The names of the regular files in the folder, sorted by their bytes. Names that are no UTF-8 are left out: nobody can ask for them.
+    /// The names of the regular files in the folder, sorted by their bytes. Names that are not UTF-8 are left out: no caller can ask for them.
     ///
     /// # Errors
     /// As [`crate::Kernel::open_host_path`]; `WrongType` if it is no folder.
     fn image_names(&self, folder: &Path, roots: &[PathBuf]) -> Result<Vec<String>>;
 
-    /// What is known of an image.
+    /// Returns what is known of an image.
     ///
     /// # Errors
     /// `WrongType` if it is no regular file; `Failed`.
     fn image_facts(&self, image: &MountSource) -> Result<ImageFacts>;
 
-    /// Copies the image to a new file, which nobody but its owner can read (0600), and returns its size. Blocks are shared where the file
-    /// system can: the copy is then what the image held at one moment. Elsewhere data is copied, holes stay holes, and an image that has a loop
+    /// Copies the image to a new file, which only its owner can read (0600), and returns its size. Blocks are shared where the file
+    /// system can: the copy is then the image of one moment. Elsewhere data is copied, holes stay holes, and an image that has a loop
     /// device is refused, for it may change meanwhile.
     ///
     /// # Errors
-    /// `Failed`: `Conflict` if something stands at `to`, `Busy` for an image that has a loop device; `OutsideGrant`, `WrongType`.
+    /// `Failed`: `Conflict` if something is at `to`, `Busy` for an image that has a loop device; `OutsideGrant`, `WrongType`.
     fn copy_image(&self, image: &MountSource, to: &Path, roots: &[PathBuf]) -> Result<u64>;
 
     /// Makes the image at least `bytes` large with room on the disk for all of it, and returns its size. Its content stays, and a device

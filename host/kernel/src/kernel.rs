@@ -104,13 +104,13 @@ pub trait Kernel:
     /// `Failed`.
     fn names(&self, directory: &Directory) -> Result<Vec<OsString>>;
 
-    /// What stands at a name. One system call, whatever the number of mounts; does not ask a dead server.
+    /// Returns what is at a name. One system call, whatever the number of mounts; does not ask a dead server.
     ///
     /// # Errors
     /// `Failed`; nothing there is no error.
     fn entry(&self, directory: &Directory, name: &OsStr) -> Result<Entry>;
 
-    /// The topmost mount at a name, none if what stands there is no mount. Does not ask a dead server.
+    /// The topmost mount at a name, none if what is there is no mount. Does not ask a dead server.
     ///
     /// # Errors
     /// `Failed`.
@@ -122,14 +122,14 @@ pub trait Kernel:
     /// `Failed`.
     fn mounts_below(&self, directory: &Directory) -> Result<Vec<MountInfo>>;
 
-    /// What tells that the mount table of this process has changed: it is ready for `POLLPRI` then. None if there is no such thing.
+    /// A file that is ready for `POLLPRI` when the mount table of this process has changed. None if there is no such file.
     ///
     /// # Errors
     /// `Failed`.
     fn mount_changes(&self) -> Result<Option<OwnedFd>>;
 
     /// Makes a mount visible at a name. The mount point is created: a folder, or an empty file where the mount's root is no folder, with mode
-    /// 0, since it shows only when somebody else has taken the mount away. An empty folder or empty file that stands there already is used, and is not removed on failure.
+    /// 0, since it shows only when another process has unmounted the volume. An empty folder or empty file that is there already is used, and is not removed on failure.
     ///
     /// # Errors
     /// `AlreadyMounted`, `SymbolicLink`, `NotEmpty`, `WrongType`, `Replaced` or `Failed`; then the mount is discarded.
@@ -137,11 +137,11 @@ pub trait Kernel:
 
     /// Unmounts everything at a name, stacked mounts and mounts below it included (these from the leaves up), and
     /// removes the mount point. In a user namespace, mounts that were copied into it can't go one by one; then the whole goes at
-    /// once, as by [`Detach::Lazy`]. Nothing there: done. Repeat it after an error; it goes on where it stood.
+    /// once, as by [`Detach::Lazy`]. Nothing there: done. Repeat it after an error; it goes on where it stopped.
     ///
     /// # Errors
     /// `Failed` (`Busy`) if something uses it; `MountInside` if a file system is mounted in it and
-    /// nowhere else, which the host did not do; `NotEmpty` if the mount point holds data, which
+    /// nowhere else, which the host did not do; `NotEmpty` if the mount point has data, which
     /// stays; `WrongType`.
     fn detach(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
 
@@ -156,7 +156,7 @@ pub trait Kernel:
     /// after an error; it goes on with what is left.
     ///
     /// # Guarantees
-    /// No mount is ever crossed. A mount at it or below it that stands before the call refuses the whole before
+    /// No mount is ever crossed. A mount at it or below it that exists before the call refuses the whole before
     /// anything is removed; one that appears during it stops the removal, and nothing on it is touched.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ pub trait Kernel:
     /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if this kernel or user namespace lacks it, `Failed`.
     fn tmpfs(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
-    /// Lets the tmpfs that is mounted at a name hold at least `bytes`. Its files stay, and it never
+    /// Makes room for at least `bytes` in the tmpfs that is mounted at a name. Its files stay, and it never
     /// becomes smaller. False if another file system is there, which is left as it is.
     ///
     /// # Errors
@@ -240,7 +240,7 @@ pub trait Kernel:
     /// `InvalidOption` for another name or a bad value, `UnsupportedOption` if the machine has no pages of this size; `Failed`.
     fn huge_pages(&self, options: &[FsOption]) -> Result<DetachedMount>;
 
-    /// Opens what stands at an absolute path of the host, following symbolic links. What was opened, not what was
+    /// Opens what is at an absolute path of the host, following symbolic links. What was opened, not what was
     /// written, must lie in one of `roots`.
     ///
     /// # Errors
@@ -251,13 +251,13 @@ pub trait Kernel:
     /// must lie in one of `roots`.
     ///
     /// # Errors
-    /// As [`Kernel::open_host_path`], and `WrongType` if something else stands there.
+    /// As [`Kernel::open_host_path`], and `WrongType` if something else is there.
     fn create_host_directory(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
 
     /// Creates the file (0644) and opens it; an existing one is opened. Its parent must exist and lie in one of `roots`.
     ///
     /// # Errors
-    /// As [`Kernel::open_host_path`], and `WrongType` if something else stands there.
+    /// As [`Kernel::open_host_path`], and `WrongType` if something else is there.
     fn create_host_file(&self, path: &Path, roots: &[PathBuf]) -> Result<MountSource>;
 
     /// Takes the exclusive use of a root folder by a lock file in it, or fails at once. The file stays; only the lock counts.

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 
-/// What the machine knows of SELinux labels.
+/// SELinux labels of the machine.
 pub trait Labels {
     /// The label that files of containers have by default, from the machine's policy (`system_u:object_r:container_file_t:s0`). None if
     /// the kernel does not enforce or know SELinux: then no mount can have a label.

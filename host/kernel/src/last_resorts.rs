@@ -7,7 +7,7 @@ use crate::handle::Directory;
 
 /// Last resorts. Each loses what was not written yet: only a person may ask for one. [`crate::Detach::Lazy`] is the other.
 pub trait LastResorts {
-    /// Ends the connection to the program that serves the FUSE file system mounted at a name: whoever waits for an answer of it gets
+    /// Ends the connection to the program that serves the FUSE file system mounted at a name: a process that waits for its answer gets
     /// `ENOTCONN`, now and from now on, in every mount of it. False, and nothing done, if nothing is mounted there, or no FUSE file system.
     /// Does not ask the server.
     ///

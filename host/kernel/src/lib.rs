@@ -1,9 +1,9 @@
 //! The one room of system calls: mounts, safe paths, mount inspection, atomic files. Everything the
 //! host does to the machine goes through the [`Kernel`] trait, which [`LinuxKernel`] implements.
 //! The dev-only crate `volhost-testing-kernel` implements it in memory, for tests without
-//! privilege, and holds the test suite that runs against both.
+//! privilege, and contains the test suite that runs against both.
 //!
-//! | module | holds |
+//! | module | contains |
 //! |---|---|
 //! | [`kernel`] | the trait, with what each call guarantees |
 //! | [`handle`] | folders, sources, unseen mounts and the lock, as handles |
@@ -31,7 +31,7 @@
 //! | [`linux`] | the implementation: one file a job |
 //! | [`implement`] | what every implementation shares |
 //!
-//! A volume becomes visible in three steps, and nobody sees it half made:
+//! A volume becomes visible in three steps, and is never visible half made:
 //!
 //! ```text
 //!  source --bind--> detached mount --set_options--> detached mount --attach--> mounted

@@ -9,9 +9,9 @@ use crate::handle::MountSource;
 /// Primitives over loop devices and the files below them.
 ///
 /// # Guarantees
-/// A file has one device, whoever asks and however often: devices are found by what the kernel says
+/// A file has one device, however often it is asked for: devices are found by what the kernel says
 /// of the file (its file system and inode), so one that an earlier process left is found too.
-/// Making and taking away hold the file's lock (`flock`), so of two at once one sees what the other
+/// Attaching and detaching take the file's lock (`flock`), so of two at once one sees what the other
 /// did. A device stays until it is detached.
 pub trait LoopDevices {
     /// Makes a file of at least this many bytes, all holes, readable by its owner alone (0600), and

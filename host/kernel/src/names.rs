@@ -69,7 +69,7 @@ pub fn check_mode(mode: u32) -> Result<()> {
     Err(KernelError::InvalidPath { path: format!("{mode:o}"), rule: "a mode is at most 7777 (octal)" })
 }
 
-/// Refuses the id that means "leave it as it is" to chown, for nobody has it.
+/// Refuses the id that means "leave it as it is" to chown, which no user or group has.
 pub fn check_group(group: u32) -> Result<()> {
     if group == u32::MAX {
         return Err(KernelError::InvalidPath { path: group.to_string(), rule: "no group has this id" });
@@ -86,7 +86,7 @@ pub fn temporary(name: &OsStr) -> OsString {
     temporary
 }
 
-/// Whether a file of this name was never written to its end, or a link never put in place: what a
+/// Returns whether a file of this name was never written to its end, or a link never put in place: what a
 /// crash in the middle of [`crate::Kernel::write_atomic`] or [`crate::BlockDevices::link_device`]
 /// leaves. Nothing that was completed has such a name.
 #[must_use]

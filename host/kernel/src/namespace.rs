@@ -1,4 +1,4 @@
-//! A mount namespace for a thread: what it mounts nobody else sees, and it goes with the thread.
+//! A mount namespace for a thread: no other thread sees its mounts, and they go with the thread.
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};

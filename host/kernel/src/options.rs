@@ -4,7 +4,7 @@
 use crate::error::{KernelError, Result};
 use crate::types::FsOption;
 
-/// What the options change: bits to set, and bits to clear first.
+/// The effect of options: bits to set, and bits to clear first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// The bits to set.
@@ -31,7 +31,7 @@ const OPTIONS: [(&str, Attributes); 9] = [
 const TMPFS_VALUES: [&str; 5] = ["size", "nr_inodes", "mode", "uid", "gid"];
 const TMPFS_FLAGS: [&str; 1] = ["noswap"];
 /// The options of hugetlbfs that the host passes on. `min_size` is not among them: it takes pages
-/// from the node before anybody uses them.
+/// from the node before they are used.
 const HUGE_PAGES_VALUES: [&str; 6] = ["pagesize", "size", "nr_inodes", "mode", "uid", "gid"];
 
 const fn flag(bit: u64) -> Attributes {

@@ -5,11 +5,11 @@ use crate::handle::{DetachedMount, MountSource, SourceKind};
 use crate::names::text;
 use crate::types::FsOption;
 
-/// The folder in an overlay's top that holds what was written.
+/// The folder in an overlay's top for what is written.
 pub const UPPER: &str = "upper";
 /// The folder in an overlay's top that the kernel works in.
 pub const WORK: &str = "work";
-/// What an upper folder is called until it has its mode and owner.
+/// The name of an upper folder until it has its mode and owner.
 pub(crate) const UPPER_IN_THE_MAKING: &str = "upper.new";
 /// As many layers as the kernel stacks.
 const MAX_LOWERS: usize = 500;
@@ -28,7 +28,7 @@ pub trait Overlays {
     /// A mount that shows the `lowers` as one folder, the first one on top, unseen until attached. The lowers are never written.
     /// What is written goes to `top`, into two folders that are made there if they are missing: `upper`, which gets mode and owner of
     /// the first lower, and `work`. Without a top nothing can be written. Of each folder the mount it lies on is shown, not what is mounted
-    /// below. The result keeps what it needs of the file systems; a top that is a mount nobody sees
+    /// below. The result keeps what it needs of the file systems; a top that is a detached mount
     /// ([`Overlays::root_of`]) lives as long as the overlay does.
     ///
     /// Options: `index`, `metacopy`, `redirect_dir`, `xino`, with the kernel's values, and `volatile`. With `index` a top that another
@@ -44,7 +44,7 @@ pub trait Overlays {
         options: &[FsOption],
     ) -> Result<DetachedMount>;
 
-    /// The root of a mount that nobody sees, to be bound or to be an overlay's top.
+    /// The root of a detached mount, to be bound or to be an overlay's top.
     ///
     /// # Errors
     /// `Failed` when the process has no file descriptor left.

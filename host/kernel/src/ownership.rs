@@ -11,11 +11,11 @@ use crate::handle::{DetachedMount, Directory};
 pub enum OwnershipPolicy {
     /// Every time.
     Always,
-    /// Not if the volume's root folder has the group and the mode already. It gets them last, so they tell of a finished walk.
+    /// Not if the volume's root folder has the group and the mode already. It gets them last, so they mark a finished walk.
     OnRootMismatch,
 }
 
-/// What a volume's files shall have.
+/// The wanted ownership of a volume's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnershipRequest {
     /// The group of every file, folder and link.
@@ -37,7 +37,7 @@ pub struct OwnershipProgress {
     pub changed: u64,
 }
 
-/// What a finished walk did.
+/// The result of a finished walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnershipReport {
     /// Files, folders and links looked at.
@@ -59,7 +59,7 @@ pub struct IdRange {
     pub count: u32,
 }
 
-/// How an id-mapped mount shows the ids of its file system. What no range holds is shown as nobody, and can't be written.
+/// How an id-mapped mount shows the ids of its file system. An id in no range is shown as the overflow id, and can't be written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdMap {
     /// Of users.
@@ -72,7 +72,7 @@ pub struct IdMap {
 const ALL_IDS: u32 = u32::MAX;
 
 impl IdMap {
-    /// Every id as it is, but for two groups that change places; none for a group that nobody can have.
+    /// Every id as it is, but for two groups that change places; none for the id that no group can have.
     #[must_use]
     pub fn swapping_groups(one: u32, other: u32) -> Option<Self> {
         let (low, high) = (one.min(other), one.max(other));
@@ -113,7 +113,7 @@ pub trait Ownership {
     /// `Cancelled` when `progress` broke the walk off: a part was done, and the root folder was
     /// not.
     /// `OwnershipIncomplete` with the first failures and their number: everything else was done. `InvalidPath` for group 4294967295;
-    /// `SymbolicLink`, `WrongType` if no folder stands there; `Failed`.
+    /// `SymbolicLink`, `WrongType` if no folder is there; `Failed`.
     fn apply_ownership(
         &self,
         directory: &Directory,
@@ -122,19 +122,19 @@ pub trait Ownership {
         progress: OnProgress<'_>,
     ) -> Result<OwnershipReport>;
 
-    /// The group of what stands at a name: of a mount's root, where one stands. A link is not followed.
+    /// The group of what is at a name: of the mount's root, if it is a mount. A link is not followed.
     ///
     /// # Errors
     /// `Failed` (`NotFound`).
     fn group_at(&self, directory: &Directory, name: &OsStr) -> Result<u32>;
 
-    /// The group of the root of a mount that nobody sees yet.
+    /// The group of the root of a detached mount.
     ///
     /// # Errors
     /// `Failed`.
     fn group_of_mount(&self, mount: &DetachedMount) -> Result<u32>;
 
-    /// Makes a mount that nobody sees yet show its files under other ids, in constant time. Nothing is written.
+    /// Makes a detached mount show its files under other ids, in constant time. Nothing is written.
     ///
     /// # Errors
     /// `FilesystemLacks` if the file system can't be id-mapped, or this mount is already; `InvalidPath` for a map without
@@ -142,7 +142,7 @@ pub trait Ownership {
     fn idmapped(&self, mount: &DetachedMount, map: &IdMap) -> Result<()>;
 }
 
-/// What the group may do with a file, with a folder, and what a folder gets besides: entering, and that new files get its group.
+/// The group's access to a file, and the additional bits of a folder: entering, and that new files get its group.
 const READ: u32 = 0o440;
 const READ_AND_WRITE: u32 = 0o660;
 const FOLDER: u32 = 0o2110;
@@ -164,7 +164,7 @@ pub fn check_map(map: &IdMap) -> Result<()> {
             let fits = |first: u32| first.checked_add(range.count).is_some();
             if range.count == 0 || !fits(range.stored) || !fits(range.seen) {
                 let text = format!("{of} {} {} {}", range.stored, range.seen, range.count);
-                return refused(text, "a range holds an id at least, and ends before 4294967295");
+                return refused(text, "a range has at least one id, and ends before 4294967295");
             }
         }
     }

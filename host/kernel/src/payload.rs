@@ -27,7 +27,7 @@ use crate::handle::Directory;
 pub struct PayloadFile {
     /// Where it lies in the volume: relative, of plain names; folders on the way are made.
     pub path: PathBuf,
-    /// What it holds.
+    /// What it contains.
     pub bytes: Vec<u8>,
     /// Its exact mode (permissions, setuid, setgid, sticky), whatever the umask.
     pub mode: u32,
@@ -61,7 +61,7 @@ pub struct Payload {
     pub owner: Option<u32>,
     /// Their group; none: the host's own.
     pub group: Option<u32>,
-    /// The exact mode of the folders that hold the files. The volume's root folder is not touched.
+    /// The exact mode of the folders of the files. The volume's root folder is not touched.
     pub folder_mode: u32,
 }
 
@@ -72,7 +72,7 @@ impl Default for Payload {
     }
 }
 
-/// What publishing did.
+/// The result of publishing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
     /// Whether readers see anything new: content, modes, owners, or a link that was missing. False: nothing was written.
@@ -84,7 +84,7 @@ pub trait Payloads {
     /// Makes the volume at this name, a plain folder or a mount, show exactly these files.
     ///
     /// # Guarantees
-    /// - A reader that opens `..data` sees one whole set. Files have their modes and owners before anybody sees them.
+    /// - A reader that opens `..data` sees one whole set. Files have their modes and owners before they are visible.
     /// - The same set again writes nothing. Another mode or owner alone is published like another content.
     /// - An error before the switch leaves the old set as it was; after it, the new set is there. A crash at any point: the next call
     ///   goes on from what it finds, puts missing links right and clears what is left over.
@@ -95,6 +95,6 @@ pub trait Payloads {
     /// # Errors
     /// `InvalidPath` naming the file: not relative, empty, with `..` or NUL, a first component that begins with `..`, a component
     /// over 255 or a path over 4096 bytes, the same path twice, a file where another file's folder is, a mode beyond 07777.
-    /// `SymbolicLink`, `WrongType` for what stands in the protocol's own places; `MountInside`; `Failed`.
+    /// `SymbolicLink`, `WrongType` for what is at the protocol's own names; `MountInside`; `Failed`.
     fn publish_payload(&self, directory: &Directory, name: &OsStr, payload: &Payload) -> Result<Published>;
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use crate::error::{KernelError, Result};
 use crate::handle::Directory;
 
-/// What a file system without it lacks, for messages.
+/// The feature that a file system without it lacks, for messages.
 pub const FEATURE: &str = "a quota for a folder";
 
 /// Quotas of folders. On btrfs a folder with one is a subvolume, whose qgroup has the limit; no other file system is used in this way.
@@ -18,7 +18,7 @@ pub trait Quotas {
     /// The file system's own settings stay as they are: quotas are used where the operator has turned them on.
     ///
     /// # Errors
-    /// `FilesystemLacks` if the file system has no such quota, or has it turned off; `WrongType` if a folder without one stands there,
+    /// `FilesystemLacks` if the file system has no such quota, or has it turned off; `WrongType` if a folder without one is there,
     /// which stays; else as [`crate::Kernel::make_folder`], and `InvalidOption` for a limit of 0.
     fn make_limited_folder(
         &self,
@@ -30,7 +30,7 @@ pub trait Quotas {
     ) -> Result<()>;
 }
 
-/// A limit of nothing would make a folder that nobody can use.
+/// A limit of nothing would make a folder that no pod can use.
 pub fn check_limit(limit: u64) -> Result<()> {
     if limit > 0 {
         return Ok(());

@@ -136,7 +136,7 @@ pub enum Step {
     ClearPayload,
     /// Setting group and mode of a volume's files.
     ApplyOwnership,
-    /// Making the user namespace that holds an id map.
+    /// Making the user namespace of an id map.
     MakeIdMap,
     /// Giving a mount other ids.
     MapIds,

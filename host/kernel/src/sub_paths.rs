@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::handle::{Directory, MountSource};
 use crate::types::Detach;
 
-/// What to do if nothing stands at a sub-path.
+/// The action if nothing is at a sub-path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// The error is `NotFound`.
@@ -27,12 +27,12 @@ pub struct SubPathBind {
     pub submounts: bool,
 }
 
-/// What [`SubPaths::bind_sub_path`] had to do.
+/// The result of [`SubPaths::bind_sub_path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// Nothing was mounted there.
     New,
-    /// It stood there already, as wanted.
+    /// It was there already, as wanted.
     Kept,
     /// Something else was mounted there, or not as wanted.
     Replaced,
@@ -40,7 +40,7 @@ pub enum Bound {
 
 /// Sub-paths of volumes.
 pub trait SubPaths {
-    /// Opens what stands at a path in the volume at `name`, a folder or a mount, to be bound: a folder, file, pipe, socket or
+    /// Opens what is at a path in the volume at `name`, a folder or a mount, to be bound: a folder, file, pipe, socket or
     /// device. An empty path is the volume's root. Mounts on the way are entered.
     ///
     /// # Guarantees
@@ -56,9 +56,9 @@ pub trait SubPaths {
     /// Shows a sub-path at a name, which becomes a mount; the mount point is made as by [`Kernel::attach`](crate::Kernel::attach).
     ///
     /// # Guarantees
-    /// - What stands there already and is the same folder or file, read-only or not as wanted, stays as it is.
+    /// - What is there already and is the same folder or file, read-only or not as wanted, stays as it is.
     /// - Another mount there is replaced. Where the kernel can mount beneath it (Linux 6.5) and both are folders or both are not, there
-    ///   is no moment at which neither is seen. Whoever uses the old one keeps it.
+    ///   is no moment at which neither is seen. Users of the old one keep it.
     ///
     /// # Errors
     /// As [`Kernel::attach`](crate::Kernel::attach); what was shown before may be gone then.
@@ -71,13 +71,13 @@ pub trait SubPaths {
     ) -> Result<Bound>;
 
     /// Takes away everything that is mounted in the folder at a name, at any depth, and then the empty folders and empty files it
-    /// stood on, and the folder itself. One reading of the mount table, however many. Nothing there: done.
+    /// were mounted on, and the folder itself. One reading of the mount table, however many. Nothing there: done.
     ///
     /// # Guarantees
-    /// Data is never removed: a file that holds something stays, with the folders above it. All that can go goes, whatever
+    /// Data is never removed: a file that is not empty stays, with the folders above it. All that can go goes, whatever
     /// fails first; repeat it after an error.
     ///
     /// # Errors
-    /// `Failed` (`Busy`) if something uses one of the mounts, `NotEmpty` naming what holds data, `SymbolicLink`, `WrongType`.
+    /// `Failed` (`Busy`) if something uses one of the mounts, `NotEmpty` naming what has data, `SymbolicLink`, `WrongType`.
     fn detach_tree(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()>;
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MountId(pub u64);
 
-/// What stands at a name in a folder.
+/// The object at a name in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// Nothing.
@@ -31,15 +31,15 @@ pub enum Entry {
 pub struct MountInfo {
     /// Its id.
     pub id: MountId,
-    /// The id of the mount it stands on.
+    /// The id of the mount it is mounted on.
     pub parent: MountId,
-    /// Where it stands, relative to the folder that was asked about.
+    /// Its mount point, relative to the folder that was asked about.
     pub point: PathBuf,
     /// The number of its file system, major and minor: every mount of one file system has the same.
     pub device: (u32, u32),
     /// The file-system type: `tmpfs`, `ext4`, `fuse.sshfs`.
     pub fs_type: String,
-    /// The source as the file system tells it: a device, `tmpfs`, `server:/export`. Not always a
+    /// The source as the file system reports it: a device, `tmpfs`, `server:/export`. Not always a
     /// path.
     pub source: OsString,
     /// Which folder or file of the file system is mounted; `/` for the whole.
@@ -66,12 +66,12 @@ pub enum Propagation {
 pub enum Detach {
     /// Only if nothing uses it; otherwise the error is `Busy`, and nothing is lost.
     Normal,
-    /// At once out of sight; the kernel lets go of it when its last user does. For storage that
+    /// Lazily: it disappears at once, and the kernel releases it with its last user. For storage that
     /// does not answer.
     Lazy,
 }
 
-/// What a written file survives.
+/// The crashes that a written file survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// The end of the process. No write waits for a disk.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use crate::error::Result;
 use crate::handle::Directory;
 
-/// What a file system says of itself.
+/// A file system's report on itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Bytes in all; 0 if the file system knows no limit.
@@ -25,7 +25,7 @@ pub struct Usage {
 /// What the files of a folder take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskUsage {
-    /// Bytes allocated (512 a block), a file with several names once. A sparse file counts what it holds.
+    /// Bytes allocated (512 a block), a file with several names once. A sparse file counts its data.
     pub bytes: u64,
     /// Files, folders and links, the folder itself included.
     pub inodes: u64,
@@ -33,7 +33,7 @@ pub struct DiskUsage {
 
 /// Measuring of volumes.
 pub trait Usages {
-    /// What the file system says that the volume at a name lies on. One question to it: a server that is dead holds the calling
+    /// Returns what the file system says that the volume at a name lies on. One question to it: a server that is dead blocks the calling
     /// thread, and nothing else.
     ///
     /// # Errors

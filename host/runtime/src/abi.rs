@@ -56,7 +56,7 @@ impl Version {
         parts.next().is_none().then_some(version)
     }
 
-    /// Whether a plugin built for `self` can be linked with this host.
+    /// Returns whether a plugin built for `self` can be linked with this host.
     pub(crate) fn is_spoken(self) -> bool {
         self.major == VERSION.major && (self.major != 0 || self.minor == VERSION.minor)
     }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_contract_are_told_from_others() {
+    fn names_of_the_contract_are_distinguished_from_others() {
         let name = ContractName::parse("volhost:plugin/host-paths@0.1.7").unwrap();
         assert_eq!((name.interface, name.version.unwrap().patch), ("host-paths", 7));
         assert!(ContractName::parse("wasi:cli/stdin@0.2.6").is_none());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_page_tells_the_grant_of_each_interface() {
+    fn the_reference_page_names_the_grant_of_each_interface() {
         use crate::grants::GrantPolicy;
         for open in OPEN_INTERFACES {
             assert_eq!(volhost_wit::grants::line(open), None);

@@ -14,7 +14,7 @@ pub(crate) enum Abort {
         /// More than what.
         what: String,
     },
-    /// Whoever watches its host calls ended it.
+    /// The watcher of its host calls ended it.
     #[error("the host ended it at a host call")]
     Ended,
     /// Its result is no longer wanted.

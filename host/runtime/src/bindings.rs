@@ -43,7 +43,7 @@ wasmtime::component::bindgen!({
     },
 });
 
-/// What a host function answers when it does not succeed.
+/// The failure of a host function.
 #[derive(Debug, Error)]
 #[expect(unreachable_pub, reason = "the generated traits are `pub` and return it")]
 pub enum HostError {

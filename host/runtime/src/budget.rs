@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::abort::Abort;
 use crate::limits::Limits;
 
-/// What one volume has taken so far, over all calls that set it up. The daemon keeps it until the
+/// The use of one volume so far, over all calls that set it up. The daemon keeps it until the
 /// volume is torn down.
 #[derive(Debug, Default)]
 pub struct VolumeAccount {
@@ -33,7 +33,7 @@ impl VolumeAccount {
     }
 }
 
-/// What is left for the host calls of one call.
+/// The remaining budget for the host calls of one call.
 #[derive(Debug)]
 pub(crate) struct Budget {
     calls: u32,

@@ -1,6 +1,6 @@
 //! Compiled plugins on disk, by the digest of what they were compiled from.
 //!
-//! Whoever can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
+//! A process that can write here controls the host, so the folder is the host's alone (mode 0700), which is checked at the start. Two files
 //! a plugin: `DIGEST-ENGINE.cwasm`, the code, and `DIGEST-ENGINE.json`, what the host wants to know beside it, the code's own digest
 //! above all. The second is written last: code without it, or of another digest, was not written to its end and is made again.
 //! A file is never written in place: it may be mapped. `DIGEST-ENGINE.refused` says why the
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::sha256_hex;
 use crate::error::CacheError;
 
-/// What stands beside the code.
+/// The note beside the code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// SHA-256 of the code.
@@ -37,7 +37,7 @@ pub(crate) struct Refusal {
     pub(crate) by: String,
 }
 
-/// How many refusals are remembered. Each is a small file; without a bound, whoever writes to the
+/// How many refusals are remembered. Each is a small file; without a bound, a user who writes to the
 /// plugin folder could fill the cache.
 const REFUSALS: usize = 1024;
 /// How the files of refusals end.
@@ -69,7 +69,7 @@ impl Cache {
         }
         check(&folder)?;
         let cache = Self { folder, engine };
-        cache.sweep();
+        cache.remove_unfinished();
         Ok(cache)
     }
 
@@ -177,8 +177,8 @@ impl Cache {
         written.map_err(failed)
     }
 
-    /// Removes what a crash left half-written.
-    fn sweep(&self) {
+    /// Removes files that a crash left half-written.
+    fn remove_unfinished(&self) {
         for path in self.files() {
             if path.extension().is_some_and(|extension| extension == "part") {
                 remove_leftover(&path);

@@ -16,7 +16,7 @@ use crate::sink::{CallSink, HostLog};
 use crate::target::Attachment;
 use volhost_model::objects::{KeyedObject, Objects};
 
-/// What is asked of a plugin now, beside the arguments of the function.
+/// The circumstances of one call, beside the arguments of the function.
 ///
 /// A new call reports to the host's own log, is not cancelled, and is about no device, attachment
 /// or secret.
@@ -32,7 +32,7 @@ pub struct Call {
     volume: VolumeFacts,
 }
 
-/// What the host knows of the call's volume, for the calls that need it.
+/// The host's knowledge of the call's volume, for the calls that need it.
 #[derive(Debug, Clone, Default)]
 struct VolumeFacts {
     device_places: Option<DevicePlaces>,
@@ -234,7 +234,7 @@ pub struct DevicePlaces {
     pub folder: PathBuf,
 }
 
-/// What a StorageClass says of a call that makes, grows or deletes a volume.
+/// The settings of a StorageClass for a call that makes, grows or deletes a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProvisioningCall {
     /// The driver that is meant.

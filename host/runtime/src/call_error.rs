@@ -176,7 +176,7 @@ impl From<types::Error> for PluginError {
     }
 }
 
-/// The code of an error that says: nothing was begun, and what an earlier call left still stands.
+/// The code of an error that says: nothing was begun, and what an earlier call mounted is still mounted.
 const NOT_BEGUN: &str = "not-begun";
 
 /// Why a call did not succeed. `changed` says whether the call had begun to change something on the node.
@@ -254,7 +254,7 @@ pub enum CallError {
         found: String,
     },
     /// Whether the plugin's answer is true could not be checked.
-    #[error("{} is done, but what stands at the target could not be checked", .function.name())]
+    #[error("{} is done, but the target could not be checked", .function.name())]
     Check {
         /// After what.
         function: Function,
@@ -288,7 +288,7 @@ fn its_last_words(words: &Option<String>) -> String {
 }
 
 impl CallError {
-    /// What the failure says of the volume's state.
+    /// Returns what the failure says of the volume's state.
     #[must_use]
     pub fn class(&self) -> FailureClass {
         let after = |changed: &bool| {
@@ -298,8 +298,8 @@ impl CallError {
             Self::Plugin(PluginError { case: ErrorCase::Uncertain, .. }) | Self::Check { .. } => {
                 FailureClass::Uncertain
             }
-            // Nothing stands where publish should have put it; something still stands where unpublish took nothing away; what the storage was asked to
-            // attach may come yet.
+            // After publish nothing is there; after unpublish something still is; what the storage
+            // was asked to attach may come yet.
             Self::Lied {
                 function:
                     Function::Unpublish | Function::Unstage | Function::Detach | Function::DetachFrom | Function::Attach,
@@ -319,7 +319,7 @@ impl CallError {
         }
     }
 
-    /// Whether the plugin itself misbehaved, which counts towards its quarantine; an honest error does not.
+    /// Returns whether the plugin itself misbehaved, which counts towards its quarantine; an honest error does not.
     #[must_use]
     pub fn is_misbehaviour(&self) -> bool {
         match self {

@@ -144,7 +144,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// Mounts the volume for the node, and checks that a mount stands at the target. Returns the path of the device whose file system was
+    /// Stages the volume, and checks that a mount is at the target. Returns the path of the device whose file system was
     /// mounted now, if one was.
     ///
     /// # Errors
@@ -171,11 +171,11 @@ impl Plugin {
         match self.look(call, FUNCTION, &target)? {
             Entry::Mount(_) => Ok(state.mounted_device),
             Entry::Folder if state.folder_is_enough => Ok(None),
-            _ => Err(CallError::Lied { function: FUNCTION, found: "no mount stands at the node's place".to_owned() }),
+            _ => Err(CallError::Lied { function: FUNCTION, found: "no mount is at the staging target".to_owned() }),
         }
     }
 
-    /// Takes the node's mount away, and checks that nothing stands at the target.
+    /// Takes the node's mount away, and checks that nothing is at the target.
     ///
     /// # Errors
     /// [`CallError`].
@@ -191,7 +191,7 @@ impl Plugin {
         self.check_gone(call, FUNCTION, &target)
     }
 
-    /// Makes the volume's device ready for the node; none if each pod gets a device of its own.
+    /// Stages the volume's device; none if each pod gets a device of its own.
     ///
     /// # Errors
     /// [`CallError`].

@@ -1,4 +1,4 @@
-//! What a component imports and exports, held against what this host has. Said before linking, in words of the contract; what linking
+//! Checks what a component imports and exports against what this host has. Said before linking, in words of the contract; what linking
 //! itself would say is about types and indices.
 
 use wasmtime::Engine;
@@ -14,7 +14,7 @@ const LISTED: usize = 8;
 /// The call that gives a volume's files to a pod's group, as components import it.
 const APPLY_FS_GROUP: &str = "[method]mount-target.apply-fs-group";
 
-/// What a component asks for and offers, by interface, without package and version.
+/// The imports and exports of a component, by interface, without package and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Surface {
     /// Interfaces of the contract that it imports, sorted.
@@ -138,7 +138,7 @@ fn check_shapes(ty: &types::Component, engine: &Engine, sdk: Option<&str>) -> Re
     Ok(())
 }
 
-/// What built the plugin, for the middle of a sentence.
+/// The tool that built the plugin, for the middle of a sentence.
 pub(crate) fn built_by(sdk: Option<&str>) -> String {
     sdk.map_or_else(String::new, |sdk| format!(" (built by {sdk})"))
 }
@@ -181,7 +181,7 @@ mod tests {
     const PLUGIN: [&str; 2] = ["volhost:plugin/plugin@0.1.0", "volhost:plugin/publisher@0.1.3"];
 
     #[test]
-    fn a_wrong_version_is_told_before_all_that_follows_from_it() {
+    fn a_wrong_version_is_reported_before_all_that_follows_from_it() {
         let error = check_names(
             &names(&["wasi:cli/stdin@0.2.0"]),
             &names(&["volhost:plugin/plugin@0.9.0"]),

@@ -28,7 +28,7 @@ pub(crate) fn sha256_hex_of(mut from: impl Read) -> io::Result<String> {
     }
 }
 
-/// Whether `text` is such a digest: what a caller hands over becomes part of a file's name.
+/// Returns whether `text` is such a digest: what a caller hands over becomes part of a file's name.
 pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }

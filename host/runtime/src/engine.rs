@@ -13,7 +13,7 @@ const MEMORY_GUARD: u64 = 64 << 10;
 /// A plugin's own stack, in bytes. It runs on the calling thread's, which has at least 2 MiB.
 const WASM_STACK: usize = 512 << 10;
 
-/// What wasmtime itself keeps for one instance, in bytes: far more than any plugin's imports and tables need.
+/// Memory that wasmtime itself keeps for one instance, in bytes: far more than any plugin's imports and tables need.
 const MAX_INSTANCE_BYTES: usize = 4 << 20;
 /// Sandboxes that can exist at once, of all plugins together: sixteen plugins, each with as many hung operations as may run by default.
 /// A call that finds no place left fails before it begins, and is tried again. Address space, not memory.
@@ -26,7 +26,7 @@ const PARTS: u32 = 8;
 const KEPT_MEMORY: usize = 256 << 10;
 /// Likewise for a table.
 const KEPT_TABLE: usize = 16 << 10;
-/// Places that keep their pages although nobody uses them now: what that costs is this many times [`KEPT_MEMORY`], at the most.
+/// Unused places that keep their pages. They cost at most this many times [`KEPT_MEMORY`].
 const KEPT_PLACES: u32 = 16;
 
 /// Where sandboxes live: places made once and used again, each put back to its first state in between. Making and discarding a
@@ -46,12 +46,12 @@ fn places() -> InstanceAllocationStrategy {
         .max_unused_warm_slots(KEPT_PLACES)
         .linear_memory_keep_resident(KEPT_MEMORY)
         .table_keep_resident(KEPT_TABLE)
-        // Only what was written is put back, where the kernel can tell (6.7 on).
+        // Only what was written is put back, where the kernel can find it (6.7 on).
         .pagemap_scan(Enabled::Auto);
     InstanceAllocationStrategy::Pooling(places)
 }
 
-/// What both sides must agree on. Everything that a volume plugin does not need is off: each feature has had its advisories.
+/// The configuration that both sides must agree on. Everything that a volume plugin does not need is off: each feature has had its advisories.
 fn config() -> Config {
     let mut config = Config::new();
     config

@@ -26,7 +26,7 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// What the node gives to pods.
+    /// Returns what the node gives to pods.
     pub(crate) fn allocatable(&self) -> Allocatable {
         Allocatable {
             cpu_thousandths: self.allocatable_cpu_thousandths,
@@ -36,7 +36,7 @@ impl NodeFacts {
     }
 }
 
-/// What the host provides to plugins: facts of the node, objects, drivers and programs.
+/// The host's services for plugins: facts of the node, objects, drivers and programs.
 ///
 /// A new environment has none of them.
 #[derive(Debug, Clone)]

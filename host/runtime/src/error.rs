@@ -27,7 +27,7 @@ pub enum RuntimeError {
     Cache(#[from] CacheError),
 }
 
-/// What is wrong with the folder for compiled plugins.
+/// A problem of the folder for compiled plugins.
 #[derive(Debug, Error)]
 pub enum CacheError {
     /// It cannot be made.
@@ -58,7 +58,7 @@ pub enum CacheError {
     },
     /// Others may write to it: they could make this process run their code.
     #[error(
-        "the folder for compiled plugins {path} is not safe: it belongs to user {owner} and has mode {mode:o}, and whoever can \
+        "the folder for compiled plugins {path} is not safe: it belongs to user {owner} and has mode {mode:o}, and a user who can \
          write to it controls this process; make it yours with mode 700 (chmod 700), or name another"
     )]
     WritableByOthers {
@@ -108,7 +108,7 @@ impl LoadError {
     }
 }
 
-/// What is wrong with a plugin.
+/// A problem of a plugin file.
 #[derive(Debug, Error)]
 pub enum LoadProblem {
     /// The file cannot be read.
@@ -135,7 +135,7 @@ pub enum LoadProblem {
     /// A version of WebAssembly's binary format that this host cannot read.
     #[error("it is WebAssembly of a version that this host does not know")]
     UnknownBinary,
-    /// Nobody who is trusted has signed it, or it is not what they signed.
+    /// No trusted signer has signed it, or it is not what they signed.
     #[error(transparent)]
     Signature(#[from] SignatureError),
     /// The compiler refused it.
@@ -177,7 +177,7 @@ pub enum LoadProblem {
     OtherAbi {
         /// The version it names.
         built_for: String,
-        /// What built it, in parentheses, or nothing.
+        /// The tool that built it, in parentheses, or nothing.
         sdk: String,
         /// What to do.
         way_out: &'static str,
@@ -202,7 +202,7 @@ pub enum LoadProblem {
     /// An import or export is of another shape.
     #[error("it does not fit the contract {PACKAGE}@{VERSION}{sdk}: {reason}")]
     WrongShape {
-        /// What built it, in parentheses, or nothing.
+        /// The tool that built it, in parentheses, or nothing.
         sdk: String,
         /// wasmtime's words.
         reason: String,
@@ -218,7 +218,7 @@ pub enum LoadProblem {
     BadDescription(String),
 }
 
-/// What a plugin imports and is not granted.
+/// The interfaces that a plugin imports and is not granted.
 #[derive(Debug, Error)]
 #[error(
     "it imports {}, which is not granted to {plugin}{pinned}. If it shall have it, grant it with `volhost plugin grant`, or in the \
@@ -329,14 +329,14 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Whether another try would fail the same way. A child that was killed by others or could not
+    /// Returns whether another try would fail the same way. A child that was killed by others or could not
     /// be started says nothing of the plugin.
     pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Self::OutOfTime { .. } | Self::TooLarge { .. } | Self::Refused(_))
     }
 }
 
-/// What to tell the owner of a plugin for version `found`.
+/// The advice to the owner of a plugin for version `found`.
 pub(crate) fn way_out(found: Option<Version>) -> &'static str {
     match found {
         Some(found) if found > VERSION => "update volhost, or use an older release of the plugin",

@@ -55,7 +55,7 @@ impl Exports {
         })
     }
 
-    /// Holds the type of every exported function against the contract.
+    /// Checks the type of every exported function against the contract.
     pub(crate) fn check(&self, store: &mut Store<State>, instance: &Instance) -> wasmtime::Result<()> {
         self.plugin.load(&mut *store, instance)?;
         self.publisher.load(&mut *store, instance)?;

@@ -1,4 +1,4 @@
-//! A plugin file: read once, bounded, and told from what is no plugin, before any of it is interpreted.
+//! A plugin file: read once, bounded, and recognized as a plugin before any of it is interpreted.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -45,7 +45,7 @@ impl PluginFile {
         sha256_hex_of(file.take(limit)).map_err(LoadProblem::Read)
     }
 
-    /// What the plugin says built it: a custom section of the component, or of a module in it. Reads section headers only.
+    /// Returns what the plugin says built it: a custom section of the component, or of a module in it. Reads section headers only.
     pub(crate) fn sdk(&self) -> Option<String> {
         let mut sdk = None;
         visit_sections(&self.wasm, |payload| match payload {
@@ -61,7 +61,7 @@ impl PluginFile {
 
 /// A regular file, and its length in bytes.
 fn open(path: &Path) -> Result<(File, u64), LoadProblem> {
-    // Non-blocking: a named pipe in the plugin folder must not hold the host up.
+    // Non-blocking: a named pipe in the plugin folder must not block the host.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(LoadProblem::Read)?;
     let found = file.metadata().map_err(LoadProblem::Read)?;

@@ -77,7 +77,7 @@ pub struct FuseServerBounds {
 
 /// A descriptor that a server gets.
 pub enum FuseServerDescriptor {
-    /// A file in memory that holds this, and that only its user can read.
+    /// A file in memory with this content that only its user can read.
     Secret(Bytes),
     /// A folder or file.
     Source(OwnedFd),

@@ -1,4 +1,4 @@
-//! What a plugin holds handles of: the host's objects behind the contract's resources.
+//! The host's objects behind the contract's resources, for which a plugin has handles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::target::{Attachment, Place, Target};
 use volhost_model::driver_programs::{DriverAnswer, DriverOutcome};
 use volhost_model::objects::KeyedObject;
 
-/// What a plugin says of itself, as `describe` fills it in.
+/// A plugin's description of itself, as `describe` fills it in.
 #[derive(Debug, Default)]
 pub struct Description {
     pub(crate) name: String,
@@ -24,7 +24,7 @@ pub struct Description {
     pub(crate) read_only: bool,
 }
 
-/// What a plugin says of a volume, as `identify` fills it in.
+/// A plugin's description of a volume, as `identify` fills it in.
 #[derive(Debug, Default)]
 pub struct Identity {
     pub(crate) name: Option<String>,
@@ -77,10 +77,10 @@ pub struct PodHandle(pub(crate) Arc<Pod>);
 #[derive(Debug)]
 pub struct MountTarget(pub(crate) Arc<Target>);
 
-/// What a file is to hold; a plugin never sees it, nor learns how long it is.
+/// The content of a file; a plugin never sees it, nor learns how long it is.
 pub struct Content {
     pub(crate) bytes: Arc<[u8]>,
-    /// Which content it is, whatever it holds now. The same one has the same identity however often it is opened.
+    /// The identity of the content, which stays the same when it changes and however often it is opened.
     pub(crate) identity: String,
     /// What it counts for against the limit of a payload, in bytes.
     pub(crate) charge: usize,
@@ -128,7 +128,7 @@ pub struct Payload {
 /// A content that the host keeps, in a payload.
 #[derive(Debug)]
 pub(crate) struct KeptContent {
-    /// How many files hold it.
+    /// How many files have it.
     pub(crate) files: usize,
 }
 
@@ -146,7 +146,7 @@ pub struct Secret {
     pub(crate) object: KeyedObject,
 }
 
-/// A request to a driver. It may hold secrets.
+/// A request to a driver. It may contain secrets.
 pub struct GrpcRequest {
     pub(crate) message: Vec<u8>,
     /// How much of it the plugin wrote, in bytes.
@@ -171,18 +171,18 @@ pub struct MountSource {
 }
 
 impl MountSource {
-    /// What may be written to, as far as its mount allows.
+    /// Returns what may be written to, as far as its mount allows.
     pub(crate) fn writable(source: volhost_kernel::MountSource) -> Self {
         Self { source, read_only: false }
     }
 
-    /// What may only be read.
+    /// Returns what may only be read.
     pub(crate) fn read_only(source: volhost_kernel::MountSource) -> Self {
         Self { source, read_only: true }
     }
 }
 
-/// A mount that nobody sees yet.
+/// A detached mount, not visible yet.
 #[derive(Debug)]
 pub struct DetachedMount(pub(crate) volhost_kernel::DetachedMount);
 
@@ -221,7 +221,7 @@ pub struct Driver {
     pub(crate) init: DriverAnswer,
 }
 
-/// The arguments of a run; may hold secrets.
+/// The arguments of a run; may contain secrets.
 #[derive(Default)]
 pub struct Arguments {
     pub(crate) call: String,
@@ -229,7 +229,7 @@ pub struct Arguments {
     pub(crate) secrets: Vec<String>,
 }
 
-/// The options of a run; may hold secrets.
+/// The options of a run; may contain secrets.
 #[derive(Default)]
 pub struct Options {
     pub(crate) values: BTreeMap<String, String>,
@@ -250,7 +250,7 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome(pub(crate) DriverOutcome);
 
@@ -261,7 +261,7 @@ pub struct FuseServerHandle {
     pub(crate) slots: Option<BTreeMap<String, Filling>>,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Debug)]
 pub enum Filling {
     Text(String),

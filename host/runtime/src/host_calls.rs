@@ -1,22 +1,22 @@
-//! Whoever runs a call may watch its host calls, and decide what becomes of each: that is how a plugin is tested against failures that
+//! A caller may watch the host calls of a call and decide what becomes of each: that is how a plugin is tested against failures that
 //! a healthy machine does not have.
 
 use std::fmt::Debug;
 
 use volhost_kernel::Errno;
 
-/// What becomes of a host call, decided before the host begins it.
+/// The fate of a host call, decided before the host begins it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostCallVerdict {
-    /// It is carried out.
+    /// The host executes it.
     Proceed,
-    /// It is not carried out, and fails as if the kernel had said this.
+    /// The host does not execute it; it fails with this errno of the kernel.
     Fail(Errno),
-    /// It is not carried out, and the sandbox ends here, as by a crash of the plugin.
+    /// The host does not execute it, and the sandbox ends here, as by a crash of the plugin.
     End,
 }
 
-/// Watches the host calls of calls. Only host calls that do something are told: a getter that answers from memory is none.
+/// Watches the host calls of calls. Only host calls that do something are reported: a getter that answers from memory is not.
 pub trait HostCalls: Send + Sync + Debug {
     /// A host call is about to begin. `call` is its name in the contract (`mount-target.attach`), for some with a path after a blank;
     /// `changes` says whether it may change something on the node. Called on the thread that runs the call.

@@ -14,7 +14,7 @@
 //!                                  answer │ trap │ deadline │ limit  ──►  Result<_, CallError>, class by what was begun
 //! ```
 //!
-//! | module | holds |
+//! | module | contains |
 //! |---|---|
 //! | `runtime` | [`Runtime`]: the load path |
 //! | `plugin`, `capabilities` | [`Plugin`], its calls, and the checks after them |
@@ -23,7 +23,7 @@
 //! | `exports` | which of the contract's exports a component has |
 //! | `sandbox` | one call: store, limits, deadline, and what its end means |
 //! | `host` | the host's side of every import, one file an interface |
-//! | `handles` | what plugins hold handles of |
+//! | `handles` | the objects that plugins have handles of |
 //! | `wasi` | WASI on an empty machine, for plugins whose language imports it |
 //! | `bindings` | the contract in Rust, generated from `wit/` |
 //! | `grants` | what the operator allows each plugin |
@@ -114,4 +114,4 @@ pub use provisioned::{MadeGroup, MadeSnapshot, MadeVolume, Page, WantedGroup, Wa
 pub use runtime::{Inspection, Runtime, RuntimeConfig};
 pub use signatures::{SignatureError, Signatures, TrustedKeysError, signature_file};
 pub use sink::{CallSink, LogLevel};
-pub use target::{Attachment, NeededPlace, Place, Sharers, Target};
+pub use target::{Attachment, NeededPlace, OtherPods, Place, Target};

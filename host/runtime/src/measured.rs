@@ -1,6 +1,6 @@
 //! What a plugin knows of a volume that it was asked to measure.
 
-/// What a plugin knows of how full and how well a volume is. Bytes and counts; none for what it leaves to the file system.
+/// A plugin's report on a volume's usage and health. Bytes and counts; none for what it leaves to the file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Bytes in all.

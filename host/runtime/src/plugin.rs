@@ -22,7 +22,7 @@ const WRITABLE_FOLDER: &str = "the volume is read-only, and what was set up is f
     container can write: a plain folder cannot be made so; use a plugin or driver that mounts, or remove `readOnly` \
     from the volume and set it in each container's volumeMounts";
 
-/// What a plugin can do: the interfaces it exports, nothing it says.
+/// A plugin's capability: an interface that it exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// Names volumes.
@@ -75,7 +75,7 @@ impl Capability {
     }
 }
 
-/// What is known of a plugin.
+/// Facts of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
     /// Its name, as it says.
@@ -106,12 +106,12 @@ pub struct PluginInfo {
     pub file: PathBuf,
 }
 
-/// What a plugin says of one volume.
+/// A plugin's description of one volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identified {
     /// The volume's own name; none for a volume that is named by its pod.
     pub name: Option<String>,
-    /// Whether it must be attached, if the plugin says so; else what it exports tells.
+    /// Whether it must be attached, if the plugin says so; otherwise its exports decide.
     pub attachable: Option<bool>,
     /// Whether it is mounted for the node first, likewise.
     pub stageable: Option<bool>,
@@ -127,10 +127,10 @@ pub struct Identified {
     pub refreshed: bool,
 }
 
-/// What came of setting a volume up, besides that it stands.
+/// The result of publishing a volume.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Publish {
-    /// Beyond this many bytes the pod is to be told that the volume is too large; none when the plugin did not ask for it.
+    /// The size in bytes beyond which the host emits an event for the pod; none when the plugin did not ask for it.
     pub watched_size: Option<u64>,
 }
 
@@ -149,13 +149,13 @@ impl std::fmt::Debug for Plugin {
 }
 
 impl Plugin {
-    /// What is known of it.
+    /// Returns what is known of it.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         &self.info
     }
 
-    /// Whether it can do this.
+    /// Returns whether it can do this.
     #[must_use]
     pub fn exports(&self, capability: Capability) -> bool {
         self.info.exports.iter().any(|name| name == capability.interface())
@@ -183,7 +183,7 @@ impl Plugin {
         })
     }
 
-    /// How many of its operations may run at once, if the operator bounds them for this plugin.
+    /// Returns how many of its operations may run at once, if the operator bounds them for this plugin.
     #[must_use]
     pub fn concurrency(&self) -> Option<usize> {
         self.reach.concurrency
@@ -214,7 +214,7 @@ impl Plugin {
         Ok(Identified { name, attachable, stageable, selinux_mount, attach_limit, attach_limit_of, refreshed, needs })
     }
 
-    /// Makes the volume stand at the target, and checks that something does. Repeating it changes nothing.
+    /// Publishes the volume at the target, and checks that something is there. Repeating it changes nothing.
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
@@ -245,7 +245,7 @@ impl Plugin {
         let publish = Publish { watched_size: state.watched_size };
         let found = match self.look(call, FUNCTION, &target)? {
             Entry::Mount(_) if spec.read_only && !self.updates_what_pods_read() => {
-                // Whatever the plugin, or a driver behind it, thinks of the wish: the pod does not write.
+                // Whether or not the plugin, or a driver behind it, honours the request: the pod does not write.
                 let made = self.shared.kernel.make_read_only(&target.parent, &target.name);
                 return made.map(|()| publish).map_err(|source| CallError::Check { function: FUNCTION, source });
             }
@@ -256,21 +256,21 @@ impl Plugin {
                 }));
             }
             Entry::Mount(_) | Entry::Folder => return Ok(publish),
-            Entry::Absent => "nothing stands at the target",
-            Entry::File => "an ordinary file stands at the target",
-            Entry::Symlink => "a symbolic link stands at the target",
-            Entry::Other => "neither a folder nor a mount stands at the target",
+            Entry::Absent => "nothing is at the target",
+            Entry::File => "an ordinary file is at the target",
+            Entry::Symlink => "a symbolic link is at the target",
+            Entry::Other => "neither a folder nor a mount is at the target",
         };
         Err(CallError::Lied { function: FUNCTION, found: found.to_owned() })
     }
 
-    /// Whether publish writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
+    /// Returns whether publish writes into a mounted volume that pods can only read, as for secrets. Such a mount stays writable for the host;
     /// a container's own mount of it is read-only.
     fn updates_what_pods_read(&self) -> bool {
         self.info.read_only && self.info.follows_its_source
     }
 
-    /// Takes the volume away from the target, and checks that nothing stands there. Repeating it changes nothing.
+    /// Unmounts the volume from the target, and checks that nothing is there. Repeating it changes nothing.
     ///
     /// # Errors
     /// [`CallError`], whose class says what is left: see [`CallError::class`].
@@ -294,14 +294,14 @@ impl Plugin {
     pub(crate) fn check_gone(&self, call: &Call, function: Function, target: &Target) -> Result<(), CallError> {
         let found = match self.look(call, function, target)? {
             Entry::Absent => return Ok(()),
-            Entry::Mount(_) => "a mount still stands at the target",
-            Entry::Folder => "a folder still stands at the target",
-            Entry::File | Entry::Symlink | Entry::Other => "something still stands at the target",
+            Entry::Mount(_) => "a mount is still at the target",
+            Entry::Folder => "a folder is still at the target",
+            Entry::File | Entry::Symlink | Entry::Other => "something is still at the target",
         };
         Err(CallError::Lied { function, found: found.to_owned() })
     }
 
-    /// What stands at the target after the call: the kernel's word against the plugin's.
+    /// Returns what is at the target after the call, by the kernel's report, not the plugin's.
     pub(crate) fn look(&self, call: &Call, function: Function, target: &Target) -> Result<Entry, CallError> {
         call.progress().enter("checking the target");
         let found = self.shared.kernel.entry(&target.parent, &target.name);

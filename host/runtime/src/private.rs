@@ -8,7 +8,7 @@ use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError, Moun
 
 /// The mode of the folders above.
 const PARENT_MODE: u32 = 0o750;
-/// Nobody but the host enters a private folder by its path.
+/// Only the host enters a private folder by its path.
 const MODE: u32 = 0o700;
 /// Nor reads a file in it.
 const FILE_MODE: u32 = 0o600;
@@ -45,7 +45,7 @@ impl PrivateFolder {
         kernel.write_atomic(&folder, name, bytes, FILE_MODE, Durability::Process)
     }
 
-    /// What is in a file of the folder; none when there is no such file.
+    /// Returns what is in a file of the folder; none when there is no such file.
     ///
     /// # Errors
     /// As the kernel says; `TooLarge` beyond `limit` bytes.

@@ -1,4 +1,4 @@
-//! Where an operation stands right now. A thread that hangs in the kernel cannot say where; this can.
+//! The step that an operation is in. A thread that hangs in the kernel cannot report it itself.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The calls that make volumes and snapshots, and tell which there are. Each is [`CallError::Lacks`] when the plugin does not export it.
+//! The calls that make and list volumes and snapshots. Each is [`CallError::Lacks`] when the plugin does not export it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,7 @@ impl Plugin {
         Ok(answer.map_err(PluginError::from)?)
     }
 
-    /// What a volume is.
+    /// Returns what a volume is.
     ///
     /// # Errors
     /// [`CallError`]; `not-found` when there is none.
@@ -108,7 +108,7 @@ impl Plugin {
         Ok(page)
     }
 
-    /// How many bytes a volume can have now that is like what is asked; none when the plugin does not know.
+    /// Returns how many bytes a volume can have now that is like what is asked; none when the plugin does not know.
     ///
     /// # Errors
     /// [`CallError`].
@@ -151,7 +151,7 @@ impl Plugin {
         Ok(answer.map_err(PluginError::from)?)
     }
 
-    /// What a snapshot is.
+    /// Returns what a snapshot is.
     ///
     /// # Errors
     /// [`CallError`]; `not-found` when there is none.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A volume that somebody wants.
+/// A request for a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedVolume {
-    /// What whoever asks calls it; empty where only the room for one is asked for.
+    /// The requester's name for it; empty where only the capacity is asked for.
     pub name: String,
     /// At least this many bytes.
     pub required_bytes: Option<u64>,
@@ -27,10 +27,10 @@ pub struct WantedVolume {
     pub mutable_parameters: BTreeMap<String, String>,
 }
 
-/// A snapshot that somebody wants.
+/// A request for a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedSnapshot {
-    /// What whoever asks calls it.
+    /// The requester's name for it.
     pub name: String,
     /// The volume.
     pub volume_id: String,
@@ -38,10 +38,10 @@ pub struct WantedSnapshot {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Snapshots of several volumes, of one moment, that somebody wants.
+/// A request for snapshots of several volumes at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedGroup {
-    /// What whoever asks calls the group.
+    /// The requester's name for the group.
     pub name: String,
     /// The volumes.
     pub volume_ids: BTreeSet<String>,

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD
 use crate::bindings::volhost::plugin::types;
 use volhost_model::objects::Bytes;
 
-/// What stands in a secret's place.
+/// The replacement of a secret.
 const REDACTED: &str = "[redacted]";
 /// How many messages of a call are kept for people. A plugin makes some calls of a driver.
 const MOST_MESSAGES: usize = 64;
@@ -102,8 +102,8 @@ impl Secrets {
         Some((self.messages.get(index)?, after))
     }
 
-    /// What the plugin gets of a message that another program wrote. If secrets were used, a placeholder: the program may repeat words of the
-    /// plugin's, and whether they are taken out as a secret would tell the plugin that it has guessed one. People read the message where the
+    /// Returns what the plugin gets of a message that another program wrote. If secrets were used, a placeholder: the program may repeat words of the
+    /// plugin's, and whether they are taken out as a secret would reveal to the plugin that it has guessed one. People read the message where the
     /// plugin puts the placeholder.
     pub(crate) fn for_plugin(&mut self, message: String) -> String {
         if self.values.is_empty() || message.is_empty() {
@@ -117,12 +117,12 @@ impl Secrets {
     }
 }
 
-/// What stands in a message's place.
+/// The replacement of a message.
 fn placeholder(index: usize) -> String {
     format!("{}{}{}", PLACEHOLDER.0, index.saturating_add(1), PLACEHOLDER.1)
 }
 
-/// What a plugin answers, as far as people read it.
+/// The texts of a plugin's answer that people read.
 pub(crate) trait Answer {
     /// Takes these secrets out of it.
     fn without(self, secrets: &Secrets) -> Self;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn short_values_stand_unless_encoded_and_nothing_else_changes() {
+    fn short_values_stay_unless_encoded_and_nothing_else_changes() {
         assert_eq!(using(&["abc"]).redact("abcd is in YWJj", ERROR_BYTES), "abcd is in [redacted]");
         assert_eq!(using(&[]).redact("as it is", ERROR_BYTES), "as it is");
         assert_eq!(using(&["a-token"]).redact("nothing of it", ERROR_BYTES), "nothing of it");
@@ -258,8 +258,8 @@ mod tests {
             secrets = using(&["1234"]);
             // A driver that repeats what it was handed: the plugin's guess.
             seen.push(secrets.for_plugin(format!("bad id {guess}")));
-            let told = secrets.redact(&format!("failed: {}", seen[0]), ERROR_BYTES).into_owned();
-            assert_eq!(told, format!("failed: bad id {}", guess.replace("1234", "[redacted]")));
+            let redacted = secrets.redact(&format!("failed: {}", seen[0]), ERROR_BYTES).into_owned();
+            assert_eq!(redacted, format!("failed: bad id {}", guess.replace("1234", "[redacted]")));
         }
         assert_eq!(seen[0], seen[1]);
     }

@@ -33,7 +33,7 @@ use crate::signatures::{Signatures, Signer};
 use crate::ticker::Ticker;
 use crate::wasi;
 
-/// What a runtime is made with.
+/// The configuration of a runtime.
 #[derive(Debug, Clone)]
 pub struct RuntimeConfig {
     /// Where compiled plugins are kept. Made with mode 0700 if missing; refused when others can write to it.
@@ -46,7 +46,7 @@ pub struct RuntimeConfig {
     pub grants: GrantPolicy,
 }
 
-/// What a plugin file is.
+/// The kinds of plugin files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// What is known of the plugin.
@@ -114,7 +114,7 @@ impl Runtime {
         self
     }
 
-    /// What the operator grants now.
+    /// Returns what the operator grants now.
     pub fn grants(&self) -> Arc<GrantPolicy> {
         Arc::clone(&self.grants.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -161,8 +161,8 @@ impl Runtime {
     /// than one from the cache. A plugin that the compiler refused before is refused at once.
     ///
     /// # Expected flow
-    /// Read the file once; find its code in the cache, or have it compiled; hold its imports and exports against the contract;
-    /// link; let it describe itself in a sandbox without grants; hold its imports against what its name is granted.
+    /// Read the file once; find its code in the cache, or have it compiled; check its imports and exports against the contract;
+    /// link; let it describe itself in a sandbox without grants; check its imports against what its name is granted.
     ///
     /// # Errors
     /// [`LoadError`], which names the file and what is wrong with it.
@@ -291,7 +291,7 @@ impl Runtime {
     fn map(&self, digest: &str) -> wasmtime::Result<Component> {
         let path = self.cache.code_path(digest);
         // SAFETY: the file holds what our compiler child wrote for an engine of the same configuration. It lies in a
-        // folder that only this user can write to (checked at the start), its content was held against the digest
+        // folder that only this user can write to (checked at the start), its content was checked against the digest
         // noted beside it or was written by us just now, and files there are replaced or unlinked but never written
         // in place, so that it does not change while it is mapped.
         unsafe { Component::deserialize_file(&self.shared.engine, path) }
@@ -392,7 +392,7 @@ struct OpenedPlugin {
     signer: Option<Signer>,
 }
 
-/// What became of a plugin file without the compiler.
+/// The result of opening a plugin file without the compiler.
 enum Opened {
     /// Its code is there.
     Compiled(OpenedPlugin),
@@ -419,7 +419,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// What the operator would write to grant these interfaces.
+/// The lines with which the operator would grant these interfaces.
 fn lines_of_grant(missing: &[String]) -> String {
     let names: Vec<String> = missing.iter().map(|name| format!("{name:?}")).collect();
     let further = missing.iter().filter_map(|name| {

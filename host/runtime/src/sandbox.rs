@@ -20,7 +20,7 @@ use crate::redaction::Answer;
 use crate::ticker::{TICK, Ticker};
 use crate::trace;
 
-/// What a sandbox is made of, shared by all calls.
+/// The parts of a sandbox that all calls share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
@@ -158,7 +158,7 @@ impl Sandbox<'_> {
     }
 }
 
-/// Whether the plugin's own doing ended its start, and not the host's lack of something.
+/// Returns whether the plugin's own doing ended its start, and not the host's lack of something.
 fn caused_by_plugin(error: &wasmtime::Error) -> bool {
     error.is::<Abort>() || error.is::<Trap>()
 }

@@ -1,4 +1,4 @@
-//! Whose plugins are taken: detached signatures beside plugin files, as minisign makes them (Ed25519 over the file or its BLAKE2b), held
+//! Whose plugins are taken: detached signatures beside plugin files, as minisign makes them (Ed25519 over the file or its BLAKE2b), checked
 //! against the keys that the operator trusts.
 //!
 //! ```text
@@ -20,9 +20,9 @@ use volhost_model::PluginName;
 
 use crate::grants::{is_reserved, vendor};
 
-/// What a signature's file is called beside its plugin's.
+/// The suffix of a signature's file beside its plugin's.
 const EXTENSION: &str = ".minisig";
-/// What a key's file is called.
+/// The suffix of a key's file.
 const KEY_EXTENSION: &str = "pub";
 /// How the line of a key's file begins that names the vendors whose plugins the key may sign.
 const VENDORS_LINE: &str = "vendors:";
@@ -94,7 +94,7 @@ pub enum SignatureError {
     },
 }
 
-/// What is wrong with the folder of trusted keys.
+/// A problem of the folder of trusted keys.
 #[derive(Debug, Error)]
 pub enum TrustedKeysError {
     /// It cannot be read, or a file in it cannot.
@@ -122,7 +122,7 @@ pub enum TrustedKeysError {
         /// Its permissions.
         mode: u32,
     },
-    /// Signatures are required, and nobody can make one.
+    /// Signatures are required, and no signer is trusted.
     #[error(
         "signatures are required, and there is no trusted key; put one into the folder of trusted keys, or name the folder"
     )]
@@ -229,7 +229,7 @@ impl Signatures {
     }
 }
 
-/// Where the signature of a plugin's file stands.
+/// The path of the signature of a plugin's file.
 #[must_use]
 pub fn signature_file(plugin: &Path) -> PathBuf {
     let mut signature = plugin.as_os_str().to_owned();
@@ -269,7 +269,7 @@ fn check_writers(path: &Path) -> Result<(), TrustedKeysError> {
 
 fn read_bounded(path: &Path) -> io::Result<String> {
     use std::os::unix::fs::OpenOptionsExt;
-    // Non-blocking: a named pipe must not hold the host up.
+    // Non-blocking: a named pipe must not block the host.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = fs::OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
     if !file.metadata()?.is_file() {

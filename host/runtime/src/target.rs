@@ -10,7 +10,7 @@ use volhost_model::{PodUid, SpecName};
 
 use crate::private::PrivateFolder;
 
-/// A name in a folder that the host holds open.
+/// A name in a folder that the host has open.
 #[derive(Debug)]
 pub struct Place {
     /// The folder.
@@ -19,28 +19,28 @@ pub struct Place {
     pub name: OsString,
 }
 
-/// The one place where a volume stands, for a pod or for the node.
+/// The one place where a volume is published for a pod, or staged for the node.
 #[derive(Debug)]
 pub struct Target {
     /// The folder.
     pub parent: Directory,
     /// The name in it.
     pub name: OsString,
-    /// The pod; none for the node's own mount.
+    /// The pod; none for the staging mount.
     pub pod_uid: Option<PodUid>,
     /// The volume's name in pods' folders.
     pub spec_name: SpecName,
-    /// Where the node's own mount of the volume stands, for a pod's target of a volume that has one.
+    /// The staging mount, for a pod's target of a volume that is staged.
     pub staging_mount: Option<Place>,
     /// The folder where the target's note is kept; for a pod's target also the volume's private folder.
     pub private: Option<PrivateFolder>,
-    /// Who else has the volume, likewise.
-    pub sharers: Option<Arc<dyn Sharers>>,
+    /// The other pods that use the volume, likewise.
+    pub other_pods: Option<Arc<dyn OtherPods>>,
     /// The pod's other volumes that this one is made of.
     pub needed: Vec<NeededPlace>,
 }
 
-/// Where another volume of the pod stands.
+/// The place of another volume of the pod.
 #[derive(Debug)]
 pub struct NeededPlace {
     /// Its name in the pod.
@@ -51,16 +51,16 @@ pub struct NeededPlace {
     pub is_mount: bool,
 }
 
-/// The other pods that have a volume which is mounted for the node.
-pub trait Sharers: Send + Sync + Debug {
-    /// In how many other pods' folders the node's own mount is shown now.
+/// The other pods that use a staged volume.
+pub trait OtherPods: Send + Sync + Debug {
+    /// Returns in how many other pods' folders the staging mount is mounted now.
     ///
     /// # Errors
     /// What the kernel said when it was asked for its mounts.
     fn other_pods(&self) -> Result<u32, KernelError>;
 }
 
-/// What is known of an attached volume.
+/// Facts of an attached volume.
 #[derive(Debug, Clone)]
 pub struct Attachment {
     /// What the plugin answered when it attached the volume, or what the controller reported that did.

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_tells_its_end() {
+    fn a_token_contains_its_expiry() {
         // {"exp":1767323045,"sub":"a"}
         let token = b"eyJhbGciOiJub25lIn0.eyJleHAiOjE3NjczMjMwNDUsInN1YiI6ImEifQ.c2ln";
         assert_eq!(expiry(token).as_deref(), Some("2026-01-02T03:04:05Z"));

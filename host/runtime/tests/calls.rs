@@ -67,7 +67,7 @@ fn a_busy_volume_is_busy_and_stays() {
 }
 
 #[test]
-fn a_crash_before_any_change_is_final_and_tells_the_last_words() {
+fn a_crash_before_any_change_is_final_and_reports_the_last_words() {
     let host = Host::new();
     let plugin =
         host.load(&Guest::setting_up("(call $log (i32.const 0) {out of luck at line 7}) (unreachable)", &[guest::LOG]));
@@ -95,12 +95,12 @@ fn a_crash_after_a_change_is_uncertain_and_the_plugin_can_be_called_again() {
 }
 
 #[test]
-fn a_mount_that_a_crashed_plugin_held_is_discarded() {
+fn a_mount_of_a_crashed_plugin_is_discarded() {
     let host = Host::new();
     let take = "(call $tmpfs (i32.const 0) (i32.const 0) (global.get $answer))";
     let plugin = host.load(&Guest::setting_up(&format!("{take} {take} {take} (unreachable)"), &[]));
     let error = host.publish(&plugin, "v").unwrap_err();
-    assert_eq!(error.class(), FailureClass::Final, "a mount that nobody saw is no change");
+    assert_eq!(error.class(), FailureClass::Final, "a mount that was never visible is no change");
     assert_eq!(host.kernel.detached_count(), 0);
 }
 
@@ -114,7 +114,7 @@ fn mounts_that_a_plugin_forgets_to_drop_are_discarded_too() {
 }
 
 #[test]
-fn an_endless_loop_ends_at_its_deadline_and_hurts_nobody_else() {
+fn an_endless_loop_ends_at_its_deadline_and_hurts_no_other_call() {
     let host = Host::new();
     let looping = host.load(&Guest::setting_up(LOOP, &[]));
     let honest = host.load(&Guest { name: "test.io/honest".into(), ..Guest::default() });
@@ -228,7 +228,7 @@ fn set_up_that_only_says_so_is_found_out() {
     let host = Host::new();
     let error = host.publish(&host.load(&Guest::setting_up(guest::OK, &[])), "v").unwrap_err();
     assert!(matches!(error, CallError::Lied { .. }), "{error}");
-    assert_eq!(error.message(), "the plugin reported publish as done, but nothing stands at the target");
+    assert_eq!(error.message(), "the plugin reported publish as done, but nothing is at the target");
     assert_eq!(error.class(), FailureClass::Final);
 }
 
@@ -238,7 +238,7 @@ fn tear_down_that_only_says_so_is_found_out_and_uncertain() {
     let plugin = host.load(&Guest { unpublish: guest::OK.into(), ..Guest::default() });
     host.publish(&plugin, "v").unwrap();
     let error = host.unpublish(&plugin, "v").unwrap_err();
-    assert_eq!(error.message(), "the plugin reported unpublish as done, but a mount still stands at the target");
+    assert_eq!(error.message(), "the plugin reported unpublish as done, but a mount is still at the target");
     assert_eq!(error.class(), FailureClass::Uncertain);
 }
 
@@ -328,7 +328,7 @@ fn host_paths_are_bounded_by_the_grant() {
 }
 
 #[test]
-fn the_progress_says_where_a_call_stands() {
+fn the_progress_names_the_step_of_a_call() {
     let host = Host::new();
     let plugin = host.load(&Guest::setting_up(LOOP, &[]));
     let call = host.call().with_plugin_time(Duration::from_secs(180));
@@ -336,7 +336,7 @@ fn the_progress_says_where_a_call_stands() {
     std::thread::scope(|scope| {
         let stuck = scope.spawn(|| plugin.publish(&call, &spec(serde_json::json!({})), &pod(), host.target("v")));
         while call.progress().current().what != "plugin code" {
-            assert!(!stuck.is_finished(), "it ended without saying where it stands");
+            assert!(!stuck.is_finished(), "it ended without reporting its step");
             std::thread::yield_now();
         }
         call.cancellation().cancel();

@@ -25,7 +25,7 @@ fn limit(text: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn the_compiler_has_no_privileges_when_it_reads_the_plugin() {
-    /// More than a pipe holds: when it is written, the child has begun to read.
+    /// More than fits into a pipe: when it is written, the child has begun to read.
     const MORE_THAN_A_PIPE: usize = (64 << 10) + 1;
     let mut child = Command::new(env!("CARGO_BIN_EXE_volhost-compile-helper"))
         .stdin(Stdio::piped())
@@ -158,7 +158,7 @@ fn bytes_that_are_no_code_buy_no_processor_time() {
 }
 
 #[test]
-fn a_refused_plugin_is_not_compiled_again_until_somebody_asks_for_it() {
+fn a_refused_plugin_is_not_compiled_again_until_requested() {
     let limited = |folder: &std::path::Path| {
         let mut config = config(folder);
         config.limits.compile_cpu_base = Duration::from_secs(1);
@@ -177,7 +177,7 @@ fn a_refused_plugin_is_not_compiled_again_until_somebody_asks_for_it() {
         let message = later.load(&file).unwrap_err().message();
         assert!(message.contains("refused before") && message.contains("more than 1 s"), "{message}");
     }
-    // Under another limit it is tried again, and when somebody asks for it.
+    // It is tried again under another limit, and on request.
     let mut other = config(host.folder.path());
     other.compiler = no_compiler();
     let message = start(other).load(&file).unwrap_err().message();

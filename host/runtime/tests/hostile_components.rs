@@ -170,10 +170,10 @@ fn what_no_compiler_would_write_ends_its_own_call_and_leaves_nothing() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
 }
 
-/// What is at the level of the module, beside its functions.
+/// Returns what is at the level of the module, beside its functions.
 #[test]
 fn what_runs_or_is_asked_for_before_any_call_keeps_a_plugin_out() {
-    for (tries, functions, told) in [
+    for (tries, functions, message) in [
         ("a start function that never ends", "(func $begin (loop $on (br $on))) (start $begin)", "ran for more than"),
         ("a start function that crashes", "(func $begin (unreachable)) (start $begin)", "crashed"),
         ("a table without end", "(table 30000000 funcref)", ""),
@@ -192,7 +192,7 @@ fn what_runs_or_is_asked_for_before_any_call_keeps_a_plugin_out() {
         let host = Host::new();
         let guest = Guest { functions: functions.into(), ..Guest::default() };
         let error = host.try_load(&guest).expect_err(tries).message();
-        assert!(error.contains(told), "{tries}: {error}");
+        assert!(error.contains(message), "{tries}: {error}");
         // The next one is none the worse for it.
         let plugin = host.load(&Guest::default());
         host.publish(&plugin, "volume").unwrap();
@@ -213,7 +213,7 @@ fn a_handle_does_not_outlive_its_call() {
     guest.functions = "(global $kept (mut i32) (i32.const 0))".into();
     let plugin = host.load(&guest);
     for _ in 0..3 {
-        // Each call begins with nothing kept: it says that it is done, and nothing stands there.
+        // Each call begins with nothing kept: it says that it is done, and nothing is there.
         assert!(matches!(host.publish(&plugin, "volume"), Err(CallError::Lied { .. })));
     }
 }

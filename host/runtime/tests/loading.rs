@@ -60,13 +60,13 @@ fn a_file_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_component_of_another_world_is_told_what_it_lacks() {
+fn a_component_of_another_world_is_refused_with_what_it_lacks() {
     let message = Host::new().refusal(&guest::unrelated_component());
     contains(&message, &["not a volume plugin", "volhost:plugin/plugin", "volhost:plugin/publisher", "it exports run"]);
 }
 
 #[test]
-fn a_newer_contract_is_told_which_this_host_speaks() {
+fn a_newer_contract_is_refused_with_the_version_of_this_host() {
     let newer = Guest { version: "0.9.0", ..Guest::default() };
     contains(&Host::new().refusal(&newer.component()), &["volhost:plugin@0.9.0", "speaks 0.1.x", "update volhost"]);
 }

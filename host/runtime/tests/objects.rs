@@ -67,7 +67,7 @@ fn each_kind_of_object_takes_a_grant_of_its_own() {
 }
 
 #[test]
-fn a_secret_goes_into_the_file_and_the_log_says_that_it_was_used_and_not_what_it_holds() {
+fn a_secret_goes_into_the_file_and_the_log_says_that_it_was_used_and_not_its_value() {
     let host = granting("\"secrets\", \"files\"");
     with_secret(&host);
     publish(&host, &show_secret(), serde_json::json!({"secretName": "db"})).unwrap();
@@ -189,11 +189,11 @@ fn no_function_says_how_long_a_secret_is_or_whether_it_changed() {
     for pin in ["1234", "1234", "9876"] {
         let data = BTreeMap::from([("pin".to_owned(), Arc::from(pin.as_bytes()))]);
         host.objects.secrets.lock().unwrap().insert("ns/db".to_owned(), KeyedObject::new(data));
-        let told = SHOW_SECRET.replace(
+        let body = SHOW_SECRET.replace(
             "(if (i32.load8_u (global.get $answer)) (then (return (global.get $answer))))\n    (call $ok)",
             "(if (i32.load8_u offset=4 (global.get $answer)) (then (return (call $err (i32.const 5) {changed}))))\n    (call $ok)",
         );
-        let guest = Guest::setting_up(&told, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD_CONTENT, PUBLISH, MAKE_FOLDER]);
+        let guest = Guest::setting_up(&body, &[OPEN_SECRET, CONTENT, NEW_PAYLOAD, ADD_CONTENT, PUBLISH, MAKE_FOLDER]);
         answers.push(publish(&host, &guest, serde_json::json!({"secretName": "db"})).map_err(|error| error.message()));
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");

@@ -107,7 +107,7 @@ fn what_a_trusted_maker_has_signed_is_taken() {
 }
 
 #[test]
-fn what_nobody_has_signed_is_taken_unless_signatures_are_required_or_its_content_is_granted() {
+fn an_unsigned_plugin_is_taken_unless_signatures_are_required_and_its_content_is_not_granted() {
     let node = Node::trusting(&[&Maker::new(1)]);
     let file = node.plugin(&content(), None);
     node.load(&file, false, "").unwrap();
@@ -179,7 +179,7 @@ fn a_key_signs_plugins_of_its_vendors_and_of_no_reserved_one_without_a_word() {
     let refused = load("other.example/guest", "").unwrap_err();
     let text = refused.to_string();
     assert!(other_vendor(&refused) && text.contains("acme.example, test.io") && text.contains("0.pub"), "{text}");
-    // Content that the operator has named needs nobody's word.
+    // Content that the operator has named needs no signature.
     load(
         "other.example/guest",
         &format!("[\"other.example/guest\"]\nsha256 = [{:?}]\n", digest("other.example/guest")),
@@ -204,7 +204,7 @@ fn the_compiler_sees_nothing_that_is_not_signed() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_told_and_none_is_not_enough() {
+fn a_key_that_cannot_be_used_is_reported_and_none_is_not_enough() {
     let refused = |node: &Node| Signatures::of_folder(Some(&node.keys()), true).unwrap_err();
     assert!(matches!(refused(&Node::trusting(&[])), TrustedKeysError::NoKeys));
     assert!(matches!(Signatures::of_folder(None, true).unwrap_err(), TrustedKeysError::NoKeys));

@@ -9,7 +9,7 @@ pub(crate) struct Mutant {
     /// The file of `host/core/src`.
     pub(crate) file: &'static str,
     /// An expression, or whole statements, that the file has exactly once, however it is wrapped.
-    /// Where there is a `[[part]]`, the rest only tells which place is meant.
+    /// Where there is a `[[part]]`, the rest only identifies the place.
     pub(crate) place: &'static str,
     /// What the mutant does instead.
     pub(crate) broken: &'static str,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use volhost_kernel::{Directory, Kernel, KernelError, MountInfo};
-use volhost_runtime::Sharers;
+use volhost_runtime::OtherPods;
 
 use super::layout;
 
@@ -62,7 +62,7 @@ impl OtherUsers {
     }
 }
 
-impl Sharers for OtherUsers {
+impl OtherPods for OtherUsers {
     fn other_pods(&self) -> Result<u32, KernelError> {
         let mounts = self.kernel.mounts_below(&self.root)?;
         Ok(u32::try_from(self.count(&mounts)).unwrap_or(u32::MAX))

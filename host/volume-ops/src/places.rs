@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use volhost_kernel::{Detach, Directory, Entry, Kernel, KernelError};
 use volhost_model::names::{PodUid, SpecName};
-use volhost_runtime::{NeededPlace, Place, PrivateFolder, Sharers, Target};
+use volhost_runtime::{NeededPlace, OtherPods, Place, PrivateFolder, Target};
 
 use super::other_users::OtherUsers;
 
@@ -38,7 +38,7 @@ impl StagingPlace {
             spec_name: self.spec_name.clone(),
             staging_mount: None,
             private: Some(self.note.clone()),
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         })
     }
@@ -104,7 +104,7 @@ impl PublishPlace {
             spec_name: self.spec_name.clone(),
             staging_mount: self.staging.as_ref().map(again).transpose()?,
             private: self.private.clone(),
-            sharers: self.other_users.clone().map(|users| users as Arc<dyn Sharers>),
+            other_pods: self.other_users.clone().map(|users| users as Arc<dyn OtherPods>),
             needed: self.needed.iter().map(needed).collect::<Result<_, _>>()?,
         })
     }

@@ -130,7 +130,7 @@ impl Adapter {
             spec_name: self.spec.name.clone(),
             staging_mount: Some(Place { parent: open(&self.folder), name: "staging".into() }),
             private: Some(PrivateFolder { root: self.root.clone(), parent: "private".into(), name: NAME.into() }),
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         }
     }

@@ -58,7 +58,7 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             staging_mount: None,
             private: None,
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         }
     }
@@ -218,11 +218,11 @@ fn lies_are_found_out() {
     let host = Host::start();
     let (call, honest) = (host.call(), honest());
     let error = host.stage(&misbehaving("stage", "lie")).unwrap_err();
-    assert_eq!(error.message(), "the plugin reported stage as done, but no mount stands at the node's place");
+    assert_eq!(error.message(), "the plugin reported stage as done, but no mount is at the staging target");
     assert_eq!(error.class(), FailureClass::Final);
     host.stage(&honest).unwrap();
     let error = host.plugin.unstage(&call, "unstage:lie:image", host.target("node")).unwrap_err();
-    assert!(error.message().contains("a mount still stands"), "{error}");
+    assert!(error.message().contains("a mount is still"), "{error}");
     assert_eq!(error.class(), FailureClass::Uncertain);
     let attached = host.attached(&honest);
     let error = host.plugin.expand(&call, &misbehaving("expand", "lie"), Some(&attached), None, 100).unwrap_err();

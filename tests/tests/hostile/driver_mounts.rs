@@ -126,7 +126,7 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             staging_mount: None,
             private: Some(private),
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         }
     }
@@ -230,7 +230,7 @@ fn a_driver_that_mounted_nothing_is_reported_with_what_appeared_instead() {
     let path = format!("{ROOT}/pods/uid-1/volumes/vol");
     let (case, text) = case_and_text(host.publish(Does::Nothing).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
-    assert_eq!(text, format!("the driver has mounted nothing at {path}: a plain folder stands there"));
+    assert_eq!(text, format!("the driver has mounted nothing at {path}: a plain folder is there"));
     let (case, text) = case_and_text(host.publish(Does::Elsewhere).unwrap_err());
     assert_eq!(case, ErrorCase::NotFound);
     assert!(text.ends_with("; meanwhile appeared elsewhere: tmpfs at /elsewhere"), "{text}");

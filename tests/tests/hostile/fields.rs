@@ -406,7 +406,7 @@ impl Machine {
             spec_name: SpecName::new("v").unwrap(),
             staging_mount: None,
             private: None,
-            sharers: None,
+            other_pods: None,
             needed: needed.collect(),
         };
         let outcome = plugin.publish(&call, spec, pod, target).map(drop).map_err(|error| error.message());

@@ -92,7 +92,7 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             staging_mount: None,
             private: None,
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         }
     }

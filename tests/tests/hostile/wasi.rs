@@ -85,7 +85,7 @@ fn random_bytes_and_handles_have_bounds() {
     let error = host.publish(&plugin, "a", json!({ "do": "random" })).unwrap_err().message();
     assert!(error.contains("more than 64 KiB of random bytes at once"), "{error}");
     let error = host.publish(&plugin, "a", json!({ "do": "handles" })).unwrap_err().message();
-    assert!(error.contains("more handles at once than it may hold"), "{error}");
+    assert!(error.contains("more handles at once than it may have"), "{error}");
 }
 
 #[test]

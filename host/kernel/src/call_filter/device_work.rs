@@ -109,7 +109,7 @@ const MEANING: u64 = 0xFFFF;
 const ONE: u64 = MEANING;
 const WHOLE_TYPE: u64 = 0xFF00;
 
-/// What the tools ask of devices and of their own output. File systems have other types for theirs
+/// The requests of the tools to devices and their own output. File systems have other types for theirs
 /// (`X`, `f`, `v`, 0x94, and others that a kernel may add), by which a program could freeze the host's
 /// file system through any of its files.
 const FOR_TOOLS: [Requests; 5] = [

@@ -13,7 +13,7 @@ use crate::types::DeviceNumber;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// It stands for another device than the one meant.
+    /// Its node leads to another device than the one meant.
     #[error("{path}: this is device {found}, not {wanted}; detach that device first")]
     Other {
         /// Where.

@@ -20,7 +20,7 @@ pub enum FilesystemError {
         /// What is on it.
         found: String,
     },
-    /// The device holds something, and that is no file system.
+    /// The device contains something, and that is no file system.
     #[error(
         "{path}: holds {found}, and no {wanted}; only a blank device is formatted. If you do not need what is there, or a killed \
          format left it, erase it by hand: blkdiscard --force --zeroout {path}"
@@ -28,7 +28,7 @@ pub enum FilesystemError {
     Missing {
         /// The device's path.
         path: String,
-        /// What it holds.
+        /// What it contains.
         found: String,
         /// The type that was asked for.
         wanted: String,

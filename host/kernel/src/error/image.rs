@@ -19,12 +19,12 @@ pub enum ImageError {
         /// The type.
         fs_type: String,
     },
-    /// A file holds something else than the image that was asked for.
+    /// A file contains something else than the image that was asked for.
     #[error("{path}: holds {found}, not an image of type {wanted}; ask for what it is, or use another file")]
     Mismatch {
         /// The file.
         path: String,
-        /// What it holds.
+        /// What it contains.
         found: String,
         /// The type that was asked for.
         wanted: String,

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-/// What a caller can do about an error, coarse enough to map to a plugin's error cases.
+/// The kinds of errors by what a caller can do, coarse enough to map to a plugin's error cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request itself is wrong; repeating it can't help.
@@ -25,7 +25,7 @@ pub enum ErrorKind {
     Io,
 }
 
-/// What an errno means to the caller.
+/// The meaning of an errno to the caller.
 pub(super) fn kind_of(errno: Errno) -> ErrorKind {
     match errno {
         Errno::NOENT => ErrorKind::NotFound,

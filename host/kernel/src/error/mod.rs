@@ -27,7 +27,7 @@ use self::text::{detail_suffix, hint, pid_suffix, said_suffix, words};
 pub use self::tool::ToolError;
 use crate::step::Step;
 
-/// What a call of a [`crate::Kernel`] returns.
+/// The result of a call of a [`crate::Kernel`].
 pub type Result<T> = std::result::Result<T, KernelError>;
 
 /// Why a kernel operation did not do what it was asked. Paths are as the caller knows them:
@@ -124,7 +124,7 @@ pub enum KernelError {
         /// What is there.
         found: &'static str,
     },
-    /// A folder or file holds something, and the call removes no data.
+    /// A folder or file is not empty, and the call removes no data.
     #[error("{path}: not empty, and nothing is deleted from it; look at what is in it and remove it by hand")]
     NotEmpty {
         /// Where.
@@ -241,7 +241,7 @@ impl KernelError {
         }
     }
 
-    /// What a caller can do about it.
+    /// Returns what a caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

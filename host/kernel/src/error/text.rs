@@ -26,7 +26,7 @@ pub(super) fn pid_suffix(pid: &Option<u32>) -> String {
 pub(super) fn hint(step: Step, errno: Errno) -> &'static str {
     match (step, errno) {
         (Step::Attach | Step::CloneMount, Errno::NOSPC) => {
-            "; this namespace holds as many mounts as it may, see fs.mount-max"
+            "; this namespace has as many mounts as it may, see fs.mount-max"
         }
         (Step::SetGroup, Errno::INVAL) => "; this user namespace has no such group",
         (_, Errno::NOSPC) => "; the file system is full or out of inodes",
@@ -54,7 +54,7 @@ pub(super) fn hint(step: Step, errno: Errno) -> &'static str {
         // XFS says so of a device whose sectors are too large, and of a feature that it does not
         // know.
         (Step::MountFileSystem | Step::MountImage, Errno::NOSYS) => {
-            "; this kernel cannot mount it as it is, and its log (dmesg) tells why"
+            "; this kernel cannot mount it as it is, and its log (dmesg) says why"
         }
         (_, Errno::NOSYS) => "; volhost needs Linux 5.12 or newer, and no seccomp filter in the way",
         _ => "",

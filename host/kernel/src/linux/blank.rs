@@ -1,8 +1,8 @@
-//! Whether anybody has written to a device: it is blank where it reads as zeros. That no tool
+//! Finds whether a device was ever written: it is blank where it reads as zeros. That no tool
 //! recognises what is on it says nothing: a database, a tar or a pod's own format has no signature.
 //!
-//! Of an image file the kernel tells where it has data, so that nothing is missed there unless
-//! there is a lot of it. A disk tells nothing; a large one is read at both ends and at places in
+//! Of an image file the kernel reports where it has data, so that nothing is missed there unless
+//! there is a lot of it. A disk reports nothing; a large one is read at both ends and at places in
 //! between.
 
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::step::Step;
 /// a slow disk's cache.
 const WHOLE_BYTES: u64 = 64 << 20;
 /// What is read of a larger one at its beginning and its end, in bytes: there file systems,
-/// partition tables, RAID and tools that encrypt put what they are known by, and whoever writes
+/// partition tables, RAID and tools that encrypt put what they are known by, and a program that writes
 /// without any format begins there.
 const END_BYTES: u64 = 1 << 20;
 /// How many places are read between, and how much at each, in bytes: 5 s on a disk that seeks.
@@ -31,7 +31,7 @@ const SAMPLES: u64 = 512;
 const SAMPLE_BYTES: u64 = 32 << 10;
 /// How much is read at once, in bytes.
 const READ_BYTES: usize = 256 << 10;
-/// A file whose data lies in more pieces than this was written by somebody, in whatever way.
+/// A file whose data lies in more pieces than this was written, in whatever way.
 const MOST_EXTENTS: usize = 1 << 16;
 
 /// A part of a device: its first byte, and the one after its last.
@@ -60,8 +60,8 @@ pub(super) fn first_data(device: &BlockDevice) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Zeroes what has been written to an image's device; of a device that does not tell where that is,
-/// nothing. For a device that was blank before and that nobody else writes to.
+/// Zeroes what has been written to an image's device; of a device that does not report where that is,
+/// nothing. For a device that was blank before and that no other process writes to.
 ///
 /// # Errors
 /// As [`first_data`].
@@ -80,7 +80,7 @@ pub(super) fn zero_data(device: &BlockDevice) -> Result<()> {
 
 /// Where a device has been written.
 enum Data {
-    /// The device does not tell.
+    /// The device does not report it.
     Unknown,
     /// In these parts, in order.
     Extents(Vec<Extent>),
@@ -100,7 +100,7 @@ fn data_extents(device: &BlockDevice, opened: &File, size: u64) -> std::result::
             Ok(begin) if begin < size => begin,
             // Nothing but a hole is left, or what follows is beyond the device's last sector.
             Ok(_) | Err(Errno::NXIO) => break,
-            // A file system that does not tell.
+            // A file system that does not report it.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Data::Unknown),
             Err(errno) => return Err(errno),
         };

@@ -32,7 +32,7 @@ pub(super) fn open_device(device: &BlockDevice, step: Step) -> Result<File> {
     open_node(device.as_fd(), ASK).map_err(|errno| asking(device, step, errno))
 }
 
-/// The error of a step on a device: that nothing answers to its node is told as such.
+/// The error of a step on a device. That no device answers to its node has an error of its own.
 pub(super) fn asking(device: &BlockDevice, step: Step, errno: Errno) -> KernelError {
     match errno {
         Errno::NXIO | Errno::NODEV | Errno::NOENT => {
@@ -42,7 +42,7 @@ pub(super) fn asking(device: &BlockDevice, step: Step, errno: Errno) -> KernelEr
     }
 }
 
-/// Makes sure that the device's path names this device, before and after it is given to somebody who knows only paths.
+/// Makes sure that the device's path names this device, before and after it is given to a program that takes only paths.
 pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
     match look(CWD, &device.path, IdKind::Reused) {
         Ok(seen) if seen.file_type() == FileType::BlockDevice && seen.node() == device.number => Ok(()),
@@ -53,7 +53,7 @@ pub(super) fn check_path(device: &BlockDevice) -> Result<()> {
     }
 }
 
-/// Whether somebody has the device for himself: then nobody else can.
+/// Returns whether the device is open exclusively, which excludes every other user.
 pub(super) fn in_use(device: &BlockDevice) -> Result<bool> {
     let node = device.as_fd();
     match unless_a_child_is_made(|| open_node(node, ASK | OFlags::EXCL)) {
@@ -112,7 +112,7 @@ impl LinuxKernel {
 }
 
 impl Seen {
-    /// The device that a node stands for.
+    /// The device of a node.
     pub(super) fn node(&self) -> DeviceNumber {
         let (major, minor) = self.node_numbers();
         DeviceNumber { major, minor }

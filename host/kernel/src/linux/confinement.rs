@@ -6,7 +6,7 @@
 //! starts lack, and no other thread does: a mount namespace, the capabilities, Landlock's rules and
 //! the filter of system calls each belong to a thread.
 //!
-//! A copy of the host's mount namespace would hold a copy of every pod's mount, and keep busy what
+//! A copy of the host's mount namespace would have a copy of every pod's mount, and keep busy what
 //! the host unmounts meanwhile. So one namespace is emptied once, and each run starts from a copy
 //! of that.
 
@@ -46,7 +46,7 @@ const EMPTY: [&str; 4] = ["/etc/mtab", "/proc/mounts", "/proc/self/mounts", "/pr
 const PASSES: usize = 16;
 /// The stack of a thread that starts a program and waits for its end, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// What of root a program keeps: file systems' tools set the block size of a device and flush it.
+/// The capabilities of root that a program keeps: file systems' tools set the block size of a device and flush it.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// The program was not started, for it would reach more than it may.
@@ -64,7 +64,7 @@ fn at<E: Into<Failure>>(what: &'static str) -> impl Fn(E) -> NotConfined {
     move |error| NotConfined { what, errno: error.into().0 }
 }
 
-/// An error's number, whichever library told it.
+/// An error's number, whichever library reported it.
 struct Failure(Errno);
 
 impl From<Errno> for Failure {
@@ -136,7 +136,7 @@ fn empty_namespace() -> Result<OwnedFd> {
     // Else what is unmounted here would go from the host as well.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private).map_err(at("parting it from the host's"))?;
-    // Both opened while /proc is there; the list tells what is mounted whenever it is read.
+    // Both opened while /proc is there; the list shows what is mounted whenever it is read.
     let namespace = rustix::fs::open("/proc/thread-self/ns/mnt", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(at("opening /proc/thread-self/ns/mnt"))?;
     let mut list = File::open("/proc/thread-self/mountinfo").map_err(at("opening /proc/thread-self/mountinfo"))?;
@@ -145,7 +145,7 @@ fn empty_namespace() -> Result<OwnedFd> {
         list.seek(SeekFrom::Start(0)).and_then(|_| list.read_to_end(&mut text)).map_err(at("listing mounts"))?;
         let mut gone = false;
         for mount in parse(&text).into_iter().filter(|mount| mount.point != Path::new("/")) {
-            // What stood on one that went before is gone with it.
+            // What was mounted on one that went before is gone with it.
             gone |= rustix::mount::unmount(&mount.point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok();
         }
         if !gone {
@@ -170,7 +170,7 @@ enum Piece {
 }
 
 impl Furniture {
-    /// Takes hold of everything while the host's mounts can be seen.
+    /// Opens everything while the host's mounts can be seen.
     fn gather(program: &Path, device: &BlockDevice, node: BorrowedFd<'_>) -> Result<Self> {
         let mut all = Self { pieces: Vec::new() };
         all.bind(program)?;
@@ -209,13 +209,13 @@ impl Furniture {
         Ok(())
     }
 
-    /// What the kernel tells of the device in /sys, by which tools choose how to lay out a file
+    /// Returns what the kernel reports of the device in /sys, by which tools choose how to lay out a file
     /// system. They can do without.
     fn describe(&mut self, number: DeviceNumber) {
         let link = PathBuf::from(format!("/sys/dev/block/{number}"));
         let Ok(folder) = std::fs::canonicalize(&link) else { return };
         let Some(name) = folder.file_name().map(|name| name.to_owned()) else { return };
-        // A part of a disk is told of in the disk's folder.
+        // A partition is described in the disk's folder.
         let is_part = folder.join("partition").exists();
         let whole = if is_part { folder.parent().unwrap_or(&folder) } else { &folder };
         if self.bind(whole).is_ok() {

@@ -19,10 +19,10 @@ use crate::names::{check_name, label, text};
 use crate::step::Step;
 use crate::types::{Detach, MountInfo};
 
-/// More mounts than this on one name are somebody's loop, not a volume.
+/// More mounts than this on one name are a faulty loop, not a volume.
 const MAX_STACKED: usize = 1000;
 
-/// What came of the mounts below a volume.
+/// The result for the mounts below a volume.
 enum Leaves {
     /// There are none.
     None,
@@ -50,13 +50,13 @@ impl LinuxKernel {
             }
             match unmount(from, name, how) {
                 Ok(()) => {}
-                // A mount with others on it counts as used; those go first. A truly used one is told by the next try.
+                // A mount with others on it counts as used; those go first. The next try reports one that is truly in use.
                 Err(Errno::BUSY) if how == Detach::Normal => match self.unmount_leaves(folder, name, &shown)? {
                     Leaves::Unmounted => {}
                     Leaves::None => return Err(failed(Step::Unmount)(Errno::BUSY)),
                     Leaves::Locked => unmount(from, name, Detach::Lazy).map_err(failed(Step::Unmount))?,
                 },
-                // Somebody else was faster.
+                // Another process was faster.
                 Err(Errno::INVAL | Errno::NOENT) if !self.is_mount(from, name) => {}
                 Err(errno) => return Err(failed(Step::Unmount)(errno)),
             }

@@ -1,4 +1,4 @@
-//! Taking away everything that is mounted in a folder, and what it stood on.
+//! Unmounts everything in a folder, and removes the mount points.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::types::{Detach, MountInfo};
 
 /// How often the mounts are listed anew, because some appeared meanwhile.
 const ROUNDS: usize = 8;
-/// How deep mount points lie in folders that the host made for them; deeper ones are somebody's data.
+/// How deep mount points lie in folders that the host made for them; deeper ones are a user's data.
 const POINT_DEPTH: usize = 16;
 
 impl LinuxKernel {
@@ -44,7 +44,7 @@ impl LinuxKernel {
         clearing.first.map_or(Ok(()), Err)
     }
 
-    /// Unmounts all that stands in the folder; the first failure does not keep the others.
+    /// Unmounts everything in the folder; the first failure does not stop the rest.
     fn unmount_below(&self, from: BorrowedFd<'_>, name: &OsStr, shown: &Path, how: Detach) -> Result<()> {
         let failed = |errno| KernelError::failed(Step::ListMounts, text(shown), errno);
         for _ in 0..ROUNDS {
@@ -68,7 +68,7 @@ impl LinuxKernel {
     }
 }
 
-/// The mount points in an order in which nothing stands on what is unmounted.
+/// The mount points in an order in which no mount is on one that is unmounted.
 fn leaves_first(mounts: &[MountInfo]) -> Vec<&Path> {
     let by_id: HashMap<_, _> = mounts.iter().map(|mount| (mount.id, mount)).collect();
     let depth = |mount: &MountInfo| {
@@ -99,13 +99,13 @@ fn unmount_at(folder: BorrowedFd<'_>, point: &Path, shown: &Path, how: Detach) -
         opened => opened.map_err(failed)?,
     };
     match unmount(parent.as_fd(), last, how) {
-        // Somebody else was faster, or it went with another.
+        // Another process was faster, or it went with another mount.
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed(errno)),
     }
 }
 
-/// Removes empty folders and empty files; what else is there stays and is told.
+/// Removes empty folders and empty files; anything else stays and is reported.
 struct Clearing<'a> {
     kernel: &'a LinuxKernel,
     first: Option<KernelError>,
@@ -138,7 +138,7 @@ impl Clearing<'_> {
         }
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => {}
-            // What is in it was told already.
+            // What is in it was reported already.
             Err(Errno::NOTEMPTY | Errno::EXIST) if self.first.is_some() => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) => self.keep(KernelError::NotEmpty { path: text(shown) }),
             Err(errno) => self.keep(KernelError::failed(Step::RemoveMountPoint, text(shown), errno)),

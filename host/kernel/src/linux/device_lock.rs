@@ -11,7 +11,7 @@ use crate::error::{DeviceError, KernelError, Result};
 use crate::names::text;
 use crate::step::Step;
 
-/// [`lock`], of a device that no pod has as a device: what it holds is used as a file system, or as
+/// [`lock`], of a device that no pod has as a device: its content is used as a file system, or as
 /// a device, not as both.
 pub(super) fn lock_unshown(device: &BlockDevice, step: Step) -> Result<File> {
     let locked = lock(device, step)?;

@@ -110,11 +110,11 @@ impl BlockDevices for LinuxKernel {
         }
         let copy = node.try_clone().map_err(|error| super::lost_handle(&shown, &error))?;
         let device = self.device_behind(copy, &shown)?;
-        // Whoever mounts it has the lock meanwhile: either the mount is seen here, or the pin
+        // A thread that mounts it has the lock meanwhile: either the mount is seen here, or the pin
         // there.
         let _lock = lock(&device, Step::AttachLoop)?;
         not_mounted(&device)?;
-        // For reading alone: the pin holds the device, and nobody can write past whoever uses it.
+        // For reading alone: the pin keeps the device, and no process can write past its user.
         let backing = open_backing(node.as_fd(), true)
             .map_err(|errno| KernelError::failed(Step::AttachLoop, text(&shown), errno))?;
         let status = LoopStatus::new(LOOP_READ_ONLY, pin_note(&seen));
@@ -135,7 +135,7 @@ impl BlockDevices for LinuxKernel {
     }
 }
 
-/// Refuses a device that is mounted as a file system, or that something else has for itself: whoever
+/// Refuses a device that is mounted as a file system, or that another program has open exclusively: whoever
 /// got it would write below that. What a pod that has it as a device does with it is that pod's own.
 fn not_mounted(device: &BlockDevice) -> Result<()> {
     if in_use(device)? && loop_over_device(device)?.is_none() {
@@ -144,7 +144,7 @@ fn not_mounted(device: &BlockDevice) -> Result<()> {
     Ok(())
 }
 
-/// What a pin is known by: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.
+/// The identity of a pin: the mount that shows the device. The pin itself keeps that mount, so its id can't be another's.
 fn pin_note(seen: &Seen) -> [u8; super::ioctl::NOTE_BYTES] {
     note(&format!("volhost pin of mount {}", seen.mount_id()))
 }

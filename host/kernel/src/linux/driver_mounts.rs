@@ -1,4 +1,4 @@
-//! What programs that mount by themselves are told and did.
+//! For programs that mount by themselves: what they get, and what they did.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -51,7 +51,7 @@ impl LinuxKernel {
     pub(super) fn read_file_at(&self, folder: &Directory, name: &OsStr, limit: usize) -> Result<Option<Vec<u8>>> {
         check_name(name)?;
         let path = text(&label(&folder.label, name));
-        // Not blocking: a named pipe put in the file's place must not hold us.
+        // Not blocking: a named pipe put in the file's place must not block us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match open_on_same_mount(folder.as_fd(), name, flags) {
             Ok(fd) => fd,
@@ -95,7 +95,7 @@ fn write_new(
 ) -> Result<()> {
     let failed = |step| move |errno| KernelError::failed(step, text(shown), errno);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Readable by nobody else until its mode is set.
+    // Not readable by others until its mode is set.
     let mode_at_first = Mode::RUSR | Mode::WUSR;
     let opened = match rustix::fs::openat(parent, temporary, flags, mode_at_first) {
         Err(Errno::EXIST) => {

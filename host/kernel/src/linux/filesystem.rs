@@ -151,7 +151,7 @@ impl LinuxKernel {
             return Err(KernelError::Device(DeviceError::ReadOnly { path }));
         }
         // Where the superblock is none, e2fsck looks for a copy of one farther in and writes that
-        // to the beginning: over whatever somebody else has put there since.
+        // to the beginning: over whatever another process has put there since.
         if !has_ext_mark(locked).map_err(|errno| asking(device, Step::ReadDevice, errno))?
             && let Some(other) = self.other_type(device, fs_type)
         {
@@ -169,7 +169,7 @@ impl LinuxKernel {
             })),
             Some(code) if code & !FSCK_REPAIRED == 0 => Ok(CheckOutcome::Repaired),
             // It has the mark of such a file system, and cannot be read as one.
-            Some(FSCK_FAILED) if self.holds(device, fs_type) => {
+            Some(FSCK_FAILED) if self.has_type(device, fs_type) => {
                 Err(KernelError::Filesystem(FilesystemError::Damaged {
                     path,
                     fs_type: fs_type.to_owned(),
@@ -181,7 +181,7 @@ impl LinuxKernel {
         }
     }
 
-    fn holds(&self, device: &BlockDevice, fs_type: &str) -> bool {
+    fn has_type(&self, device: &BlockDevice, fs_type: &str) -> bool {
         matches!(self.probe(device), Ok(Contents::Filesystem { fs_type: found, .. }) if found == fs_type)
     }
 
@@ -222,7 +222,7 @@ impl LinuxKernel {
     }
 
     /// Takes away what a failed mkfs left on a device that was blank: a half-made file system is
-    /// never formatted again. What is left where the device does not tell what was written to it is
+    /// never formatted again. What is left where the device does not report what was written to it is
     /// an error.
     fn erase(&self, device: &BlockDevice) -> Result<()> {
         let path = text(&device.path);
@@ -241,7 +241,7 @@ impl LinuxKernel {
     }
 }
 
-/// What is said of data that no tool has a name for.
+/// The description of data that no tool has a name for.
 fn unknown_data(at: u64) -> Contents {
     Contents::Other(format!("data that no tool recognises (the first at byte {at})"))
 }

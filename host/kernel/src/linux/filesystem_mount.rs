@@ -118,7 +118,7 @@ impl LinuxKernel {
         said: String,
     ) -> KernelError {
         let path = text(&device.path);
-        // The kernel tells this to its own log alone.
+        // The kernel reports this only in its own log.
         let sectors = open_device(device, Step::InspectDevice).map(|opened| too_large(&opened));
         if let Ok(Ok(Some((sector, wanted)))) = sectors {
             return KernelError::Device(DeviceError::SectorsTooLarge {

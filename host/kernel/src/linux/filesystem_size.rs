@@ -42,7 +42,7 @@ const EXT_64BIT: u32 = 0x80;
 /// A block is this many bytes, shifted; the kernel has none beyond 64 KiB.
 const EXT_LEAST_BLOCK: u64 = 1024;
 const EXT_MOST_SHIFT: u32 = 6;
-/// What btrfs counts in on every machine that has 4 KiB pages, in bytes.
+/// The unit of btrfs on every machine that has 4 KiB pages, in bytes.
 const BTRFS_SECTOR: u64 = 4096;
 /// More devices than this one file system never has here.
 const BTRFS_MOST_DEVICES: u64 = 1024;
@@ -113,10 +113,10 @@ fn measure(device: &BlockDevice, opened: &File, folder: &Directory) -> Result<Mo
             Ok(Mounted { folder: fd, kind: Kind::Ext, bytes, unit })
         }
         XFS => {
-            let told = xfs_geometry(&fd).map_err(failed)?;
-            let unit = u64::from(told.block_bytes.max(1));
-            let kind = Kind::Xfs { inode_percent: told.inode_percent };
-            Ok(Mounted { folder: fd, kind, bytes: told.data_blocks.saturating_mul(unit), unit })
+            let geometry = xfs_geometry(&fd).map_err(failed)?;
+            let unit = u64::from(geometry.block_bytes.max(1));
+            let kind = Kind::Xfs { inode_percent: geometry.inode_percent };
+            Ok(Mounted { folder: fd, kind, bytes: geometry.data_blocks.saturating_mul(unit), unit })
         }
         BTRFS => {
             let Some((id, bytes)) = btrfs_part(&fd, device.number).map_err(failed)? else {
@@ -152,7 +152,7 @@ pub(super) fn ext_size(device: &File) -> std::result::Result<(u64, u64), Errno> 
     Ok((blocks.saturating_mul(unit), unit))
 }
 
-/// Whether a device has the mark of an ext file system in its superblock.
+/// Returns whether a device has the mark of an ext file system in its superblock.
 pub(super) fn has_ext_mark(device: &File) -> std::result::Result<bool, Errno> {
     let mut mark = [0; EXT_MARK.len()];
     let read = device.read_exact_at(&mut mark, EXT_SUPERBLOCK + EXT_MARK_PLACE);

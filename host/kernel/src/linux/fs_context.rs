@@ -18,7 +18,7 @@ const MESSAGE_BYTES: usize = 4096;
 /// The file system of huge pages, and its option for the size of a page.
 const HUGE_PAGES: &str = "hugetlbfs";
 const PAGE_SIZE: &str = "pagesize";
-/// The log holds eight messages.
+/// The kernel keeps eight messages.
 const MAX_MESSAGES: usize = 8;
 
 impl LinuxKernel {
@@ -64,7 +64,7 @@ fn filesystem(fs_type: &str, source: &str, options: &[FsOption]) -> Result<Detac
     for option in options {
         configure(context.as_fd(), option).map_err(|errno| refused(fs_type, option, errno, log(context.as_fd())))?;
     }
-    // A superblock of its own, never one that somebody else configured.
+    // A superblock of its own, never one with other options.
     rustix::mount::fsconfig_create(&context)
         .map_err(|errno| failed(Step::CreateFileSystem, errno, log(context.as_fd())))?;
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())

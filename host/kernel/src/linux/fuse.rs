@@ -106,7 +106,7 @@ fn open_context(fs_type: &str) -> std::result::Result<OwnedFd, Errno> {
     rustix::mount::fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)
 }
 
-/// The folder of the kernel's list of connections: a mount that nobody sees, so that the machine need not show it anywhere.
+/// The folder of the kernel's list of connections: a detached mount, so that the machine need not show it anywhere.
 fn connections() -> std::result::Result<OwnedFd, Errno> {
     let context = open_context(FUSECTL)?;
     rustix::mount::fsconfig_create(&context)?;

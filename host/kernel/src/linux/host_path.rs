@@ -20,7 +20,7 @@ use crate::step::Step;
 /// Modes of what is created, as the kubelet's.
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
-/// What the kernel appends to the path of something that was removed.
+/// The kernel's suffix of the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// Opens a place by absolute path. Links are followed, for the operator's paths have them; magic links lead into other processes.
@@ -105,7 +105,7 @@ impl LinuxKernel {
             Ok(file) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|errno| {
                 failed(errno).undone(rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(failed))
             })?,
-            // Somebody else made it first: that one is opened. A link that leads nowhere is refused below.
+            // Another process made it first: that one is opened. A link that leads nowhere is refused below.
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -113,7 +113,7 @@ impl LinuxKernel {
         self.host_source_of(place, path, SourceKind::File)
     }
 
-    /// Removes a file that was just made at a path, unless something else stands there by now.
+    /// Removes a file that was just made at a path, unless something else is there by now.
     pub(super) fn remove_new_file(&self, path: &Path, made: &MountSource) -> Result<()> {
         let failed = |errno| KernelError::failed(Step::RemoveFile, text(path), errno);
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {

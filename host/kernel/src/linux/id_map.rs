@@ -67,7 +67,7 @@ struct Child(Pid);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It is this thread's own and not reaped yet, so the id is nobody else's.
+        // It is this thread's own and not reaped yet, so no other process has the id.
         kill(self.0);
         while matches!(rustix::process::waitpid(Some(self.0), WaitOptions::empty()), Err(Errno::INTR)) {}
     }

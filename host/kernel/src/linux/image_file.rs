@@ -30,7 +30,7 @@ struct Superblock {
     place: u64,
     /// As much of it as is read.
     bytes: usize,
-    /// Where in it the size of a block stands, as a power of two.
+    /// The offset of the block size in it, as a power of two.
     block_bits: usize,
 }
 
@@ -41,7 +41,7 @@ impl ImageFiles for LinuxKernel {
         check_image_type(file, fs_type)?;
         check_device_options(fs_type, options)?;
         let shown = text(&file.label);
-        // Until there is a device over it that refuses writes, nobody makes one that takes them.
+        // Until there is a device over it that refuses writes, no other thread makes one that takes them.
         let _lock = lock_file(file)?;
         if let Some(found) = self.loop_of(file)?.filter(|found| !found.is_read_only()) {
             let (path, by) = (shown, text(&found.device.path));
@@ -49,7 +49,7 @@ impl ImageFiles for LinuxKernel {
         }
         let opened =
             open_backing(file_fd(file)?, true).map_err(|errno| KernelError::failed(Step::AttachLoop, &shown, errno))?;
-        // The device goes when nobody has it open: from here on that is this call, then the mount. Direct I/O where it can be had, for the
+        // The device goes when it is no longer open: from here on that is this call, then the mount. Direct I/O where it can be had, for the
         // file system above keeps its own pages.
         let status = LoopStatus::new(LOOP_READ_ONLY | LOOP_AUTOCLEAR | LOOP_DIRECT_IO, note(&shown));
         // As the file system's maker assumed, whatever direct I/O on the file would need.

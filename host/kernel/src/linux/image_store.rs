@@ -22,9 +22,9 @@ use crate::step::Step;
 
 /// The most that one call of the kernel is asked to copy, in bytes: between two the process can be ended.
 const COPY_STEP: u64 = 64 << 20;
-/// What the kernel counts a file's blocks in, in bytes.
+/// The kernel's unit of a file's blocks, in bytes.
 const STAT_BLOCK: u64 = 512;
-/// What a folder is expected to be.
+/// The expected identity of a folder.
 const FOLDER_WORD: &str = SourceKind::Directory.as_str();
 
 /// The descriptor of a granted folder; refuses what is none.
@@ -57,18 +57,18 @@ impl ImageStores for LinuxKernel {
     fn image_facts(&self, image: &MountSource) -> Result<ImageFacts> {
         let seen = look_closer(file_fd(image)?, "", self.ids())
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&image.label), errno))?;
-        let told = rustix::fs::fstat(file_fd(image)?)
+        let stat = rustix::fs::fstat(file_fd(image)?)
             .map_err(|errno| KernelError::failed(Step::Inspect, text(&image.label), errno))?;
         Ok(ImageFacts {
             size: seen.size(),
             modified: u64::try_from(seen.modified()).unwrap_or_default(),
-            taken: u64::try_from(told.st_blocks).unwrap_or_default().saturating_mul(STAT_BLOCK),
+            taken: u64::try_from(stat.st_blocks).unwrap_or_default().saturating_mul(STAT_BLOCK),
         })
     }
 
     fn reserve_image(&self, image: &MountSource, bytes: u64) -> Result<u64> {
         let failed = |errno| KernelError::failed(Step::ReserveImage, text(&image.label), errno);
-        // Nobody copies or releases it meanwhile.
+        // No other thread copies or releases it meanwhile.
         let _lock = lock_file(image)?;
         let file = open_backing(file_fd(image)?, false).map_err(failed)?;
         let size = look_closer(&file, "", self.ids()).map_err(failed)?.size().max(bytes);
@@ -110,7 +110,7 @@ impl ImageStores for LinuxKernel {
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(failed(errno)),
         }
-        // Nobody makes a device over it meanwhile.
+        // No other thread makes a device over it meanwhile.
         let _lock = lock_file(image)?;
         let source = open_backing(file_fd(image)?, true).map_err(failed)?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -175,13 +175,13 @@ impl ImageStores for LinuxKernel {
 
     fn free_space(&self, folder: &Path, roots: &[PathBuf]) -> Result<u64> {
         let source = self.open_granted(folder, roots)?;
-        let told = rustix::fs::fstatvfs(granted_folder(&source)?)
+        let stat = rustix::fs::fstatvfs(granted_folder(&source)?)
             .map_err(|errno| KernelError::failed(Step::AskUsage, text(folder), errno))?;
-        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }
 
-/// What a name leads to must outlive the machine: somebody was told that it is there, or gone.
+/// A name must survive a crash of the machine: a caller knows that it is there, or gone.
 fn sync_folder(folder: BorrowedFd<'_>) -> std::result::Result<(), Errno> {
     rustix::fs::fsync(open_beneath(folder, ".", FOLDER)?)
 }

@@ -1,4 +1,4 @@
-//! Which mounts there are. `listmount` and `statmount` where the kernel tells all we want (Linux 6.13), `mountinfo` elsewhere.
+//! Which mounts there are. `listmount` and `statmount` where the kernel reports all we need (Linux 6.13), `mountinfo` elsewhere.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -28,7 +28,7 @@ pub(super) enum Inspection {
     MountInfo,
 }
 
-/// What stands for the root of the namespace where mounts below one are listed.
+/// The id for the root of the namespace where mounts below one are listed.
 const EVERY_MOUNT: u64 = u64::MAX;
 /// Ids fetched by one call: 32 KiB of them.
 const IDS_PER_CALL: usize = 4096;
@@ -66,7 +66,7 @@ const SB_READ_ONLY: u32 = 1;
 const SB_FLAGS: [(u32, &str); 4] = [(1 << 4, "sync"), (1 << 7, "dirsync"), (1 << 6, "mand"), (1 << 25, "lazytime")];
 
 impl Inspection {
-    /// Asks about the mount of `/proc`, whose source every kernel that tells sources tells.
+    /// Asks about the mount of `/proc`, whose source every kernel reports that reports sources.
     pub(super) fn probe() -> Self {
         let mut answer = Answer::new();
         let complete = look(CWD, "/proc", IdKind::Unique)
@@ -257,7 +257,7 @@ fn stat_all(ids: &[u64], keep: impl Fn(MountInfo) -> Option<MountInfo>) -> std::
     Ok(found)
 }
 
-/// The mount as seen from a folder, none if it does not stand below it.
+/// The mount as seen from a folder, none if it is not below it.
 fn relative_to(base: &Path, mount: MountInfo) -> Option<MountInfo> {
     let point = mount.point.strip_prefix(base).ok()?.to_owned();
     if point.as_os_str().is_empty() { None } else { Some(MountInfo { point, ..mount }) }

@@ -24,7 +24,7 @@ const LOOP_SET_CAPACITY: u32 = 0x4C07;
 const LOOP_CONFIGURE: u32 = 0x4C0A;
 const LOOP_CTL_GET_FREE: u32 = 0x4C82;
 
-/// What a loop device is made of (`struct loop_info64`).
+/// The description of a loop device (`struct loop_info64`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoopStatus {
@@ -41,7 +41,7 @@ pub(super) struct LoopStatus {
     encrypt_type: u32,
     encrypt_key_size: u32,
     pub(super) flags: u32,
-    /// Text that the kernel keeps for whoever made the device.
+    /// Text that the kernel keeps for the creator of the device.
     pub(super) note: [u8; NOTE_BYTES],
     crypt_name: [u8; NOTE_BYTES],
     encrypt_key: [u8; KEY_BYTES],
@@ -97,7 +97,7 @@ pub(super) fn configure_loop(device: impl AsFd, file: BorrowedFd<'_>, sector: u3
     unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }
 }
 
-/// What a loop device is made of. `NXIO` if it has no file.
+/// Returns the description of a loop device. `NXIO` if it has no file.
 pub(super) fn loop_status(device: impl AsFd) -> Result<LoopStatus> {
     // SAFETY: the request fills a `struct loop_info64`, which `LoopStatus` is; any bytes are one.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }
@@ -143,7 +143,7 @@ pub(super) fn zero_out(device: impl AsFd, from: u64, bytes: u64) -> Result<()> {
     unsafe { ioctl(device, Setter::<REQUEST, [u64; 2]>::new([from, bytes])) }
 }
 
-/// Whether a block device refuses writes (`BLKROGET`).
+/// Returns whether a block device refuses writes (`BLKROGET`).
 pub(super) fn device_is_read_only(device: impl AsFd) -> Result<bool> {
     const REQUEST: u32 = opcode::none(0x12, 94);
     // SAFETY: the request fills an `int`.

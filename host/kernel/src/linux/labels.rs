@@ -10,7 +10,7 @@ use crate::error::{KernelError, Result};
 use crate::labels::Labels;
 use crate::step::Step;
 
-/// Where the kernel shows SELinux, and the magic number of what stands there then.
+/// Where the kernel shows SELinux, and the magic number of that file system.
 const SELINUX: &str = "/sys/fs/selinux";
 const SELINUX_MAGIC: i64 = 0xf97c_ff8c;
 /// Which policy is loaded, and where that keeps the labels of containers.

@@ -17,7 +17,7 @@ use crate::step::Step;
 
 /// Bits of a device number that are the minor one, where the kernel keeps it in one word.
 const MINOR_BITS: u32 = 20;
-/// Changes of the mount table wake whoever polls this file.
+/// Polling this file reports changes of the mount table.
 const MOUNT_TABLE: &str = "/proc/self/mountinfo";
 
 impl LastResorts for LinuxKernel {

@@ -1,4 +1,4 @@
-//! Whether a file is being written. A read lease is granted only while nobody has the file open for writing: fcntl(2), "Leases".
+//! Finds whether a file is being written. A read lease is granted only while no process has the file open for writing: fcntl(2), "Leases".
 
 use std::os::fd::AsFd;
 
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::syscall::{set_lease, set_lease_signal};
 
-/// Whether the file is open for writing, by any process; it must be open for reading only. None where that cannot be told: the file
+/// Returns whether any process has the file open for writing; it must be open for reading only. None where that cannot be found: the file
 /// system has no leases, or the file belongs to another user.
 ///
 /// # Guarantees
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_being_written_while_somebody_has_it_open_for_that() {
+    fn a_file_is_being_written_while_it_is_open_for_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let writer = File::create(&path).unwrap();

@@ -47,7 +47,7 @@ impl LinuxKernel {
         if !writable {
             return Ok(RootLock { _fd: file.into() });
         }
-        // Told to whoever finds the lock taken; it decides nothing.
+        // Shown to a process that finds the lock taken; it decides nothing.
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(|error| failed(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;

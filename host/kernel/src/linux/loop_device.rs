@@ -43,7 +43,7 @@ pub(super) fn lock_file(file: &MountSource) -> Result<File> {
     }
 }
 
-/// Whether a device has sectors of another size than its file is to have.
+/// Returns whether a device has sectors of another size than its file is to have.
 fn has_other_sectors(found: &Loop, file: &File) -> bool {
     let sector = open_device(&found.device, Step::InspectDevice).map(|device| device_sector(&device));
     matches!(sector, Ok(Ok(sector)) if sector != sector_size(file, false))
@@ -92,7 +92,7 @@ impl LoopDevices for LinuxKernel {
         let _lock = lock_file(file)?;
         let opened = open_backing(file_fd(file)?, read_only).map_err(failed)?;
         let found = match self.loop_of(file)? {
-            // Made by an earlier version, or by a stranger. Whoever uses it keeps it as it is.
+            // Made by an earlier version, or by another program. Its user keeps it as it is.
             Some(found) if has_other_sectors(&found, &opened) && release(&found, &shown).is_ok() => None,
             found => found,
         };
@@ -110,9 +110,9 @@ impl LoopDevices for LinuxKernel {
         if found.is_read_only() && !read_only {
             return Err(KernelError::Device(DeviceError::ReadOnly { path: text(&found.device.path) }));
         }
-        // Made by somebody to go with its last user: it is ours now, and goes when it is detached.
+        // Made by another program to go with its last user: it is ours now, and goes when it is detached.
         keep(&found).map_err(failed)?;
-        // The file may have grown while nobody told the device.
+        // The file may have grown since the device was last updated.
         let device = open_device(&found.device, Step::ResizeLoop)?;
         refresh_loop(&device).map_err(|errno| asking(&found.device, Step::ResizeLoop, errno))?;
         Ok(found.device)

@@ -168,7 +168,7 @@ pub(super) fn connect(file: &File, sector: u32, status: LoopStatus, shown: &str)
         };
         match configure_loop(&device, file.as_fd(), sector, status) {
             Ok(()) => return Ok((path, device)),
-            // Somebody else was given the same number and was faster.
+            // Another process was given the same number and was faster.
             Err(Errno::BUSY) => {}
             Err(errno) => return Err(failed(errno)),
         }
@@ -198,7 +198,7 @@ pub(super) fn release(one: &Loop, shown: &str) -> Result<()> {
     if gone_soon(one).map_err(failed)? {
         return Ok(());
     }
-    // Somebody has it open. Make it stay, for it would go under the next user's hands.
+    // A process has it open. Make it stay, for it would vanish while the next user has it.
     match look_at(one.number) {
         Ok(now) if now.status.note == one.status.note => {
             keep(&now).map_err(|errno| failed(Errno::BUSY).undone(Err(failed(errno))))?;
@@ -209,8 +209,8 @@ pub(super) fn release(one: &Loop, shown: &str) -> Result<()> {
     }
 }
 
-/// Whether a loop device that was cleared is gone. Its file goes when the last one closes the device, and for a moment that may be
-/// somebody who only looks at it: another thread in search of its own device, a program that was just started with a copy of
+/// Returns whether a loop device that was cleared is gone. Its file goes when the last one closes the device, and for a moment that may be
+/// one that only looks at it: another thread in search of its own device, a program that was just started with a copy of
 /// our descriptor.
 fn gone_soon(one: &Loop) -> std::result::Result<bool, Errno> {
     let listed = PathBuf::from(format!("{LISTED}/loop{}/loop", one.number));
@@ -222,10 +222,10 @@ fn gone_soon(one: &Loop) -> std::result::Result<bool, Errno> {
         if Instant::now() >= until {
             return Ok(false);
         }
-        // A close is told a moment before it has its effect, so the last one is looked at again soon.
+        // A close is reported a moment before it has its effect, so the last one is looked at again soon.
         wait_ready(&[Awaited::Readable(closes.as_fd())], Some(LOOK_AGAIN))?;
-        let mut told = [0; 4096];
-        match rustix::io::read(&closes, &mut told) {
+        let mut events = [0; 4096];
+        match rustix::io::read(&closes, &mut events) {
             Ok(_) | Err(Errno::AGAIN) => {}
             Err(errno) => return Err(errno),
         }

@@ -5,7 +5,7 @@
 //! | `root` | the root folder as a mount of its own |
 //! | `walk` | opening, making and listing folders beneath a handle |
 //! | `mount` | copying and attaching mounts |
-//! | `mount_point` | what a mount stands on: made before, removed after |
+//! | `mount_point` | the folder or file below a mount: made before, removed after |
 //! | `detach` | unmounting |
 //! | `fs_context` | new file systems (`fsopen` ...) |
 //! | `fuse` | file systems that programs serve |
@@ -16,7 +16,7 @@
 //! | `files` | small records, written atomically |
 //! | `payload` | sets of files, published whole |
 //! | `sub_paths` | parts of volumes, opened and made |
-//! | `detach_tree` | unmounting all that stands in a folder |
+//! | `detach_tree` | unmounting everything in a folder |
 //! | `quota` | folders that cannot grow beyond a limit |
 //! | `usage` | how full volumes are |
 //! | `driver_mounts` | programs that mount by themselves |
@@ -33,7 +33,7 @@
 //! | `loop_device` | files as block devices |
 //! | `loop_table` | which loop devices there are; giving them files |
 //! | `filesystem` | what is on a device; formatting, checking |
-//! | `blank` | whether anybody has written to a device |
+//! | `blank` | whether a device was ever written |
 //! | `filesystem_mount` | mounting what is on a device |
 //! | `filesystem_size` | how large a mounted one is; growing it |
 //! | `image_file` | mounting what is in a file |

@@ -43,7 +43,7 @@ impl LinuxKernel {
     pub(super) fn set_mount_options(&self, mount: &DetachedMount, options: &[&str], recursive: bool) -> Result<()> {
         let shown = text(&mount.label);
         let wanted = attributes(&shown, options)?;
-        // Before anybody sees the mount: there is no moment at which a read-only volume can be written.
+        // Before the mount is visible: there is no moment at which a read-only volume can be written.
         mount_setattr(mount.as_fd(), recursive, wanted.set, wanted.clear, 0)
             .map_err(|errno| KernelError::failed(Step::SetOptions, shown, errno))
     }
@@ -87,13 +87,13 @@ impl LinuxKernel {
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(source, "", &point, "", both)
             .map_err(|errno| KernelError::failed(Step::Attach, text(shown), errno))?;
-        // Whoever renamed the mount point away in between, or mounted here too, must not pass for our volume.
+        // If another process renamed the mount point in between, or mounted here too, that must not pass for our volume.
         let wrong = match look(into, name, self.ids()) {
             Ok(seen) if seen.mount_id() == ours.mount_id() => return Ok(()),
             Ok(_) | Err(Errno::NOENT) => KernelError::Replaced { path: text(shown) },
             Err(errno) => KernelError::failed(Step::CheckAttached, text(shown), errno),
         };
-        // By our own descriptor: it is our mount that goes, wherever it stands now.
+        // By our own descriptor: it is our mount that goes, wherever it is now.
         let taken_back = rustix::mount::unmount(proc_path(source, None), UnmountFlags::DETACH)
             .map_err(|errno| KernelError::failed(Step::Unmount, text(shown), errno));
         Err(wrong.undone(taken_back))

@@ -14,7 +14,7 @@ use crate::error::{KernelError, Result};
 use crate::names::text;
 use crate::step::Step;
 
-/// Mode of a mount point. It shows only when somebody else has taken the mount away; then nobody shall write there in good faith.
+/// Mode of a mount point. It shows only when another process has unmounted the volume; then no process shall write there by mistake.
 const POINT_MODE: u32 = 0;
 
 impl LinuxKernel {
@@ -49,7 +49,7 @@ impl LinuxKernel {
         if empty { Ok(false) } else { Err(KernelError::NotEmpty { path: text(shown) }) }
     }
 
-    /// Whether a plain entry is of the wanted type and holds nothing.
+    /// Returns whether a plain entry is of the wanted type and empty.
     fn is_empty_point(&self, into: BorrowedFd<'_>, name: &OsStr, folder: bool, shown: &Path) -> Result<bool> {
         let failed = |errno| KernelError::walking(Step::Inspect, text(shown), errno);
         let seen = look_closer(into, name, self.ids()).map_err(failed)?;
@@ -63,7 +63,7 @@ impl LinuxKernel {
         }
     }
 
-    /// Removes an empty folder or empty file where a mount stood; refuses whatever else is there.
+    /// Removes an empty folder or empty file where a mount was; refuses anything else.
     pub(super) fn remove_mount_point(&self, from: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<()> {
         let failed = |errno| match errno {
             Errno::NOTEMPTY | Errno::EXIST => KernelError::NotEmpty { path: text(shown) },

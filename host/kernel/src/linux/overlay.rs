@@ -94,7 +94,7 @@ impl LinuxKernel {
                 return Err(KernelError::LayersRefused { layers, why, errno: Errno::LOOP, said: String::new() });
             }
             here = open_up(here.as_fd(), "..").map_err(failed)?;
-            // The root of all, or of a mount that nobody sees, is above itself.
+            // The root of all, or of a detached mount, is above itself.
             if look(here.as_fd()).map_err(failed)? == (device, inode, mount) {
                 return Ok(());
             }
@@ -176,7 +176,7 @@ fn named(lowers: &[&MountSource], top: Option<&MountSource>) -> String {
     format!("{}{}", lowers.join(", "), top.unwrap_or_default())
 }
 
-/// What the kernel means: it writes most of its reasons to its own log alone.
+/// Returns what the kernel means: it writes most of its reasons to its own log alone.
 fn not_made(shown: &str, top: Option<&MountSource>, errno: Errno, said: String) -> KernelError {
     let why = match (errno, top) {
         (Errno::LOOP, _) => IN_ONE_ANOTHER,

@@ -22,12 +22,12 @@ use crate::ownership::{
 };
 use crate::step::Step;
 
-/// How many failures are told one by one.
+/// How many failures are reported one by one.
 const SHOWN_FAILURES: usize = 10;
 /// Files between two reports of progress.
 const PROGRESS_FILES: u64 = 4096;
 const MODE_BITS: u32 = 0o7777;
-/// What a change of the group clears of a file.
+/// The bits that a change of the group clears.
 const SET_ID_BITS: u32 = 0o6000;
 
 impl Ownership for LinuxKernel {
@@ -57,7 +57,7 @@ impl Ownership for LinuxKernel {
             let visited = giving.counts.now().visited;
             return Err(KernelError::Cancelled { path: text(&shown), visited });
         }
-        // Last: the root tells that all below it is done.
+        // Last: the root marks that all below it is done.
         giving.folder(root.as_fd()).map_err(failed)?;
         giving.check()?;
         let OwnershipProgress { visited, changed } = giving.counts.now();

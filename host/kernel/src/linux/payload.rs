@@ -24,10 +24,10 @@ use crate::payload::stamp::stamp_now;
 use crate::payload::{Payload, PayloadFile, Payloads, Published};
 use crate::step::Step;
 
-/// Bytes compared at once with what a file holds.
+/// Bytes of a file compared at once.
 const COMPARED: usize = 64 * 1024;
 const MODE_BITS: u32 = 0o7777;
-/// A file that is read: nothing that a pod puts in its place may hold us.
+/// A file that is read: nothing that a pod puts in its place may block us.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const CREATE: OFlags =
     OFlags::CREATE.union(OFlags::EXCL).union(OFlags::WRONLY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -58,7 +58,7 @@ impl Volume<'_> {
         move |errno| KernelError::failed(step, path, errno)
     }
 
-    /// Whether an open folder holds exactly this tree; none where something could not be read.
+    /// Returns whether an open folder contains exactly this tree; none where something could not be read.
     fn same_tree(&self, fd: BorrowedFd<'_>, tree: &Tree<'_>, plan: &Plan<'_>) -> Option<bool> {
         let seen = rustix::fs::fstat(fd).ok()?;
         if !self.same_ownership(&seen, plan.payload.folder_mode, None, plan) {
@@ -155,7 +155,7 @@ impl Volume<'_> {
     }
 }
 
-/// Makes a folder that nobody else may enter yet, and opens it.
+/// Makes a folder that only the host may enter yet, and opens it.
 fn make_closed(parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<OwnedFd> {
     rustix::fs::mkdirat(parent, name, Mode::RWXU)
         .map_err(|errno| KernelError::failed(Step::MakeFolder, text(shown), errno))?;
@@ -176,7 +176,7 @@ impl Ground for Volume<'_> {
     }
 
     fn look(&mut self, name: &OsStr) -> Result<Found> {
-        // Mostly it is a link: then one call tells that and where it leads.
+        // Mostly it is a link: then one call returns that and where it leads.
         match rustix::fs::readlinkat(self.folder.as_fd(), name, Vec::new()) {
             Ok(target) => return Ok(Found::Link(PathBuf::from(OsStr::from_bytes(target.as_bytes())))),
             Err(Errno::NOENT) => return Ok(Found::Absent),
@@ -191,7 +191,7 @@ impl Ground for Volume<'_> {
         }
     }
 
-    fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
+    fn matches(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
         let opened = open_on_same_mount(&self.folder, folder, FOLDER).ok();
         opened.and_then(|fd| self.same_tree(fd.as_fd(), &plan.tree, plan)).unwrap_or(false)
     }
@@ -220,7 +220,7 @@ impl Ground for Volume<'_> {
         } else {
             match rustix::fs::renameat_with(fd, from, fd, to, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => return Ok(false),
-                // A file system that knows only the plain call; what stands there was looked at before.
+                // A file system that knows only the plain call; what is there was looked at before.
                 Err(Errno::INVAL) => rustix::fs::renameat(fd, from, fd, to),
                 renamed => renamed,
             }

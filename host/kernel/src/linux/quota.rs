@@ -67,7 +67,7 @@ fn check_quotas(parent: &OwnedFd, shown: &Path) -> Result<()> {
     if u64::try_from(kind) != Ok(BTRFS) {
         return lacks("it is not btrfs");
     }
-    // Asking for no change tells whether one could be made.
+    // Asking for no change shows whether one could be made.
     match limit_subvolume(parent, None) {
         // This subvolume itself needs no account.
         Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Stepping out goes through `..`, so the folder that is reached is compared with the one that was left: a tree that
-//! somebody moves meanwhile stops the removal instead of leading it elsewhere.
+//! another process moves meanwhile stops the removal instead of leading it elsewhere.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -32,7 +32,7 @@ use crate::step::Step;
 /// Trees of up to this many entries are looked at one by one for mounts; for larger ones the mount table is
 /// read, whose cost grows with all the mounts of the machine.
 const SURVEY_ENTRIES: usize = 512;
-/// How deep the survey goes, in folders; it holds a descriptor a level.
+/// How deep the survey goes, in folders; it keeps a descriptor for each level.
 const SURVEY_DEPTH: usize = 16;
 /// Bytes of entries fetched by one call.
 const LIST_BUFFER: usize = 32 * 1024;
@@ -40,7 +40,7 @@ const LIST_BUFFER: usize = 32 * 1024;
 const PENDING_ABOVE: usize = 256;
 const PENDING_BELOW: usize = 1;
 const UPPER_LEVELS: usize = 32;
-/// How much more a removal may find where it had removed everything than it found at first, in entries, before whoever writes there is given
+/// How much more a removal may find where it had removed everything than it found at first, in entries, before the process that writes there is given
 /// right. Up to as much is no writer: some file systems leave entries out of a listing while others of the folder are removed.
 const MORE_THAN_AT_FIRST: u64 = 1024;
 /// Messages show a path in full up to this many levels.
@@ -83,7 +83,7 @@ impl LinuxKernel {
         Removal { kernel: self, base: parent, shown, levels: Vec::new(), at_first: 0, again: 0 }.run(name)
     }
 
-    /// Refuses a tree in which a mount stands.
+    /// Refuses a tree that contains a mount.
     fn refuse_mounts(&self, parent: BorrowedFd<'_>, name: &OsStr, shown: &Path) -> Result<()> {
         let mut budget = SURVEY_ENTRIES;
         if self.survey(parent, name, shown, 0, &mut budget)? {
@@ -288,7 +288,7 @@ impl Removal<'_> {
             self.at_first += seen;
             return Ok(());
         }
-        // One more for the reading itself: what is never empty and shows nothing must not hold this for ever.
+        // One more for the reading itself: what is never empty and shows nothing must not block this forever.
         self.again += seen + 1;
         if self.again > self.at_first.saturating_add(MORE_THAN_AT_FIRST) {
             return Err(KernelError::StillWritten { path: self.path(None) });
@@ -301,7 +301,7 @@ impl Removal<'_> {
         if !folder {
             match rustix::fs::unlinkat(current, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(true),
-                // The file system did not tell the type, or it changed.
+                // The file system did not report the type, or it changed.
                 Err(Errno::ISDIR) => {}
                 Err(errno) => return Err(self.error(Some(name), errno)),
             }
@@ -317,7 +317,7 @@ impl Removal<'_> {
         removal_error(Path::new(&self.path(name)), errno)
     }
 
-    /// Where the removal stands, for messages; the middle of a very deep path is left out.
+    /// Where the removal is, for messages; the middle of a very deep path is left out.
     fn path(&self, name: Option<&OsStr>) -> String {
         let mut path = self.shown.clone();
         let deep = self.levels.len() > SHOWN_LEVELS;
@@ -333,7 +333,7 @@ impl Removal<'_> {
     }
 }
 
-/// `EBUSY` and `EXDEV` say that a mount stands there; the kernel removes nothing then.
+/// `EBUSY` and `EXDEV` mean a mount; the kernel removes nothing then.
 fn removal_error(path: &Path, errno: Errno) -> KernelError {
     match errno {
         Errno::BUSY | Errno::XDEV => KernelError::MountInside { path: text(path) },

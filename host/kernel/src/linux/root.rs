@@ -19,7 +19,7 @@ use crate::names::{check_absolute, text};
 use crate::step::Step;
 use crate::types::Propagation;
 
-/// Mode of the root folder: its content is nobody's but root's.
+/// Mode of the root folder: its content is for root alone.
 const ROOT_MODE: u32 = 0o750;
 /// Mode of parents of the root folder that are missing.
 const PARENT_MODE: u32 = 0o755;
@@ -74,7 +74,7 @@ impl LinuxKernel {
             | OpenTreeFlags::AT_EMPTY_PATH
             | OpenTreeFlags::AT_RECURSIVE;
         let clone = rustix::mount::open_tree(plain, "", flags).map_err(failed)?;
-        // Its own peer group: in the parent's one, every volume would also appear beneath the root, out of sight for ever.
+        // Its own peer group: in the parent's one, every volume would also appear beneath the root, hidden forever.
         mount_setattr(clone.as_fd(), true, 0, 0, libc::MS_PRIVATE).map_err(failed)?;
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         rustix::mount::move_mount(&clone, "", plain, "", both).map_err(failed)?;
@@ -101,7 +101,7 @@ impl LinuxKernel {
         rustix::mount::unmount(proc_path(root.as_fd(), None), flags).map_err(failed(Step::UnmountRoot))
     }
 
-    /// Whether the folder is on another device than its parent: then the mount is the operator's, not ours.
+    /// Returns whether the folder is on another device than its parent: then the mount is the operator's, not ours.
     fn is_own_file_system(&self, path: &Path, device: (u32, u32)) -> Result<bool> {
         let parent = path.parent().unwrap_or(Path::new("/"));
         let failed = |errno| KernelError::walking(Step::Inspect, text(parent), errno);

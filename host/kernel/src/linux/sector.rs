@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 /// The attribute of an image file that keeps its sector size, in digits. Only root sees it.
 const ATTRIBUTE: &str = "trusted.volhost.sector-size";
-/// What most disks have, and every file system can be on, in bytes.
+/// The sector size of most disks, which every file system supports, in bytes.
 pub(super) const USUAL: u32 = 512;
 /// The other one that disks have, in bytes.
 const LARGE: u32 = 4096;
@@ -40,7 +40,7 @@ pub(super) fn sector_size(image: &File, write: bool) -> u32 {
     }
     let size = of_content(image).unwrap_or_else(|| of_disk(image));
     if write {
-        // A file system that keeps no attributes: then content and disk tell again next time.
+        // A file system that keeps no attributes: content and disk are asked again next time.
         let _ = rustix::fs::fsetxattr(image, ATTRIBUTE, size.to_string().as_bytes(), XattrFlags::empty());
     }
     size
@@ -59,7 +59,7 @@ fn noted(image: &File) -> Option<u32> {
     text.parse().ok().filter(|size| matches!(*size, USUAL | LARGE))
 }
 
-/// What the image's content asks for; none if it has none that does.
+/// Returns what the image's content asks for; none if it has none that does.
 fn of_content(image: &File) -> Option<u32> {
     let mut head = vec![0; HEAD_BYTES];
     let length = image.read_at(&mut head, 0).ok()?;
@@ -86,18 +86,18 @@ fn of_head(head: &[u8]) -> Option<u32> {
     None
 }
 
-/// What the disk has on which the image's file system is, as far as the kernel tells. It does not
+/// Returns what the disk has on which the image's file system is, as far as the kernel reports it. It does not
 /// depend on what was done to the file.
 fn of_disk(image: &File) -> u32 {
     let Ok(seen) = rustix::fs::fstat(image) else { return USUAL };
     let is_node = FileType::from_raw_mode(seen.st_mode) == FileType::BlockDevice;
     let number = if is_node { seen.st_rdev } else { seen.st_dev };
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let told = ["queue", "../queue"].into_iter().find_map(|queue| {
+    let reported = ["queue", "../queue"].into_iter().find_map(|queue| {
         let file = format!("/sys/dev/block/{major}:{minor}/{queue}/logical_block_size");
         std::fs::read_to_string(file).ok()?.trim().parse().ok()
     });
-    if told == Some(LARGE) { LARGE } else { USUAL }
+    if reported == Some(LARGE) { LARGE } else { USUAL }
 }
 
 /// Makes an error of what a device's sectors are too large for; none if they are not.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_image_holds_tells_its_sectors() {
+    fn the_content_of_an_image_decides_its_sectors() {
         for (head, size) in [
             (with(&[]), None),
             (with(&[(512, GPT_MARK)]), Some(512)),
@@ -141,7 +141,7 @@ mod tests {
         image.write_all_at(&with(&[(512, GPT_MARK)]), 0).unwrap();
         assert_eq!(sector_size(&image, true), 512);
         if noted(&image).is_none() {
-            // Without root, or on a file system without attributes, content tells.
+            // Without root, or on a file system without attributes, the content decides.
             return;
         }
         image.write_all_at(&with(&[(4096, GPT_MARK)]), 0).unwrap();

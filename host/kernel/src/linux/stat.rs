@@ -1,4 +1,4 @@
-//! Looking at what stands somewhere without following a link, triggering an automount or asking a server.
+//! Looks at a name without following a link, triggering an automount or asking a server.
 
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ use crate::handle::SourceKind;
 /// Asks for the id that is never used again (Linux 6.8); kernels without it leave it out of the answer's mask.
 const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
 
-/// What was seen: the answer of one `statx`.
+/// The answer of one `statx`.
 pub(super) struct Seen(Statx);
 
 impl Seen {
@@ -52,7 +52,7 @@ impl Seen {
         (self.0.stx_dev_major, self.0.stx_dev_minor)
     }
 
-    /// The device that a node stands for, by its numbers.
+    /// The device of a node, by its numbers.
     pub(super) fn node_numbers(&self) -> (u32, u32) {
         (self.0.stx_rdev_major, self.0.stx_rdev_minor)
     }
@@ -95,7 +95,7 @@ fn ask(fd: impl AsFd, name: impl Arg, ids: IdKind, mask: StatxFlags) -> Result<S
     rustix::fs::statx(fd, name, flags, mask | id).map(Seen)
 }
 
-/// Type and mount of what stands at a name; an empty name is the descriptor itself.
+/// Type and mount of what is at a name; an empty name is the descriptor itself.
 pub(super) fn look(fd: impl AsFd, name: impl Arg, ids: IdKind) -> Result<Seen, Errno> {
     ask(fd, name, ids, StatxFlags::TYPE)
 }

@@ -59,19 +59,19 @@ impl SubPaths for LinuxKernel {
     ) -> Result<Bound> {
         check_name(name)?;
         let shown = label(&directory.label, name);
-        let standing = match look(directory.as_fd(), name, self.ids()) {
+        let exists = match look(directory.as_fd(), name, self.ids()) {
             Ok(seen) => seen.is_mount_root(),
             Err(Errno::NOENT) => false,
             Err(errno) => return Err(KernelError::failed(Step::Inspect, text(&shown), errno)),
         };
-        if standing && self.shows(source, how, directory, name, &shown)? {
+        if exists && self.shows(source, how, directory, name, &shown)? {
             return Ok(Bound::Kept);
         }
         let mount = self.bind_source(source, how.submounts)?;
         if how.read_only {
             self.set_mount_options(&mount, &["ro"], false)?;
         }
-        if !standing {
+        if !exists {
             self.attach_at(&mount, directory, name)?;
             return Ok(Bound::New);
         }
@@ -88,7 +88,7 @@ impl SubPaths for LinuxKernel {
 }
 
 impl LinuxKernel {
-    /// Whether the mount at the name shows just this, as wanted.
+    /// Returns whether the mount at the name shows just this, as wanted.
     fn shows(
         &self,
         source: &MountSource,
@@ -143,7 +143,7 @@ fn open_staying(root: BorrowedFd<'_>, rel: &Path) -> std::result::Result<OwnedFd
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
         match rustix::fs::openat2(root, rel, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within) {
-            // A rename while the walk stood in a `..` of a link: it could have left the volume unseen.
+            // A rename while the walk was in a `..` of a link: it could have left the volume unseen.
             Err(Errno::AGAIN) => {}
             done => return done,
         }

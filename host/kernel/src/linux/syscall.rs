@@ -194,7 +194,7 @@ fn idle(parent: libc::c_long) -> ! {
         );
         libc::syscall(libc::SYS_getppid)
     };
-    // If the parent ended before it could be asked to take the child along, somebody else is the parent by now.
+    // If the parent ended before it could be asked to take the child along, another process is the parent by now.
     if made_by == parent {
         loop {
             // SAFETY: waits for a signal; every pointer is null, which means nothing to wait for, for ever.
@@ -243,7 +243,7 @@ fn checked(answer: libc::c_int) -> Result<(), Errno> {
     if answer == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(answer)) }
 }
 
-/// What a child does with its descriptors before it becomes the program.
+/// A change to a child's descriptors before it becomes the program.
 struct FileActions(Box<MaybeUninit<libc::posix_spawn_file_actions_t>>);
 
 impl FileActions {
@@ -266,7 +266,7 @@ impl Drop for FileActions {
     }
 }
 
-/// What else a child is given before it becomes the program.
+/// The further settings of a child before it becomes the program.
 struct Attributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
 
 impl Attributes {

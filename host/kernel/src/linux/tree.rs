@@ -43,11 +43,11 @@ const SHOWN_PATH: usize = 4096;
 /// More threads than this only wait for the file system's locks.
 const MAX_THREADS: usize = 16;
 
-/// What is done with what a walk finds.
+/// Handles what a walk finds.
 pub(super) trait Visitor: Sync {
     /// A folder that was entered, before what is in it. The first folder of the walk is left out.
     fn folder(&self, folder: BorrowedFd<'_>) -> Result<(), Errno>;
-    /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the file system does not tell.
+    /// Anything else: false if it is a folder after all. The type is a hint, `Unknown` where the file system does not report it.
     fn entry(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
     /// Returns whether the walk is to end before everything was visited.
     fn stopped(&self) -> bool {

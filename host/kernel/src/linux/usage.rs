@@ -19,9 +19,9 @@ use crate::names::{check_name, label, text};
 use crate::step::Step;
 use crate::usage::{DiskUsage, Usage, Usages};
 
-/// What `st_blocks` counts in, in bytes.
+/// The unit of `st_blocks`, in bytes.
 const BLOCK: u64 = 512;
-/// Measuring is nobody's hurry: it takes one processor at most.
+/// Measuring is not urgent: it takes one processor at most.
 const THREADS: usize = 1;
 
 impl Usages for LinuxKernel {
@@ -31,15 +31,15 @@ impl Usages for LinuxKernel {
         // A place is opened without asking the server; the one question is the next call.
         let place =
             open_beneath(folder, name, PLACE).map_err(|errno| KernelError::walking(Step::AskUsage, &path, errno))?;
-        let told = rustix::fs::fstatvfs(&place).map_err(|errno| KernelError::failed(Step::AskUsage, &path, errno))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
+        let stat = rustix::fs::fstatvfs(&place).map_err(|errno| KernelError::failed(Step::AskUsage, &path, errno))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         Ok(Usage {
-            capacity: bytes(told.f_blocks),
-            available: bytes(told.f_bavail),
-            used: bytes(told.f_blocks.saturating_sub(told.f_bfree)),
-            inodes: told.f_files,
-            inodes_free: told.f_ffree,
-            inodes_used: told.f_files.saturating_sub(told.f_ffree),
+            capacity: bytes(stat.f_blocks),
+            available: bytes(stat.f_bavail),
+            used: bytes(stat.f_blocks.saturating_sub(stat.f_bfree)),
+            inodes: stat.f_files,
+            inodes_free: stat.f_ffree,
+            inodes_used: stat.f_files.saturating_sub(stat.f_ffree),
         })
     }
 
@@ -59,7 +59,7 @@ impl Usages for LinuxKernel {
     }
 }
 
-/// What was added up so far.
+/// The sum so far.
 #[derive(Default)]
 struct Sum {
     bytes: AtomicU64,

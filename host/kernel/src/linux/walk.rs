@@ -39,7 +39,7 @@ pub(super) fn open_beneath(
     rustix::fs::openat2(folder, rel, flags, Mode::empty(), BENEATH)
 }
 
-/// Opens a path beneath a folder, on the same mount only: `XDEV` where a mount stands.
+/// Opens a path beneath a folder, on the same mount only: `XDEV` at a mount.
 pub(super) fn open_on_same_mount(
     folder: impl AsFd,
     rel: impl rustix::path::Arg,
@@ -83,7 +83,7 @@ pub(super) fn make_exact(parent: BorrowedFd<'_>, name: &OsStr, mode: u32, shown:
     match set {
         Ok(()) => Ok(true),
         Err(cause) => Err(cause.undone(
-            // Only an empty folder goes away, so somebody else's never does.
+            // Only an empty folder is removed, never one with files of another process.
             rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
                 .map_err(|errno| KernelError::failed(Step::RemoveFolder, text(shown), errno)),
         )),
@@ -104,7 +104,7 @@ pub(super) fn read_names(folder: impl AsFd) -> std::result::Result<Vec<OsString>
     Ok(names)
 }
 
-/// Whether a readable folder holds nothing.
+/// Returns whether a readable folder is empty.
 pub(super) fn is_empty(folder: impl AsFd) -> std::result::Result<bool, Errno> {
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BUFFER];
     let mut entries = RawDir::new(folder, &mut buffer);

@@ -12,10 +12,10 @@ use crate::payload::{Payload, PayloadFile};
 
 /// Linux's limit for a path, in bytes; longer ones could not be opened from the volume's root.
 const MAX_PATH_BYTES: usize = 4096;
-/// The id that means "leave it as it is" to chown, so nobody has it.
+/// The id that means "leave it as it is" to chown: no user or group has it.
 const NO_ID: u32 = u32::MAX;
 
-/// What lies in a folder of the payload, by name.
+/// The entries of a folder of the payload, by name.
 pub type Tree<'a> = BTreeMap<&'a OsStr, Branch<'a>>;
 
 /// Something in a folder of the payload.

@@ -1,7 +1,7 @@
 //! The protocol by which a set of files is published: one piece of code for every kernel, over a [`Ground`].
 //!
 //! ```text
-//!  ..data holds this very set? --yes--------------------------------> links, clearing
+//!  ..data is this very set? ----yes--------------------------------> links, clearing
 //!    | no
 //!  write ..STAMP with modes and owners -> ..data_tmp -> rename to ..data -> links, clearing
 //! ```
@@ -20,17 +20,17 @@ use crate::error::{KernelError, Result};
 
 /// The link to the set that readers see.
 const DATA: &str = "..data";
-/// What a link is named until it is in its place.
+/// The name of a link until it is in its place.
 const TEMPORARY: &str = "..data_tmp";
-/// How many names for a new folder are tried; somebody who takes each of the next nanoseconds does it on purpose.
+/// How many names for a new folder are tried; a process that takes each of the next nanoseconds does so on purpose.
 const STAMP_TRIES: usize = 16;
 
-/// What stands at a name in the volume.
+/// The object at a name in the volume.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
     Absent,
-    /// A link, and what it holds.
+    /// A link, and its target.
     Link(PathBuf),
     /// A folder.
     Folder,
@@ -46,15 +46,15 @@ pub trait Ground {
     fn stamp(&mut self) -> OsString;
     /// The names in the volume.
     fn names(&mut self) -> Result<Vec<OsString>>;
-    /// What stands at a name.
+    /// Returns what is at a name.
     fn look(&mut self, name: &OsStr) -> Result<Found>;
-    /// Whether this folder holds exactly what is planned. What can't be read does not.
-    fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool;
+    /// Returns whether this folder contains exactly what is planned. What can't be read does not.
+    fn matches(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool;
     /// Makes this folder with everything that is planned.
     fn write(&mut self, folder: &OsStr, plan: &Plan<'_>) -> Result<()>;
     /// Makes a link, with the payload's owner.
     fn link(&mut self, name: &OsStr, target: &Path, plan: &Plan<'_>) -> Result<()>;
-    /// Gives a link its name. Without `replace`, false if something stands there already.
+    /// Gives a link its name. Without `replace`, false if something is there already.
     fn rename(&mut self, from: &OsStr, to: &OsStr, replace: bool) -> Result<bool>;
     /// Removes a link or file. Nothing there: done.
     fn unlink(&mut self, name: &OsStr) -> Result<()>;
@@ -65,7 +65,7 @@ pub trait Ground {
 /// Makes the volume show what is planned.
 pub fn publish(ground: &mut impl Ground, plan: &Plan<'_>) -> Result<Published> {
     let live = live_folder(ground)?;
-    let (folder, written) = match live.filter(|live| ground.holds(live, plan)) {
+    let (folder, written) = match live.filter(|live| ground.matches(live, plan)) {
         Some(live) => (live, false),
         None => (switch(ground, plan)?, true),
     };
@@ -84,9 +84,9 @@ pub fn publish(ground: &mut impl Ground, plan: &Plan<'_>) -> Result<Published> {
 fn live_folder(ground: &mut impl Ground) -> Result<Option<OsString>> {
     match ground.look(DATA.as_ref())? {
         Found::Link(target) if is_stamp(target.as_os_str()) => Ok(Some(target.into_os_string())),
-        // Somebody's link or file at the host's name: it is replaced.
+        // A foreign link or file at the host's name: it is replaced.
         Found::Absent | Found::Link(_) | Found::Other => Ok(None),
-        // It could hold anything, so it is not removed.
+        // It could contain anything, so it is not removed.
         Found::Folder => Err(KernelError::WrongType {
             path: ground.shown(DATA.as_ref()),
             expected: "the host's own link",
@@ -112,7 +112,7 @@ fn switch(ground: &mut impl Ground, plan: &Plan<'_>) -> Result<OsString> {
     }
 }
 
-/// Puts a link in its place at once, over an older one if `replace`. False if something stands there.
+/// Puts a link in its place at once, over an older one if `replace`. False if something is there.
 fn put_link(ground: &mut impl Ground, name: &OsStr, target: &Path, replace: bool, plan: &Plan<'_>) -> Result<bool> {
     let temporary = OsStr::new(TEMPORARY);
     match ground.look(temporary)? {
@@ -149,7 +149,7 @@ fn set_links(ground: &mut impl Ground, plan: &Plan<'_>, found: &BTreeMap<OsStrin
     Ok(changed)
 }
 
-/// Removes what the protocol itself made and nobody needs any more. True if a visible link went.
+/// Removes what the protocol itself made and no longer needs. True if a visible link went.
 fn clear(ground: &mut impl Ground, plan: &Plan<'_>, live: &OsStr, found: &BTreeMap<OsString, Found>) -> Result<bool> {
     let mut changed = false;
     for (name, what) in found {
@@ -162,7 +162,7 @@ fn clear(ground: &mut impl Ground, plan: &Plan<'_>, live: &OsStr, found: &BTreeM
             _ => {}
         }
     }
-    // Last: until the links are gone somebody may still find a file through them.
+    // Last: until the links are gone a reader may still find a file through them.
     for (name, what) in found {
         if *what == Found::Folder && name != live && is_stamp(name) {
             ground.remove(name)?;

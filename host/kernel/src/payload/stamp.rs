@@ -1,10 +1,10 @@
-//! Names of the folders that hold a published set: `..2026_11_21_06_01_57.123456789`, in UTC, as the kubelet's.
+//! Names of the folders with a published set: `..2026_11_21_06_01_57.123456789`, in UTC, as the kubelet's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime};
 
-/// What a stamp looks like up to its last part: `d` is a digit, the rest stands for itself.
+/// The form of a stamp up to its last part: `d` is a digit, the rest is literal.
 const SHAPE: &[u8] = b"..dddd_dd_dd_dd_dd_dd.";
 const DAY_SECONDS: u64 = 86_400;
 
@@ -22,7 +22,7 @@ pub(crate) fn stamp_now() -> OsString {
     stamp_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Whether the protocol could have made this name.
+/// Returns whether the protocol could have made this name.
 pub(crate) fn is_stamp(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_tells_the_moment_in_utc() {
+    fn a_stamp_names_the_moment_in_utc() {
         let of = |seconds, nanos| stamp_of(Duration::new(seconds, nanos)).into_string().unwrap();
         assert_eq!(of(0, 0), "..1970_01_01_00_00_00.000000000");
         assert_eq!(of(951_827_696, 5), "..2000_02_29_12_34_56.000000005");

@@ -8,7 +8,7 @@ use super::syscalls::allow_only_compiling;
 use crate::engine;
 use crate::limits::Limits;
 
-/// The variable of the child's environment that holds the processor time it may use, in seconds.
+/// The variable of the child's environment with the processor time it may use, in seconds.
 pub(super) const CPU_SECONDS: &str = "VOLHOST_COMPILE_CPU_SECONDS";
 
 /// The child's exit code for a plugin that it refuses; its standard error says why.
@@ -59,7 +59,7 @@ fn compile(limits: &Limits) -> Result<(), Failed> {
     out.write_all(&code).and_then(|()| out.flush()).map_err(Failed::Pipe)
 }
 
-/// The parent may be gone; then nobody is there to be told.
+/// The parent may be gone; then no process reads the answer.
 fn complain(error: &dyn std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{error}");
 }

@@ -13,7 +13,7 @@ pub(super) const ADDRESS_SPACE: u64 = 4 << 30;
 /// When memory runs out, the kernel ends this process first: volhost compiles the plugin again, and
 /// a pod lost to it would not come back.
 const OOM_SCORE: &str = "1000";
-/// What is added to the priority number of the process: compiling gets half of what a mount gets of
+/// The increment of the priority number of the process: compiling gets half of what a mount gets of
 /// a busy processor. Pods may wait for the plugin, so that it must not starve.
 const NICE: i32 = 3;
 /// How many seconds after the signal that names the processor time as the cause (SIGXCPU) the
@@ -86,7 +86,7 @@ pub(super) fn confine(cpu_seconds: u64) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Whether a user id exists in this user namespace. Where that cannot be read, there is no such namespace.
+/// Returns whether a user id exists in this user namespace. Where that cannot be read, there is no such namespace.
 fn is_mapped(id: u32) -> bool {
     let Ok(map) = std::fs::read_to_string("/proc/self/uid_map") else {
         return true;

@@ -1,6 +1,6 @@
 //! Compilation, in a process of its own.
 //!
-//! Turning WebAssembly into machine code is the largest piece of work done on bytes that nobody vouches for, so the host does not do it: its
+//! Turning WebAssembly into machine code is the largest piece of work done on untrusted bytes, so the host does not do it: its
 //! engine cannot compile. A child of the same program, without any privilege, reads the plugin from its standard input and writes the
 //! compiled code to its standard output. A crash, an endless loop or a flood of memory in the compiler ends the child and nothing else.
 //!

@@ -16,11 +16,11 @@ const IMAGE_FILES: &str = "/var/lib/volhost-images";
 const DEVICES: &str = "/dev";
 /// Where the plugin `overlay` looks for bases and tops unless the operator says otherwise.
 const OVERLAYS: &str = "/var/lib/volhost-overlay";
-/// What the plugin `loop` makes and mounts.
+/// The file-system types that the plugin `loop` makes and mounts.
 const LOOP_FILESYSTEMS: &[&str] = &["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
 impl GrantPolicy {
-    /// What the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
+    /// Returns what the plugins that come with volhost need to do what Kubernetes says they do: `hostPath` and `local` volumes
     /// may name any path of the host, the kinds that show objects may open those that
     /// a volume names; `csi` may call every CSI driver that has registered, and `flex-volume` run every driver that the operator has installed;
     /// the plugins `loop`, `image-file` and `overlay` have a folder of their own each, `/var/lib/volhost-loop`, `/var/lib/volhost-images` and

@@ -20,7 +20,7 @@ pub(crate) const MOUNT_SLOT: &str = "mount";
 pub(crate) enum FuseGrantError {
     #[error("fuse-servers.{server}: {source}")]
     Within { server: String, source: Box<FuseGrantError> },
-    #[error("arguments: {{{MOUNT_SLOT}}} must stand in them once, and does {0} times")]
+    #[error("arguments: {{{MOUNT_SLOT}}} must occur in them once, and occurs {0} times")]
     MountSlots(usize),
     #[error("values: the arguments have no slot {{{0}}}")]
     NoSlot(String),
@@ -34,7 +34,7 @@ pub(crate) enum FuseGrantError {
     SlotName { slot: String, word: String },
     #[error("{0:?} is no variable for a FUSE server")]
     Variable(String),
-    #[error("holds a zero byte")]
+    #[error("has a zero byte")]
     ZeroByte,
     #[error("{0:?} is no memory")]
     NoMemory(String),
@@ -67,7 +67,7 @@ const STOP: Duration = Duration::from_secs(10);
 /// # Optional: the most memory that it may map, how many files it may have open.
 /// memory = "512Mi"
 /// open-files = 4096
-/// # Optional: how long it may take until it serves, and to its end once nobody has its file system any more.
+/// # Optional: how long it may take until it serves, and until it ends once its file system is no longer mounted.
 /// start-time = "30s"
 /// stop-time = "10s"
 /// # Optional: false lets the server decide on each access, in place of the kernel by the modes that the server reports.
@@ -103,7 +103,7 @@ fn yes() -> bool {
 #[serde(try_from = "BTreeMap<MountWord, FuseServer>")]
 pub(super) struct FuseServersTable(pub(super) BTreeMap<String, FuseServer>);
 
-/// A word of a command line, or several that stand together.
+/// A word of a command line, or several that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum Words {
@@ -121,11 +121,11 @@ pub(crate) struct Word(pub(crate) Vec<WordPart>);
 pub(crate) enum WordPart {
     /// As the operator wrote it.
     Text(String),
-    /// What a slot holds.
+    /// The content of a slot.
     Slot(String),
 }
 
-/// What a text may be like.
+/// The form of a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 struct Pattern(String);
@@ -204,7 +204,7 @@ impl FuseServer {
         slots.collect()
     }
 
-    /// Whether the slot may hold this text.
+    /// Returns whether the slot may contain this text.
     pub(crate) fn allows(&self, slot: &str, text: &str) -> bool {
         self.values.get(slot).is_some_and(|patterns| patterns.iter().any(|pattern| matches(&pattern.0, text)))
     }
@@ -226,7 +226,7 @@ impl FuseServer {
     }
 }
 
-/// Whether a text is like a pattern.
+/// Returns whether a text is like a pattern.
 fn matches(pattern: &str, text: &str) -> bool {
     if let Some(rest) = pattern.strip_prefix("**") {
         return std::iter::once(text.len())
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_held_against_whole_texts() {
+    fn patterns_match_whole_texts() {
         for (pattern, text, is) in [
             ("*.example.com", "files.example.com", true),
             ("*.example.com", "files.example.com.evil.org", false),
@@ -376,7 +376,7 @@ mod tests {
             assert!(error.contains(words), "{more}: {error}");
         }
         for (arguments, words) in [
-            ("[\"-f\"]", "must stand in them once"),
+            ("[\"-f\"]", "must occur in them once"),
             ("[\"{mount}\", \"{mount}\"]", "2 times"),
             ("[\"{mount\"]", "did not match any variant"),
             ("[\"{mount}\", \"{a b}\"]", "did not match any variant"),

@@ -75,7 +75,7 @@ pub struct GrantPolicy {
     shipped: ShippedPlugins,
 }
 
-/// What one plugin may do beyond what every plugin may.
+/// One plugin's rights beyond those of every plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Grant {
@@ -138,18 +138,18 @@ impl GrantPolicy {
         &self.shipped
     }
 
-    /// Whether the operator named this content in a grant, or the file comes with volhost.
+    /// Returns whether the operator named this content in a grant, or the file comes with volhost.
     pub(crate) fn vouches_for(&self, digest: &str) -> bool {
         self.grants.values().any(|grant| grant.pins(digest)) || self.shipped.check_digest(digest).is_ok()
     }
 
-    /// Whether the operator's grant of this plugin is for the first content that uses it: it names none.
+    /// Returns whether the operator's grant of this plugin is for the first content that uses it: it names none.
     #[must_use]
     pub fn binds(&self, name: &PluginName) -> bool {
         !is_reserved(vendor(name)) && self.grants.get(name).is_some_and(|grant| grant.sha256.is_empty())
     }
 
-    /// Whether at most one content may have this name, so that no other file has to be waited for: the operator names
+    /// Returns whether at most one content may have this name, so that no other file has to be waited for: the operator names
     /// one, or names none and the vendor is volhost's own.
     #[must_use]
     pub fn settles_name(&self, name: &PluginName) -> bool {
@@ -166,7 +166,7 @@ impl GrantPolicy {
         pinned.unwrap_or_default().join(", ")
     }
 
-    /// What the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
+    /// Returns what the plugin of this name and content is granted; nothing when the operator did not name it, or named another content.
     pub(crate) fn of(&self, name: &PluginName, digest: &str) -> Granted<'_> {
         let own = self.grants.get(name);
         let pinned = own.is_some_and(|grant| grant.pins(digest));
@@ -203,12 +203,12 @@ pub(crate) enum Granted<'a> {
 }
 
 impl Grant {
-    /// Whether it names this content.
+    /// Returns whether it names this content.
     fn pins(&self, digest: &str) -> bool {
         self.sha256.iter().any(|pinned| pinned.0 == digest)
     }
 
-    /// Whether the interface is granted. Folders imply the interface that opens them.
+    /// Returns whether the interface is granted. Folders imply the interface that opens them.
     pub(crate) fn covers(&self, interface: &str) -> bool {
         (interface == "host-paths" && !self.host_paths.is_empty())
             || (interface == "loop-devices" && !self.loop_files.is_empty())

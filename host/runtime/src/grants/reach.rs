@@ -88,12 +88,12 @@ pub(crate) struct Reach {
 const READ_ONLY: &str = "ro";
 
 impl Reach {
-    /// Whether the plugin may call the driver of this name.
+    /// Returns whether the plugin may call the driver of this name.
     pub(crate) fn calls(&self, driver: &str) -> bool {
         self.csi_drivers.iter().any(|granted| granted == driver || granted == EVERY_DRIVER)
     }
 
-    /// Holds a file system's type and the names of options against what the plugin may mount.
+    /// Checks a file system's type and the names of options against what the plugin may mount.
     ///
     /// # Errors
     /// The word that is not granted, and where it can be.

@@ -28,7 +28,7 @@ const LIST_BYTES: u64 = 64 << 10;
 /// Permission bits by which others than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Whether names of this vendor belong to the plugins that come with volhost.
+/// Returns whether names of this vendor belong to the plugins that come with volhost.
 pub(crate) fn is_reserved(vendor: &str) -> bool {
     RESERVED_VENDORS.contains(&vendor)
 }
@@ -53,7 +53,7 @@ pub enum ShippedListError {
     /// Others may write to it: they could give their plugins the built-in grants.
     #[error(
         "the list of the plugins that come with volhost is not safe: {path} belongs to user {owner} and has mode {mode:o}; it must \
-         belong to root, or to the owner of the volhost program, and nobody else may write to it (chmod go-w)"
+         belong to root, or to the owner of the volhost program, and no other user may write to it (chmod go-w)"
     )]
     Unsafe {
         /// The list or its folder.
@@ -148,7 +148,7 @@ impl ShippedPlugins {
         }
     }
 
-    /// Whether the file of this digest is one of them.
+    /// Returns whether the file of this digest is one of them.
     ///
     /// # Errors
     /// [`NotShipped`].
@@ -177,13 +177,13 @@ fn existing(lists: &[PathBuf]) -> Option<&PathBuf> {
     lists.iter().find(|list| list.symlink_metadata().is_ok())
 }
 
-/// The digests of a list, if nobody can have written it who could not have written the program.
+/// The digests of a list, if only users who can write the program can have written it.
 fn read(path: &Path) -> Result<BTreeSet<String>, ShippedListError> {
     let failed = |source| ShippedListError::Read { path: path.to_owned(), source };
     let file = fs::File::open(path).map_err(failed)?;
     check_writers(path, &file.metadata().map_err(failed)?)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Whoever can write to a folder above the program can put another program in its place anyway.
+    // A user who can write to a folder above the program can replace the program anyway.
     if !fs::read_link(PROGRAM).is_ok_and(|program| program.starts_with(folder)) {
         check_writers(folder, &fs::metadata(folder).map_err(failed)?)?;
     }

@@ -49,7 +49,7 @@ pub enum SourceRight {
     Granted,
     /// The plugin comes with volhost, or has the operator's leave to take the name of one that does.
     Shipped,
-    /// The source is nobody's: it belongs to the plugin that serves it first.
+    /// No grant reserves the source: it belongs to the plugin that serves it first.
     Open,
     /// It is Kubernetes' own, or names a driver, and was not granted.
     Reserved,
@@ -72,7 +72,7 @@ impl TryFrom<String> for SourceName {
     }
 }
 
-/// Whether the text can be a source: a field's name, or a field's name and a driver.
+/// Returns whether the text can be a source: a field's name, or a field's name and a driver.
 pub(crate) fn is_source(source: &str) -> bool {
     let (field, driver) = source.split_once(':').map_or((source, None), |(field, driver)| (field, Some(driver)));
     let field_is_good = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric());

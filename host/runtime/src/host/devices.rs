@@ -1,4 +1,4 @@
-//! `devices`: block devices and attachments. A handle here is the right to use the device; whoever makes one has checked the grant.
+//! `devices`: block devices and attachments. A handle here is the right to use the device; the grant was checked when it was made.
 
 use std::sync::Arc;
 

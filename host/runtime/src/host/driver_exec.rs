@@ -138,7 +138,7 @@ impl HostArguments for State {
     fn text(&mut self, arguments: Resource<Arguments>, text: String) -> Result<(), HostError> {
         self.count()?;
         if text.contains('\0') {
-            let text = "an argument of a program holds no NUL".to_owned();
+            let text = "an argument of a program has no NUL".to_owned();
             return Err(HostError::Plugin(types::Error::InvalidArgument(text)));
         }
         self.table.get_mut(&arguments)?.texts.push(text);

@@ -37,12 +37,13 @@ fn private_of(target: &Target) -> Result<&PrivateFolder, HostError> {
 fn path_of(kernel: &dyn Kernel, parent: &Directory, name: &OsStr) -> Result<String, HostError> {
     let path = kernel.absolute_path(parent)?.join(name);
     path.into_os_string().into_string().map_err(|path| {
-        let text = format!("{} is not UTF-8, and a driver can only be told a path that is", Path::new(&path).display());
+        let text =
+            format!("{} is not UTF-8, and a driver can only be given a path that is", Path::new(&path).display());
         HostError::Plugin(types::Error::Unsupported(text))
     })
 }
 
-/// Puts at a place what the driver is to find. What stands there already stays if it may.
+/// Puts at a path what the driver expects there. What is there already stays if it is of that type.
 fn make_ready(kernel: &dyn Kernel, parent: &Directory, name: &OsStr, leaf: Leaf) -> Result<Entry, HostError> {
     let entry = kernel.entry(parent, name)?;
     match (entry, leaf) {
@@ -53,13 +54,13 @@ fn make_ready(kernel: &dyn Kernel, parent: &Directory, name: &OsStr, leaf: Leaf)
     Ok(entry)
 }
 
-/// Whether the plain folder at a target has anything in it.
+/// Returns whether the plain folder at a target has anything in it.
 fn is_filled(kernel: &dyn Kernel, target: &Target) -> Result<bool, HostError> {
     let folder = kernel.walk(&target.parent, Path::new(&target.name))?;
     Ok(!kernel.names(&folder)?.is_empty())
 }
 
-/// Why a place that a driver says it has mounted at holds no mount.
+/// Why there is no mount where a driver says it has mounted.
 fn nothing_mounted(path: &str, entry: Entry, appeared: &[MountInfo]) -> types::Error {
     let below: Vec<&MountInfo> = appeared.iter().filter(|mount| mount.point.starts_with(path)).collect();
     if let Some(mount) = below.first() {
@@ -70,12 +71,12 @@ fn nothing_mounted(path: &str, entry: Entry, appeared: &[MountInfo]) -> types::E
         );
         return types::Error::Conflict(text);
     }
-    let stands = match entry {
-        Entry::Absent => "nothing stands there",
-        Entry::Folder => "a plain folder stands there",
-        Entry::File => "a file stands there",
-        Entry::Symlink => "a symbolic link stands there",
-        Entry::Other | Entry::Mount(_) => "something else stands there",
+    let found = match entry {
+        Entry::Absent => "nothing is there",
+        Entry::Folder => "a plain folder is there",
+        Entry::File => "a file is there",
+        Entry::Symlink => "a symbolic link is there",
+        Entry::Other | Entry::Mount(_) => "something else is there",
     };
     let named: Vec<String> =
         appeared.iter().take(NAMED).map(|mount| format!("{} at {}", mount.fs_type, mount.point.display())).collect();
@@ -86,7 +87,7 @@ fn nothing_mounted(path: &str, entry: Entry, appeared: &[MountInfo]) -> types::E
         }
         _ => format!("; meanwhile appeared elsewhere: {}", named.join(", ")),
     };
-    types::Error::NotFound(format!("the driver has mounted nothing at {path}: {stands}{elsewhere}"))
+    types::Error::NotFound(format!("the driver has mounted nothing at {path}: {found}{elsewhere}"))
 }
 
 impl Host for State {
@@ -139,7 +140,7 @@ impl Host for State {
             let target = Arc::clone(&state.table.get(&target)?.0);
             let Some(private) = &target.private else { return Ok(None) };
             let bytes = private.read(&*state.kernel, OsStr::new(NOTE), NOTE_BYTES)?;
-            // A note that is none is no note: the volume is then taken away as one without.
+            // An invalid note counts as none: the volume is then unmounted as one without a note.
             Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
         })
     }

@@ -28,7 +28,7 @@ impl From<KernelError> for HostError {
 /// A full table is a passed limit; everything else about handles, wasmtime has checked before, so that it is a defect.
 pub(crate) fn handle_error(error: &ResourceTableError) -> Abort {
     match error {
-        ResourceTableError::Full => Abort::limit("more handles at once than it may hold"),
+        ResourceTableError::Full => Abort::limit("more handles at once than it may have"),
         other => Abort::contract(format!("it used a handle wrongly: {other}")),
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn handle_error(error: &ResourceTableError) -> Abort {
 /// The case of the contract for what the kernel said, with the kernel's own words.
 fn kernel_error(error: &KernelError) -> types::Error {
     let text = error.to_string();
-    // Undoing failed too: part of it may stand.
+    // Undoing failed too: part of it may remain.
     if let KernelError::UndoFailed { .. } = error {
         return types::Error::Uncertain(text);
     }

@@ -1,4 +1,4 @@
-//! `events`: what the person who looks at the pod is told.
+//! `events`: messages for the person who looks at the pod.
 
 use volhost_model::view::EventKind;
 
@@ -10,9 +10,9 @@ use crate::text::reason;
 const MESSAGE_BYTES: usize = 1024;
 
 impl State {
-    fn tell(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
+    fn emit(&mut self, kind: EventKind, word: &str, message: &str) -> wasmtime::Result<()> {
         self.count()?;
-        if self.may_tell() {
+        if self.may_emit() {
             self.call.sink().event(kind, &reason(word), &self.shown(message, MESSAGE_BYTES));
         }
         Ok(())
@@ -21,10 +21,10 @@ impl State {
 
 impl Host for State {
     fn normal(&mut self, reason: String, message: String) -> wasmtime::Result<()> {
-        self.tell(EventKind::Normal, &reason, &message)
+        self.emit(EventKind::Normal, &reason, &message)
     }
 
     fn warning(&mut self, reason: String, message: String) -> wasmtime::Result<()> {
-        self.tell(EventKind::Warning, &reason, &message)
+        self.emit(EventKind::Warning, &reason, &message)
     }
 }

@@ -26,10 +26,10 @@ fn invalid(text: String) -> HostError {
     HostError::Plugin(types::Error::InvalidArgument(text))
 }
 
-/// The most files that hold one content that the host keeps. That it is in many must not tell how long it is.
+/// The most files with one content that the host keeps. Their number must not reveal how long it is.
 const FILES_OF_ONE: usize = 8;
 /// The least that a mount must be able to hold on which contents are shown that the host keeps, in bytes: twice the most that a volume can
-/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full tells how long they are: one in
+/// show, old files and new, however the file system rounds their sizes. On a smaller one, whether it is full reveals how long they are: one in
 /// memory is grown first, and on others they are not shown.
 const ROOM: u64 = 512 << 20;
 
@@ -89,12 +89,12 @@ impl Payload {
         Ok(())
     }
 
-    /// How long a file of the plugin's is.
+    /// Returns how long a file of the plugin's is.
     fn written(&self, path: &str) -> usize {
         self.files.get(path).map_or(0, |file| file.bytes.len())
     }
 
-    /// The file holds no kept content any more. A content counts for as long as the payload is there.
+    /// The file no longer has a kept content. A content counts for as long as the payload is there.
     fn release(&mut self, path: &str) {
         if let Some(identity) = self.kept_at.remove(path)
             && let Some(kept) = self.kept.get_mut(&identity)
@@ -216,7 +216,7 @@ impl HostPayload for State {
                     return Err(HostError::Plugin(types::Error::Precondition(text)));
                 }
             }
-            // Whether anything changed is not for the plugin: it could guess at what the files held.
+            // Whether anything changed is not for the plugin: it could guess what the files contained.
             state.kernel.publish_payload(&target.parent, &target.name, &payload)?;
             Ok(())
         })

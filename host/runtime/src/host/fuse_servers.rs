@@ -1,5 +1,5 @@
 //! `fuse-servers`: programs within the operator's grant that serve file systems. The command line is the operator's; here its slots are
-//! filled in, and what must not stand in an argument is kept out.
+//! filled in, and what an argument must not contain is refused.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const SHOWN_BYTES: usize = 256;
 const VALUE_BYTES: usize = 4096;
 /// What a FUSE server reads of a secret, in bytes.
 const SECRET_BYTES: usize = 1 << 20;
-/// Beside letters and digits, what a text may hold.
+/// Beside letters and digits, what a text may contain.
 const PLAIN: &str = "._-/:@+%~[]";
 
 impl From<FuseServerError> for HostError {
@@ -42,7 +42,7 @@ fn invalid(text: String) -> HostError {
     HostError::Plugin(types::Error::InvalidArgument(text))
 }
 
-/// Why no slot may hold this text.
+/// Why no slot may contain this text.
 fn unfit(value: &str) -> Option<&'static str> {
     if value.is_empty() {
         return Some("it is empty");
@@ -57,7 +57,7 @@ fn unfit(value: &str) -> Option<&'static str> {
         return Some("it has `..` in a path");
     }
     let plain = |c: char| c.is_alphanumeric() || PLAIN.contains(c);
-    (!value.chars().all(plain)).then_some("it holds a character that an argument may end at")
+    (!value.chars().all(plain)).then_some("it has a character that an argument may end at")
 }
 
 impl State {
@@ -153,7 +153,7 @@ impl HostFuseServer for State {
         let name = self.table.get(&server)?.name.clone();
         if let Some(why) = unfit(&value) {
             let (slot, value) = (tame(&slot, SHOWN_BYTES), tame(&value, SHOWN_BYTES));
-            return Err(invalid(format!("{value:?} can't stand in the slot {slot} of FUSE server {name}: {why}")));
+            return Err(invalid(format!("{value:?} is not allowed in the slot {slot} of FUSE server {name}: {why}")));
         }
         let granted = self.granted_server(&name)?;
         if granted.slots().contains(slot.as_str()) && !granted.allows(&slot, &value) {

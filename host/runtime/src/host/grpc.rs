@@ -1,4 +1,4 @@
-//! `grpc`: unary calls to drivers that the operator granted. What a request holds is never shown.
+//! `grpc`: unary calls to drivers that the operator granted. A request is never shown.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const SHOWN_BYTES: usize = 256;
 const KEY: u32 = 1;
 /// The number of the value.
 const VALUE: u32 = 2;
-/// How much of a driver's message is told, in bytes.
+/// How much of a driver's message is shown, in bytes.
 const MESSAGE_BYTES: usize = 4096;
 
 impl Host for State {
@@ -143,7 +143,7 @@ impl HostRequest for State {
             Ok(answer.map_err(|failure| state.failure(failure)))
         });
         sent.or_else(|error: wasmtime::Error| match error.downcast_ref::<KernelError>() {
-            // Refused before it was begun, by whoever watches the call.
+            // Refused by the watcher of the call, before it was begun.
             Some(refused) => Ok(Err(Failure::NotSent(refused.to_string()))),
             None => Err(error),
         })
@@ -157,11 +157,11 @@ impl HostRequest for State {
 impl State {
     /// A driver's failure for the plugin: a driver may repeat in it what it was handed.
     fn failure(&mut self, failure: DriverFailure) -> Failure {
-        let mut told = |text: String| self.secrets.for_plugin(tame(&text, MESSAGE_BYTES));
+        let mut shown = |text: String| self.secrets.for_plugin(tame(&text, MESSAGE_BYTES));
         match failure {
-            DriverFailure::NotSent(why) => Failure::NotSent(told(why)),
-            DriverFailure::Unanswered(why) => Failure::Unanswered(told(why)),
-            DriverFailure::Status { code, message } => Failure::Status(Status { code, message: told(message) }),
+            DriverFailure::NotSent(why) => Failure::NotSent(shown(why)),
+            DriverFailure::Unanswered(why) => Failure::Unanswered(shown(why)),
+            DriverFailure::Status { code, message } => Failure::Status(Status { code, message: shown(message) }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The SELinux label of what a call mounts: the host sets it, and nobody else.
+//! The SELinux label of what a call mounts: only the host sets it.
 
 use volhost_kernel::FsOption;
 use volhost_kernel::filesystems::LABEL_OPTION;
@@ -27,7 +27,7 @@ impl State {
         Ok(own.chain(label).collect())
     }
 
-    /// Holds what is to be mounted against the grant.
+    /// Checks what is to be mounted against the grant.
     ///
     /// # Errors
     /// `permission-denied`, with the word that is not granted.

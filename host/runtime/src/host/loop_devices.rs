@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// What the progress shows of a call.
+/// A call as the progress shows it.
 fn at(what: &str, path: &str) -> String {
     format!("{what} {}", tame(path, SHOWN_BYTES))
 }
@@ -64,7 +64,7 @@ impl Host for State {
             };
             if read_only && !state.kernel.device_read_only(&device)? {
                 let text = format!(
-                    "{}: {} over it is writable, and a read-only device is asked for; whoever made it has to remove it first",
+                    "{}: {} over it is writable, and a read-only device is asked for; its creator has to remove it first",
                     tame(&path, SHOWN_BYTES),
                     device.path().display()
                 );

@@ -1,4 +1,4 @@
-//! `mounts`: handles over what the kernel holds. A detached mount that is dropped is discarded by the kernel, so that whatever ends
+//! `mounts`: handles of kernel objects. A detached mount that is dropped is discarded by the kernel, so that whatever ends
 //! a call, nothing stays but what was attached.
 
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ use crate::handles::{DetachedMount, MountSource, MountTarget, PodHandle};
 /// Threads of one walk over a volume's files; more wait for one another on one disk.
 const WALKERS: usize = 4;
 
-/// What dropping a handle means: the object behind it goes, and with it what the kernel holds for it.
+/// Dropping a handle drops the object behind it, and with it what the kernel keeps for it.
 pub(super) fn dropped<T: 'static>(state: &mut State, handle: Resource<T>) -> wasmtime::Result<()> {
     drop(state.table.delete(handle)?);
     Ok(())
@@ -145,7 +145,7 @@ impl HostMountTarget for State {
             let mount = state.table.delete(mount)?.0;
             let target = &state.table.get(&target)?.0;
             state.kernel.attach(mount, &target.parent, &target.name)?;
-            // One that ended before it was seen is not found by whoever looks for what it served.
+            // One that ended before it was seen is not found by a search for what it served.
             if let Err(ended) = state.fuse_servers.still_serve() {
                 state.kernel.detach(&target.parent, &target.name, Detach::Lazy)?;
                 return Err(ended.into());
@@ -219,7 +219,7 @@ impl HostMountTarget for State {
     fn other_pods(&mut self, target: Resource<MountTarget>) -> Result<u32, HostError> {
         self.step("mount-target.other-pods", |state| {
             let target = Arc::clone(&state.table.get(&target)?.0);
-            Ok(target.sharers.as_ref().map(|sharers| sharers.other_pods()).transpose()?.unwrap_or(0))
+            Ok(target.other_pods.as_ref().map(|pods| pods.other_pods()).transpose()?.unwrap_or(0))
         })
     }
 

@@ -30,7 +30,7 @@ impl From<ObjectError> for HostError {
     }
 }
 
-/// What a volume does not name, its plugin may not open: whoever wrote the pod decided what it shows.
+/// A plugin may open only what its volume names: the author of the pod decides what it shows.
 fn check_named(spec: &VolumeSpec, kind: &str, name: &str) -> Result<(), HostError> {
     if spec.names(name) {
         return Ok(());

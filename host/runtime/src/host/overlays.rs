@@ -1,4 +1,4 @@
-//! `overlays`: folders laid on one another. The handles are the right to use the folders; whoever made them has checked the grant.
+//! `overlays`: folders laid on one another. The handles are the right to use the folders; the grants were checked when they were made.
 
 use volhost_kernel::FsOption;
 use wasmtime::component::Resource;

@@ -26,7 +26,7 @@ impl Host for State {
                 Entry::Folder if !needed.is_mount => {}
                 // A folder without a mount must never be taken for the volume.
                 _ => {
-                    let text = format!("volume {name:?} of the pod does not stand where it should");
+                    let text = format!("volume {name:?} of the pod is not mounted where it should be");
                     return Err(HostError::Plugin(Error::Precondition(text)));
                 }
             }

@@ -14,7 +14,7 @@ use crate::provisioned::{MadeSnapshot, MadeVolume, WantedGroup, WantedSnapshot, 
 const MAX_ENTRIES: usize = 10_000;
 /// The most fields that a volume's mounting can need.
 const MAX_ATTRIBUTES: usize = 64;
-/// What the log calls the secrets that came with a call: whose they are it cannot tell.
+/// What the log calls the secrets that came with a call: it does not know whose they are.
 const CALL: &str = "(of the call)";
 
 impl Host for State {
@@ -43,7 +43,7 @@ impl State {
         Ok(&self.table.get(request)?.0)
     }
 
-    /// A secret that came with the call. That it was used goes to the log, never what it holds (rule R10).
+    /// A secret that came with the call. The log says that it was used, never its value (rule R10).
     fn handed(&mut self, key: &str) -> wasmtime::Result<Option<String>> {
         self.count()?;
         let Some(bytes) = self.call.secrets().get(key).cloned() else { return Ok(None) };

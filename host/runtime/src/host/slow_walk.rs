@@ -8,12 +8,12 @@ use volhost_model::view::EventKind;
 use crate::sink::CallSink;
 use crate::target::Target;
 
-/// When a walk is first told of, as the kubelet does.
+/// When the first event about a walk is emitted, as the kubelet does.
 const FIRST: Duration = Duration::from_secs(30);
 /// And then again.
 const NEXT: Duration = Duration::from_secs(60);
 
-/// What is heard of one walk, from any of its threads.
+/// The progress reports of one walk, from any of its threads.
 #[derive(Debug)]
 pub(super) struct SlowWalk {
     sink: Arc<dyn CallSink>,
@@ -55,11 +55,11 @@ mod tests {
     use super::*;
     use crate::sink::LogLevel;
 
-    /// What was told.
+    /// The events that were emitted.
     #[derive(Debug, Default)]
-    struct Told(Mutex<Vec<String>>);
+    struct Emitted(Mutex<Vec<String>>);
 
-    impl CallSink for Told {
+    impl CallSink for Emitted {
         fn log(&self, _level: LogLevel, _message: &str) {}
 
         fn event(&self, kind: EventKind, reason: &str, message: &str) {
@@ -69,15 +69,15 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_that_takes_long_is_told_after_half_a_minute_and_then_every_minute() {
-        let told = Arc::new(Told::default());
+    fn a_walk_that_takes_long_emits_an_event_after_half_a_minute_and_then_every_minute() {
+        let emitted = Arc::new(Emitted::default());
         let begin = Instant::now();
-        let walk = SlowWalk::begun(Arc::clone(&told) as Arc<dyn CallSink>, "data".to_owned(), begin);
+        let walk = SlowWalk::begun(Arc::clone(&emitted) as Arc<dyn CallSink>, "data".to_owned(), begin);
         for (second, files, events) in [(0, 1, 0), (29, 2, 0), (30, 3, 1), (31, 4, 1), (89, 5, 1), (90, 6, 2)] {
             walk.hear_at(begin + Duration::from_secs(second), files);
-            assert_eq!(told.0.lock().unwrap().len(), events, "after {second} s");
+            assert_eq!(emitted.0.lock().unwrap().len(), events, "after {second} s");
         }
-        let first = told.0.lock().unwrap().remove(0);
+        let first = emitted.0.lock().unwrap().remove(0);
         assert!(first.starts_with("VolumePermissionChangeInProgress: "), "{first}");
         assert!(first.contains("volume \"data\"") && first.contains("3 files so far"), "{first}");
     }

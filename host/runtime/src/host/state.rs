@@ -29,7 +29,7 @@ pub(crate) const PLUGIN_CODE: &str = "plugin code";
 
 /// The longest line that a plugin writes to a stream of its own, in bytes.
 const LINE_BYTES: usize = 4096;
-/// What is kept for the user of what a plugin wrote to its standard error, in bytes.
+/// How much of a plugin's standard error is kept for the user, in bytes.
 const LAST_WORDS_BYTES: usize = 512;
 
 /// The state of one call: its handles, its counters, and what it may reach.
@@ -53,9 +53,9 @@ pub(crate) struct State {
     pub(crate) mounted_device: Option<PathBuf>,
     /// The SELinux label that what the call mounts is to have.
     pub(crate) selinux_label: Option<String>,
-    /// The size beyond which the pod is to be told, in bytes.
+    /// The size beyond which the host emits an event for the pod, in bytes.
     pub(crate) watched_size: Option<u64>,
-    /// A folder at the node's place counts as the volume.
+    /// A folder at the staging target counts as the volume.
     pub(crate) folder_is_enough: bool,
     /// The labels of the places from which the volume that is made can be reached.
     pub(crate) reachable_from: Vec<BTreeMap<String, String>>,
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// How long the plugin's own code has run.
+    /// Returns how long the plugin's own code has run.
     pub(crate) fn plugin_time(&self) -> Duration {
         self.started.elapsed().saturating_sub(self.in_host)
     }
@@ -228,7 +228,7 @@ impl State {
     }
 
     /// Takes an event from the allowance; false when it is used up.
-    pub(crate) fn may_tell(&mut self) -> bool {
+    pub(crate) fn may_emit(&mut self) -> bool {
         match self.events_left.checked_sub(1) {
             Some(left) => {
                 self.events_left = left;
@@ -255,7 +255,7 @@ impl State {
         };
         let line = self.shown(line, LINE_BYTES);
         if source == Source::Errors {
-            // The first lines say what happened; what follows says how to be told more.
+            // The first lines say what happened; later lines say how to find out more.
             match &mut self.last_words {
                 Some(words) if words.len() + line.len() < LAST_WORDS_BYTES => *words = format!("{words}; {line}"),
                 Some(_) => {}

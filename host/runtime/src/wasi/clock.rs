@@ -20,7 +20,7 @@ impl CallClock {
         self.0.saturating_add(nanoseconds)
     }
 
-    /// Whether the moment has come.
+    /// Returns whether the moment has come.
     pub(super) fn has_come(&self, moment: u64) -> bool {
         moment <= self.0
     }

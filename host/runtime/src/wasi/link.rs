@@ -13,7 +13,7 @@ const PACKAGES: &[&str] = &["cli", "clocks", "filesystem", "http", "io", "random
 /// The line of releases that is served: each adds to the one before.
 const RELEASES: &str = "0.2.";
 
-/// Whether this import is one of those that are served: `wasi:cli/stdout@0.2.6`.
+/// Returns whether this import is one of those that are served: `wasi:cli/stdout@0.2.6`.
 pub(crate) fn is_served(import: &str) -> bool {
     let parts = import.strip_prefix("wasi:").and_then(|rest| rest.split_once('/'));
     parts.is_some_and(|(package, interface)| {

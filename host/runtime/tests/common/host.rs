@@ -89,7 +89,7 @@ pub fn compiler() -> Compiler {
     Compiler { program: PathBuf::from(env!("CARGO_BIN_EXE_volhost-compile-helper")), args: Vec::new() }
 }
 
-/// A compiler that always fails: whoever needs it does not take from the cache.
+/// A compiler that always fails: a load that needs it did not use the cache.
 pub fn no_compiler() -> Compiler {
     Compiler { program: PathBuf::from("/bin/false"), args: Vec::new() }
 }
@@ -158,12 +158,12 @@ impl Host {
             spec_name: SpecName::new("vol").unwrap(),
             staging_mount: None,
             private: None,
-            sharers: None,
+            other_pods: None,
             needed: Vec::new(),
         }
     }
 
-    /// What stands at a target.
+    /// Returns what is at a target.
     pub fn entry(&self, name: &str) -> Entry {
         self.kernel.entry(&self.root, name.as_ref()).unwrap()
     }

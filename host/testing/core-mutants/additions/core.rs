@@ -1,6 +1,6 @@
 
 impl Core {
-    /// What is mounted, staged or attached, or may be.
+    /// Returns what is mounted, staged or attached, or may be.
     pub(crate) fn actual(&self) -> &Actual {
         &self.actual
     }

@@ -27,7 +27,7 @@ pub fn choose(mutation: Option<Mutation>) {
     CHOSEN.set(mutation);
 }
 
-/// Whether this rule is broken on this thread.
+/// Returns whether this rule is broken on this thread.
 fn is_broken(mutation: Mutation) -> bool {
     CHOSEN.get() == Some(mutation)
 }

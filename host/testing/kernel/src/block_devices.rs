@@ -41,7 +41,7 @@ impl InMemoryKernel {
         self.device(state, at, &path)
     }
 
-    /// What is mapped at a name.
+    /// Returns what is mapped at a name.
     fn mapping(
         &self,
         state: &mut State,
@@ -118,17 +118,17 @@ impl BlockDevices for InMemoryKernel {
 
     fn link_device(&self, device: &BlockDevice, directory: &Directory, name: &OsStr) -> Result<()> {
         self.node(device)?;
-        let standing = self.linked_device(directory, name)?;
+        let linked = self.linked_device(directory, name)?;
         let folder = self.folder(directory)?;
         let shown = label(directory.label(), name);
         let mut state = lock(&self.state);
         state.check_device_path(device)?;
-        if standing.as_deref() == Some(device.path()) {
+        if linked.as_deref() == Some(device.path()) {
             return Ok(());
         }
         state.step(Step::LinkDevice, &shown)?;
         let failed = |errno| KernelError::failed(Step::LinkDevice, text(&shown), errno);
-        if standing.is_some() {
+        if linked.is_some() {
             state.unlink(folder, name).map_err(failed)?;
         }
         state.create(folder, name, Content::Symlink(device.path().to_owned()), 0o777).map(drop).map_err(failed)

@@ -42,7 +42,7 @@ pub enum Damage {
     Lasting,
 }
 
-/// What lies on storage, whether or not a device shows it.
+/// The content of storage, whether or not a device shows it.
 #[derive(Debug, Clone)]
 pub(super) struct Medium {
     pub(super) contents: Contents,
@@ -62,7 +62,7 @@ impl Default for Medium {
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     pub(super) all: BTreeMap<DeviceNumber, Device>,
-    /// Which device a node stands for; it may have gone.
+    /// The device of a node; it may have gone.
     pub(super) nodes: HashMap<NodeId, DeviceNumber>,
     pub(super) media: HashMap<Backing, Medium>,
     /// Sizes of files with holes, in bytes; others have their content's.
@@ -76,7 +76,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// What lies on a device.
+    /// Returns what lies on a device.
     pub(super) fn medium(&mut self, number: DeviceNumber) -> Option<&mut Medium> {
         let backing = match self.all.get(&number)?.backing {
             // A pin shows the bytes of what it pins.
@@ -153,7 +153,7 @@ impl State {
         Ok(at)
     }
 
-    /// Which device stands at a place.
+    /// The device at a place.
     pub(super) fn device_at(&self, at: At) -> Option<DeviceNumber> {
         self.devices.nodes.get(&at.node).copied()
     }
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Whether a file system on the device is mounted, seen or unseen.
+    /// Returns whether a file system on the device is mounted, seen or unseen.
     pub(super) fn is_in_use(&mut self, number: DeviceNumber) -> bool {
         let Some((file_system, _)) = self.devices.medium(number).and_then(|medium| medium.file_system) else {
             return false;

@@ -54,7 +54,7 @@ impl InMemoryKernel {
     /// Gives a disk another size, and says whether it refuses writes.
     ///
     /// # Errors
-    /// `NOTBLK` if it is none, `NXIO` if it was taken away.
+    /// `NOTBLK` if it is none, `NXIO` if it was removed.
     pub fn change_disk(&self, path: impl AsRef<Path>, bytes: u64, read_only: bool) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let number = state.disk(path.as_ref())?;
@@ -66,7 +66,7 @@ impl InMemoryKernel {
     /// Puts something on a device, as a stranger would; a file system put there this way can't be mounted.
     ///
     /// # Errors
-    /// `NOTBLK` if it is none, `NXIO` if it was taken away.
+    /// `NOTBLK` if it is none, `NXIO` if it was removed.
     pub fn put_on_device(&self, path: impl AsRef<Path>, contents: Contents) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let number = state.disk(path.as_ref())?;
@@ -78,7 +78,7 @@ impl InMemoryKernel {
     /// Damages the file system on a device.
     ///
     /// # Errors
-    /// `NOTBLK` if it is none, `NXIO` if it was taken away.
+    /// `NOTBLK` if it is none, `NXIO` if it was removed.
     pub fn damage(&self, path: impl AsRef<Path>, damage: Damage) -> Result<(), Errno> {
         let mut state = lock(&self.state);
         let number = state.disk(path.as_ref())?;

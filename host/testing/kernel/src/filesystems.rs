@@ -15,7 +15,7 @@ use super::{InMemoryKernel, lock};
 
 /// What a file system on no device has for one; Linux gives it a number that no device has.
 const NO_DEVICE: DeviceNumber = DeviceNumber { major: 0, minor: 0 };
-/// What the file systems count in, in bytes.
+/// The unit of the file systems, in bytes.
 const BLOCK: u64 = 4096;
 
 impl State {
@@ -36,7 +36,7 @@ impl State {
         self.devices.medium(device.number()).ok_or_else(gone)
     }
 
-    /// What every call that writes a file system asks first.
+    /// Returns what every call that writes a file system asks first.
     fn ready_to_write(&mut self, device: &BlockDevice, step: Step) -> Result<()> {
         self.check_device_path(device)?;
         self.check_unshown(device, step)?;
@@ -60,7 +60,7 @@ impl State {
         }
     }
 
-    /// What is on a device. Bytes of a file that no formatting here has put there are somebody's.
+    /// The content of a device. Bytes of a file that no formatting here has put there are a user's.
     fn contents_of(&mut self, device: &BlockDevice) -> Result<Contents> {
         let contents = self.medium_of(device, Step::ReadDevice)?.contents.clone();
         let backing = self.devices.all.get(&device.number()).map(|device| device.backing);
@@ -105,14 +105,14 @@ impl State {
     fn blocks(&mut self, device: &BlockDevice, folder: At, shown: &Directory) -> Result<(u64, u64)> {
         let bytes = self.with_storage(device, Step::MeasureFileSystem)?.bytes;
         let medium = self.medium_of(device, Step::MeasureFileSystem)?.clone();
-        let standing = self.nodes.get(&folder.node).map(|node| node.file_system);
-        if medium.file_system.map(|(id, _)| id) == standing {
+        let mounted = self.nodes.get(&folder.node).map(|node| node.file_system);
+        if medium.file_system.map(|(id, _)| id) == mounted {
             return Ok((bytes / BLOCK, medium.bytes / BLOCK));
         }
         let numbers: Vec<DeviceNumber> = self.devices.all.keys().copied().collect();
         let found = numbers.into_iter().find(|number| {
             let lies_here = self.devices.medium(*number).and_then(|medium| medium.file_system);
-            lies_here.map(|(id, _)| id) == standing
+            lies_here.map(|(id, _)| id) == mounted
         });
         let found = found.unwrap_or(NO_DEVICE);
         Err(KernelError::Device(DeviceError::Other { path: text(shown.label()), found, wanted: device.number() }))

@@ -68,7 +68,7 @@ impl Held {
         Ok(Self { fd: handle.as_raw_fd(), inode: about.st_ino })
     }
 
-    /// Whether this process still has the handle open. Copies in children that were not yet
+    /// Returns whether this process still has the handle open. Copies in children that were not yet
     /// executed do not count.
     pub(super) fn is_open(self) -> bool {
         std::fs::metadata(format!("/proc/self/fd/{}", self.fd)).is_ok_and(|about| about.ino() == self.inode)

@@ -11,7 +11,7 @@ use super::{InMemoryKernel, lock};
 
 /// Mode of an image, as the real kernel's.
 const IMAGE_MODE: u32 = 0o600;
-/// What the disk has left, in bytes.
+/// The free space of the disk, in bytes.
 const FREE_BYTES: u64 = 1 << 40;
 
 impl ImageStores for InMemoryKernel {

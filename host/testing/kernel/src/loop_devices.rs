@@ -53,7 +53,7 @@ impl LoopDevices for InMemoryKernel {
         let mut state = lock(&self.state);
         state.step(Step::GrowFile, file.label())?;
         let failed = |errno| KernelError::failed(Step::GrowFile, text(file.label()), errno);
-        // No file is larger than an offset can tell.
+        // No file is larger than an offset can address.
         i64::try_from(bytes).map_err(|_| failed(Errno::INVAL))?;
         let size = state.file_size(node).map_err(failed)?.max(bytes);
         state.devices.sizes.insert(node, size);

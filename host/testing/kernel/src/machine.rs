@@ -105,7 +105,7 @@ impl InMemoryKernel {
         }
     }
 
-    /// Whether the path, links followed, leads to something.
+    /// Returns whether the path, links followed, leads to something.
     #[must_use]
     pub fn exists(&self, path: impl AsRef<Path>) -> bool {
         lock(&self.state).resolve(path.as_ref()).is_ok()
@@ -131,7 +131,7 @@ impl InMemoryKernel {
         Ok((node.mode, node.group))
     }
 
-    /// The user that owns what stands there, a link itself.
+    /// The user that owns what is there, a link itself.
     ///
     /// # Errors
     /// As `lstat`.
@@ -140,7 +140,7 @@ impl InMemoryKernel {
         Ok(state.node(state.resolve_link(path.as_ref())?.node)?.owner)
     }
 
-    /// What a symbolic link holds.
+    /// The target of a symbolic link.
     ///
     /// # Errors
     /// As `readlink`.
@@ -207,7 +207,7 @@ impl InMemoryKernel {
         .collect()
     }
 
-    /// How many mounts were made and neither attached nor dropped.
+    /// Returns how many mounts were made and neither attached nor dropped.
     #[must_use]
     pub fn detached_count(&self) -> usize {
         lock(&self.state).detached.len()
@@ -224,7 +224,7 @@ impl InMemoryKernel {
         lock(&self.state).faults.counted = Some((steps, errno));
     }
 
-    /// Fails every step after `steps` others until [`InMemoryKernel::clear_faults`]: what stands
+    /// Fails every step after `steps` others until [`InMemoryKernel::clear_faults`]: what is there
     /// then is what a host leaves that was killed there, for it can't clean up either.
     pub fn crash_at(&self, steps: usize) {
         lock(&self.state).faults.crash = Some((steps, Errno::INTR));
@@ -272,7 +272,7 @@ impl InMemoryKernel {
 }
 
 impl State {
-    /// What stands at an absolute path; a link at its end is not followed.
+    /// Returns what is at an absolute path; a link at its end is not followed.
     fn resolve_link(&self, path: &Path) -> Sys<At> {
         match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) => self.entry(self.resolve(parent)?, name),

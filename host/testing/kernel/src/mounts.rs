@@ -52,13 +52,13 @@ impl State {
         }
     }
 
-    /// The mounts that stand on this one.
+    /// The mounts on this one.
     pub(super) fn children_of(&self, key: MountKey) -> Vec<(At, MountKey)> {
-        let standing = |(id, mount): (&MountKey, &Mount)| mount.on.map(|on| (on, *id));
-        self.mounts.iter().filter_map(standing).filter(|(on, _)| on.mount == key).collect()
+        let placed = |(id, mount): (&MountKey, &Mount)| mount.on.map(|on| (on, *id));
+        self.mounts.iter().filter_map(placed).filter(|(on, _)| on.mount == key).collect()
     }
 
-    /// A mount and everything that stands on it, outermost first.
+    /// A mount and everything mounted on it, outermost first.
     pub(super) fn tree_of(&self, key: MountKey) -> Vec<MountKey> {
         let mut all = vec![key];
         let mut next = 0;
@@ -70,7 +70,7 @@ impl State {
         all
     }
 
-    /// Where a mount stands on this one whose file system is mounted nowhere else, relative to this
+    /// The mount point on this one of a mount whose file system is mounted nowhere else, relative to this
     /// one.
     pub(super) fn only_inside(&self, key: MountKey) -> Option<PathBuf> {
         let tree = self.tree_of(key);
@@ -85,7 +85,7 @@ impl State {
         Some(self.path_in_file_system(at.node).strip_prefix(root).map(PathBuf::from).unwrap_or_default())
     }
 
-    /// Forgets a mount and what stands on it.
+    /// Forgets a mount and what is mounted on it.
     pub(super) fn drop_tree(&mut self, key: MountKey) {
         for key in self.tree_of(key) {
             if let Some(on) = self.mounts.remove(&key).and_then(|mount| mount.on) {
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Removes an empty folder or file where a mount stood.
+    /// Removes an empty folder or file where a mount was.
     pub(super) fn remove_mount_point(&mut self, from: At, name: &OsStr, shown: &Path) -> Result<()> {
         let path = text(shown);
         let removed = match self.rmdir(from, name) {

@@ -17,10 +17,10 @@ impl State {
         let Ok(children) = self.children(from).cloned() else { return };
         for (name, child) in children {
             let Some(node) = self.nodes.get(&child).cloned() else { continue };
-            let standing = self.children(into).ok().and_then(|all| all.get(&name).copied());
+            let present = self.children(into).ok().and_then(|all| all.get(&name).copied());
             let is_folder = matches!(node.content, Content::Folder(_));
-            let copy = match standing {
-                Some(standing) => standing,
+            let copy = match present {
+                Some(present) => present,
                 None => {
                     let content = if is_folder { Content::Folder(BTreeMap::new()) } else { node.content };
                     let id = self.fresh();

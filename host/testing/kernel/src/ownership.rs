@@ -13,7 +13,7 @@ use volhost_kernel::{
 use super::state::{At, Content, State};
 use super::{InMemoryKernel, lock};
 
-/// How many failures are told one by one, as the real one does.
+/// How many failures are reported one by one, as the real one does.
 const SHOWN_FAILURES: usize = 10;
 
 impl Ownership for InMemoryKernel {

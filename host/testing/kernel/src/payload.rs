@@ -135,7 +135,7 @@ impl Ground for Volume<'_> {
         })
     }
 
-    fn holds(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
+    fn matches(&mut self, folder: &OsStr, plan: &Plan<'_>) -> bool {
         let same = self.state.lower(self.at, folder).ok().and_then(|at| self.same_tree(at, &plan.tree, plan));
         same.unwrap_or(false)
     }

@@ -27,8 +27,8 @@ impl Quotas for InMemoryKernel {
             let reason = "it is not btrfs".to_owned();
             return Err(KernelError::FilesystemLacks { path: text(&shown), feature: FEATURE, reason });
         }
-        let standing = state.lower(folder, name).ok();
-        match standing {
+        let found = state.lower(folder, name).ok();
+        match found {
             None => state.step(Step::MakeLimitedFolder, &shown)?,
             Some(at) if state.mounted_on.contains_key(&at) => {
                 return Err(KernelError::AlreadyMounted { path: text(&shown) });
@@ -43,11 +43,7 @@ impl Quotas for InMemoryKernel {
         let failed = |errno| KernelError::failed(Step::SetQuota, text(&shown), errno);
         let at = state.lower(folder, name).map_err(failed)?;
         if let Err(cause) = state.step(Step::SetQuota, &shown) {
-            return Err(if standing.is_some() {
-                cause
-            } else {
-                cause.undone(state.rmdir(folder, name).map_err(failed))
-            });
+            return Err(if found.is_some() { cause } else { cause.undone(state.rmdir(folder, name).map_err(failed)) });
         }
         state.limits.insert(at.node, limit);
         Ok(())

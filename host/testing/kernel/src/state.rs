@@ -15,7 +15,7 @@ const MAX_LINKS: usize = 40;
 
 pub(super) type NodeId = u64;
 pub(super) type MountKey = u64;
-/// What an operation on the state returns, as a system call would.
+/// The result of an operation on the state, as a system call would return it.
 pub(super) type Sys<T> = std::result::Result<T, Errno>;
 
 /// A place in the tree: a node, seen through a mount.
@@ -55,7 +55,7 @@ pub(super) struct FileSystem {
 #[derive(Debug, Clone)]
 pub(super) struct Mount {
     pub(super) root: NodeId,
-    /// Where it stands; none for the root of the machine and for what is detached.
+    /// Its mount point; none for the root of the machine and for what is detached.
     pub(super) on: Option<At>,
     pub(super) attributes: u64,
 }
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) nodes: HashMap<NodeId, Node>,
     pub(super) file_systems: HashMap<u64, FileSystem>,
     pub(super) mounts: BTreeMap<MountKey, Mount>,
-    /// The topmost-but-lower index: which mount stands on a place.
+    /// The topmost-but-lower index: which mount is on a place.
     pub(super) mounted_on: HashMap<At, MountKey>,
     /// Roots of detached trees, with their handles.
     pub(super) detached: HashMap<MountKey, Held>,
@@ -170,7 +170,7 @@ impl State {
         Ok(At { mount: folder.mount, node })
     }
 
-    /// What is seen at a place: the root of the topmost mount on it.
+    /// Returns what is seen at a place: the root of the topmost mount on it.
     pub(super) fn top(&self, mut at: At) -> At {
         while let Some((key, mount)) = self.mounted_on.get(&at).and_then(|key| self.mounts.get_key_value(key)) {
             at = At { mount: *key, node: mount.root };
@@ -253,7 +253,7 @@ impl State {
         Some(path)
     }
 
-    /// Whether a node lies in a folder or is it.
+    /// Returns whether a node lies in a folder or is it.
     pub(super) fn is_within(&self, mut node: NodeId, folder: NodeId) -> bool {
         loop {
             if node == folder {

@@ -57,25 +57,25 @@ impl SubPaths for InMemoryKernel {
         check_name(name)?;
         let wanted = self.at(source)?.node;
         let from = self.folder(directory)?;
-        let standing = {
+        let bound = {
             let mut state = lock(&self.state);
             state.step(Step::Inspect, &label(directory.label(), name))?;
             let key = state.entry(from, name).ok().filter(|at| at.mount != from.mount).map(|at| at.mount);
             key.and_then(|key| state.mounts.get(&key).map(|mount| (mount.root, mount.attributes)))
         };
         let read_only = |attributes: u64| attributes & libc::MOUNT_ATTR_RDONLY != 0;
-        if standing.is_some_and(|(root, attributes)| root == wanted && read_only(attributes) == how.read_only) {
+        if bound.is_some_and(|(root, attributes)| root == wanted && read_only(attributes) == how.read_only) {
             return Ok(Bound::Kept);
         }
         let mount = self.bind(source, how.submounts)?;
         if how.read_only {
             self.set_options(&mount, &["ro"], false)?;
         }
-        if standing.is_some() {
+        if bound.is_some() {
             self.detach(directory, name, Detach::Lazy)?;
         }
         self.attach(mount, directory, name)?;
-        Ok(if standing.is_some() { Bound::Replaced } else { Bound::New })
+        Ok(if bound.is_some() { Bound::Replaced } else { Bound::New })
     }
 
     fn detach_tree(&self, directory: &Directory, name: &OsStr, how: Detach) -> Result<()> {
@@ -170,10 +170,10 @@ impl State {
         trail.last().copied().ok_or(Errno::XDEV)
     }
 
-    /// Unmounts what stands in a folder, from the leaves up.
+    /// Unmounts everything in a folder, from the leaves up.
     fn unmount_within(&mut self, folder: At, how: Detach, shown: &Path) -> Result<()> {
-        let standing = self.children_of(folder.mount);
-        let within = standing.into_iter().filter(|(on, _)| self.is_within(on.node, folder.node));
+        let mounts = self.children_of(folder.mount);
+        let within = mounts.into_iter().filter(|(on, _)| self.is_within(on.node, folder.node));
         let keys: Vec<_> = within.flat_map(|(_, key)| self.tree_of(key)).collect();
         let mut first = None;
         for key in keys.into_iter().rev() {
@@ -188,7 +188,7 @@ impl State {
         first.map_or(Ok(()), Err)
     }
 
-    /// Removes empty folders and files; what else is there stays and is told.
+    /// Removes empty folders and files; anything else stays and is reported.
     fn clear_points(&mut self, parent: At, name: &OsStr, shown: &Path, first: &mut Option<KernelError>) {
         let Ok(at) = self.lower(parent, name) else { return };
         let path = text(shown);

@@ -7,7 +7,7 @@ use volhost_kernel::{Errno, FsOption, KernelError, Result};
 
 use super::state::{At, Content, FileSystem, MountKey, Node, State, Sys};
 
-/// What tmpfs counts in, in bytes.
+/// The unit of tmpfs, in bytes.
 const PAGE: u64 = 4096;
 
 impl State {

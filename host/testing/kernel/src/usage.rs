@@ -9,7 +9,7 @@ use super::state::{At, Content, State, Sys};
 use super::{InMemoryKernel, lock};
 
 const PAGE: u64 = 4096;
-/// What a file system without limits says it has, in bytes and inodes.
+/// The capacity that a file system without limits reports, in bytes and inodes.
 const CAPACITY: u64 = 1 << 40;
 const INODES: u64 = 1 << 20;
 

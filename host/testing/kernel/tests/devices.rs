@@ -134,7 +134,7 @@ fn a_label_can_not_pass_for_another_type() {
         tool("mkfs.ext4", &["-q", "-L", "a b\nTYPE=xfs", path_of(&device)]);
         let Contents::Filesystem { fs_type, label } = house.kernel.probe(&device).unwrap() else { panic!() };
         assert_eq!(fs_type, "ext4");
-        assert!(label.unwrap().starts_with("a"), "a label is told");
+        assert!(label.unwrap().starts_with("a"), "a label is reported");
     });
 }
 
@@ -181,7 +181,7 @@ fn a_damaged_ext4_is_repaired_or_told_with_the_way_out() {
 }
 
 #[test]
-fn a_wrong_type_is_checked_by_nobody() {
+fn a_wrong_type_is_not_checked() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 320 * MIB);
@@ -196,7 +196,7 @@ fn a_wrong_type_is_checked_by_nobody() {
 }
 
 #[test]
-fn a_journal_left_by_a_crash_is_replayed_or_the_refusal_told() {
+fn a_journal_left_by_a_crash_is_replayed_or_the_refusal_reported() {
     real(|world| {
         let house = House::new(world);
         let (_, device) = house.disk("disk", 16 * MIB);
@@ -230,14 +230,14 @@ fn a_volume_that_asks_for_a_panic_gets_a_read_only_mount() {
         let device = used_ext4(&house);
         tool("tune2fs", &["-e", "panic", path_of(&device)]);
         house.attach(house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap(), "volume");
-        let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-        assert!(told.options.iter().any(|option| option == "errors=remount-ro"), "{told:?}");
+        let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+        assert!(found.options.iter().any(|option| option == "errors=remount-ro"), "{found:?}");
         house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
 
         let own = [FsOption::new("errors", "continue"), FsOption::flag("discard")];
         house.attach(house.kernel.mount_filesystem(&device, "ext4", &own, false).unwrap(), "volume");
-        let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-        assert!(told.options.iter().any(|option| option == "discard"), "{told:?}");
+        let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+        assert!(found.options.iter().any(|option| option == "discard"), "{found:?}");
         house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
         let bad = [FsOption::flag("no-such-option")];
         let error = house.kernel.mount_filesystem(&device, "ext4", &bad, false).unwrap_err();
@@ -384,7 +384,7 @@ fn a_loop_device_goes_past_the_page_cache_where_it_can() {
 }
 
 /// Content that no tool takes for a file system, each with where it is in a disk of 64 MiB.
-fn written_by_anybody() -> Vec<(&'static str, u64, Vec<u8>)> {
+fn was_ever_written() -> Vec<(&'static str, u64, Vec<u8>)> {
     // Bytes without a pattern: a linear congruence is enough for that.
     let mut seed = 1_u32;
     let mut noise = || {
@@ -405,10 +405,10 @@ fn written_by_anybody() -> Vec<(&'static str, u64, Vec<u8>)> {
 }
 
 #[test]
-fn what_anybody_wrote_is_never_formatted_over() {
+fn written_data_is_never_formatted_over() {
     real(|world| {
         let house = House::new(world);
-        for (what, at, bytes) in written_by_anybody() {
+        for (what, at, bytes) in was_ever_written() {
             let (image, device) = house.disk("disk", 64 * MIB);
             // Through the device, as a pod that has it as a Block volume; nothing is synced.
             let raw = std::fs::OpenOptions::new().write(true).open(device.path()).unwrap();
@@ -565,7 +565,7 @@ fn an_image_whose_sectors_were_noted_keeps_them_on_any_disk() {
 }
 
 #[test]
-fn sectors_that_are_too_large_are_told_with_the_way_out() {
+fn sectors_that_are_too_large_are_reported_with_the_way_out() {
     real(|world| {
         let house = House::new(world);
         for fs_type in ["ext4", "xfs"] {
@@ -581,7 +581,7 @@ fn sectors_that_are_too_large_are_told_with_the_way_out() {
             let stale = tool("losetup", &["-f", "--show", "-b", "4096", file.to_str().unwrap()]);
             let used = std::fs::File::open(&stale).unwrap();
             let device = house.kernel.attach_loop(&image, false).unwrap();
-            assert_eq!(path_of(&device), stale, "it stays while somebody uses it");
+            assert_eq!(path_of(&device), stale, "it stays while it is in use");
             drop(used);
             let error = house.kernel.mount_filesystem(&device, fs_type, &[], false).unwrap_err();
             let KernelError::Device(DeviceError::SectorsTooLarge { sector: 4096, wanted: 512, .. }) = &error else {

@@ -139,7 +139,7 @@ fn a_format_that_fails_leaves_the_disk_blank() {
 }
 
 #[test]
-fn what_a_stranger_put_on_a_disk_is_kept() {
+fn foreign_data_on_a_disk_is_kept() {
     let world = InMemoryWorld::new();
     let kernel = world.kernel();
     world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
@@ -169,7 +169,7 @@ fn a_damaged_file_system_is_repaired_if_it_can_be() {
 }
 
 #[test]
-fn a_disk_that_is_unplugged_is_gone_and_a_changed_one_is_told() {
+fn a_disk_that_is_unplugged_is_gone_and_a_changed_one_is_reported() {
     let world = InMemoryWorld::new();
     let kernel = world.kernel();
     world.0.add_disk("/dev/disk", 4 * MIB).unwrap();
@@ -188,11 +188,11 @@ fn a_second_host_finds_what_the_first_left() {
     let world = InMemoryWorld::new();
     let house = House::new(&world);
     house.attach(house.bind(&house.outside("source")), "volume");
-    let told = house.kernel.mounts_below(&house.root).unwrap();
+    let listed = house.kernel.mounts_below(&house.root).unwrap();
     drop(house);
     let second = world.0.clone();
     let root = second.open_directory(Path::new("/srv/root")).unwrap();
-    assert_eq!(second.mounts_below(&root).unwrap(), told);
+    assert_eq!(second.mounts_below(&root).unwrap(), listed);
 }
 
 #[test]

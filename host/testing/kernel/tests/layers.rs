@@ -1,5 +1,5 @@
 //! Overlays and image files as only a real kernel has them: tops that are used again, file systems that take no top, images that other programs
-//! made and somebody damaged, replaced or removed. Needs root, e2fsprogs, erofs-utils and squashfs-tools.
+//! made and another process damaged, replaced or removed. Needs root, e2fsprogs, erofs-utils and squashfs-tools.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -104,7 +104,7 @@ fn a_top_has_one_overlay_and_one_base_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_top_that_its_file_system_can_not_take_is_told() {
+fn a_top_that_its_file_system_can_not_take_is_reported() {
     both(|world| {
         let house = House::new(world);
         let (base, top) = (base(&house), folder(&house, "top"));
@@ -224,7 +224,7 @@ fn a_replaced_or_removed_image_stays_what_it_was_where_it_is_mounted() {
 }
 
 #[test]
-fn a_damaged_or_cut_image_is_told_and_leaves_nothing() {
+fn a_damaged_or_cut_image_is_reported_and_leaves_nothing() {
     for fs_type in ["erofs", "squashfs", "ext4"] {
         real(move |world| {
             let house = House::new(world);
@@ -232,13 +232,13 @@ fn a_damaged_or_cut_image_is_told_and_leaves_nothing() {
             let whole = fs::metadata(&image).unwrap().len();
             let refused = |what: &str| {
                 let error = house.kernel.mount_image(&house.open(&image), fs_type, &[]).unwrap_err();
-                let told = matches!(
+                let matched = matches!(
                     error,
                     KernelError::Image(ImageError::Damaged { .. })
                         | KernelError::Image(ImageError::CutShort { .. })
                         | KernelError::Image(ImageError::Mismatch { .. })
                 );
-                assert!(told && error.to_string().contains("image."), "{fs_type} {what}: {error:?}");
+                assert!(matched && error.to_string().contains("image."), "{fs_type} {what}: {error:?}");
                 assert_no_loop_over(&house.world.base());
             };
             fs::File::options().write(true).open(&image).unwrap().set_len(whole / 2).unwrap();
@@ -250,7 +250,7 @@ fn a_damaged_or_cut_image_is_told_and_leaves_nothing() {
             fs::remove_file(&image).unwrap();
             fs::remove_dir_all(house.world.base().join("content")).unwrap();
             let image = packed(&house, fs_type);
-            // The superblock, past what tells the type.
+            // The superblock, past what marks the type.
             let place = if fs_type == "squashfs" { 16 } else { 1024 + 24 };
             fs::File::options().write(true).open(&image).unwrap().write_all_at(&[0xff; 40], place).unwrap();
             refused("its superblock overwritten");

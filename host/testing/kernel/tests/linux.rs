@@ -83,9 +83,9 @@ fn both_ways_to_list_mounts_agree() {
             all
         };
         let old = linux_kernel().with_mountinfo();
-        let told = plain(house.kernel.mounts_below(&house.root).unwrap());
-        assert_eq!(told.len(), 300);
-        assert_eq!(plain(old.mounts_below(&house.root).unwrap()), told);
+        let listed = plain(house.kernel.mounts_below(&house.root).unwrap());
+        assert_eq!(listed.len(), 300);
+        assert_eq!(plain(old.mounts_below(&house.root).unwrap()), listed);
         for target in ["vol ume\t0", "vol ume\t1"] {
             let (one, other) = (
                 house.kernel.mount_at(&house.root, name(target)).unwrap().unwrap(),
@@ -100,16 +100,16 @@ fn both_ways_to_list_mounts_agree() {
 }
 
 #[test]
-fn more_mounts_than_one_page_of_ids_are_told() {
+fn more_mounts_than_one_page_of_ids_are_listed() {
     real(|world| {
         let house = House::new(world);
         let source = house.open(&house.outside("source"));
         for at in 0..9000 {
             house.attach(house.kernel.bind(&source, false).unwrap(), &format!("{at}"));
         }
-        let told = house.kernel.mounts_below(&house.root).unwrap();
-        assert_eq!(told.len(), 9000);
-        assert!(told.windows(2).all(|pair| pair[0].id < pair[1].id));
+        let listed = house.kernel.mounts_below(&house.root).unwrap();
+        assert_eq!(listed.len(), 9000);
+        assert!(listed.windows(2).all(|pair| pair[0].id < pair[1].id));
     });
 }
 
@@ -149,7 +149,7 @@ fn a_wide_tree_is_removed() {
 }
 
 #[test]
-fn folders_that_nobody_may_enter_are_removed() {
+fn folders_without_permissions_are_removed() {
     real(|world| {
         use std::os::unix::fs::PermissionsExt;
         let house = House::new(world);
@@ -432,7 +432,7 @@ fn a_handle_of_the_in_memory_kernel_is_refused() {
 }
 
 #[test]
-fn what_shows_below_a_mount_that_others_took_away_is_open_to_nobody() {
+fn what_shows_below_a_mount_that_another_process_unmounted_is_closed_to_users() {
     real(|world| {
         let house = House::new(world);
         house.attach(house.kernel.tmpfs(&[]).unwrap(), "volume");

@@ -164,7 +164,7 @@ fn target(volume_ops: &VolumeOps, volume: &StandingVolume, kind: &TargetKind) ->
         spec_name: volume.spec_name.clone(),
         staging_mount: None,
         private: None,
-        sharers: None,
+        other_pods: None,
         needed: Vec::new(),
     }))
 }

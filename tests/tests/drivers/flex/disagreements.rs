@@ -76,7 +76,7 @@ fn a_mount_that_was_answered_with_failure_is_unmounted() {
 fn a_success_without_a_mount_is_found_out() {
     let flex = mount_fails(
         "answer Success",
-        &["answered \"Success\" to mount", "has mounted nothing at", "a plain folder stands there"],
+        &["answered \"Success\" to mount", "has mounted nothing at", "a plain folder is there"],
     );
     flex.remove_pod();
 }

@@ -228,7 +228,7 @@ fn wait_for_attach() {
 
 #[test]
 fn stage() {
-    let lie = ("lie", "final", "no mount stands at the node's place");
+    let lie = ("lie", "final", "no mount is at the staging target");
     while_it_is_made(
         "stage",
         Mode::Filesystem,
@@ -238,7 +238,7 @@ fn stage() {
 
 #[test]
 fn publish() {
-    let lie = ("lie", "final", "nothing stands at the target");
+    let lie = ("lie", "final", "nothing is at the target");
     while_it_is_made(
         "publish",
         Mode::Filesystem,
@@ -260,7 +260,7 @@ fn map_device() {
 
 #[test]
 fn unpublish() {
-    let lie = ("lie", "", "a mount still stands at the target");
+    let lie = ("lie", "", "a mount is still at the target");
     while_it_is_unmounted(
         "unpublish",
         Mode::Filesystem,
@@ -270,7 +270,7 @@ fn unpublish() {
 
 #[test]
 fn unstage() {
-    let lie = ("lie", "", "a mount still stands at the target");
+    let lie = ("lie", "", "a mount is still at the target");
     while_it_is_unmounted(
         "unstage",
         Mode::Filesystem,

@@ -73,7 +73,7 @@ fn a_program_that_its_device_took_over_freezes_no_file_system_of_the_host() {
         );
         let device = disk_with_text(&house, &script);
         let error = house.kernel.check(&device, "ext4").unwrap_err();
-        // It does not hold up the end of the test.
+        // It does not delay the end of the test.
         run_program("fsfreeze", &["--unfreeze", house.at("volume").to_str().unwrap()]);
         let KernelError::Filesystem(FilesystemError::Damaged { said, .. }) = &error else { panic!("{error:?}") };
         assert!(said.contains("READ") && said.contains("not permitted"), "{said}");

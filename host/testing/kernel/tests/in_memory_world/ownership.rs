@@ -44,7 +44,7 @@ fn a_walk_that_is_killed_at_any_file_is_taken_up_again() {
 }
 
 #[test]
-fn a_file_that_fails_is_told_and_the_root_waits() {
+fn a_file_that_fails_is_reported_and_the_root_waits() {
     at_every_step(
         |kernel, step| kernel.fail_at(step, Errno::PERM),
         |error| match &error {
@@ -59,7 +59,7 @@ fn a_file_that_fails_is_told_and_the_root_waits() {
 }
 
 #[test]
-fn a_file_system_that_maps_no_ids_is_told() {
+fn a_file_system_that_maps_no_ids_is_reported() {
     let world = InMemoryWorld::new();
     let house = House::new(&world);
     let mount = house.bind(&house.outside("source"));

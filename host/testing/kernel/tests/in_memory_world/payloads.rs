@@ -94,7 +94,7 @@ fn a_crash_in_the_repair_of_a_crash_is_repaired_too() {
 }
 
 #[test]
-fn a_fault_at_any_step_is_told_and_leaves_nothing_half_done() {
+fn a_fault_at_any_step_is_reported_and_leaves_nothing_half_done() {
     at_every_step(
         |world, step| world.0.fail_at(step, Errno::IO),
         |_, house, [old, new], step| {

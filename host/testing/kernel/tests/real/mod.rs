@@ -39,7 +39,7 @@ pub struct RealWorld {
     devices: OnceCell<MutexGuard<'static, ()>>,
 }
 
-/// Runs a case where its mounts are nobody else's, and fails if it fails.
+/// Runs a case in a mount namespace of its own, and fails if it fails.
 pub fn in_namespace(kernel: LinuxKernel, case: impl FnOnce(&RealWorld) + Send + 'static) {
     assert!(
         nix::unistd::geteuid().is_root(),

@@ -64,7 +64,7 @@ fn a_tree_of_many_levels_is_given_with_few_descriptors() {
             mkdirat(&here, "waiting", Mode::RWXU).unwrap();
             here = openat(&here, "d", flags, Mode::empty()).unwrap();
         }
-        // Asked in the middle of the walk: folders of the volume that are held open.
+        // Asked in the middle of the walk: folders of the volume that are open.
         let most = std::sync::atomic::AtomicUsize::new(0);
         let volume = house.at("volume");
         let count = |_| {

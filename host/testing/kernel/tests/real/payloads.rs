@@ -100,7 +100,7 @@ fn an_umask_or_a_setgid_volume_changes_no_payload() {
 }
 
 #[test]
-fn a_pipe_or_device_in_a_set_holds_nobody() {
+fn a_pipe_or_device_in_a_set_blocks_no_update() {
     in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         world.add_folder(&house.at("volume"));

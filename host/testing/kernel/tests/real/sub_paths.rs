@@ -12,7 +12,7 @@ use super::in_namespace;
 use crate::suite::{House, World, name};
 
 #[test]
-fn a_folder_exchanged_for_a_link_leads_nobody_out() {
+fn a_folder_exchanged_for_a_link_does_not_lead_out() {
     in_namespace(linux_kernel(), |world| {
         let house = House::new(world);
         let outside = house.outside("outside");

@@ -75,7 +75,7 @@ pub fn a_pinned_device_can_not_go(world: &dyn World) {
     let second = house.kernel.pin_device(&house.root, name("b")).unwrap();
     assert_ne!(second.number(), pin.number(), "another mapping has a pin of its own");
     assert_eq!(house.kernel.device_size(&pin).unwrap(), 4 * MIB);
-    assert!(house.kernel.device_read_only(&pin).unwrap(), "nobody writes through a pin");
+    assert!(house.kernel.device_read_only(&pin).unwrap(), "a pin cannot be written");
     assert!(!house.kernel.device_in_use(&device).unwrap(), "a pin leaves the device to its users");
 
     house.kernel.unpin_device(&house.root, name("b")).unwrap();

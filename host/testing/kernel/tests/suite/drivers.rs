@@ -4,7 +4,7 @@ use volhost_kernel::{Entry, ErrorKind, KernelError, SourceKind};
 
 use super::{House, World, name};
 
-pub fn a_folder_tells_its_path_until_it_is_removed(world: &dyn World) {
+pub fn a_folder_has_a_path_until_it_is_removed(world: &dyn World) {
     let house = House::new(world);
     let folder = house.kernel.make_dirs(&house.root, Path::new("pods/a b"), 0o750).unwrap();
     assert_eq!(house.kernel.absolute_path(&folder).unwrap(), house.at("pods/a b"));
@@ -16,7 +16,7 @@ pub fn a_folder_tells_its_path_until_it_is_removed(world: &dyn World) {
     assert_eq!(house.kernel.absolute_path(&folder).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-pub fn mounts_that_appear_are_told_apart(world: &dyn World) {
+pub fn mounts_that_appear_are_distinguished(world: &dyn World) {
     let house = House::new(world);
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "before");
     let known = house.kernel.mount_ids().unwrap();

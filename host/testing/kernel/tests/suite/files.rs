@@ -86,7 +86,7 @@ pub fn a_disk_without_inodes_leaves_nothing_behind(world: &dyn World) {
             Ok(()) => made += 1,
             Err(error) => break error,
         }
-        assert!(made < 10, "the limit holds");
+        assert!(made < 10, "the limit is enforced");
     };
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     assert!(error.to_string().contains("inodes"), "{error}");

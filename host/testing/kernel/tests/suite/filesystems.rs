@@ -43,8 +43,8 @@ pub fn a_blank_device_is_formatted_and_never_again(world: &dyn World) {
         assert_eq!(checked, if fs_type == "ext4" { CheckOutcome::Clean } else { CheckOutcome::AtMount });
         mount(&house, &device, fs_type, "volume");
         assert_eq!(world.read(&house.at("volume/file")).unwrap(), b"precious");
-        let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-        assert_eq!((told.fs_type.as_str(), Path::new(&told.source)), (fs_type, device.path()));
+        let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+        assert_eq!((found.fs_type.as_str(), Path::new(&found.source)), (fs_type, device.path()));
         house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     }
 }
@@ -130,7 +130,7 @@ pub fn a_device_in_use_is_neither_formatted_nor_checked(world: &dyn World) {
     house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
     assert!(!house.kernel.device_in_use(&device).unwrap());
     let unseen = house.kernel.mount_filesystem(&device, "ext4", &[], false).unwrap();
-    assert!(house.kernel.device_in_use(&device).unwrap(), "a mount that nobody sees is a use");
+    assert!(house.kernel.device_in_use(&device).unwrap(), "a detached mount is a use");
     house.attach(unseen, "volume");
     for refused in
         [house.kernel.format(&device, "ext4", &FormatOptions::default()), house.kernel.check(&device, "ext4").map(drop)]
@@ -144,7 +144,7 @@ pub fn a_device_in_use_is_neither_formatted_nor_checked(world: &dyn World) {
     assert!(!house.kernel.device_in_use(&device).unwrap(), "a dropped mount lets go of the device");
 }
 
-pub fn another_type_than_asked_for_is_told(world: &dyn World) {
+pub fn another_type_than_asked_for_is_reported(world: &dyn World) {
     let house = House::new(world);
     let (_, device) = house.disk("disk", 16 * MIB);
     house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();
@@ -223,8 +223,8 @@ pub fn a_label_is_an_option_that_only_a_kernel_with_selinux_takes(world: &dyn Wo
     let mounted = house.kernel.mount_filesystem(&device, "ext4", &options, false);
     if house.kernel.container_file_label().unwrap().is_some() {
         house.attach(mounted.unwrap(), "volume");
-        let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-        assert!(told.options.iter().any(|option| option.contains(LABEL)), "{:?}", told.options);
+        let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+        assert!(found.options.iter().any(|option| option.contains(LABEL)), "{:?}", found.options);
     } else {
         let error = mounted.unwrap_err();
         assert!(matches!(&error, KernelError::UnsupportedOption { option, .. } if option == "context"), "{error:?}");

@@ -58,7 +58,7 @@ pub fn missing_folders_are_made_with_the_exact_mode(world: &dyn World) {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-pub fn entries_are_told_apart(world: &dyn World) {
+pub fn entries_are_distinguished(world: &dyn World) {
     let house = House::new(world);
     world.add_folder(&house.at("folder"));
     world.write(&house.at("file"), b"").unwrap();
@@ -84,9 +84,9 @@ pub fn names_of_any_bytes_work(world: &dyn World) {
         assert_eq!(house.kernel.names(&house.root).unwrap(), [name]);
         let walked = house.kernel.walk(&house.root, Path::new(name)).unwrap();
         house.kernel.attach(house.kernel.tmpfs(&[]).unwrap(), &walked, name).unwrap();
-        let told = house.kernel.mounts_below(&house.root).unwrap();
-        assert_eq!(told.len(), 1);
-        assert_eq!(told[0].point, Path::new(name).join(name));
+        let listed = house.kernel.mounts_below(&house.root).unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].point, Path::new(name).join(name));
         house.kernel.detach(&walked, name, Detach::Normal).unwrap();
         drop(walked);
         house.kernel.delete_folder(&house.root, name).unwrap();

@@ -18,12 +18,12 @@ pub fn a_connection_is_known_until_the_last_mount_of_it_has_gone(world: &dyn Wor
     let house = House::new(world);
     let FuseMount { mount, connection, device } = house.kernel.fuse(&options(true)).unwrap();
     let is_mounted = || house.kernel.is_mounted_anywhere(connection).unwrap();
-    assert!(is_mounted(), "nobody sees it, and it is there");
+    assert!(is_mounted(), "it is detached, and it is there");
     house.attach(mount, "volume");
     let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
     assert!(found.fs_type == "fuse.test" && found.read_only, "{found:?}");
     assert!(is_mounted());
-    // Nobody serves it, and nobody is asked.
+    // It has no server, and none is asked.
     drop(device);
     house.kernel.detach(&house.root, name("volume"), Detach::Normal).unwrap();
     assert!(!is_mounted());

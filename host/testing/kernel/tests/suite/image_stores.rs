@@ -2,7 +2,7 @@ use volhost_kernel::{ErrorKind, KernelError, SourceKind};
 
 use super::{House, MIB, World};
 
-pub fn a_folder_tells_its_images_and_nothing_else(world: &dyn World) {
+pub fn a_folder_lists_its_images_and_nothing_else(world: &dyn World) {
     let house = House::new(world);
     let folder = world.base().join("images");
     world.add_folder(&folder);

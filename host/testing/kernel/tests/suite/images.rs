@@ -14,7 +14,7 @@ pub fn an_image_is_mounted_read_only_and_leaves_nothing(world: &dyn World) {
     assert_eq!(world.mount_count(), before);
 }
 
-pub fn what_is_no_such_image_is_told(world: &dyn World) {
+pub fn what_is_no_such_image_is_reported(world: &dyn World) {
     let house = House::new(world);
     let (image, device) = house.disk("image", 16 * MIB);
     house.kernel.format(&device, "ext4", &FormatOptions::default()).unwrap();

@@ -5,7 +5,7 @@ use super::{House, MIB, World, name};
 /// How often a device is detached until no other process has taken its node before the test looks.
 const ATTEMPTS: usize = 20;
 
-pub fn a_file_has_one_loop_device_whoever_asks(world: &dyn World) {
+pub fn a_file_has_one_loop_device_however_often_it_is_asked_for(world: &dyn World) {
     let house = House::new(world);
     let image = house.image("disk", 8 * MIB);
     assert!(house.kernel.find_loop(&image).unwrap().is_none());

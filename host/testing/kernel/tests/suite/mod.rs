@@ -48,15 +48,15 @@ pub trait World {
     fn add_symlink(&self, path: &Path, target: &Path);
     /// Makes a socket, device or pipe.
     fn add_node(&self, path: &Path, kind: SourceKind);
-    /// Whether it exists, links followed.
+    /// Returns whether it exists, links followed.
     fn exists(&self, path: &Path) -> bool;
     /// The names in a folder, sorted.
     fn list(&self, path: &Path) -> Vec<OsString>;
     /// Mode and group.
     fn mode_and_group(&self, path: &Path) -> (u32, u32);
-    /// The owner of what stands there, a link itself.
+    /// The owner of what is there, a link itself.
     fn owner(&self, path: &Path) -> u32;
-    /// What a symbolic link holds; none if there is no link.
+    /// The target of a symbolic link; none if there is no link.
     fn link_target(&self, path: &Path) -> Option<PathBuf>;
     /// `chown` and `chmod`.
     fn give(&self, path: &Path, owner: u32, group: u32, mode: u32);
@@ -64,13 +64,13 @@ pub trait World {
     fn remove(&self, path: &Path);
     /// Opens it until the value is dropped.
     fn hold(&self, path: &Path) -> Box<dyn Any>;
-    /// How many mounts there are.
+    /// Returns how many mounts there are.
     fn mount_count(&self) -> usize;
     /// Has the machine's block devices for this case alone, until it ends.
     fn claim_devices(&self);
     /// Lets folders below [`World::base`] have quotas. Called before anything is made there.
     fn enable_folder_quotas(&self);
-    /// Whether the kernel lets this process grow a mounted ext file system (`CAP_SYS_RESOURCE`, which sandboxes take from root).
+    /// Returns whether the kernel lets this process grow a mounted ext file system (`CAP_SYS_RESOURCE`, which sandboxes take from root).
     fn grows_mounted_ext(&self) -> bool;
 }
 
@@ -153,7 +153,7 @@ macro_rules! for_every_kernel {
         )*)*
     };
 }
-/// The list of cases, for whoever runs them.
+/// The list of cases.
 #[macro_export]
 macro_rules! all_cases {
     ($run:ident) => {
@@ -161,13 +161,13 @@ macro_rules! all_cases {
             mounts {
                 a_bound_folder_shows_its_source,
                 a_read_only_bind_refuses_writes_and_leaves_its_source_writable,
-                a_mount_that_stands_is_made_read_only_and_nothing_else_is,
+                an_existing_mount_is_made_read_only_and_nothing_else_is,
                 the_mount_point_comes_and_goes_with_the_mount,
                 bad_targets_are_refused_and_left_alone,
                 an_empty_target_is_used,
                 files_sockets_devices_and_pipes_are_bound_onto_files,
                 an_unknown_mount_option_is_refused_by_name,
-                a_tmpfs_holds_no_more_than_its_size,
+                a_tmpfs_takes_no_more_than_its_size,
                 bad_tmpfs_options_are_named,
                 a_mount_in_use_is_busy_and_loses_nothing,
                 a_lazy_detach_does_not_wait_for_users,
@@ -175,7 +175,7 @@ macro_rules! all_cases {
                 a_file_system_that_a_user_mounted_inside_keeps_the_volume_mounted,
                 a_recursive_bind_brings_the_mounts_below_and_takes_them_away,
                 a_dropped_mount_leaves_nothing,
-                mounts_are_told_as_they_stand,
+                mounts_are_listed_as_they_are,
                 data_in_a_mount_point_survives_detach,
                 detaching_nothing_is_done,
                 a_folder_of_the_root_is_bound_elsewhere_in_it,
@@ -184,7 +184,7 @@ macro_rules! all_cases {
                 symbolic_links_are_never_followed_below_a_handle,
                 paths_that_lead_out_are_refused,
                 missing_folders_are_made_with_the_exact_mode,
-                entries_are_told_apart,
+                entries_are_distinguished,
                 names_of_any_bytes_work,
                 a_plain_folder_gets_mode_and_group_and_keeps_its_content,
                 a_folder_is_not_made_over_something_else,
@@ -237,19 +237,19 @@ macro_rules! all_cases {
                 a_root_that_matches_is_not_walked_unless_it_must_be,
                 links_and_mounts_are_not_followed_by_a_walk,
                 a_mounted_volume_is_given_and_its_mount_point_is_not,
-                what_a_walk_could_not_change_is_told,
-                a_group_that_nobody_has_is_refused,
-                a_walk_tells_how_far_it_is,
+                what_a_walk_could_not_change_is_reported,
+                a_group_that_can_not_exist_is_refused,
+                a_walk_reports_its_progress,
                 a_walk_that_is_cancelled_ends_early_and_is_not_taken_for_finished,
-                an_id_map_is_told_by_the_mount_and_set_once,
+                an_id_map_is_shown_by_the_mount_and_set_once,
                 a_bad_id_map_is_refused,
             }
             overlays {
                 an_overlay_shows_its_folders_as_one,
                 what_is_written_to_an_overlay_leaves_the_lower_alone,
                 an_overlay_without_a_top_refuses_writes,
-                a_tmpfs_that_nobody_sees_is_a_top,
-                layers_that_make_no_overlay_are_told,
+                a_detached_tmpfs_is_a_top,
+                layers_that_make_no_overlay_are_reported,
             }
             sub_paths {
                 what_lies_in_the_volume_is_opened_and_bound,
@@ -263,7 +263,7 @@ macro_rules! all_cases {
                 mounts_on_sub_paths_go_too,
                 empty_leftovers_of_sub_paths_are_removed,
                 data_among_sub_paths_stays_and_is_named,
-                a_busy_sub_path_is_told_and_the_others_go,
+                a_busy_sub_path_is_reported_and_the_others_go,
                 a_mounted_or_linked_tree_is_detached_or_refused,
             }
             huge_pages {
@@ -274,15 +274,15 @@ macro_rules! all_cases {
                 where_there_are_no_quotas_nothing_is_made,
             }
             drivers {
-                a_folder_tells_its_path_until_it_is_removed,
-                mounts_that_appear_are_told_apart,
+                a_folder_has_a_path_until_it_is_removed,
+                mounts_that_appear_are_distinguished,
                 what_a_driver_left_is_cleared_unless_it_is_data,
             }
             fuse {
                 a_connection_is_known_until_the_last_mount_of_it_has_gone,
             }
             usage {
-                a_file_system_tells_how_full_it_is,
+                a_file_system_reports_how_full_it_is,
                 files_are_added_up_on_one_file_system,
                 a_file_system_in_memory_is_grown_and_keeps_its_files,
             }
@@ -304,7 +304,7 @@ macro_rules! device_cases {
     ($run:ident) => {
         $crate::for_every_kernel! { $run:
             loops {
-                a_file_has_one_loop_device_whoever_asks,
+                a_file_has_one_loop_device_however_often_it_is_asked_for,
                 a_used_loop_device_is_busy_and_stays,
                 an_image_is_private_and_only_grows,
                 a_read_only_loop_device_is_never_written,
@@ -312,14 +312,14 @@ macro_rules! device_cases {
                 a_device_that_is_found_has_its_files_size,
             }
             image_stores {
-                a_folder_tells_its_images_and_nothing_else,
+                a_folder_lists_its_images_and_nothing_else,
                 a_copy_is_the_image_and_never_takes_anothers_place,
                 an_image_in_use_is_neither_removed_nor_copied_in_parts,
                 only_granted_paths_are_touched,
             }
             images {
                 an_image_is_mounted_read_only_and_leaves_nothing,
-                what_is_no_such_image_is_told,
+                what_is_no_such_image_is_reported,
                 an_image_that_is_written_is_not_mounted_beside,
             }
             devices {
@@ -342,7 +342,7 @@ macro_rules! device_cases {
                 an_ext_file_system_grows_before_it_is_mounted,
                 only_the_devices_own_file_system_grows,
                 a_device_in_use_is_neither_formatted_nor_checked,
-                another_type_than_asked_for_is_told,
+                another_type_than_asked_for_is_reported,
                 options_that_reach_beyond_the_device_are_refused,
                 a_format_has_the_options_that_were_asked_for,
                 what_no_tool_recognises_is_never_formatted_over,

@@ -22,13 +22,13 @@ pub fn a_read_only_bind_refuses_writes_and_leaves_its_source_writable(world: &dy
     assert_eq!(world.write(&house.at("volume/data"), b"x"), Err(Errno::ROFS));
     assert_eq!(world.write(&house.at("volume/new"), b"x"), Err(Errno::ROFS));
     world.write(&source.join("data"), b"changed").unwrap();
-    let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-    assert!(told.read_only);
-    assert!(told.options.iter().any(|option| option == "ro"), "{told:?}");
-    assert!(told.options.iter().any(|option| option == "nosuid"), "{told:?}");
+    let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+    assert!(found.read_only);
+    assert!(found.options.iter().any(|option| option == "ro"), "{found:?}");
+    assert!(found.options.iter().any(|option| option == "nosuid"), "{found:?}");
 }
 
-pub fn a_mount_that_stands_is_made_read_only_and_nothing_else_is(world: &dyn World) {
+pub fn an_existing_mount_is_made_read_only_and_nothing_else_is(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("source");
     house.attach(house.bind(&source), "volume");
@@ -130,17 +130,17 @@ pub fn an_unknown_mount_option_is_refused_by_name(world: &dyn World) {
     world.write(&house.at("volume/data"), b"still writable").unwrap();
 }
 
-pub fn a_tmpfs_holds_no_more_than_its_size(world: &dyn World) {
+pub fn a_tmpfs_takes_no_more_than_its_size(world: &dyn World) {
     let house = House::new(world);
     let options = [FsOption::new("size", "1048576"), FsOption::flag("noswap"), FsOption::new("mode", "0750")];
     house.attach(house.kernel.tmpfs(&options).unwrap(), "memory");
     world.write(&house.at("memory/fits"), &[1; 512 * 1024]).unwrap();
     assert_eq!(world.write(&house.at("memory/too-much"), &[1; 768 * 1024]), Err(Errno::NOSPC));
     assert_eq!(world.mode_and_group(&house.at("memory")).0, 0o750);
-    let told = house.kernel.mount_at(&house.root, name("memory")).unwrap().unwrap();
-    assert_eq!((told.fs_type.as_str(), told.source.to_str()), ("tmpfs", Some("tmpfs")));
+    let found = house.kernel.mount_at(&house.root, name("memory")).unwrap().unwrap();
+    assert_eq!((found.fs_type.as_str(), found.source.to_str()), ("tmpfs", Some("tmpfs")));
     for option in ["rw", "size=1024k", "noswap", "mode=750"] {
-        assert!(told.options.iter().any(|told| told == option), "{option} in {told:?}");
+        assert!(found.options.iter().any(|shown| shown == option), "{option} in {found:?}");
     }
 }
 
@@ -257,7 +257,7 @@ pub fn a_dropped_mount_leaves_nothing(world: &dyn World) {
     assert_eq!(house.kernel.mounts_below(&house.root).unwrap(), []);
 }
 
-pub fn mounts_are_told_as_they_stand(world: &dyn World) {
+pub fn mounts_are_listed_as_they_are(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("so urce");
     house.kernel.make_dirs(&house.root, Path::new("pods/a b"), 0o750).unwrap();
@@ -265,15 +265,15 @@ pub fn mounts_are_told_as_they_stand(world: &dyn World) {
     house.kernel.attach(house.bind(&source), &pod, name("one\ntwo")).unwrap();
     house.attach(house.kernel.tmpfs(&[]).unwrap(), "memory");
 
-    let mut told = house.kernel.mounts_below(&house.root).unwrap();
-    // Told in the order of ids, and mountinfo's are given again.
-    told.sort_by(|one, other| other.point.cmp(&one.point));
-    let points: Vec<_> = told.iter().map(|mount| mount.point.to_str().unwrap()).collect();
+    let mut listed = house.kernel.mounts_below(&house.root).unwrap();
+    // Listed in the order of ids, and mountinfo's are given again.
+    listed.sort_by(|one, other| other.point.cmp(&one.point));
+    let points: Vec<_> = listed.iter().map(|mount| mount.point.to_str().unwrap()).collect();
     assert_eq!(points, ["pods/a b/one\ntwo", "memory"]);
-    assert!(told[0].root.ends_with("so urce"), "{told:?}");
-    assert_eq!(told[1].root, Path::new("/"));
-    assert_eq!(told[0].parent, told[1].parent, "both stand on the root's mount");
-    assert_eq!(Entry::Mount(told[1].id), house.entry("memory"));
+    assert!(listed[0].root.ends_with("so urce"), "{listed:?}");
+    assert_eq!(listed[1].root, Path::new("/"));
+    assert_eq!(listed[0].parent, listed[1].parent, "both are on the root's mount");
+    assert_eq!(Entry::Mount(listed[1].id), house.entry("memory"));
     let of_pod = house.kernel.mounts_below(&pod).unwrap();
     assert_eq!(of_pod.len(), 1);
     assert_eq!(of_pod[0].point, Path::new("one\ntwo"));

@@ -57,7 +57,7 @@ pub fn an_overlay_without_a_top_refuses_writes(world: &dyn World) {
     assert_eq!(world.read(&house.at("volume/both")).unwrap(), b"first");
 }
 
-pub fn a_tmpfs_that_nobody_sees_is_a_top(world: &dyn World) {
+pub fn a_detached_tmpfs_is_a_top(world: &dyn World) {
     let house = House::new(world);
     let [first, _] = lowers(&house);
     let before = world.mount_count();
@@ -72,7 +72,7 @@ pub fn a_tmpfs_that_nobody_sees_is_a_top(world: &dyn World) {
     assert_eq!(world.mount_count(), before);
 }
 
-pub fn layers_that_make_no_overlay_are_told(world: &dyn World) {
+pub fn layers_that_make_no_overlay_are_reported(world: &dyn World) {
     let house = House::new(world);
     let [first, second] = lowers(&house);
     let kernel = house.kernel;

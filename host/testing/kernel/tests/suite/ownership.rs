@@ -121,7 +121,7 @@ pub fn a_mounted_volume_is_given_and_its_mount_point_is_not(world: &dyn World) {
     assert_eq!(house.entry("volume"), Entry::Absent);
 }
 
-pub fn what_a_walk_could_not_change_is_told(world: &dyn World) {
+pub fn what_a_walk_could_not_change_is_reported(world: &dyn World) {
     let house = House::new(world);
     let source = house.outside("source");
     for file in 0..30 {
@@ -142,7 +142,7 @@ pub fn what_a_walk_could_not_change_is_told(world: &dyn World) {
     assert_eq!(world.mode_and_group(&source).1, 0, "the root is not marked as done");
 }
 
-pub fn a_group_that_nobody_has_is_refused(world: &dyn World) {
+pub fn a_group_that_can_not_exist_is_refused(world: &dyn World) {
     let house = with_volume(world);
     let error = apply(&house, &OwnershipRequest { group: u32::MAX, ..request(OwnershipPolicy::Always) }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -163,7 +163,7 @@ pub fn a_group_that_nobody_has_is_refused(world: &dyn World) {
     assert!(matches!(error, KernelError::WrongType { .. }), "{error:?}");
 }
 
-pub fn a_walk_tells_how_far_it_is(world: &dyn World) {
+pub fn a_walk_reports_its_progress(world: &dyn World) {
     let house = House::new(world);
     for file in 0..5000 {
         let folder = house.at(&format!("volume/{}", file % 7));
@@ -207,7 +207,7 @@ fn map(stored: u32, seen: u32, count: u32) -> IdMap {
     IdMap { users: vec![range], groups: vec![range] }
 }
 
-pub fn an_id_map_is_told_by_the_mount_and_set_once(world: &dyn World) {
+pub fn an_id_map_is_shown_by_the_mount_and_set_once(world: &dyn World) {
     let house = House::new(world);
     let mount = house.bind(&house.outside("source"));
     house.kernel.idmapped(&mount, &map(0, 100_000, 1000)).unwrap();
@@ -215,8 +215,8 @@ pub fn an_id_map_is_told_by_the_mount_and_set_once(world: &dyn World) {
     assert!(matches!(error, KernelError::FilesystemLacks { .. }), "{error:?}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     house.attach(mount, "volume");
-    let told = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
-    assert!(told.options.contains(&"idmapped".to_owned()), "{told:?}");
+    let found = house.kernel.mount_at(&house.root, name("volume")).unwrap().unwrap();
+    assert!(found.options.contains(&"idmapped".to_owned()), "{found:?}");
 }
 
 pub fn a_bad_id_map_is_refused(world: &dyn World) {

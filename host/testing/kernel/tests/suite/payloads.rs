@@ -22,7 +22,7 @@ fn with_volume(world: &dyn World) -> House<'_> {
     house
 }
 
-/// What a pod sees that opens the visible names: path, content.
+/// Returns what a pod sees that opens the visible names: path, content.
 fn seen(house: &House<'_>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut pending = vec![PathBuf::new()];
@@ -308,7 +308,7 @@ pub fn a_pods_own_files_stay(world: &dyn World) {
     }
     assert!(world.exists(&at("..2016-06-27")));
     assert_eq!(world.read(&at("link")).unwrap(), b"c");
-    assert_eq!(world.link_target(&at("bar")), None, "what the set no longer holds is gone");
+    assert_eq!(world.link_target(&at("bar")), None, "what is no longer in the set is gone");
 }
 
 pub fn what_a_pod_changed_in_the_set_is_put_right(world: &dyn World) {

@@ -8,7 +8,7 @@ fn open(house: &House<'_>, rel: &str, missing: Missing) -> Result<MountSource, K
     house.kernel.open_sub_path(&house.root, name("volume"), Path::new(rel), missing)
 }
 
-/// A volume with folders, files and links of every sort; what `outside` holds is precious.
+/// A volume with folders, files and links of every sort; what is in `outside` must stay.
 fn with_volume(world: &dyn World) -> House<'_> {
     let house = House::new(world);
     let outside = house.outside("outside");
@@ -261,7 +261,7 @@ pub fn mounts_on_sub_paths_go_too(world: &dyn World) {
 
 pub fn empty_leftovers_of_sub_paths_are_removed(world: &dyn World) {
     let house = with_volume(world);
-    // As after the machine's restart: the mounts are gone, what they stood on is there.
+    // As after the machine's restart: the mounts are gone, their mount points are there.
     world.add_folder(&house.at("binds/c0/0"));
     world.add_folder(&house.at("binds/c1"));
     world.write(&house.at("binds/c0/1"), b"").unwrap();
@@ -290,7 +290,7 @@ pub fn data_among_sub_paths_stays_and_is_named(world: &dyn World) {
     assert_eq!(house.entry("binds"), Entry::Absent);
 }
 
-pub fn a_busy_sub_path_is_told_and_the_others_go(world: &dyn World) {
+pub fn a_busy_sub_path_is_reported_and_the_others_go(world: &dyn World) {
     let house = with_volume(world);
     let before = world.mount_count();
     bind_all(&house, 2, 3);

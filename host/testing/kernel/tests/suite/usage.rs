@@ -4,7 +4,7 @@ use volhost_kernel::{Detach, ErrorKind, FsOption, KernelError};
 
 use super::{House, World, name};
 
-pub fn a_file_system_tells_how_full_it_is(world: &dyn World) {
+pub fn a_file_system_reports_how_full_it_is(world: &dyn World) {
     let house = House::new(world);
     let options = [FsOption::new("size", "4m"), FsOption::new("nr_inodes", "100")];
     house.attach(house.kernel.tmpfs(&options).unwrap(), "volume");
