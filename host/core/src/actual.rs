@@ -20,12 +20,12 @@ pub(crate) struct Volume {
     pub(crate) spec_name: SpecName,
     /// Its spec, as far as known.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
-    /// What the node mounted it with, or may have; none while it has not, or when that is not
-    /// known.
+    /// The spec with which it was staged, or may have been; none while it was not, or when the spec
+    /// is unknown.
     pub(crate) label_spec: Option<Arc<VolumeSpec>>,
     /// It must be attached to be used.
     pub(crate) attachable: bool,
-    /// It is mounted once for the node.
+    /// It is staged: mounted once on the node, then once for each pod.
     pub(crate) stageable: bool,
     /// Its attachment; stays absent for volumes that need none.
     pub(crate) attach: MountState,
@@ -53,7 +53,7 @@ pub(crate) struct Volume {
 pub(crate) struct Mount {
     /// Absent only while its first operation runs.
     pub(crate) state: MountState,
-    /// Recovery found it complete: it may be taken over without an operation.
+    /// Recovery found it complete: it may be adopted without an operation.
     pub(crate) intact: bool,
     /// An operation is unmounting it: it no longer counts as mounted.
     pub(crate) leaving: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Mount {
     pub(crate) vanished: bool,
     /// Its content may be stale.
     pub(crate) remount_required: bool,
-    /// What it was mounted with.
+    /// The spec with which it was mounted.
     pub(crate) spec: Option<Arc<VolumeSpec>>,
     /// The uses by containers that it was made ready for.
     pub(crate) container_mounts: Arc<[ContainerMount]>,

@@ -7,14 +7,14 @@ use volhost_model::names::PluginName;
 /// Whether the host or a controller attaches the volumes of each plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attaching {
-    /// The host attaches what no controller does.
+    /// The host attaches volumes unless a controller does.
     host: bool,
     /// A controller attaches the volumes of these plugins in any case.
     controlled: BTreeSet<PluginName>,
 }
 
 impl Attaching {
-    /// The host attaches every volume, or a controller does.
+    /// Creates a configuration in which the host attaches every volume, or a controller does.
     pub const fn all_by_host(host: bool) -> Self {
         Self { host, controlled: BTreeSet::new() }
     }
@@ -26,12 +26,12 @@ impl Attaching {
         self
     }
 
-    /// The host attaches the volumes of this plugin.
+    /// Whether the host attaches the volumes of this plugin.
     pub fn by_host(&self, plugin: &PluginName) -> bool {
         self.host && !self.controlled.contains(plugin)
     }
 
-    /// No volume waits for a controller.
+    /// Whether no volume waits for a controller.
     pub fn has_no_controller(&self) -> bool {
         self.host && self.controlled.is_empty()
     }

@@ -7,7 +7,7 @@ use volhost_model::names::{OuterName, PluginName, SpecName, UniqueVolumeName};
 /// The reason, as users read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BlockedReason {
-    /// The source of pods says so: the volume's plugin is not loaded, for one.
+    /// The source of pods reports a reason: the volume's plugin is not loaded, for example.
     BySource(String),
     /// An earlier run mounted something in its place, and not every source of pods has been read
     /// (rule R2).
@@ -47,7 +47,7 @@ pub(crate) enum BlockedReason {
 /// The SELinux label that the node has mounted a volume with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MountedLabel {
-    /// No record says.
+    /// There is no record of it.
     Unknown,
     /// This one, or none.
     Known(Option<String>),
@@ -70,7 +70,7 @@ pub(crate) struct AttachLimitReached {
 
 impl BlockedReason {
     /// The event for it is another's: the one of the volume that is not mounted yet, or the one
-    /// that reported what the source says.
+    /// that reported the source's reason.
     pub(crate) const fn is_reported_already(&self) -> bool {
         matches!(self, Self::BySource(_) | Self::NeedsVolume(_))
     }
@@ -118,7 +118,7 @@ impl fmt::Display for BlockedReason {
 impl fmt::Display for MountedLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown => f.write_str("that nobody has recorded"),
+            Self::Unknown => f.write_str("that is not recorded"),
             Self::Known(label) => Quoted(label.as_deref()).fmt(f),
         }
     }

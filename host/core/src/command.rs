@@ -1,4 +1,4 @@
-//! What the state machine wants done. The caller executes commands in order and reports back with
+//! The commands of the state machine. The caller executes them in order and reports back with
 //! events.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 
 use crate::event::{OperationId, Time, WaiterId};
 
-/// One thing to do.
+/// A command to the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Begin this operation and answer with exactly one
@@ -34,7 +34,7 @@ pub enum Command {
 pub struct Operation {
     /// Its name in [`OperationDone`](crate::Event::OperationDone).
     pub id: OperationId,
-    /// What to do.
+    /// The kind of operation.
     pub kind: OperationKind,
     /// The volume.
     pub volume: UniqueVolumeName,
@@ -48,19 +48,19 @@ pub struct Operation {
     pub pod: Option<Arc<Pod>>,
     /// The volume's spec; always there for mounts, perhaps unknown for unmounts.
     pub spec: Option<Arc<VolumeSpec>>,
-    /// What the volume is attached as, if it is: the device's path, or what leads to it.
+    /// The device's path if the volume is attached, or the controller's name for the attachment.
     pub device_path: Option<String>,
     /// The volume has to be attached to be used.
     pub attachable: bool,
-    /// The volume is mounted once for the node.
+    /// The volume is staged: mounted once on the node, then once for each pod.
     pub stageable: bool,
-    /// For mounts: how the pod's containers use it.
+    /// For mounts: the pod's container mounts of it.
     pub container_mounts: Arc<[ContainerMount]>,
     /// For mounts: the volumes of the pod that it is made of; they are mounted.
     pub needs: Arc<[NeededVolume]>,
 }
 
-/// What an operation does, with its details.
+/// The kind of an operation, with its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OperationKind {
     /// `volume_attach`
@@ -83,7 +83,7 @@ pub enum OperationKind {
     UnmountDevice,
     /// `map_volume`
     Map {
-        /// The device is set up already.
+        /// The device is staged already.
         staged: bool,
     },
     /// `unmap_volume`
@@ -100,12 +100,12 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// It sets a pod's volume up on a device that was mounted already when it began.
+    /// Whether it mounts a pod's volume on a device that was mounted already when it began.
     pub const fn found_device(self) -> bool {
         matches!(self, Self::Mount { staged: true, .. } | Self::Map { staged: true })
     }
 
-    /// Returns which operation it is, whatever its details.
+    /// Returns its name, without details.
     pub const fn name(self) -> OperationName {
         match self {
             Self::Attach => OperationName::Attach,
@@ -122,7 +122,7 @@ impl OperationKind {
     }
 }
 
-/// Which operation: an [`OperationKind`] without its details.
+/// The name of an operation: an [`OperationKind`] without its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationName {
     /// `volume_attach`
@@ -177,7 +177,7 @@ pub struct Notice {
     /// Normal or Warning.
     pub kind: EventKind,
     /// The kubelet's reasons (`FailedMount`), and `FailedUnmount`, `SuccessfulMount`,
-    /// `SuccessfulUnmount` where the kubelet says nothing.
+    /// `SuccessfulUnmount` where the kubelet emits no event.
     pub reason: &'static str,
     /// The pod, if it concerns one.
     pub pod_uid: Option<PodUid>,
@@ -185,11 +185,11 @@ pub struct Notice {
     pub pod: String,
     /// The volume; none for one that could not be resolved, which has no unique name yet.
     pub volume: Option<UniqueVolumeName>,
-    /// What and why: `MountVolume.SetUp failed for volume "data": …`.
+    /// The message: `MountVolume.SetUp failed for volume "data": …`.
     pub message: String,
 }
 
-/// Why a wait ended without success, with every volume that did not meet its condition.
+/// The failure of a wait, with every volume that did not meet its condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitFailure {
     /// The pod, `namespace/name`, or its uid.
@@ -209,15 +209,15 @@ pub struct VolumeStatus {
     pub name: String,
     /// Its state.
     pub state: VolumeState,
-    /// The step it is at, as the kubelet's messages name it, in words: `waiting for volume_mount`,
+    /// The step it is at, as the kubelet's messages name it: `waiting for volume_mount`,
     /// `MountVolume.SetUp`.
     pub step: String,
     /// The last failure.
     pub failure: Option<Failure>,
-    /// Why it is not resolved, or what a running operation hangs at.
+    /// Why it is not resolved, or the step at which a running operation hangs.
     pub reason: String,
     /// When the next try is due.
     pub retry_at: Option<Time>,
-    /// The operation that runs, and since when. At which step it is only its thread knows.
+    /// The running operation, and its start. Only its thread knows its step.
     pub running: Option<(OperationId, Time)>,
 }

@@ -2,7 +2,7 @@
 
 use crate::event::Time;
 
-/// How long a caller waits for a pod's volumes if it does not say: 2 min 3 s, the kubelet's figure,
+/// The default wait for a pod's volumes: 2 min 3 s, the kubelet's figure,
 /// a second more than the longest back-off, so that at least one more try falls into the wait.
 pub const WAIT_DEFAULT: Time = 123_000_000;
 

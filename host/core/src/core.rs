@@ -42,7 +42,7 @@ pub use counts::{ClaimedVolume, PluginCounts, VolumeCounts};
 pub struct Core {
     /// Whether the host attaches volumes.
     attaching: Attaching,
-    /// The latest time seen: time never runs backwards here, whatever the caller says.
+    /// The latest time seen: time never runs backwards here, even if the caller's does.
     now: Time,
     desired: Desired,
     actual: Actual,
@@ -52,7 +52,7 @@ pub struct Core {
     reported_in_use: BTreeSet<UniqueVolumeName>,
     /// The controller's report, once there was one.
     node_attachments: Option<BTreeMap<UniqueVolumeName, String>>,
-    /// What the controller could not attach, and why.
+    /// The volumes that the controller could not attach, and why.
     attach_failures: BTreeMap<UniqueVolumeName, String>,
     /// Volumes that no pod wants and that stay on the node, for an unresolved volume of a pod may
     /// be one of them.
@@ -65,7 +65,7 @@ pub struct Core {
     armed: Option<Time>,
 }
 
-/// What one step has done so far, and what it has still to look at.
+/// The commands of one step so far, and the volumes and pods left to check.
 #[derive(Debug, Default)]
 struct Turn {
     /// To be answered by the step.
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// What the pod wants of the volume now; nothing at all while draining.
+    /// Returns the wanted volume of the pod; none while draining.
     fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
         if self.draining { None } else { self.desired.wanted(uid, volume) }
     }
@@ -220,7 +220,7 @@ impl Core {
             .is_some_and(|mount| mount.is_usable() && !mount.is_outdated(wanted) && !mount.lacks_parts(wanted))
     }
 
-    /// What recovery found may be unmounted: every source has been read, or the host drains.
+    /// Whether recovered volumes may be unmounted: every source has been read, or the host drains.
     fn may_unmount_recovered(&self) -> bool {
         self.sources_synced || self.draining
     }

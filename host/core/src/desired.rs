@@ -10,7 +10,7 @@ use crate::blocked::BlockedReason;
 use crate::compare::is_same_source;
 use crate::event::{DesiredPod, DesiredVolume, OperationId, Time, UnresolvedVolume};
 
-/// What sources report of a pod.
+/// The report of sources on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodReport {
     /// Nothing: recovery found its folder.
@@ -26,14 +26,14 @@ pub(crate) enum PodReport {
 pub(crate) struct PodEntry {
     /// Its object, as far as known.
     pub(crate) pod: Option<Arc<Pod>>,
-    /// What sources report of it.
+    /// The report of sources on it.
     pub(crate) reported: PodReport,
-    /// What it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod
+    /// The volumes it wants; empty unless it exists. Boxed: a map's node has room for eleven, and a pod
     /// has mostly few.
     pub(crate) volumes: BTreeMap<UniqueVolumeName, Box<Wanted>>,
-    /// What it wants and could not be resolved.
+    /// The wanted volumes that could not be resolved.
     pub(crate) unresolved: BTreeMap<OuterName, Unresolved>,
-    /// When the host first heard of it.
+    /// The time of the first report.
     pub(crate) since: Time,
     /// When its last volume became ready; none while one is not.
     pub(crate) ready_at: Option<Time>,
@@ -83,11 +83,11 @@ pub(crate) struct Wanted {
     pub(crate) last_attempt: OperationId,
     /// Why no operation is begun for it, though it is not as wanted and no back-off runs.
     pub(crate) blocked_reason: Option<BlockedReason>,
-    /// What was edited in its PersistentVolume and applies at its next mount.
+    /// The edit of its PersistentVolume that applies at its next mount.
     pub(crate) pending_edit: Option<String>,
 }
 
-/// What [`Desired::set_pod`] changed.
+/// The changes by [`Desired::set_pod`].
 #[derive(Debug, Default)]
 pub(crate) struct PodChange {
     /// Volumes it wanted before or wants now.
@@ -123,12 +123,12 @@ impl Desired {
         self.pods.iter()
     }
 
-    /// What `uid` wants of `volume`.
+    /// Returns the wanted volume of the pod.
     pub(crate) fn wanted(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&Wanted> {
         self.pods.get(uid)?.volumes.get(volume).map(Box::as_ref)
     }
 
-    /// What `uid` wants of `volume`, to be changed.
+    /// Returns the wanted volume of the pod, to be changed.
     pub(crate) fn wanted_mut(&mut self, uid: &PodUid, volume: &UniqueVolumeName) -> Option<&mut Wanted> {
         self.pods.get_mut(uid)?.volumes.get_mut(volume).map(Box::as_mut)
     }
@@ -155,7 +155,7 @@ impl Desired {
         self.users.iter()
     }
 
-    /// The volumes that are to be set up again from time to time, by pod.
+    /// Returns the volumes that are refreshed at intervals, by pod.
     pub(crate) fn refreshed(&self) -> Vec<(PodUid, UniqueVolumeName)> {
         let of_pod = |(uid, entry): (&PodUid, &PodEntry)| {
             let refreshed = entry.volumes.iter().filter(|(_, wanted)| wanted.volume.refreshed);

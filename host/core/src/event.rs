@@ -1,4 +1,4 @@
-//! What happens to the state machine.
+//! The events that the state machine handles.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use volhost_model::{ContainerMount, Failure, NeededVolume, Pod, VolumeSpec};
 /// the time it started at.
 pub type Time = u64;
 
-/// One thing that happened. The only input of [`Core::step`](crate::Core::step).
+/// An event. The only input of [`Core::step`](crate::Core::step).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A source says that the pod exists, with these volumes. Replaces what was known of the pod.
+    /// A source reports that the pod exists, with these volumes. Replaces an earlier report.
     PodDesired(DesiredPod),
     /// The pod is known to be gone or finished: its volumes are to be unmounted.
     PodGone {
-        /// Which.
+        /// The pod.
         uid: PodUid,
     },
     /// Every source has been read completely once: a recovered volume whose pod no source has named
@@ -27,7 +27,8 @@ pub enum Event {
     /// Found at start, before any other event: a volume is attached or staged, or may be, and
     /// mounted in no pod's folder (the process died between the pod's unmount and the device's).
     RecoveredDevice(RecoveredDevice),
-    /// A plugin was loaded or replaced: failures for want of it may be tried again at once.
+    /// A plugin was loaded or replaced: operations that failed because it was missing may be tried
+    /// again at once.
     PluginChanged {
         /// Its name.
         plugin: PluginName,
@@ -37,24 +38,24 @@ pub enum Event {
     StorageAnswers(Vec<UniqueVolumeName>),
     /// An operation that a [`Command::Start`](crate::Command::Start) began has ended.
     OperationDone {
-        /// Which.
+        /// The operation.
         id: OperationId,
-        /// How.
+        /// Its end.
         report: OperationReport,
     },
     /// An operation has passed its deadline and has not ended: its key stays taken, and users get
     /// an event.
     OperationOverdue {
-        /// Which.
+        /// The operation.
         id: OperationId,
-        /// What it hangs at.
+        /// The step at which it hangs.
         message: String,
     },
     /// The time of [`Command::ArmTimer`](crate::Command::ArmTimer) has come.
     Timer,
     /// A caller waits until every volume the pod uses is mounted.
     WaitMounted {
-        /// To whom the answer goes.
+        /// The caller.
         waiter: WaiterId,
         /// The pod.
         uid: PodUid,
@@ -63,7 +64,7 @@ pub enum Event {
     },
     /// A caller waits until nothing of the pod is mounted any more, or may be.
     WaitUnmounted {
-        /// To whom the answer goes.
+        /// The caller.
         waiter: WaiterId,
         /// The pod.
         uid: PodUid,
@@ -75,26 +76,26 @@ pub enum Event {
         /// The caller.
         waiter: WaiterId,
     },
-    /// The pod's mount of the volume is gone, and no operation took it away.
+    /// The pod's mount of the volume is gone, and no operation unmounted it.
     Vanished {
         /// The pod.
         pod: PodUid,
         /// The volume.
         volume: UniqueVolumeName,
     },
-    /// The node's own mount of the volume is gone, and no operation took it away.
+    /// The staging mount of the volume is gone, and no operation unmounted it.
     DeviceVanished {
         /// The volume.
         volume: UniqueVolumeName,
     },
-    /// What the pod's volumes follow may have changed: volumes that follow their source are set up
-    /// again, at once even if that has just failed.
+    /// The sources of the pod's volumes may have changed: volumes that follow their source are
+    /// remounted, at once even if that has just failed.
     SourceChanged {
         /// The pod.
         uid: PodUid,
     },
-    /// It is time to set up again what is mounted and is to be from time to time. What has failed
-    /// just now waits all the same.
+    /// It is time to remount the volumes that are refreshed at intervals. A volume that has just
+    /// failed waits for its back-off.
     Refresh,
     /// The node's status now reports exactly these volumes as in use.
     ReportedInUse(Vec<UniqueVolumeName>),
@@ -102,15 +103,15 @@ pub enum Event {
     /// paths.
     NodeAttachments(Vec<(UniqueVolumeName, String)>),
     /// A part of the controller's report, while not all of it could be read: these volumes are
-    /// attached to this node, at these device paths. Of others it says nothing.
+    /// attached to this node, at these device paths. Other volumes may be attached, too.
     AttachmentsSoFar(Vec<(UniqueVolumeName, String)>),
     /// The controller's report: exactly these volumes could not be attached to this node, and why.
     AttachFailures(Vec<(UniqueVolumeName, String)>),
     /// Their plugins looked, and do not find these volumes, which were attached, attached to this
     /// node.
     NotAttached(Vec<UniqueVolumeName>),
-    /// From now on no pod wants anything: take every volume away, whatever sources say, until the
-    /// process ends.
+    /// From now on no pod wants a volume: every volume is unmounted, regardless of sources, until
+    /// the process ends or the drain is ended.
     Drain,
     /// Volumes are mounted again for the pods that want them.
     DrainEnded,
@@ -128,8 +129,8 @@ pub struct DesiredPod {
     pub pod: Arc<Pod>,
     /// Its resolved volumes, used ones only.
     pub volumes: Vec<DesiredVolume>,
-    /// Its other used volumes, and why they could not be resolved. What is mounted under these
-    /// names stays (rule R2).
+    /// Its other used volumes, and why they could not be resolved. Mounts under these names stay
+    /// (rule R2).
     pub unresolved: Vec<UnresolvedVolume>,
 }
 
@@ -138,17 +139,17 @@ pub struct DesiredPod {
 pub struct DesiredVolume {
     /// The name in the pod. Two outer names may lead to one volume.
     pub outer_name: OuterName,
-    /// The name in the world.
+    /// The name that is unique on the node.
     pub unique_name: UniqueVolumeName,
     /// The plugin that serves it.
     pub plugin: PluginName,
-    /// What it is.
+    /// Its spec.
     pub spec: Arc<VolumeSpec>,
     /// It must be attached to the node first.
     pub attachable: bool,
-    /// It is mounted once for the node, then once for each pod.
+    /// It is staged: mounted once on the node, then once for each pod.
     pub stageable: bool,
-    /// It is set up again when its source may have changed.
+    /// It is remounted when its source may have changed.
     pub follows_source: bool,
     /// Its file system may be expanded on this node.
     pub expandable: bool,
@@ -158,17 +159,17 @@ pub struct DesiredVolume {
     /// How many of those volumes of its plugin may be whose names begin like its own; none for no
     /// limit.
     pub attach_limit_of: Option<NamedLimit>,
-    /// It is set up again whenever [`Event::Refresh`] comes, if it follows its source.
+    /// It is remounted at each [`Event::Refresh`], if it follows its source.
     pub refreshed: bool,
-    /// How the pod's containers use it. It is ready when every part of it that they name is.
+    /// The pod's container mounts of it. It is ready when every part of it that they name is.
     pub container_mounts: Arc<[ContainerMount]>,
     /// The other volumes of the pod that it is made of, which need none themselves.
     pub needs: Arc<[NeededVolume]>,
-    /// Why no operation may be started for it: its plugin is not loaded, for one. What is mounted
-    /// stays.
+    /// Why no operation may be started for it: its plugin is not loaded, for example. A mounted
+    /// volume stays mounted.
     pub blocked: Option<String>,
-    /// What blocks it passes without anybody doing anything: a plugin is being loaded or asked.
-    /// Users are not warned.
+    /// The block ends without a user's action: a plugin is being loaded or asked. Users are not
+    /// warned.
     pub is_pending: bool,
     /// The spec as its source gives it now, where what is mounted keeps an earlier one until its
     /// next mount.
@@ -189,10 +190,10 @@ pub struct NamedLimit {
 pub struct UnresolvedVolume {
     /// The name in the pod.
     pub outer_name: OuterName,
-    /// Why, in words a person can act on.
+    /// The reason, for a person to act on.
     pub reason: String,
-    /// It will be resolved without anybody doing anything: a plugin is being loaded or asked. Users
-    /// are not warned.
+    /// It will be resolved without a user's action: a plugin is being loaded or asked. Users are not
+    /// warned.
     pub is_pending: bool,
     /// The volume it is, where that is known and only its plugin could not be asked.
     pub spec: Option<Arc<VolumeSpec>>,
@@ -201,13 +202,13 @@ pub struct UnresolvedVolume {
 }
 
 impl UnresolvedVolume {
-    /// An unresolved volume of which only its name in the pod is known.
+    /// Creates an unresolved volume of which only the name in the pod is known.
     pub fn new(outer_name: OuterName, reason: impl Into<String>) -> Self {
         Self { outer_name, reason: reason.into(), is_pending: false, spec: None, claim: None }
     }
 }
 
-/// What recovery found in a pod's folder.
+/// A volume that recovery found in a pod's folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecoveredVolume {
     /// The pod's uid: its folder's name.
@@ -220,10 +221,10 @@ pub struct RecoveredVolume {
     pub spec_name: SpecName,
     /// The unique name from the record, or the per-pod name.
     pub unique_name: UniqueVolumeName,
-    /// The spec from the record. With it, a volume that is mounted as wanted need not be set up
+    /// The spec from the record. With it, a volume that is mounted as wanted need not be mounted
     /// again.
     pub spec: Option<Arc<VolumeSpec>>,
-    /// The kernel and the record agree that the volume was completely set up.
+    /// The kernel and the record agree that the volume was mounted completely.
     pub intact: bool,
     /// It was attached, or may have been.
     pub attachable: bool,
@@ -235,7 +236,7 @@ pub struct RecoveredVolume {
     pub needs: Arc<[NeededVolume]>,
 }
 
-/// What recovery found outside any pod's folder.
+/// A volume that recovery found outside any pod's folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecoveredDevice {
     /// The plugin.
@@ -252,14 +253,14 @@ pub struct RecoveredDevice {
     pub stageable: bool,
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationReport {
     /// The device was found at this path (attach, verify).
     pub device_path: Option<String>,
-    /// What became of the device mount on the way, whatever the result.
+    /// The device mount after the operation, whatever the result.
     pub device: Option<DeviceReport>,
-    /// The size the volume has now, in bytes, if the operation learnt or changed it.
+    /// The current size of the volume, in bytes, if the operation read or changed it.
     pub size: Option<u64>,
     /// The size, in bytes, that the plugin refuses to give the volume, for good or while it is in
     /// use. The plugin is asked again when another size is wanted, or when the volume is mounted
@@ -267,14 +268,13 @@ pub struct OperationReport {
     pub refused_size: Option<u64>,
     /// The other node that has the volume, which is why it could not be attached to this one.
     pub other_node: Option<String>,
-    /// The host ended it because its result was no longer wanted for its pod: how it failed says
-    /// nothing of the volume.
+    /// The host cancelled it because its pod is gone: its failure says nothing of the volume.
     pub cancelled: bool,
-    /// Done, or how it failed.
+    /// Success, or the failure.
     pub result: Result<(), Failure>,
 }
 
-/// What an operation says of the device mount.
+/// An operation's report of the device mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceReport {
     /// It is mounted.
@@ -286,7 +286,7 @@ pub enum DeviceReport {
 }
 
 impl OperationReport {
-    /// Done, with nothing more to say.
+    /// Creates the report of a success without details.
     pub fn done() -> Self {
         Self {
             device_path: None,
@@ -299,7 +299,7 @@ impl OperationReport {
         }
     }
 
-    /// Failed.
+    /// Creates the report of a failure.
     pub fn failed(failure: Failure) -> Self {
         Self { result: Err(failure), ..Self::done() }
     }

@@ -1,4 +1,4 @@
-//! What the keys of operations on one volume have in common, and how long a failed key waits.
+//! The scope of an operation's key, and the wait of a failed key.
 
 use volhost_model::BackOff;
 use volhost_model::names::{PodUid, UniqueVolumeName};
@@ -10,7 +10,7 @@ const BACK_OFF: BackOff = BackOff::KUBELET;
 /// The part of a wait by which the waits of different keys differ: a quarter.
 const SPREAD: Time = 4;
 
-/// Whose use of the volume a key is for.
+/// The scope of an operation on a volume.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Every pod's: the volume itself.

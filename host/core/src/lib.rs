@@ -1,6 +1,6 @@
 //! volhost's desired and actual state of world and the reconciler, as a pure state machine: no I/O,
-//! no clock, no threads, no randomness. The daemon passes what happens ([`Event`]) to
-//! [`Core::step`] and executes what it answers ([`Command`]).
+//! no clock, no threads, no randomness. The event loop passes each [`Event`] to
+//! [`Core::step`] and executes the [`Command`]s that it returns.
 //!
 //! # The states of one pod's volume
 //!
@@ -28,7 +28,7 @@
 //!                        +------------+ final or uncertain; a transient failure changes nothing
 //! ```
 //!
-//! Every arrow in words:
+//! The arrows:
 //!
 //! - **wanted -> attached.** Only for volumes that must be attached; for others no operation is
 //!   spent. Where a controller attaches, the volume first has to be reported in use, then its
@@ -36,8 +36,8 @@
 //!   operation, no back-off, no event.
 //! - **-> being made.** From here on the volume may be mounted: it is listed among the possibly
 //!   mounted ones. A volume for one pod alone (ReadWriteOncePod) waits until no other pod has a
-//!   mount of it; one that others have with another SELinux label, until they have gone and the
-//!   node has mounted it anew; a volume whose folder another volume of the pod still occupies waits
+//!   mount of it; a volume that other pods have mounted with another SELinux label waits until they are gone and
+//!   it is staged anew; a volume whose folder another volume of the pod still occupies waits
 //!   until that is gone; a volume that is made of other volumes of the pod waits until those are
 //!   mounted.
 //! - **being made -> MOUNTED, UNCERTAIN or nothing**, by the outcome. A final failure leaves
@@ -55,9 +55,8 @@
 //!   replaced, so have they. While it is being undone it is not reported as mounted, even if the
 //!   pod comes back; then it is mounted again afterwards.
 //! - **recovered -> MOUNTED** without any operation, when it was found complete and is wanted with
-//!   the same spec. One that follows its source is refreshed besides. One that was made with
-//!   another spec is replaced. Everything else that is wanted is mounted again: set-up is
-//!   idempotent.
+//!   the same spec. A volume that follows its source is refreshed besides. A mount with another
+//!   spec is replaced. Every other wanted volume is mounted again: mounting is idempotent.
 //!
 //! A device mount and an attachment have the same three states (absent, present, uncertain) and the
 //! same tables. A device goes when no pod has a mount of the volume or wants it; the attachment
@@ -69,27 +68,27 @@
 //!
 //! | module | contains |
 //! |---|---|
-//! | [`event`], [`command`] | the language the daemon and the machine speak |
+//! | [`event`], [`command`] | the interface of the event loop to the state machine |
 //! | `core` | the machine's parts and one step |
-//! | `core::apply` | what each event changes |
+//! | `core::apply` | the changes by each event |
 //! | `attaching` | which volumes the host attaches, and which a controller |
 //! | `core::attach_limit` | how many volumes of a plugin, or with names that begin alike, may be attached at once |
 //! | `desired` | DESIRED: pods and what they want |
-//! | `actual` | ACTUAL: what is mounted, staged or attached, or may be |
+//! | `actual` | ACTUAL: volumes that are mounted, staged or attached, or may be |
 //! | `compare`, `mount_check` | the same spec, and whether a mount is as it is wanted |
 //! | `transitions` | the tables of states and outcomes |
 //! | `core::needs` | volumes that are made of other volumes of their pod |
-//! | `core::reconcile` | compares the two for one volume and starts what is due |
+//! | `core::reconcile` | compares the two for one volume and starts the next operation |
 //! | `core::start` | starts an operation: its key, its room in ACTUAL, its input |
-//! | `core::owner` | keeps what is mounted with the plugin that mounted it |
+//! | `core::owner` | keeps a mounted volume with the plugin that mounted it |
 //! | `core::edits` | edits of PersistentVolumes that are mounted |
 //! | `core::labels` | SELinux labels that exclude each other |
 //! | `blocked` | why no operation is started for a volume that is not as wanted |
-//! | `core::outcome` | what the end of an operation changes |
-//! | `core::vanished` | mounts that another process took away |
-//! | `pending`, `keys` | the operation table: what runs, and how long what failed waits |
-//! | `waiters`, `core::answers` | callers that wait, and what they are answered |
-//! | `core::status`, `core::views` | what users are shown |
+//! | `core::outcome` | the changes by the end of an operation |
+//! | `core::vanished` | mounts that another process unmounted |
+//! | `pending`, `keys` | the operation table: running operations, and the waits of failed ones |
+//! | `waiters`, `core::answers` | callers that wait, and their answers |
+//! | `core::status`, `core::views` | lists for users |
 //! | `core::counts` | how many volumes there are, for metrics |
 //! | `core::notices` | events for users |
 //!

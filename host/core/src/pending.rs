@@ -19,13 +19,13 @@ use crate::keys::{Scope, wait};
 /// An operation that was started and has not ended.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// What was started.
+    /// The operation.
     pub(crate) operation: Operation,
     /// The scope of its key.
     pub(crate) scope: Scope,
     /// When it began.
     pub(crate) since: Time,
-    /// What it hangs at, once it has passed its deadline.
+    /// The step at which it hangs, once it has passed its deadline.
     pub(crate) overdue: Option<String>,
 }
 

@@ -18,8 +18,8 @@ pub(crate) enum Presence {
 
 /// How an operation ended, as the tables see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// What it was to do is done.
+pub(crate) enum OutcomeClass {
+    /// It succeeded.
     Done,
     /// It is not done.
     Final,
@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
     Transient,
 }
 
-impl Outcome {
+impl OutcomeClass {
     /// Of an operation's result.
     pub(crate) const fn of(result: &Result<(), Failure>) -> Self {
         match result {
@@ -48,8 +48,8 @@ impl Outcome {
 pub(crate) struct MountState {
     /// As far as known.
     presence: Presence,
-    /// Recovery found it and no operation has settled it since: a failed set-up proves nothing
-    /// about what was there before.
+    /// Recovery found it and no operation has confirmed or removed it since: a failed mount proves
+    /// nothing about what existed before.
     recovered: bool,
 }
 
@@ -66,7 +66,7 @@ impl MountState {
         self.presence
     }
 
-    /// Recovery found it, and no operation has settled it since.
+    /// Recovery found it, and no operation has confirmed or removed it since.
     pub(crate) const fn is_recovered(self) -> bool {
         self.recovered
     }
@@ -81,44 +81,44 @@ impl MountState {
         matches!(self.presence, Presence::Present)
     }
 
-    /// After an attempt to set it up.
+    /// Returns the state after an attempt to attach, stage or mount it.
     #[must_use]
-    pub(crate) const fn after_set_up(self, outcome: Outcome) -> Self {
+    pub(crate) const fn after_creation(self, outcome: OutcomeClass) -> Self {
         match (outcome, self.presence) {
-            (Outcome::Done, _) => Self::PRESENT,
+            (OutcomeClass::Done, _) => Self::PRESENT,
             // It has ended and did not happen; but an earlier process's doing, or a good mount that
             // a refresh failed on, stays.
-            (Outcome::Final, Presence::Uncertain) if !self.recovered => Self::ABSENT,
-            (Outcome::Uncertain, Presence::Absent) => Self { presence: Presence::Uncertain, recovered: false },
-            (Outcome::Final | Outcome::Uncertain | Outcome::Transient, _) => self,
+            (OutcomeClass::Final, Presence::Uncertain) if !self.recovered => Self::ABSENT,
+            (OutcomeClass::Uncertain, Presence::Absent) => Self { presence: Presence::Uncertain, recovered: false },
+            (OutcomeClass::Final | OutcomeClass::Uncertain | OutcomeClass::Transient, _) => self,
         }
     }
 
-    /// After an attempt to tear it down. A tear-down that failed half-way leaves something, however
-    /// it names its failure.
+    /// Returns the state after an attempt to detach, unstage or unmount it. An attempt that failed
+    /// half-way leaves something, whatever the class of its failure.
     #[must_use]
-    pub(crate) const fn after_tear_down(self, outcome: Outcome) -> Self {
+    pub(crate) const fn after_removal(self, outcome: OutcomeClass) -> Self {
         match (outcome, self.presence) {
-            (Outcome::Done, _) => Self::ABSENT,
-            (Outcome::Transient, _) | (_, Presence::Absent) => self,
-            (Outcome::Final | Outcome::Uncertain, _) => {
+            (OutcomeClass::Done, _) => Self::ABSENT,
+            (OutcomeClass::Transient, _) | (_, Presence::Absent) => self,
+            (OutcomeClass::Final | OutcomeClass::Uncertain, _) => {
                 Self { presence: Presence::Uncertain, recovered: self.recovered }
             }
         }
     }
 
-    /// After a mount operation has said what became of the device on its way.
+    /// Returns the state after a mount operation has reported the device mount.
     #[must_use]
     pub(crate) const fn after_report(self, report: DeviceReport) -> Self {
-        self.after_set_up(match report {
-            DeviceReport::Mounted => Outcome::Done,
-            DeviceReport::Uncertain => Outcome::Uncertain,
-            DeviceReport::Unmounted => Outcome::Final,
+        self.after_creation(match report {
+            DeviceReport::Mounted => OutcomeClass::Done,
+            DeviceReport::Uncertain => OutcomeClass::Uncertain,
+            DeviceReport::Unmounted => OutcomeClass::Final,
         })
     }
 }
 
-/// What a wanted volume of a pod needs next.
+/// The next need of a wanted volume of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Nothing.
@@ -133,8 +133,8 @@ pub(crate) enum Need {
     Expand,
 }
 
-/// The kubelet's decision order (`PodExistsInVolume`): mount, then content, then size. What is
-/// mounted as wanted needs nothing, not even a certain attachment.
+/// The kubelet's decision order (`PodExistsInVolume`): mount, then content, then size. A volume
+/// that is mounted as wanted needs nothing, not even a certain attachment.
 pub(crate) const fn need(mount: Presence, attached: bool, remount: bool, grow: bool) -> Need {
     match (mount, attached, remount, grow) {
         (Presence::Present, _, false, false) => Need::Nothing,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_and_outcome_of_a_set_up() {
+    fn every_state_and_outcome_of_a_creation() {
         use Presence::{Absent, Present, Uncertain};
         // presence, recovered, then after done, final, uncertain, transient
         let table = [
@@ -167,17 +167,19 @@ mod tests {
         ];
         for (presence, recovered, after) in table {
             for (outcome, expected) in
-                [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
+                [OutcomeClass::Done, OutcomeClass::Final, OutcomeClass::Uncertain, OutcomeClass::Transient]
+                    .into_iter()
+                    .zip(after)
             {
-                let end = state(presence, recovered).after_set_up(outcome);
+                let end = state(presence, recovered).after_creation(outcome);
                 assert_eq!(end.presence, expected, "{presence:?} recovered={recovered} {outcome:?}");
-                assert_eq!(end.recovered, recovered && outcome != Outcome::Done, "{presence:?} {outcome:?}");
+                assert_eq!(end.recovered, recovered && outcome != OutcomeClass::Done, "{presence:?} {outcome:?}");
             }
         }
     }
 
     #[test]
-    fn every_state_and_outcome_of_a_tear_down() {
+    fn every_state_and_outcome_of_a_removal() {
         use Presence::{Absent, Present, Uncertain};
         let table = [
             (Absent, [Absent, Absent, Absent, Absent]),
@@ -186,21 +188,23 @@ mod tests {
         ];
         for (presence, after) in table {
             for (outcome, expected) in
-                [Outcome::Done, Outcome::Final, Outcome::Uncertain, Outcome::Transient].into_iter().zip(after)
+                [OutcomeClass::Done, OutcomeClass::Final, OutcomeClass::Uncertain, OutcomeClass::Transient]
+                    .into_iter()
+                    .zip(after)
             {
                 assert_eq!(
-                    state(presence, false).after_tear_down(outcome).presence,
+                    state(presence, false).after_removal(outcome).presence,
                     expected,
                     "{presence:?} {outcome:?}"
                 );
             }
         }
-        assert!(MountState::RECOVERED.after_tear_down(Outcome::Final).recovered);
-        assert!(!MountState::RECOVERED.after_tear_down(Outcome::Done).recovered);
+        assert!(MountState::RECOVERED.after_removal(OutcomeClass::Final).recovered);
+        assert!(!MountState::RECOVERED.after_removal(OutcomeClass::Done).recovered);
     }
 
     #[test]
-    fn what_a_mount_says_of_the_device() {
+    fn a_mount_operation_reports_the_device() {
         use DeviceReport as Report;
         assert_eq!(MountState::ABSENT.after_report(Report::Mounted), MountState::PRESENT);
         assert_eq!(MountState::ABSENT.after_report(Report::Uncertain).presence, Presence::Uncertain);

@@ -6,7 +6,7 @@ use volhost_model::names::PodUid;
 
 use crate::event::{Time, WaiterId};
 
-/// What a caller waits for.
+/// The condition that a caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitCondition {
     /// Every volume the pod uses is mounted.
@@ -20,7 +20,7 @@ pub(crate) enum WaitCondition {
 pub(crate) struct Waiter {
     /// The pod.
     pub(crate) uid: PodUid,
-    /// What it waits for.
+    /// The condition it waits for.
     pub(crate) condition: WaitCondition,
     /// When it gives up.
     pub(crate) deadline: Time,

@@ -1,4 +1,4 @@
-//! What each event changes. Deciding what to do about it is the reconciler's part.
+//! The changes by each event. The reconciler decides which operations follow.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use volhost_model::names::{PodUid, UniqueVolumeName};
 use super::{Core, Turn};
 use crate::actual::{Mount, Volume};
 use crate::event::{DesiredPod, Event, RecoveredDevice, RecoveredVolume};
-use crate::transitions::{MountState, Outcome, Presence};
+use crate::transitions::{MountState, OutcomeClass, Presence};
 
 impl Core {
     pub(super) fn apply(&mut self, event: Event, turn: &mut Turn) {
@@ -32,7 +32,7 @@ impl Core {
             Event::WaitCancelled { waiter } => self.waiters.remove(waiter),
             Event::SourceChanged { uid } => {
                 self.require_remount(&uid, turn);
-                self.try_again(&uid, turn);
+                self.retry_now(&uid, turn);
             }
             Event::Refresh => self.refresh(turn),
             Event::Vanished { pod, volume } => self.vanished(&pod, &volume, turn),
@@ -67,7 +67,7 @@ impl Core {
         let pods: Vec<PodUid> = self.desired.pods().map(|(uid, _)| uid.clone()).collect();
         for uid in &pods {
             if self.is_desired(uid) {
-                self.take_over(uid);
+                self.adopt(uid);
             }
         }
         turn.changed_pods.extend(pods);
@@ -76,7 +76,7 @@ impl Core {
     fn pod_desired(&mut self, mut desired: DesiredPod, turn: &mut Turn) {
         let uid = desired.pod.uid.clone();
         self.keep_owners(&mut desired);
-        self.look_at_awaited(&uid, turn);
+        self.recheck_awaited(&uid, turn);
         let change = self.desired.set_pod(self.now, desired);
         turn.changed_pods.insert(uid.clone());
         turn.dirty.extend(change.volumes);
@@ -89,22 +89,22 @@ impl Core {
             self.require_remount(&uid, turn);
         }
         if !self.draining {
-            self.take_over(&uid);
+            self.adopt(&uid);
         }
         self.note_edits(&uid, turn);
     }
 
-    /// What stays for the pod's unresolved volumes is looked at again: they may be resolved now, or
+    /// Checks again the volumes that stay for the pod's unresolved volumes: they may be resolved now, or
     /// gone.
-    fn look_at_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
+    fn recheck_awaited(&mut self, uid: &PodUid, turn: &mut Turn) {
         if self.desired.has_unresolved(uid) {
             turn.dirty.append(&mut self.awaited);
         }
     }
 
-    /// Gives the pod's mounts the names it knows them by, and takes over what recovery found
+    /// Gives the pod's mounts the names it knows them by, and adopts what recovery found
     /// complete and as wanted.
-    fn take_over(&mut self, uid: &PodUid) {
+    fn adopt(&mut self, uid: &PodUid) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -137,7 +137,7 @@ impl Core {
     }
 
     fn pod_gone(&mut self, uid: &PodUid, turn: &mut Turn) {
-        self.look_at_awaited(uid, turn);
+        self.recheck_awaited(uid, turn);
         let wanted = self.desired.set_gone(uid);
         turn.dirty.extend(wanted);
         turn.dirty.extend(self.actual.volumes_of(uid).cloned());
@@ -147,7 +147,7 @@ impl Core {
     fn require_remount(&mut self, uid: &PodUid, turn: &mut Turn) {
         let names: Vec<UniqueVolumeName> = self.actual.volumes_of(uid).cloned().collect();
         for name in names {
-            // Whether it follows its source is asked when it is wanted: now it may be unresolved.
+            // The volume may be unresolved now. Whether it follows its source is checked when it is wanted.
             if let Some(mount) = self.actual.mount_mut(&name, uid) {
                 mount.remount_required = true;
                 turn.dirty.insert(name);
@@ -166,7 +166,7 @@ impl Core {
 
     /// What kept a volume from being set up may be mended by the change of its source: it need not
     /// wait.
-    fn try_again(&mut self, uid: &PodUid, turn: &mut Turn) {
+    fn retry_now(&mut self, uid: &PodUid, turn: &mut Turn) {
         let Some(entry) = self.desired.pod(uid) else {
             return;
         };
@@ -213,7 +213,7 @@ impl Core {
         self.recovered_device(device, turn);
         self.actual.insert_mount(&name, &found.pod, mount);
         if self.is_desired(&found.pod) {
-            self.take_over(&found.pod);
+            self.adopt(&found.pod);
         }
         turn.changed_pods.insert(found.pod);
     }
@@ -260,7 +260,7 @@ impl Core {
     /// again, or detached, and what is mounted stays.
     fn not_attached(&mut self, name: UniqueVolumeName, turn: &mut Turn) {
         let attaching = &self.attaching;
-        // What an operation has done since is newer than the look.
+        // An operation that ended since is newer than this observation.
         if self.pending.running_on(&name).next().is_some() {
             return;
         }
@@ -273,7 +273,7 @@ impl Core {
         volume.attach = if attaching.by_host(&volume.plugin) {
             MountState::RECOVERED
         } else {
-            volume.attach.after_tear_down(Outcome::Uncertain)
+            volume.attach.after_removal(OutcomeClass::Uncertain)
         };
         self.publish_not_attached(&name, turn);
         turn.changed_pods.extend(self.desired.users(&name).cloned());

@@ -18,7 +18,7 @@ pub struct VolumeCounts {
     pub claims: Vec<ClaimedVolume>,
 }
 
-/// What one plugin has. A volume counts once for each pod.
+/// The counts of one plugin. A volume counts once for each pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PluginCounts {
     /// Wanted by pods.

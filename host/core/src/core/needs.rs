@@ -16,7 +16,7 @@ impl Core {
 
     /// What the mount is made of has to be unmounted: the mount goes first, and both are mounted
     /// again.
-    pub(super) fn loses_what_it_needs(&self, pod: &PodUid, mount: &Mount) -> bool {
+    pub(super) fn loses_needed(&self, pod: &PodUid, mount: &Mount) -> bool {
         mount.needs.iter().any(|needed| {
             let below = self.actual.mount(&needed.unique_name, pod).filter(|below| below.state.may_exist());
             let wanted = self.wanted(pod, &needed.unique_name);

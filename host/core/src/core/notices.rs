@@ -69,7 +69,7 @@ impl Core {
         turn: &mut Turn,
     ) {
         let message = format!(
-            "volume \"{spec_name}\" is not mounted any more, and volhost did not unmount it; it is set up again, and containers that have been started may have to be restarted to see it"
+            "volume \"{spec_name}\" is not mounted any more, and volhost did not unmount it; it is mounted again, and containers that have been started may have to be restarted to see it"
         );
         self.publish(EventKind::Warning, "VolumeVanished", Some(pod), Some(volume), message, turn);
     }
@@ -77,7 +77,7 @@ impl Core {
     /// To every pod that wants the volume; without a pod if there is none.
     pub(super) fn publish_device_vanished(&self, volume: &UniqueVolumeName, spec_name: &SpecName, turn: &mut Turn) {
         let message = format!(
-            "the node's own mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; what pods have mounted stays, and it is made again before another pod gets the volume"
+            "the staging mount of volume \"{spec_name}\" is gone, and volhost did not unmount it; pods' mounts stay, and the volume is staged again before another pod gets the volume"
         );
         self.publish_to_users(EventKind::Warning, "VolumeVanished", volume, &message, turn);
     }

@@ -1,4 +1,4 @@
-//! What the end of an operation changes. The only way, beside recovery, that ACTUAL changes.
+//! The end of an operation. Besides recovery, only this changes ACTUAL.
 
 use volhost_model::VolumeSpec;
 use volhost_model::names::{PodUid, SpecName, UniqueVolumeName};
@@ -8,7 +8,7 @@ use crate::command::{Operation, OperationKind};
 use crate::event::{DeviceReport, OperationId, OperationReport};
 use crate::keys::Scope;
 use crate::mount_check::same_parts;
-use crate::transitions::{MountState, Outcome, Presence};
+use crate::transitions::{MountState, OutcomeClass, Presence};
 
 impl Core {
     pub(super) fn operation_done(&mut self, id: OperationId, report: OperationReport, turn: &mut Turn) {
@@ -21,7 +21,7 @@ impl Core {
         let first_time = match operation.kind {
             OperationKind::Mount { .. } | OperationKind::Map { .. } => self.mount_ended(&operation, &report, turn),
             OperationKind::Unmount | OperationKind::Unmap => {
-                self.unmount_ended(&operation, Outcome::of(&report.result), turn);
+                self.unmount_ended(&operation, OutcomeClass::of(&report.result), turn);
                 true
             }
             _ => {
@@ -74,7 +74,7 @@ impl Core {
     /// Whether the mount is there for the first time.
     fn mount_ended(&mut self, operation: &Operation, report: &OperationReport, turn: &mut Turn) -> bool {
         let now = self.now;
-        let outcome = Outcome::of(&report.result);
+        let outcome = OutcomeClass::of(&report.result);
         let Some(pod) = &operation.pod_uid else {
             return false;
         };
@@ -87,7 +87,7 @@ impl Core {
         if !matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             volume.refused_size = report.refused_size;
         }
-        if outcome == Outcome::Done {
+        if outcome == OutcomeClass::Done {
             // A mount brings the file system to the size its PersistentVolume asks for.
             let asked = operation.spec.as_deref().and_then(VolumeSpec::capacity);
             volume.size = report.size.or(volume.size.max(asked));
@@ -104,13 +104,13 @@ impl Core {
         // A failure at the device leaves the pod's mount as it was.
         let at_device = volume.stageable
             && match (outcome, report.device) {
-                (Outcome::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
+                (OutcomeClass::Done, _) | (_, Some(DeviceReport::Mounted)) => false,
                 (_, Some(DeviceReport::Unmounted | DeviceReport::Uncertain)) => true,
-                // What it found there counts, not what has become known since.
-                (_, None) => outcome == Outcome::Final && !operation.kind.found_device(),
+                // The device that it found counts, not one that became known since.
+                (_, None) => outcome == OutcomeClass::Final && !operation.kind.found_device(),
             };
-        mount.state = if at_device { before } else { before.after_set_up(outcome) };
-        if outcome == Outcome::Done {
+        mount.state = if at_device { before } else { before.after_creation(outcome) };
+        if outcome == OutcomeClass::Done {
             mount.spec.clone_from(&operation.spec);
             mount.container_mounts = std::sync::Arc::clone(&operation.container_mounts);
             mount.parts_unsure = false;
@@ -120,9 +120,9 @@ impl Core {
         } else if matches!(operation.kind, OperationKind::Mount { remount: true, .. }) {
             mount.remount_required = true;
             mount.parts_unsure |=
-                outcome != Outcome::Transient && !same_parts(&mount.container_mounts, &operation.container_mounts);
+                outcome != OutcomeClass::Transient && !same_parts(&mount.container_mounts, &operation.container_mounts);
         }
-        let gone = std::mem::take(&mut mount.vanished) && outcome != Outcome::Done && mount.state.is_present();
+        let gone = std::mem::take(&mut mount.vanished) && outcome != OutcomeClass::Done && mount.state.is_present();
         if gone {
             self.mark_vanished(pod, &operation.volume, turn);
         } else if !mount.state.may_exist() {
@@ -134,14 +134,14 @@ impl Core {
         !before.is_present()
     }
 
-    fn unmount_ended(&mut self, operation: &Operation, outcome: Outcome, turn: &mut Turn) {
+    fn unmount_ended(&mut self, operation: &Operation, outcome: OutcomeClass, turn: &mut Turn) {
         let Some(pod) = &operation.pod_uid else {
             return;
         };
         let Some(mount) = self.actual.mount_mut(&operation.volume, pod) else {
             return;
         };
-        mount.state = mount.state.after_tear_down(outcome);
+        mount.state = mount.state.after_removal(outcome);
         mount.leaving = false;
         if std::mem::take(&mut mount.vanished) && mount.state.is_present() {
             return self.mark_vanished(pod, &operation.volume, turn);
@@ -173,26 +173,28 @@ impl Core {
     }
 
     fn volume_operation_ended(&mut self, operation: &Operation, report: &OperationReport) {
-        let outcome = Outcome::of(&report.result);
+        let outcome = OutcomeClass::of(&report.result);
         let reported = self.reported_path(&operation.volume);
         let Some(volume) = self.actual.get_mut(&operation.volume) else {
             return;
         };
         match operation.kind {
             OperationKind::Attach => {
-                volume.attach = volume.attach.after_set_up(outcome);
+                volume.attach = volume.attach.after_creation(outcome);
                 // An attempt that has not ended for certain has found nothing out.
-                if matches!(outcome, Outcome::Done | Outcome::Final) {
+                if matches!(outcome, OutcomeClass::Done | OutcomeClass::Final) {
                     volume.other_node.clone_from(&report.other_node);
                 }
             }
             // Looking changes nothing but what is known.
-            OperationKind::VerifyControllerAttached if outcome == Outcome::Done => volume.attach = MountState::PRESENT,
-            OperationKind::Detach => volume.attach = volume.attach.after_tear_down(outcome),
-            OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
-                volume.device = volume.device.after_tear_down(outcome)
+            OperationKind::VerifyControllerAttached if outcome == OutcomeClass::Done => {
+                volume.attach = MountState::PRESENT
             }
-            OperationKind::Expand { to, .. } if outcome == Outcome::Done => {
+            OperationKind::Detach => volume.attach = volume.attach.after_removal(outcome),
+            OperationKind::UnmountDevice | OperationKind::UnmapDevice => {
+                volume.device = volume.device.after_removal(outcome)
+            }
+            OperationKind::Expand { to, .. } if outcome == OutcomeClass::Done => {
                 // Done means that there is nothing more to do for this size, whatever size the
                 // plugin then reports.
                 volume.size = Some(report.size.unwrap_or(to).max(to));
@@ -204,7 +206,7 @@ impl Core {
             _ => {}
         }
         if matches!(operation.kind, OperationKind::Attach | OperationKind::VerifyControllerAttached)
-            && outcome == Outcome::Done
+            && outcome == OutcomeClass::Done
         {
             volume.device_path = report.device_path.clone().or(reported).or(volume.device_path.take());
         }
@@ -220,10 +222,10 @@ impl Core {
 
 /// Returns what became of the device. Without an explicit report: done means mounted, uncertain
 /// means possibly mounted.
-fn device_report(report: &OperationReport, outcome: Outcome, stageable: bool) -> Option<DeviceReport> {
+fn device_report(report: &OperationReport, outcome: OutcomeClass, stageable: bool) -> Option<DeviceReport> {
     report.device.or(match outcome {
-        Outcome::Done if stageable => Some(DeviceReport::Mounted),
-        Outcome::Uncertain if stageable => Some(DeviceReport::Uncertain),
+        OutcomeClass::Done if stageable => Some(DeviceReport::Mounted),
+        OutcomeClass::Uncertain if stageable => Some(DeviceReport::Uncertain),
         _ => None,
     })
 }

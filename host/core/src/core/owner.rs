@@ -15,7 +15,7 @@ use crate::actual::{Mount, Volume};
 use crate::compare::{is_same_volume, same_mount};
 use crate::event::{DesiredPod, DesiredVolume, UnresolvedVolume};
 
-/// What the node has of a volume that a pod wants.
+/// The volume on the node that a pod wants.
 struct Owned<'a> {
     name: &'a UniqueVolumeName,
     volume: &'a Volume,
@@ -35,7 +35,7 @@ impl Core {
             }
         }
         // Of two names of one volume, the one that it was mounted under says what it is.
-        desired.volumes.sort_by_key(|volume| !self.is_mounted_so(&uid, volume));
+        desired.volumes.sort_by_key(|volume| !self.is_mounted_with(&uid, volume));
         let mut kept = Vec::new();
         desired.unresolved.retain(|unresolved| {
             let known = unresolved.spec.as_ref();
@@ -63,12 +63,12 @@ impl Core {
         }
     }
 
-    fn is_mounted_so(&self, uid: &PodUid, volume: &DesiredVolume) -> bool {
+    fn is_mounted_with(&self, uid: &PodUid, volume: &DesiredVolume) -> bool {
         let mount = self.actual.mount(&volume.unique_name, uid).filter(|mount| mount.state.may_exist());
         mount.and_then(|mount| mount.spec.as_ref()).is_some_and(|spec| same_mount(spec, &volume.spec))
     }
 
-    /// What the node has of the volume under another name or plugin than the one that it is
+    /// Returns the volume on the node that has another name or plugin than the one that it is
     /// resolved to.
     fn owned(&self, uid: &PodUid, spec: &Arc<VolumeSpec>, resolved: Option<&DesiredVolume>) -> Option<Owned<'_>> {
         let is_itself = |name: &UniqueVolumeName| resolved.is_some_and(|resolved| resolved.unique_name == *name);
@@ -150,7 +150,7 @@ impl Owned<'_> {
         }
     }
 
-    /// What it was mounted with, at the size that is wanted now.
+    /// Returns the spec with which it was mounted, at the size that is wanted now.
     fn spec(&self, now: &Arc<VolumeSpec>) -> Arc<VolumeSpec> {
         let Some(made) = self.mount.and_then(|mount| mount.spec.as_ref()) else { return Arc::clone(now) };
         let mut spec = Arc::clone(made);

@@ -49,7 +49,7 @@ impl Core {
             self.start(name, kind, Some(pod.clone()), turn);
             if let Some(mount) = self.actual.mount_mut(name, &pod) {
                 mount.leaving = true;
-                // What was complete may be so no more, however this ends.
+                // A complete mount may no longer be complete, however this ends.
                 mount.intact = false;
             }
         }
@@ -66,7 +66,7 @@ impl Core {
             Some(wanted) => {
                 let volume = self.actual.get(name);
                 mount.must_be_replaced(wanted)
-                    || self.loses_what_it_needs(pod, mount)
+                    || self.loses_needed(pod, mount)
                     || volume.is_some_and(|volume| self.shows_other_label(volume, pod, mount, wanted))
             }
             None => self.draining || !self.is_kept(pod, mount),
@@ -112,7 +112,7 @@ impl Core {
             blocked = Some(BlockedReason::BySource(why.clone()));
             None
         } else if mount.is_some_and(|mount| {
-            mount.state.may_exist() && (mount.must_be_replaced(wanted) || self.loses_what_it_needs(pod, mount))
+            mount.state.may_exist() && (mount.must_be_replaced(wanted) || self.loses_needed(pod, mount))
         }) {
             // The old mount goes first; unmounting has been started, or waits.
             let waits = mount.is_some_and(|mount| mount.state.is_recovered()) && !self.may_unmount_recovered();

@@ -75,7 +75,7 @@ impl Core {
             volume.label_spec = Some(Arc::clone(&desired.spec));
         }
         if let Some(mount) = volume.mounts.get_mut(pod) {
-            // What changes from here on is not in this operation.
+            // Later changes are not in this operation.
             mount.remount_required = false;
             mount.intact = false;
             mount.needs = desired.needs;
@@ -111,7 +111,7 @@ impl Core {
         let mount = pod.as_ref().and_then(|pod| volume.mounts.get(pod));
         let wanted = pod.as_ref().and_then(|pod| self.wanted(pod, name));
         let (spec, spec_name) = match (kind, mount, wanted) {
-            // Unmount what was mounted, whatever is wanted now.
+            // Unmount the mounted volume, regardless of the wanted one.
             (OperationKind::Unmount | OperationKind::Unmap, Some(mount), _) => {
                 (mount.spec.clone(), mount.spec_name.clone())
             }

@@ -31,7 +31,7 @@ impl Activity<'_> {
 }
 
 impl Core {
-    /// What happens with the pod's use of the volume: its own operation or the volume's.
+    /// Returns the operation on the pod's use of the volume: its own or the volume's.
     pub(super) fn activity(&self, uid: &PodUid, volume: &UniqueVolumeName) -> Activity<'_> {
         let concerns = |running: &&Running| running.operation.pod_uid.as_ref().is_none_or(|pod| pod == uid);
         Activity {

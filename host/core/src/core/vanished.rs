@@ -1,4 +1,4 @@
-//! Mounts that another process took away: a pod's mount, and the staging mount.
+//! Mounts that another process unmounted: a pod's mount, and the staging mount.
 
 use volhost_model::names::{PodUid, UniqueVolumeName};
 
@@ -43,7 +43,7 @@ impl Core {
     pub(super) fn device_vanished(&mut self, name: &UniqueVolumeName, turn: &mut Turn) {
         let changing = self.pending.running_on(name).any(|running| works_on_device(&running.operation));
         let Some(volume) = self.actual.get_mut(name) else { return };
-        // What recovery found complete is so no more.
+        // A mount that recovery found complete no longer is.
         volume.mounts.values_mut().for_each(|mount| mount.intact = false);
         if changing {
             volume.device_vanished = volume.device.is_present();
@@ -76,7 +76,7 @@ impl Core {
     }
 }
 
-/// The operation makes the node's mount, or takes it away.
+/// Whether the operation makes or removes the staging mount.
 const fn works_on_device(operation: &Operation) -> bool {
     matches!(
         operation.kind,

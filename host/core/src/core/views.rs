@@ -1,4 +1,4 @@
-//! What users and the daemon can ask. Nothing here changes anything.
+//! Queries of users and of the event loop. They change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Core {
         is_reported: impl Fn(&UniqueVolumeName) -> bool,
     ) -> bool {
         self.actual.volumes().any(|(name, volume)| {
-            // What recovery found without a record may be of any kind.
+            // A volume that recovery found without a record may be of any kind.
             let is_inline = volume.spec.as_ref().is_some_and(|spec| spec.persistent_volume.is_none());
             volume.attachable
                 && !is_inline
@@ -410,7 +410,7 @@ fn container_mount_view(uid: &PodUid, volume: &str, mount: Option<&Mount>, one: 
     }
 }
 
-/// What keeps the pod's volumes from being resolved, or from being worked on.
+/// Returns the reasons why the pod's volumes are not resolved, or not worked on.
 fn errors_of(entry: &PodEntry) -> Vec<String> {
     let error = |name: &OuterName, why: &str| format!("volume \"{name}\": {why}");
     let blocked =
@@ -418,7 +418,7 @@ fn errors_of(entry: &PodEntry) -> Vec<String> {
     entry.unresolved.iter().map(|(name, why)| error(name, &why.reason)).chain(blocked).collect()
 }
 
-/// What keeps the volume from being worked on until a user acts.
+/// Returns the reason why the volume is not worked on until a user acts.
 fn blocked(wanted: &Wanted) -> Option<&str> {
     wanted.volume.blocked.as_deref().filter(|_| !wanted.volume.is_pending)
 }

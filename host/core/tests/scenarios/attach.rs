@@ -86,7 +86,7 @@ fn a_volume_that_needs_no_attachment_is_not_verified() {
 }
 
 #[test]
-fn the_controller_settles_what_recovery_could_not_know() {
+fn the_controller_settles_the_attachments_that_recovery_could_not_know() {
     let mut world = World::with(Config::default());
     world.recovered("a", &shared("disk"), false);
     assert!(!world.core.states_synced());
@@ -121,9 +121,9 @@ fn a_node_that_is_full_is_named_as_the_cause_to_those_who_wait() {
     world.end("volume_attach disk", OperationReport::failed(failure));
     let deadline = world.now;
     world.step(Event::WaitMounted { waiter: 1, uid: uid("a"), deadline });
-    let told = world.answers[0].1.clone().unwrap_err();
-    assert_eq!(told.volumes[0].step, "AttachVolume.Attach");
-    assert_eq!(told.volumes[0].failure.as_ref().unwrap().message, "no room for a 17th volume");
+    let failure = world.answers[0].1.clone().unwrap_err();
+    assert_eq!(failure.volumes[0].step, "AttachVolume.Attach");
+    assert_eq!(failure.volumes[0].failure.as_ref().unwrap().message, "no room for a 17th volume");
     assert_eq!(world.tick(), ["volume_attach disk"]);
 }
 
@@ -141,7 +141,7 @@ fn a_report_that_leaves_out_a_mounted_volume_takes_nothing_away() {
 }
 
 #[test]
-fn an_attachment_that_comes_and_goes_before_it_is_verified_holds_the_mount_up() {
+fn an_attachment_that_comes_and_goes_before_it_is_verified_delays_the_mount() {
     let mut world = World::with(Config::default());
     let name = shared("disk").unique_name;
     world.desire("a", vec![shared("disk")]);
@@ -157,7 +157,7 @@ fn an_attachment_that_comes_and_goes_before_it_is_verified_holds_the_mount_up() 
 }
 
 #[test]
-fn a_report_of_what_is_in_use_replaces_the_one_before() {
+fn a_report_of_volumes_in_use_replaces_the_one_before() {
     let mut world = World::with(Config::default());
     let (one, two) = (shared("one").unique_name, shared("two").unique_name);
     world.desire("a", vec![shared("one"), shared("two")]);
@@ -231,7 +231,7 @@ fn a_limit_of_volumes_named_alike_leaves_the_others_of_the_plugin_alone() {
     // The driver has found room for another.
     assert_eq!(world.desire("b", vec![of("fast-2", 2), of("slow-2", 2)]), ["volume_attach fast-2"]);
     world.settle();
-    // The plugin's own limit holds beside it.
+    // The plugin's own limit applies, too.
     let both = DesiredVolume { attach_limit: Some(4), ..of("other-1", 9) };
     assert!(world.desire("c", vec![both]).is_empty(), "four are attached");
 }
@@ -254,7 +254,7 @@ fn without_a_limit_for_its_plugin_a_volume_is_attached_beside_any_number() {
 }
 
 #[test]
-fn an_attachment_that_vanished_is_told_and_made_again_before_the_next_mount() {
+fn an_attachment_that_vanished_is_reported_and_made_again_before_the_next_mount() {
     let mut world = World::new();
     world.step(Event::SourcesSynced);
     let name = shared("disk").unique_name;
@@ -302,7 +302,7 @@ fn a_look_that_an_operation_has_overtaken_says_nothing() {
 }
 
 #[test]
-fn what_a_controller_could_not_attach_is_told_with_its_words_and_mounted_once_it_could() {
+fn a_volume_that_the_controller_could_not_attach_shows_its_error_and_is_mounted_once_attached() {
     let mut world = World::with(Config::default());
     let name = shared("disk").unique_name;
     world.step(Event::AttachFailures(vec![(name.clone(), "no such disk".into())]));
@@ -366,7 +366,7 @@ fn the_node_that_has_a_volume_is_known_until_an_attempt_has_found_out_more() {
     attached_to(&mut world, Some("node-b"), FailureClass::Final);
     assert_eq!(world.view("a", "disk").attached_elsewhere, "node-b");
     assert!(!world.core.volume_is_attached(&shared("disk").unique_name));
-    // An attempt that never began, or of which nobody knows how it ended, says nothing of the other node.
+    // An attempt that never began, or whose end is unknown, says nothing of the other node.
     for class in [FailureClass::Transient, FailureClass::Uncertain] {
         world.tick();
         attached_to(&mut world, None, class);
@@ -387,7 +387,7 @@ fn the_node_that_has_a_volume_is_known_until_an_attempt_has_found_out_more() {
 }
 
 #[test]
-fn what_another_node_has_is_not_this_nodes_to_detach() {
+fn a_volume_of_another_node_is_not_detached_by_this_node() {
     let mut world = World::new();
     world.desire("a", vec![shared("disk")]);
     attached_to(&mut world, Some("node-b"), FailureClass::Final);
@@ -396,7 +396,7 @@ fn what_another_node_has_is_not_this_nodes_to_detach() {
 }
 
 #[test]
-fn a_part_of_the_controllers_word_says_nothing_of_what_it_leaves_out() {
+fn a_partial_report_of_the_controller_says_nothing_of_other_volumes() {
     let mut world = World::with(Config::default());
     world.recovered("a", &shared("disk"), true);
     world.recovered("b", &shared("other"), true);

@@ -55,7 +55,7 @@ fn a_map_that_timed_out_is_uncertain_and_undone_when_unwanted() {
 }
 
 #[test]
-fn a_map_that_failed_is_not_there_and_its_device_is_taken_away() {
+fn a_map_that_failed_leaves_no_mapping_and_its_device_is_unmapped() {
     let mut world = mapping();
     map_fails(&mut world, FailureClass::Final, Some(DeviceReport::Mounted));
     assert_eq!(world.state("a", "raw"), VolumeState::Pending);
@@ -74,7 +74,7 @@ fn a_map_that_timed_out_and_then_failed_is_not_there() {
 }
 
 #[test]
-fn a_device_that_could_not_be_set_up_is_not_there() {
+fn a_device_that_could_not_be_staged_is_absent() {
     for (device, left) in
         [(DeviceReport::Unmounted, "volume_detach raw"), (DeviceReport::Uncertain, "unmap_device raw")]
     {
@@ -86,7 +86,7 @@ fn a_device_that_could_not_be_set_up_is_not_there() {
 }
 
 #[test]
-fn a_device_that_is_set_up_stays_so_when_a_second_pod_cannot_map_it() {
+fn a_staged_device_stays_staged_when_a_second_pod_cannot_map_it() {
     for class in [FailureClass::Final, FailureClass::Uncertain, FailureClass::Transient] {
         let mut world = mapping();
         world.settle();
@@ -107,7 +107,7 @@ fn without_its_plugin_nothing_is_mapped_unmapped_or_taken_from_the_node_and_noth
     world.settle();
     world.gone("a");
     world.fails("unmap_volume raw a", FailureClass::Transient);
-    assert_eq!(world.core.mounted_volumes_of(&uid("a")).len(), 1, "it stands as before");
+    assert_eq!(world.core.mounted_volumes_of(&uid("a")).len(), 1, "it is mounted as before");
     assert_eq!(world.step(Event::PluginChanged { plugin: plugin() }), ["unmap_volume raw a"]);
     world.done("unmap_volume raw a");
     world.fails("unmap_device raw", FailureClass::Transient);
@@ -137,7 +137,7 @@ fn a_recovered_device_whose_map_fails_stays_uncertain_and_is_unmapped_when_unwan
 }
 
 #[test]
-fn a_volume_wanted_in_the_other_mode_is_taken_away_in_its_own_and_made_anew() {
+fn a_volume_wanted_in_the_other_mode_is_unmounted_and_made_anew() {
     let mut world = mapping();
     world.settle();
     assert_eq!(world.desire("a", vec![shared("raw")]), ["unmap_volume raw a"]);

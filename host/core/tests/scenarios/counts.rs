@@ -1,4 +1,4 @@
-//! What metrics count.
+//! Counts for metrics.
 
 use volhost_core::PluginCounts;
 use volhost_model::FailureClass;
@@ -37,7 +37,7 @@ fn an_unresolved_volume_has_no_plugin_and_is_counted_all_the_same() {
 }
 
 #[test]
-fn a_claim_that_two_pods_use_is_named_once_and_only_while_it_stands() {
+fn a_claim_that_two_pods_use_is_named_once_and_only_while_it_is_mounted() {
     let mut world = World::new();
     for pod in ["a", "b"] {
         world.desire(pod, vec![staged("disk")]);

@@ -15,7 +15,7 @@ fn labelled(volume: &DesiredVolume, label: Option<&str>) -> DesiredVolume {
 }
 
 #[test]
-fn pods_with_the_same_label_share_a_volume_and_others_wait_and_are_told_why() {
+fn pods_with_the_same_label_share_a_volume_and_others_wait_with_the_reason() {
     for (first, second, shares) in
         [(ONE, ONE, true), (None, None, true), (ONE, OTHER, false), (ONE, None, false), (None, ONE, false)]
     {
@@ -97,15 +97,16 @@ fn a_device_that_could_not_be_unmounted_for_another_label_is_tried_again() {
 }
 
 #[test]
-fn what_recovery_found_keeps_its_label_and_what_nobody_recorded_stays_with_its_pod() {
+fn a_recovered_volume_keeps_its_label_and_an_unrecorded_one_stays_with_its_pod() {
     let volume = labelled(&staged("disk"), ONE);
     let mut world = World::new();
     world.recovered("a", &volume, true);
-    assert!(world.desire("a", vec![volume.clone()]).is_empty(), "it stands as it is wanted");
+    assert!(world.desire("a", vec![volume.clone()]).is_empty(), "it is mounted as it is wanted");
     assert!(world.desire("b", vec![labelled(&staged("disk"), OTHER)]).is_empty());
     assert!(world.notices.iter().any(|notice| notice.message.contains("conflicting SELinux labels")));
 
-    // What nobody recorded is not unmounted under its pod, and has the label that the pod wants from then on.
+    // A volume without a recorded label is not unmounted under its pod, and has the label that the pod wants from
+    // then on.
     let mut world = World::new();
     world.step(volhost_core::Event::Recovered(volhost_core::RecoveredVolume {
         pod: uid("a"),
@@ -127,7 +128,7 @@ fn what_recovery_found_keeps_its_label_and_what_nobody_recorded_stays_with_its_p
 }
 
 #[test]
-fn what_nobody_has_and_nobody_recorded_is_mounted_anew_for_a_label() {
+fn an_unused_volume_without_a_recorded_label_is_mounted_anew_for_a_label() {
     let volume = labelled(&staged("disk"), ONE);
     for (label, first) in [(ONE, "unmount_device disk"), (None, "volume_mount disk a")] {
         let mut world = World::new();

@@ -1,25 +1,26 @@
-//! What the kubelet's own tests of its volume manager cover, and where volhost means to be better, one scenario each.
+//! The cases of the kubelet's own tests of its volume manager, and those where volhost means to be better, one
+//! scenario each.
 //!
 //! | the kubelet's tests of | here |
 //! |---|---|
 //! | volume manager, populator: pods come, change, go; unbound claims; groups | `pods` |
-//! | waits for mounts and unmounts, one pod and many, and what they are told | `waits` |
+//! | waits for mounts and unmounts, one pod and many, and their answers | `waits` |
 //! | attachment by the host and by a controller, reports that flip, full nodes | `attach` |
 //! | block volumes: map, unmap, both ways to attach, plugins that are missing | `block` |
 //! | uncertain devices and mounts: time-out, failure, both, after success | `uncertain`, `block` |
-//! | reconstruction: found, set up again, failed, unwanted | `recovery`, `block` |
+//! | reconstruction: found, mounted again, failed, unwanted | `recovery`, `block` |
 //! | expansion in use, file system and device | `operations`, `block`, `matrix` |
 //! | the executor's matrix: what runs beside what | `matrix` |
 //! | pending operations: keys, back-off, other names, pending first | `operations`, `matrix` |
 //! | SELinux: several pods, one volume | `labels` |
-//! | what none of them covers: mounts that somebody else takes away, volumes made of volumes | `vanished`, `needs` |
+//! | cases that none of them covers: mounts that another process unmounts, volumes made of volumes | `vanished`, `needs` |
 //! | nor these: another plugin for a mounted volume, edits of what is mounted | `owners`, `edits` |
 //!
 //! The same with real plugins, mounts and devices, each row of the uncertain states at every function of the contract:
 //!
 //! | the kubelet's test | scenario here | end to end, in `tests/tests` |
 //! |---|---|---|
-//! | no operation without a wish | `pods::nothing_desired_starts_nothing` | `storage/orphans.rs` |
+//! | no operation without a wanted pod | `pods::nothing_desired_starts_nothing` | `storage/orphans.rs` |
 //! | attach, mount, unmount, detach | `attach::attach_mount_unmount_detach_in_this_order` | `devices.rs` |
 //! | device: time-out is uncertain | `uncertain::a_device_that_timed_out_is_mounted_again_and_unmounted_when_unwanted` | `storage/orders.rs`: `stage`, order `doubt` |
 //! | device: failure is not mounted | `uncertain::a_device_that_failed_is_not_there` | the same, order `fail` |
@@ -30,9 +31,9 @@
 //! | mount succeeds, expand fails | `uncertain::a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain` | `storage/orders.rs`: `expand_while_it_is_used` |
 //! | map, unmap, unmap device without the plugin | `block::without_its_plugin_nothing_is_mapped_unmapped_or_taken_from_the_node_and_nothing_changes` | `plugins.rs` |
 //! | expansion: file system, device, in use, unsupported | `operations::a_larger_capacity_expands_the_volume_and_does_not_remount_it`, `block::a_larger_capacity_expands_a_device_that_is_mapped`, `operations::a_volume_that_cannot_be_expanded_here_or_is_read_only_is_left_alone` | `devices.rs` |
-//! | attachment flips while it is verified | `attach::an_attachment_that_comes_and_goes_before_it_is_verified_holds_the_mount_up` | |
-//! | recovered volume is unmounted after a failed set-up | `recovery::what_recovery_found_and_could_not_be_set_up_again_is_unmounted_when_unwanted` | `restart.rs` |
-//! | orphans only when nobody wants them | `recovery::nothing_recovered_is_taken_away_before_every_source_has_spoken` | `storage/orphans.rs` |
+//! | attachment flips while it is verified | `attach::an_attachment_that_comes_and_goes_before_it_is_verified_delays_the_mount` | |
+//! | recovered volume is unmounted after a failed mount | `recovery::a_recovered_mount_that_could_not_be_mounted_again_is_unmounted_when_unwanted` | `restart.rs` |
+//! | orphans only when no pod wants them | `recovery::nothing_recovered_is_unmounted_before_every_source_has_reported` | `storage/orphans.rs` |
 //!
 //! Resolving claims, mode mismatches, the SELinux label of one pod and the recovery of an expansion are decided outside the machine, and tested there.
 #![allow(

@@ -125,11 +125,11 @@ fn two_volumes_never_wait_for_each_other() {
 }
 
 #[test]
-fn what_runs_on_a_key_counts_before_what_has_failed_on_it() {
+fn a_running_operation_of_a_key_counts_before_a_failed_one() {
     let mut world = used_by(&staged("disk"), &["a"]);
     world.desire("b", vec![staged("disk")]);
     world.fails("volume_mount disk b", FailureClass::Final);
-    // The failure of b holds up nobody; what runs for c holds up b, even when its wait is over.
+    // The failure of b delays no other pod; the operation of c delays b, even when its wait is over.
     assert_eq!(world.desire("c", vec![staged("disk")]), ["volume_mount disk c"]);
     assert!(world.tick().is_empty());
     assert_eq!(world.done("volume_mount disk c"), ["volume_mount disk b"]);
@@ -138,7 +138,7 @@ fn what_runs_on_a_key_counts_before_what_has_failed_on_it() {
 }
 
 #[test]
-fn a_failure_nobody_needs_any_more_is_forgotten() {
+fn a_failure_of_an_unwanted_volume_is_forgotten() {
     let mut world = used_by(&staged("disk"), &["a"]);
     world.desire("b", vec![staged("disk")]);
     world.fails("volume_mount disk b", FailureClass::Final);

@@ -38,7 +38,7 @@ fn mounted() -> World {
 }
 
 #[test]
-fn what_a_volume_is_made_of_comes_first_and_goes_last() {
+fn the_base_of_a_volume_is_mounted_first_and_unmounted_last() {
     let (app, base) = pair();
     let mut world = synced();
     assert_eq!(world.desire("a", vec![app, base]), ["volume_mount base a"]);
@@ -55,7 +55,7 @@ fn what_a_volume_is_made_of_comes_first_and_goes_last() {
 }
 
 #[test]
-fn a_base_that_fails_is_what_the_pod_is_told_of() {
+fn the_failure_of_a_base_is_reported_to_the_pod() {
     let (app, base) = pair();
     let mut world = synced();
     world.desire("a", vec![app, base]);
@@ -74,7 +74,7 @@ fn a_base_that_fails_is_what_the_pod_is_told_of() {
 }
 
 #[test]
-fn a_base_stays_while_what_is_made_of_it_may_stand() {
+fn a_base_stays_while_the_volume_made_of_it_may_be_mounted() {
     let mut world = mounted();
     world.gone("a");
     assert!(world.fails("volume_unmount app a", FailureClass::Uncertain).is_empty());
@@ -83,7 +83,7 @@ fn a_base_stays_while_what_is_made_of_it_may_stand() {
 }
 
 #[test]
-fn a_base_waits_for_a_set_up_that_runs() {
+fn a_base_waits_for_a_running_mount() {
     let (app, base) = pair();
     let mut world = synced();
     world.desire("a", vec![app, base]);
@@ -93,7 +93,7 @@ fn a_base_waits_for_a_set_up_that_runs() {
 }
 
 #[test]
-fn a_base_that_is_replaced_takes_what_is_made_of_it_along() {
+fn replacing_a_base_replaces_the_volume_made_of_it() {
     let mut world = mounted();
     let (app, base) = pair();
     let other = changed(&base, |spec| {
@@ -172,30 +172,30 @@ impl Chance {
     }
 }
 
-/// Which of the two may stand, as who carries the operations out knows.
+/// Which of the two may be mounted, as the executor of the operations knows.
 #[derive(Default)]
-struct Standing {
+struct Mounted {
     app: bool,
     base: bool,
 }
 
-/// Checks what runs against what stands.
-fn check(world: &World, standing: &Standing, seed: u64) {
+/// Checks the running operations against the mounts.
+fn check(world: &World, mounted: &Mounted, seed: u64) {
     for operation in &world.running {
-        let sets_up = matches!(operation.kind, OperationKind::Mount { .. });
-        match (operation.spec_name.as_str(), sets_up) {
-            ("app", true) => assert!(standing.base, "seed {seed}: app is made without its base"),
-            ("base", false) => assert!(!standing.app, "seed {seed}: the base goes below app"),
+        let is_mount = matches!(operation.kind, OperationKind::Mount { .. });
+        match (operation.spec_name.as_str(), is_mount) {
+            ("app", true) => assert!(mounted.base, "seed {seed}: app is made without its base"),
+            ("base", false) => assert!(!mounted.app, "seed {seed}: the base goes below app"),
             _ => {}
         }
     }
 }
 
 #[test]
-fn in_any_order_of_events_nothing_stands_without_its_base_and_all_comes_to_rest() {
+fn in_any_order_of_events_no_volume_is_mounted_without_its_base_and_all_comes_to_rest() {
     for seed in 0..400 {
         let mut chance = Chance(seed);
-        let (mut world, mut standing) = (synced(), Standing::default());
+        let (mut world, mut mounted) = (synced(), Mounted::default());
         let (app, base) = pair();
         for _ in 0..60 {
             match chance.below(6) {
@@ -209,30 +209,30 @@ fn in_any_order_of_events_nothing_stands_without_its_base_and_all_comes_to_rest(
                 }
                 2 if world.armed.is_some() => drop(world.tick()),
                 _ if world.running.is_empty() => {}
-                _ => end_one(&mut world, &mut standing, &mut chance),
+                _ => end_one(&mut world, &mut mounted, &mut chance),
             }
-            check(&world, &standing, seed);
+            check(&world, &mounted, seed);
         }
         world.desire("a", vec![app.clone(), base.clone()]);
-        rest(&mut world, &mut standing, seed);
-        assert!(standing.app && standing.base, "seed {seed}");
+        rest(&mut world, &mut mounted, seed);
+        assert!(mounted.app && mounted.base, "seed {seed}");
         world.gone("a");
-        rest(&mut world, &mut standing, seed);
-        assert!(!standing.app && !standing.base && world.core.pods().is_empty(), "seed {seed}");
+        rest(&mut world, &mut mounted, seed);
+        assert!(!mounted.app && !mounted.base && world.core.pods().is_empty(), "seed {seed}");
     }
 }
 
-fn end_one(world: &mut World, standing: &mut Standing, chance: &mut Chance) {
+fn end_one(world: &mut World, mounted: &mut Mounted, chance: &mut Chance) {
     let at = usize::try_from(chance.below(world.running.len() as u64)).unwrap();
     let operation = world.running.remove(at);
     let class = [None, None, Some(FailureClass::Final), Some(FailureClass::Uncertain), Some(FailureClass::Transient)]
         [usize::try_from(chance.below(5)).unwrap()];
-    let sets_up = matches!(operation.kind, OperationKind::Mount { .. });
-    let it = if operation.spec_name.as_str() == "app" { &mut standing.app } else { &mut standing.base };
+    let is_mount = matches!(operation.kind, OperationKind::Mount { .. });
+    let it = if operation.spec_name.as_str() == "app" { &mut mounted.app } else { &mut mounted.base };
     match class {
-        None => *it = sets_up,
+        None => *it = is_mount,
         Some(FailureClass::Uncertain) => *it = true,
-        Some(FailureClass::Final) if sets_up => *it = false,
+        Some(FailureClass::Final) if is_mount => *it = false,
         _ => {}
     }
     let report = class.map_or_else(OperationReport::done, |class| {
@@ -242,9 +242,9 @@ fn end_one(world: &mut World, standing: &mut Standing, chance: &mut Chance) {
 }
 
 /// From now on everything succeeds.
-fn rest(world: &mut World, standing: &mut Standing, seed: u64) {
+fn rest(world: &mut World, mounted: &mut Mounted, seed: u64) {
     for _ in 0..200 {
-        check(world, standing, seed);
+        check(world, mounted, seed);
         if world.running.is_empty() {
             match world.armed {
                 Some(_) => drop(world.tick()),
@@ -253,9 +253,9 @@ fn rest(world: &mut World, standing: &mut Standing, seed: u64) {
             continue;
         }
         let operation = world.running.remove(0);
-        let sets_up = matches!(operation.kind, OperationKind::Mount { .. });
-        let it = if operation.spec_name.as_str() == "app" { &mut standing.app } else { &mut standing.base };
-        *it = sets_up;
+        let is_mount = matches!(operation.kind, OperationKind::Mount { .. });
+        let it = if operation.spec_name.as_str() == "app" { &mut mounted.app } else { &mut mounted.base };
+        *it = is_mount;
         world.step(Event::OperationDone { id: operation.id, report: OperationReport::done() });
     }
     panic!("seed {seed}: it does not come to rest");

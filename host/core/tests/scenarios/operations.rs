@@ -89,7 +89,7 @@ fn a_success_wipes_the_wait() {
 }
 
 #[test]
-fn a_pod_whose_mount_fails_does_not_hold_up_another_pod_of_the_volume() {
+fn a_pod_whose_mount_fails_does_not_delay_another_pod_of_the_volume() {
     let mut world = World::new();
     world.desire("a", vec![staged("disk")]);
     world.desire("b", vec![staged("disk")]);
@@ -104,7 +104,7 @@ fn a_device_that_fails_makes_every_pod_wait_and_the_next_one_try() {
     world.desire("a", vec![staged("disk")]);
     world.desire("b", vec![staged("disk")]);
     assert!(world.fails("volume_mount disk a", FailureClass::Final).is_empty());
-    assert!(world.view("b", "disk").failure.is_some(), "b is told the cause too");
+    assert!(world.view("b", "disk").failure.is_some(), "b shows the cause too");
     assert_eq!(world.tick(), ["volume_mount disk b"]);
 }
 
@@ -174,7 +174,7 @@ fn an_overdue_operation_keeps_its_key_and_its_late_end_counts() {
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_is_ignored() {
+fn an_answer_without_a_waiter_is_ignored() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data")]);
     let id = world.running[0].id;
@@ -247,7 +247,7 @@ fn a_volume_that_cannot_be_expanded_here_or_is_read_only_is_left_alone() {
 }
 
 #[test]
-fn the_clock_may_stand_at_its_end() {
+fn the_clock_may_be_at_its_end() {
     let mut world = World::new();
     world.now = u64::MAX;
     world.desire("a", vec![plain("a", "data")]);
@@ -261,8 +261,8 @@ fn the_clock_may_stand_at_its_end() {
 }
 
 #[test]
-fn every_outcome_is_told_unmounts_included() {
-    let told = |volume: DesiredVolume, steps: &[(&str, &str, &str)]| {
+fn every_outcome_is_an_event_unmounts_included() {
+    let check = |volume: DesiredVolume, steps: &[(&str, &str, &str)]| {
         let mut world = World::new();
         world.desire("a", vec![volume]);
         for (operation, failed, done) in steps {
@@ -279,7 +279,7 @@ fn every_outcome_is_told_unmounts_included() {
         }
         assert!(world.running.is_empty() && world.core.unused_volumes().is_empty());
     };
-    told(
+    check(
         shared("disk"),
         &[
             ("volume_attach disk", "FailedAttachVolume", "SuccessfulAttachVolume"),
@@ -289,7 +289,7 @@ fn every_outcome_is_told_unmounts_included() {
             ("volume_detach disk", "FailedDetachVolume", "SuccessfulDetachVolume"),
         ],
     );
-    told(
+    check(
         raw("raw"),
         &[
             ("volume_attach raw", "FailedAttachVolume", "SuccessfulAttachVolume"),

@@ -1,4 +1,4 @@
-//! What is mounted, staged or attached stays with the plugin that did it, whatever a source now
+//! A mounted, staged or attached volume stays with its plugin, whatever a source now
 //! resolves.
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn a_mounted_volume_is_not_taken_over_by_another_plugin() {
         assert_eq!((pod.phase, pod.ready, pod.total), (PodPhase::Mounted, 1, 1));
         assert!(pod.errors[0].contains("test.example/fallback does not take it over"), "{:?}", pod.errors);
         assert!(view.failure.unwrap().message.contains("what is mounted stays"));
-        assert_eq!(world.reasons(), ["UnresolvedVolume"], "it is told once");
+        assert_eq!(world.reasons(), ["UnresolvedVolume"], "it is reported once");
         world.desire("a", vec![by_fallback("a", &volume)]);
         assert_eq!(world.reasons(), ["UnresolvedVolume"]);
 
@@ -86,7 +86,7 @@ fn a_volume_whose_plugin_is_missing_is_mounted_and_says_so() {
 }
 
 #[test]
-fn a_volume_whose_plugin_is_being_asked_stays_and_nobody_is_warned() {
+fn a_volume_whose_plugin_is_being_asked_stays_without_a_warning() {
     let mut world = synced();
     world.desire("a", vec![shared("disk")]);
     world.settle();
@@ -104,7 +104,7 @@ fn a_volume_whose_plugin_is_being_asked_stays_and_nobody_is_warned() {
 }
 
 #[test]
-fn what_is_only_staged_or_attached_stays_with_its_plugin() {
+fn a_volume_that_is_only_staged_or_attached_stays_with_its_plugin() {
     for (volume, ends) in [(shared("disk"), 2), (shared("disk"), 1)] {
         let mut world = synced();
         world.desire("a", vec![volume.clone()]);
@@ -173,7 +173,7 @@ fn after_a_restart_a_volume_without_a_record_stays_with_the_plugin_of_its_folder
 }
 
 #[test]
-fn after_a_restart_what_is_staged_stays_for_a_pod_whose_claim_cannot_be_resolved() {
+fn after_a_restart_a_staged_volume_stays_for_a_pod_whose_claim_cannot_be_resolved() {
     let mut world = World::new();
     let volume = shared("disk");
     world.step(Event::RecoveredDevice(RecoveredDevice {

@@ -46,7 +46,7 @@ fn other_parts_are_made_ready_on_the_mounted_volume_and_the_pod_waits_for_them()
     assert_eq!(world.desire("a", vec![other.clone()]), ["revolume_mount data a"]);
     assert_eq!(world.core.pod(&uid("a")).unwrap().ready, 0);
     world.fails("revolume_mount data a", FailureClass::Uncertain);
-    assert_eq!(world.state("a", "data"), VolumeState::Pending, "it stands, not as wanted");
+    assert_eq!(world.state("a", "data"), VolumeState::Pending, "it is mounted, but not as wanted");
     assert_eq!(world.tick(), ["revolume_mount data a"]);
     world.done("revolume_mount data a");
     assert_eq!(world.core.pod(&uid("a")).unwrap().ready, 1);

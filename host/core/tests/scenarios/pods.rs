@@ -7,7 +7,7 @@ use volhost_model::view::{PodPhase, VolumeState};
 use crate::kit::*;
 
 #[test]
-fn what_is_to_be_refreshed_is_set_up_again_when_it_is_time_and_a_failure_waits() {
+fn a_refreshed_volume_is_remounted_when_due_and_a_failure_waits() {
     let refreshed = DesiredVolume { refreshed: true, follows_source: true, ..plain("a", "fresh") };
     let follows = DesiredVolume { follows_source: true, ..plain("a", "config") };
     let mut world = World::new();
@@ -29,7 +29,7 @@ fn nothing_desired_starts_nothing() {
 }
 
 #[test]
-fn a_volume_is_mounted_by_one_operation_and_taken_away_by_one() {
+fn a_volume_is_mounted_by_one_operation_and_unmounted_by_one() {
     let mut world = World::new();
     assert_eq!(world.desire("a", vec![plain("a", "data")]), ["volume_mount data a"]);
     assert_eq!(world.state("a", "data"), VolumeState::Mounting);
@@ -172,7 +172,10 @@ fn a_pod_that_comes_back_while_it_is_unmounted_is_mounted_again() {
     world.settle();
     world.gone("a");
     assert!(world.desire("a", vec![plain("a", "data")]).is_empty());
-    assert!(world.core.mounted_volumes_of(&uid("a")).is_empty(), "nobody may count on what is being taken away");
+    assert!(
+        world.core.mounted_volumes_of(&uid("a")).is_empty(),
+        "a volume that is being unmounted is not reported as mounted"
+    );
     assert_eq!(world.done("volume_unmount data a"), ["volume_mount data a"]);
 }
 
@@ -265,7 +268,7 @@ fn the_end_of_a_drain_mounts_again_what_pods_want() {
     world.settle();
     assert_eq!(world.core.mounted_volumes_of(&uid("a")).len(), 2);
 
-    // What had not been unmounted yet stays.
+    // A volume that had not been unmounted yet stays.
     assert_eq!(world.step(Event::Drain).len(), 3);
     world.step(Event::DrainEnded);
     world.settle();
@@ -296,7 +299,7 @@ fn one_pod_among_ten_thousand_volumes_costs_only_itself() {
     let begun = std::time::Instant::now();
     for n in 0..1_000 {
         world.desire(&format!("pod{n}"), volumes(&format!("pod{n}")));
-        world.gone("nobody");
+        world.gone("unknown");
     }
     // A look at every volume would be 20 million looks, half a minute and more.
     assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());

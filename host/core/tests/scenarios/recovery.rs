@@ -39,7 +39,7 @@ fn an_incomplete_mount_that_is_wanted_is_mounted_again() {
 }
 
 #[test]
-fn nothing_recovered_is_taken_away_before_every_source_has_spoken() {
+fn nothing_recovered_is_unmounted_before_every_source_has_reported() {
     let mut world = World::new();
     world.recovered("a", &plain("a", "data"), true);
     world.recovered("b", &shared("disk"), true);
@@ -52,7 +52,7 @@ fn nothing_recovered_is_taken_away_before_every_source_has_spoken() {
 }
 
 #[test]
-fn two_pods_of_one_volume_are_both_taken_away_and_then_its_device() {
+fn a_volume_of_two_pods_is_unmounted_from_both_and_then_unstaged() {
     let mut world = World::new();
     world.recovered("a", &staged("disk"), true);
     world.recovered("b", &staged("disk"), true);
@@ -76,7 +76,7 @@ fn a_recovered_volume_of_a_pod_with_unresolved_volumes_stays() {
 }
 
 #[test]
-fn a_device_without_a_pod_is_taken_away() {
+fn a_device_without_a_pod_is_unstaged() {
     let mut world = World::new();
     let disk = staged("disk");
     world.step(Event::RecoveredDevice(RecoveredDevice {
@@ -91,7 +91,7 @@ fn a_device_without_a_pod_is_taken_away() {
 }
 
 #[test]
-fn what_is_known_is_not_overwritten_by_what_is_found() {
+fn a_known_volume_is_not_overwritten_by_a_recovered_one() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "data")]);
     world.settle();
@@ -100,7 +100,7 @@ fn what_is_known_is_not_overwritten_by_what_is_found() {
 }
 
 #[test]
-fn a_failed_unmount_of_what_was_complete_does_not_let_it_be_taken_over() {
+fn a_complete_mount_is_not_adopted_after_a_failed_unmount() {
     let mut world = World::new();
     world.recovered("a", &plain("a", "data"), true);
     world.step(Event::SourcesSynced);
@@ -109,7 +109,7 @@ fn a_failed_unmount_of_what_was_complete_does_not_let_it_be_taken_over() {
 }
 
 #[test]
-fn what_recovery_found_and_could_not_be_set_up_again_is_unmounted_when_unwanted() {
+fn a_recovered_mount_that_could_not_be_mounted_again_is_unmounted_when_unwanted() {
     let mut world = World::new();
     world.recovered("a", &plain("a", "data"), false);
     world.desire("a", vec![plain("a", "data")]);

@@ -144,7 +144,7 @@ fn a_mount_that_succeeds_but_cannot_be_expanded_is_uncertain() {
 }
 
 #[test]
-fn a_device_that_fails_says_nothing_of_a_mount_that_may_stand() {
+fn a_failed_device_leaves_a_mount_that_may_exist_uncertain() {
     // The first try came as far as the pod's mount and heard nothing of either; the second fails at the device already.
     for class in [FailureClass::Final, FailureClass::Uncertain] {
         for device in [Some(DeviceReport::Unmounted), Some(DeviceReport::Uncertain), None] {
@@ -176,7 +176,7 @@ fn a_device_that_failed_is_not_there() {
 }
 
 #[test]
-fn a_tear_down_that_timed_out_is_repeated_or_the_volume_set_up_again() {
+fn an_unmount_that_timed_out_is_repeated_or_the_volume_mounted_again() {
     for (back, expected) in [(false, "volume_unmount data a"), (true, "volume_mount data a")] {
         let mut world = World::new();
         world.desire("a", vec![plain("a", "data")]);

@@ -1,4 +1,4 @@
-//! Mounts that somebody else takes away.
+//! Mounts that another process unmounts.
 
 use volhost_core::{Event, OperationKind};
 use volhost_model::FailureClass;
@@ -21,26 +21,26 @@ fn mounted() -> World {
 }
 
 #[test]
-fn a_mount_that_vanished_is_told_and_set_up_again() {
+fn a_mount_that_vanished_is_reported_and_mounted_again() {
     let mut world = mounted();
     assert_eq!(vanishes(&mut world, "a", "data"), ["volume_mount data a"]);
     assert_eq!(world.reasons(), ["VolumeVanished"]);
-    assert!(world.core.mounted_volumes_of(&uid("a")).is_empty(), "nobody may count on it");
+    assert!(world.core.mounted_volumes_of(&uid("a")).is_empty(), "it is not reported as mounted");
     world.settle();
     assert_eq!(world.state("a", "data"), VolumeState::Mounted);
 }
 
 #[test]
-fn one_that_cannot_be_set_up_again_is_uncertain_and_undone_when_unwanted() {
+fn a_vanished_mount_that_cannot_be_mounted_again_is_uncertain_and_undone_when_unwanted() {
     let mut world = mounted();
     vanishes(&mut world, "a", "data");
     world.fails("volume_mount data a", FailureClass::Final);
-    assert_eq!(world.state("a", "data"), VolumeState::Uncertain, "what stands there now nobody knows");
+    assert_eq!(world.state("a", "data"), VolumeState::Uncertain, "it is unknown what is mounted now");
     assert_eq!(world.gone("a"), ["volume_unmount data a"]);
 }
 
 #[test]
-fn what_an_operation_takes_away_has_not_vanished() {
+fn a_mount_that_an_operation_unmounts_has_not_vanished() {
     let mut world = mounted();
     assert_eq!(world.gone("a"), ["volume_unmount data a"]);
     world.notices.clear();
@@ -61,7 +61,7 @@ fn a_failed_unmount_is_tried_at_once_when_the_mount_is_gone_after_all() {
 }
 
 #[test]
-fn one_that_vanishes_while_it_is_refreshed_is_set_up_again_unless_the_refresh_brings_it_back() {
+fn a_mount_that_vanishes_while_it_is_refreshed_is_mounted_again_unless_the_refresh_brings_it_back() {
     let follows = || volhost_core::DesiredVolume { follows_source: true, ..plain("a", "data") };
     for class in [FailureClass::Final, FailureClass::Uncertain, FailureClass::Transient] {
         let mut world = World::new();
@@ -87,7 +87,7 @@ fn one_that_vanishes_while_it_is_refreshed_is_set_up_again_unless_the_refresh_br
 }
 
 #[test]
-fn one_that_vanishes_while_it_grows_is_set_up_again() {
+fn a_mount_that_vanishes_while_it_grows_is_mounted_again() {
     let mut world = World::new();
     world.desire("a", vec![sized(&staged("disk"), 10)]);
     world.settle();
@@ -102,7 +102,7 @@ fn device_vanishes(world: &mut World, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_nodes_own_mount_that_vanished_is_told_and_made_again_while_its_pods_keep_theirs() {
+fn a_staging_mount_that_vanished_is_reported_and_made_again_while_its_pods_keep_theirs() {
     let mut world = World::new();
     world.step(Event::SourcesSynced);
     world.desire("a", vec![staged("disk")]);
@@ -134,7 +134,7 @@ fn the_nodes_own_mount_that_vanishes_is_made_before_another_pod_gets_the_volume(
 }
 
 #[test]
-fn the_nodes_own_mount_that_vanishes_while_it_is_taken_away_counts_as_what_the_operation_says() {
+fn a_staging_mount_that_vanishes_while_it_is_unmounted_counts_as_the_operation_reports() {
     let mut world = World::new();
     world.step(Event::SourcesSynced);
     world.desire("a", vec![staged("disk")]);

@@ -1,4 +1,4 @@
-//! Callers that wait are told the truth, and the cause.
+//! Waiting callers get true answers, with the cause.
 
 use volhost_core::Event;
 use volhost_model::FailureClass;
@@ -94,8 +94,8 @@ fn a_claim_that_is_bound_in_time_ends_the_wait_well() {
 #[test]
 fn a_volume_that_the_source_forgot_keeps_the_pod_waiting() {
     let mut world = World::new();
-    let told = volhost_core::DesiredPod { pod: pod("a", vec![outer("data")]), volumes: vec![], unresolved: vec![] };
-    world.step(Event::PodDesired(told));
+    let desired = volhost_core::DesiredPod { pod: pod("a", vec![outer("data")]), volumes: vec![], unresolved: vec![] };
+    world.step(Event::PodDesired(desired));
     wait_mounted(&mut world, "a", 1);
     world.tick();
     assert_eq!(world.answers[0].1.clone().unwrap_err().volumes[0].name, "data");
@@ -116,7 +116,7 @@ fn unmounted_means_that_nothing_is_uncertain_either() {
 }
 
 #[test]
-fn a_wait_for_an_unmount_that_times_out_says_what_is_left() {
+fn a_wait_for_an_unmount_that_times_out_lists_the_volumes_left() {
     let mut world = World::new();
     world.desire("a", vec![plain("a", "x")]);
     world.settle();
@@ -188,10 +188,10 @@ fn twenty_pods_are_waited_for_each_by_itself() {
 }
 
 #[test]
-fn a_pod_without_volumes_is_unmounted_and_so_is_one_nobody_knows() {
+fn a_pod_without_volumes_is_unmounted_and_so_is_an_unknown_one() {
     let mut world = World::new();
     world.desire("a", vec![]);
     wait_unmounted(&mut world, "a", 60);
-    wait_unmounted(&mut world, "nobody", 60);
+    wait_unmounted(&mut world, "unknown", 60);
     assert_eq!(world.answers, [(2, Ok(())), (2, Ok(()))]);
 }

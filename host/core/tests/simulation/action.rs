@@ -1,4 +1,4 @@
-//! What may happen. An action says all of it in numbers, whatever state it meets: so any part of a run is a run, and can be tried
+//! The actions of a run. An action is numbers alone, valid in every state: so any part of a run is a run, and can be tried
 //! alone when a failing one is made short.
 
 use crate::kinds::{KINDS, PLUGINS, PODS, PodId, SIZES, VARIANTS};
@@ -19,7 +19,7 @@ pub enum Fate {
     Lie,
 }
 
-/// What a new word of a pod's source says of one kind.
+/// A source's new report on one kind of a pod's volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     Keep,
@@ -30,8 +30,8 @@ pub enum Choice {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Action {
-    /// A source tells of a pod.
-    Tell {
+    /// A source reports a pod.
+    ReportPod {
         pod: PodId,
         choices: [Choice; KINDS.len()],
         label: u8,
@@ -45,7 +45,7 @@ pub enum Action {
         fate: Fate,
         luck: u8,
     },
-    /// What an operation of uncertain end was doing comes true now.
+    /// The late effect of an operation of uncertain end happens now.
     Late {
         pick: u16,
     },
@@ -96,11 +96,11 @@ pub enum Action {
     Elsewhere {
         pick: u16,
     },
-    /// Somebody takes a pod's mount away behind the host's back, and the host hears of it.
+    /// Another process unmounts a pod's mount, and the host notices.
     Vanish {
         pick: u16,
     },
-    /// Somebody takes the node's own mount of a volume away, and the host hears of it.
+    /// Another process unmounts a staging mount, and the host notices.
     VanishDevice {
         pick: u16,
     },
@@ -109,7 +109,7 @@ pub enum Action {
         pick: u16,
         gone: bool,
     },
-    /// After a start: the next source tells of a pod, or that there are no more.
+    /// After a start: the next source reports a pod, or that there are no more.
     Source,
     Crash {
         luck: u64,
@@ -118,7 +118,7 @@ pub enum Action {
     DrainEnded,
     /// An event that changes nothing.
     Idle,
-    /// Answers that nobody asked for.
+    /// Answers without a question.
     Echo {
         pick: u16,
     },
@@ -175,7 +175,9 @@ fn any_action(random: &mut Random, lies: bool) -> Action {
     let plugin = index(random, PLUGINS);
     let pick = u16::try_from(random.below(1 << 16)).unwrap();
     match random.below(1000) {
-        0..=89 => Action::Tell { pod, choices: std::array::from_fn(|_| any_choice(random)), label: small(random, 2) },
+        0..=89 => {
+            Action::ReportPod { pod, choices: std::array::from_fn(|_| any_choice(random)), label: small(random, 2) }
+        }
         90..=129 => Action::Gone { pod },
         130..=529 => Action::End { pick, fate: any_fate(random, lies), luck: small(random, u8::MAX) },
         530..=559 => Action::Late { pick },

@@ -6,14 +6,18 @@ use crate::sim::Sim;
 
 pub fn event(sim: &Sim<'_>, event: &Event) -> String {
     match event {
-        Event::PodDesired(told) => {
-            let volumes = told.volumes.iter().map(|volume| {
+        Event::PodDesired(pod_report) => {
+            let volumes = pod_report.volumes.iter().map(|volume| {
                 let (variant, capacity) =
                     (crate::kinds::variant_of(&volume.spec), crate::kinds::capacity_of(&volume.spec));
                 format!("{}/{variant}/{capacity}", volume.outer_name)
             });
-            let unresolved = told.unresolved.iter().map(|volume| format!("{}?", volume.outer_name));
-            format!("{} is wanted with [{}]", told.pod.uid, volumes.chain(unresolved).collect::<Vec<_>>().join(" "))
+            let unresolved = pod_report.unresolved.iter().map(|volume| format!("{}?", volume.outer_name));
+            format!(
+                "{} is wanted with [{}]",
+                pod_report.pod.uid,
+                volumes.chain(unresolved).collect::<Vec<_>>().join(" ")
+            )
         }
         Event::Vanished { pod, volume } => format!("the mount of {volume} for {pod} has vanished"),
         Event::DeviceVanished { volume } => format!("the node's mount of {volume} has vanished"),
@@ -56,7 +60,7 @@ pub fn event(sim: &Sim<'_>, event: &Event) -> String {
         }
         Event::WaitCancelled { waiter: 0 } => "nothing".to_owned(),
         Event::WaitCancelled { waiter } => format!("waiter {waiter} leaves"),
-        Event::Refresh => "volumes are due to be set up again".to_owned(),
+        Event::Refresh => "volumes are due to be refreshed".to_owned(),
         Event::Timer => "the timer goes off".to_owned(),
         Event::SourcesSynced => "every source has spoken".to_owned(),
         Event::SourceChanged { uid } => format!("the source of {uid} has changed"),

@@ -5,8 +5,8 @@ use volhost_model::view::PodPhase;
 
 use crate::action::Fate;
 use crate::happen::everything;
-use crate::kinds::{Catalog, KINDS, PLUGINS, PODS, SMALLEST, VOLUMES, Wish};
-use crate::rules::{Check, Rule, broken, hold};
+use crate::kinds::{Catalog, Demand, KINDS, PLUGINS, PODS, SMALLEST, VOLUMES};
+use crate::rules::{Check, Rule, broken, ensure};
 use crate::sim::Sim;
 
 /// More turns than any run needs; without an end something spins.
@@ -21,24 +21,24 @@ impl Sim<'_> {
         if self.world.anything_lied() {
             self.crash(LUCK)?;
         }
-        self.world.elsewhere = [false; VOLUMES];
+        self.world.on_other_node = [false; VOLUMES];
         self.life.running.iter_mut().for_each(|running| running.hung = false);
         for plugin in (0..PLUGINS).filter(|plugin| self.quarantined[*plugin]).collect::<Vec<_>>() {
             self.quarantined[plugin] = false;
             self.plugin_changed(plugin)?;
         }
         for pod in 0..PODS {
-            if let Some(mut told) = self.live[pod] {
-                for wish in told.wishes.iter_mut().filter(|wish| matches!(wish, Wish::Unresolved(_))) {
-                    *wish = Wish::Wanted { handle: 0, variant: 0, size: 0 };
+            if let Some(mut pod_report) = self.live[pod] {
+                for demand in pod_report.demands.iter_mut().filter(|demand| matches!(demand, Demand::Unresolved(_))) {
+                    *demand = Demand::Wanted { handle: 0, variant: 0, size: 0 };
                 }
                 for (kind, base) in KINDS.iter().enumerate().filter_map(|(kind, of)| Some((kind, of.base?))) {
-                    if told.wishes[base] == Wish::Nothing {
-                        told.wishes[kind] = Wish::Nothing;
+                    if pod_report.demands[base] == Demand::Nothing {
+                        pod_report.demands[kind] = Demand::Nothing;
                     }
                 }
-                self.live[pod] = Some(told);
-                self.tell(pod, told)?;
+                self.live[pod] = Some(pod_report);
+                self.report_pod(pod, pod_report)?;
             }
         }
         while !self.life.synced {
@@ -91,30 +91,30 @@ impl Sim<'_> {
                 used[volume] |= wanted.is_some();
                 let place = || format!("{} of pod{pod}", of.name);
                 let Some((variant, capacity)) = wanted else {
-                    hold(real.is_none(), Rule::Convergence, || format!("{} is left over", place()))?;
+                    ensure(real.is_none(), Rule::Convergence, || format!("{} is left over", place()))?;
                     continue;
                 };
                 let Some(real) = real else {
-                    hold(self.is_blocked(pod, volume), Rule::Convergence, || {
+                    ensure(self.is_blocked(pod, volume), Rule::Convergence, || {
                         format!("{} is wanted, and not mounted", place())
                     })?;
                     continue;
                 };
-                // What recovery found cannot be made right while another pod has the volume, and nobody is told that it is ready.
+                // A recovered mount cannot be corrected while another pod has the volume; it is not reported as ready.
                 if self.is_blocked(pod, volume) && !self.life.is_as_wanted(self.catalog, pod, volume) {
                     continue;
                 }
-                hold(real.variant == variant || of.kind.edited, Rule::Convergence, || {
+                ensure(real.variant == variant || of.kind.edited, Rule::Convergence, || {
                     format!("{} has the wrong source", place())
                 })?;
                 let fresh = !of.kind.follows_source || real.version == self.versions[pod];
-                hold(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;
+                ensure(fresh, Rule::Convergence, || format!("{} shows stale content", place()))?;
                 let large = !of.kind.expandable || world.sizes[volume].unwrap_or(SMALLEST) >= capacity;
-                hold(large, Rule::Convergence, || format!("{} is too small", place()))?;
+                ensure(large, Rule::Convergence, || format!("{} is too small", place()))?;
                 self.check_parts(pod, of.kind_id)?;
             }
             for (thing, how) in [(&world.devices[volume], "staged"), (&world.attached[volume], "attached")] {
-                hold(!thing.real || used[volume], Rule::Convergence, || format!("{} is left {how}", of.name))?;
+                ensure(!thing.real || used[volume], Rule::Convergence, || format!("{} is left {how}", of.name))?;
             }
         }
         Ok(())
@@ -141,10 +141,10 @@ impl Sim<'_> {
         let core = &self.life.core;
         let pods = core.pods();
         let live = if self.life.draining { 0 } else { self.live.iter().flatten().count() };
-        hold(pods.len() == live, Rule::Convergence, || format!("{} pods are shown, not {live}", pods.len()))?;
+        ensure(pods.len() == live, Rule::Convergence, || format!("{} pods are shown, not {live}", pods.len()))?;
         for view in &pods {
             let pod = Catalog::pod_id(&PodUid::new(&*view.uid).unwrap());
-            hold(view.phase == PodPhase::Mounted || self.is_any_blocked(pod), Rule::Convergence, || {
+            ensure(view.phase == PodPhase::Mounted || self.is_any_blocked(pod), Rule::Convergence, || {
                 format!("pod{pod} is shown as {:?}", view.phase)
             })?;
         }
@@ -155,9 +155,9 @@ impl Sim<'_> {
         };
         let operations: Vec<_> =
             core.operations().into_iter().filter(|view| view.running || !single(&view.volume)).collect();
-        hold(core.unused_volumes().is_empty() && operations.is_empty(), Rule::Convergence, || {
+        ensure(core.unused_volumes().is_empty() && operations.is_empty(), Rule::Convergence, || {
             format!("at rest, and yet: {:?} {operations:?}", core.unused_volumes())
         })?;
-        hold(self.life.waiting.is_empty(), Rule::Answers, || "somebody waits for ever".to_owned())
+        ensure(self.life.waiting.is_empty(), Rule::Answers, || "a caller waits for ever".to_owned())
     }
 }

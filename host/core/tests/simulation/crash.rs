@@ -36,7 +36,7 @@ impl Sim<'_> {
         self.life = Life::new(self.config, &self.settings);
         self.life.now = self.now;
         self.life.recovering = true;
-        self.world.found_elsewhere = [false; VOLUMES];
+        self.world.found_on_other_node = [false; VOLUMES];
         self.settle_the_world();
         for volume in 0..VOLUMES {
             for pod in 0..PODS {
@@ -48,7 +48,7 @@ impl Sim<'_> {
         self.check_after(&everything())
     }
 
-    /// What was open is decided now: nobody is left who could say that it was.
+    /// Undecided effects are decided now: no observer is left.
     fn settle_the_world(&mut self) {
         for mount in self.world.mounts.iter_mut().flatten() {
             (mount.late, mount.lied, mount.old) = (None, false, mount.real.is_some());
@@ -63,7 +63,7 @@ impl Sim<'_> {
             return Ok(());
         };
         let of = &self.catalog.volumes[volume];
-        // Which label a volume has that nobody recorded is not known; scenarios show what is made of it.
+        // The label of a volume without a record is unknown; scenarios show how it is handled.
         let recorded = random.chance(80) || of.kind.labelled;
         // Complete is what has its device and its attachment, and was brought to its size.
         let complete = real.complete

@@ -1,8 +1,9 @@
-//! What a volume needs now, worked out anew from what the machine was told and holds: of that, everything that may start must have.
+//! The needs of each volume, computed from the machine's input and state: every operation that may start must have
+//! started.
 
 use crate::kinds::{PODS, PodId, VolumeId, parts_of};
 use crate::life::KnownMount;
-use crate::rules::{Check, Rule, hold};
+use crate::rules::{Check, Rule, ensure};
 use crate::sim::{Sim, Turn};
 
 /// An operation that is needed.
@@ -14,9 +15,9 @@ pub struct Needed {
     pub name: &'static str,
     /// It serves a pod that waits for its first mount.
     mounts: bool,
-    /// Something other than keys and back-off keeps it from being started; users are told.
+    /// A reason other than keys and back-off blocks it; users get an event.
     hindered: bool,
-    /// It waits for somebody's word.
+    /// It waits for a report.
     quiet: bool,
 }
 
@@ -31,7 +32,7 @@ impl Needed {
     }
 }
 
-/// The operation sets up a pod's mount.
+/// Whether the operation makes a pod's mount.
 pub fn is_mount(name: &str) -> bool {
     matches!(name, "volume_mount" | "map_volume")
 }
@@ -45,7 +46,7 @@ impl Sim<'_> {
             if let Some(mount) = mount.filter(|mount| self.is_doomed(volume, pod, mount)) {
                 let name = if self.catalog.volumes[volume].kind.block { "unmap_volume" } else { "volume_unmount" };
                 debug_assert!(mount.state.may_exist());
-                // What lies over it goes first.
+                // A volume made of it is unmounted first.
                 let quiet = self.life.carries(self.catalog, pod, volume);
                 needs.push(Needed { quiet, ..Needed::new(Some(pod), Some(pod), name) });
             }
@@ -116,7 +117,7 @@ impl Sim<'_> {
             let name = if kind.block { "map_volume" } else { "volume_mount" };
             let key_pod = Some(pod).filter(|_| !kind.attachable && !kind.stageable);
             let hindered = self.is_kept_out(volume, pod, variant);
-            // That a volume of its own is not there yet is told of that one.
+            // A missing base is reported for the base.
             let quiet = self.catalog.base_of(volume).is_some_and(|base| !life.is_as_wanted(self.catalog, pod, base));
             return Some(Needed { mounts: !present, hindered, quiet, ..Needed::new(Some(pod), key_pod, name) });
         }
@@ -126,14 +127,14 @@ impl Sim<'_> {
     /// Another pod has a volume for one pod alone, or has it with another label, or another volume has the folder.
     fn is_kept_out(&self, volume: VolumeId, pod: PodId, variant: u8) -> bool {
         let (life, of) = (&self.life, &self.catalog.volumes[volume]);
-        let elsewhere = (0..PODS).any(|other| other != pod && life.known[volume].mounts[other].is_some());
+        let in_other_pod = (0..PODS).any(|other| other != pod && life.known[volume].mounts[other].is_some());
         let taken = of.kind.handles > 1
             && self.catalog.volumes.iter().enumerate().any(|(other, other_of)| {
                 other != volume && other_of.kind_id == of.kind_id && life.known[other].mounts[pod].is_some()
             });
         let known = &life.known[volume];
         let restaged = of.kind.edited && life.is_relabelled(self.catalog, volume, known);
-        (of.kind.single_pod && elsewhere)
+        (of.kind.single_pod && in_other_pod)
             || taken
             || restaged
             || life.known[volume].has_other_label(of.kind, pod, variant)
@@ -185,7 +186,7 @@ impl Sim<'_> {
                     && (running.key_pod.is_none() || needed.key_pod.is_none() || running.key_pod == needed.key_pod)
             });
             let waits = life.known[volume].is_waiting(needed.pod, needed.name, life.now);
-            hold(taken || waits, Rule::Progress, || {
+            ensure(taken || waits, Rule::Progress, || {
                 let pod = needed.pod.map(|pod| format!(" of pod{pod}")).unwrap_or_default();
                 format!("{} of {}{pod} is due, and is not started", needed.name, self.catalog.volumes[volume].name)
             })?;
@@ -224,7 +225,7 @@ impl Sim<'_> {
                     continue;
                 }
                 let served = &mut life.overtaken_by[volume][other];
-                hold(*served & (1 << pod) == 0, Rule::FairTurns, || {
+                ensure(*served & (1 << pod) == 0, Rule::FairTurns, || {
                     format!("pod{pod} is served twice while pod{other} waits for {}", of.name)
                 })?;
                 *served |= 1 << pod;
@@ -234,7 +235,7 @@ impl Sim<'_> {
         Ok(())
     }
 
-    /// Something other than keys and back-off keeps the pod from the volume.
+    /// Whether a reason other than keys and back-off blocks the pod's volume.
     pub fn is_hindered(&self, volume: VolumeId, pod: PodId) -> bool {
         self.needs(volume).iter().any(|needed| needed.hindered && needed.pod == Some(pod))
     }

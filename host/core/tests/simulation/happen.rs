@@ -1,12 +1,12 @@
-//! Carries out one action: changes the world, and tells the machine what it would hear of it.
+//! Executes one action: changes the world, and sends the machine the resulting event.
 
 use volhost_core::{Event, OperationReport};
 use volhost_model::FailureClass;
 
 use crate::action::{Action, Choice, Fate};
-use crate::kinds::{KINDS, PODS, PodId, Told, VOLUMES, VolumeId, Wish};
+use crate::kinds::{Demand, KINDS, PODS, PodId, PodReport, VOLUMES, VolumeId};
 use crate::life::{Ended, Running, Waiter};
-use crate::rules::{Check, Rule, hold};
+use crate::rules::{Check, Rule, ensure};
 use crate::sim::{ALL_PODS, ALL_VOLUMES, SECOND, Sim, Turn};
 
 /// A turn that may concern everything.
@@ -28,10 +28,10 @@ impl Sim<'_> {
 
     pub fn happen(&mut self, action: Action) -> Check {
         match action {
-            Action::Tell { pod, choices, label } => {
-                let told = self.choices(pod, &choices, label);
-                self.live[pod] = Some(told);
-                self.tell(pod, told)
+            Action::ReportPod { pod, choices, label } => {
+                let pod_report = self.choices(pod, &choices, label);
+                self.live[pod] = Some(pod_report);
+                self.report_pod(pod, pod_report)
             }
             Action::Gone { pod } => self.gone(pod),
             Action::End { pick, fate, luck } => {
@@ -79,7 +79,7 @@ impl Sim<'_> {
             Action::Report => self.controller_reports(),
             Action::Elsewhere { pick } => {
                 let volume = usize::from(pick) % VOLUMES;
-                self.world.elsewhere[volume] ^= true;
+                self.world.on_other_node[volume] ^= true;
                 Ok(())
             }
             Action::Vanish { pick } => self.vanish(pick),
@@ -101,45 +101,46 @@ impl Sim<'_> {
         }
     }
 
-    fn choices(&self, pod: PodId, choices: &[Choice; KINDS.len()], label: u8) -> Told {
-        let before = self.live[pod].unwrap_or(Told::EMPTY);
-        let wishes = std::array::from_fn(|kind| match choices[kind] {
-            Choice::Keep => before.wishes[kind],
-            Choice::Drop => Wish::Nothing,
-            Choice::Unresolve(reason) => Wish::Unresolved(reason),
+    fn choices(&self, pod: PodId, choices: &[Choice; KINDS.len()], label: u8) -> PodReport {
+        let before = self.live[pod].unwrap_or(PodReport::EMPTY);
+        let demands = std::array::from_fn(|kind| match choices[kind] {
+            Choice::Keep => before.demands[kind],
+            Choice::Drop => Demand::Nothing,
+            Choice::Unresolve(reason) => Demand::Unresolved(reason),
             Choice::Take { handle, variant, size } => {
                 let handles = KINDS[kind].handles;
                 let handle = if usize::from(handle) < handles { handle } else { 0 };
-                Wish::Wanted { handle, variant, size }
+                Demand::Wanted { handle, variant, size }
             }
         });
-        Told { wishes, label }.with_bases()
+        PodReport { demands, label }.with_bases()
     }
 
-    pub fn tell(&mut self, pod: PodId, told: Told) -> Check {
-        let before = self.life.told[pod];
-        let was = |kind: usize| before.map_or(Wish::Nothing, |before| before.wishes[kind]);
-        let new = (0..KINDS.len())
-            .filter(|kind| matches!(told.wishes[*kind], Wish::Unresolved(_)) && told.wishes[*kind] != was(*kind));
+    pub fn report_pod(&mut self, pod: PodId, pod_report: PodReport) -> Check {
+        let before = self.life.pod_reports[pod];
+        let was = |kind: usize| before.map_or(Demand::Nothing, |before| before.demands[kind]);
+        let new = (0..KINDS.len()).filter(|kind| {
+            matches!(pod_report.demands[*kind], Demand::Unresolved(_)) && pod_report.demands[*kind] != was(*kind)
+        });
         let mut turn = Turn { new_reasons: u32::try_from(new.count()).unwrap(), pods: 1 << pod, ..Turn::default() };
         turn.volumes = self.volumes_of(pod);
-        self.life.told[pod] = Some(told);
+        self.life.pod_reports[pod] = Some(pod_report);
         for kind in 0..KINDS.len() {
-            self.life.led_to[pod][kind] = match told.wishes[kind] {
-                Wish::Nothing => None,
-                Wish::Unresolved(_) => self.life.led_to[pod][kind],
-                Wish::Wanted { handle, .. } => Some(self.catalog.volume_of(pod, kind, handle)),
+            self.life.led_to[pod][kind] = match pod_report.demands[kind] {
+                Demand::Nothing => None,
+                Demand::Unresolved(_) => self.life.led_to[pod][kind],
+                Demand::Wanted { handle, .. } => Some(self.catalog.volume_of(pod, kind, handle)),
             };
         }
         turn.volumes |= self.volumes_of(pod);
         self.forget_turns(pod);
-        self.step(Event::PodDesired(self.desired_pod(pod, &told)), turn)
+        self.step(Event::PodDesired(self.desired_pod(pod, &pod_report)), turn)
     }
 
     fn gone(&mut self, pod: PodId) -> Check {
         self.live[pod] = None;
         let turn = Turn { volumes: self.volumes_of(pod), pods: 1 << pod, ..Turn::default() };
-        self.life.told[pod] = None;
+        self.life.pod_reports[pod] = None;
         self.life.led_to[pod] = [None; KINDS.len()];
         self.forget_turns(pod);
         self.step(Event::PodGone { uid: self.catalog.uids[pod].clone() }, turn)
@@ -173,7 +174,7 @@ impl Sim<'_> {
         };
         self.met.insert((ended.name, end));
         if report.other_node.is_some() {
-            self.met.insert(("attached", "elsewhere"));
+            self.met.insert(("attached", "on_other_node"));
         }
         let mut turn = Turn { ended: Some(ended), ..self.about(running.volume, running.pod) };
         turn.tells_vanished = self.comes_out_as_vanished(&running, &ended);
@@ -298,7 +299,7 @@ impl Sim<'_> {
         if !self.config.host_attaches && self.catalog.volumes[volume].kind.attachable {
             let attached = &mut self.world.attached[volume];
             let before = attached.real;
-            attached.real = self.status[volume] && (before || !self.world.elsewhere[volume]);
+            attached.real = self.status[volume] && (before || !self.world.on_other_node[volume]);
             self.life.taken_away[volume] |= before && !attached.real;
         }
     }
@@ -315,11 +316,12 @@ impl Sim<'_> {
         self.step(Event::NodeAttachments(report), everything())
     }
 
-    /// After a start, sources tell of one pod after the other, and then that they have told all.
+    /// After a start, sources report one pod after the other, and then that they have reported all.
     pub fn source_goes_on(&mut self) -> Check {
-        let untold = (0..self.live.len()).find(|pod| self.live[*pod].is_some() && self.life.told[*pod].is_none());
-        if let Some((pod, told)) = untold.and_then(|pod| Some((pod, self.live[pod]?))) {
-            return self.tell(pod, told);
+        let unreported =
+            (0..self.live.len()).find(|pod| self.live[*pod].is_some() && self.life.pod_reports[*pod].is_none());
+        if let Some((pod, pod_report)) = unreported.and_then(|pod| Some((pod, self.live[pod]?))) {
+            return self.report_pod(pod, pod_report);
         }
         self.life.synced = true;
         self.step(Event::SourcesSynced, everything())
@@ -333,7 +335,7 @@ impl Sim<'_> {
         self.steps += 1;
         self.life.now = self.now;
         let answer = self.life.core.step(self.now, Event::WaitCancelled { waiter: 0 });
-        hold(answer.is_empty(), Rule::Quiet, || format!("nothing happened, and it answers {answer:?}"))
+        ensure(answer.is_empty(), Rule::Quiet, || format!("nothing happened, and it answers {answer:?}"))
     }
 
     /// Answers of operations that do not run change nothing.
@@ -350,7 +352,7 @@ impl Sim<'_> {
         let before = self.life.core.operations();
         let mut answer = self.life.core.step(self.now, Event::OperationDone { id, report: OperationReport::done() });
         answer.extend(self.life.core.step(self.now, Event::OperationOverdue { id, message: String::new() }));
-        hold(answer.is_empty() && before == self.life.core.operations(), Rule::Quiet, || {
+        ensure(answer.is_empty() && before == self.life.core.operations(), Rule::Quiet, || {
             format!("an answer for operation {id}, which does not run, changed something: {answer:?}")
         })?;
         self.check_after(&everything())

@@ -1,5 +1,5 @@
 //! The volumes the simulation knows: every kind that the machine treats differently. Pods and volumes are numbers here; a catalog
-//! holds the names and specs that the machine is told.
+//! has the names and specs of the machine's input.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,9 +83,9 @@ pub const KINDS: [Kind; 12] = [
 ];
 pub const VOLUMES: usize = 4 * PODS + 9;
 
-/// What a pod wants of one kind.
+/// A pod's demand for one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum Demand {
     Nothing,
     /// It cannot be resolved, for this reason.
     Unresolved(u8),
@@ -96,31 +96,31 @@ pub enum Wish {
     },
 }
 
-/// What a source says of a pod.
+/// A source's report on a pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
-    pub wishes: [Wish; KINDS.len()],
+pub struct PodReport {
+    pub demands: [Demand; KINDS.len()],
     /// The pod's labels: content of what follows them.
     pub label: u8,
 }
 
-impl Told {
-    pub const EMPTY: Self = Self { wishes: [Wish::Nothing; KINDS.len()], label: 0 };
+impl PodReport {
+    pub const EMPTY: Self = Self { demands: [Demand::Nothing; KINDS.len()], label: 0 };
 
     /// The same, as it can be: a volume whose base is not resolved is not either.
     #[must_use]
     pub fn with_bases(mut self) -> Self {
         for (kind, base) in KINDS.iter().enumerate().filter_map(|(kind, of)| Some((kind, of.base?))) {
-            let wanted = |wish| matches!(wish, Wish::Wanted { .. });
-            if wanted(self.wishes[kind]) && !wanted(self.wishes[base]) {
-                self.wishes[kind] = Wish::Unresolved(0);
+            let wanted = |demand| matches!(demand, Demand::Wanted { .. });
+            if wanted(self.demands[kind]) && !wanted(self.demands[base]) {
+                self.demands[kind] = Demand::Unresolved(0);
             }
         }
         self
     }
 
     pub fn any_unresolved(&self) -> bool {
-        self.wishes.iter().any(|wish| matches!(wish, Wish::Unresolved(_)))
+        self.demands.iter().any(|demand| matches!(demand, Demand::Unresolved(_)))
     }
 }
 
@@ -186,7 +186,7 @@ impl Catalog {
         &self.parts[usize::from(count)]
     }
 
-    /// What the volume is made of.
+    /// The base of the volume.
     pub fn needs(&self, volume: VolumeId) -> &Arc<[NeededVolume]> {
         &self.needs[volume]
     }
@@ -224,7 +224,7 @@ impl Catalog {
         usize::from(uid.as_str().as_bytes()[3] - b'0')
     }
 
-    /// The volume that a pod's wish for a kind means.
+    /// The volume of a pod's demand for a kind.
     pub fn volume_of(&self, pod: PodId, kind: usize, handle: u8) -> VolumeId {
         self.first_of_kind[kind] + if KINDS[kind].handles == 0 { pod } else { usize::from(handle) }
     }

@@ -1,10 +1,12 @@
-//! What a crash of the host destroys: the machine, and what it was told, asked and seen to hold since it began.
+//! The state that a crash of the host destroys: the machine, its input, and its observed state since the start.
 
 use volhost_core::{Config, Operation, OperationKind, Time, WaiterId};
 use volhost_core_mutants::probe::{FailureProbe, Probe};
 use volhost_model::FailureClass;
 
-use crate::kinds::{Catalog, KINDS, Kind, PODS, PodId, SMALLEST, Told, VOLUMES, VolumeId, Wish, parts_of, variant_of};
+use crate::kinds::{
+    Catalog, Demand, KINDS, Kind, PODS, PodId, PodReport, SMALLEST, VOLUMES, VolumeId, parts_of, variant_of,
+};
 use crate::machine::Machine;
 use crate::sim::Settings;
 
@@ -15,7 +17,7 @@ pub struct Running {
     pub pod: Option<PodId>,
     /// The pod of its key, worked out from the kubelet's table.
     pub key_pod: Option<PodId>,
-    /// What it saw of its source.
+    /// The version of its source that it read.
     pub version: u32,
     pub hung: bool,
     /// Others took the mount away that it works on.
@@ -34,7 +36,7 @@ pub struct Waiter {
     pub deadline: Time,
 }
 
-/// What the machine holds of a pod's mount.
+/// The machine's state of a pod's mount.
 #[derive(Clone, Copy)]
 pub struct KnownMount {
     pub state: Probe,
@@ -47,16 +49,16 @@ pub struct KnownMount {
     pub needs: usize,
 }
 
-/// What the machine holds of a volume.
+/// The machine's state of a volume.
 #[derive(Clone, Copy)]
 pub struct Known {
     pub there: bool,
     pub attach: Probe,
     pub device: Probe,
     /// Another node is known to have it.
-    pub elsewhere: bool,
+    pub on_other_node: bool,
     pub size: Option<u64>,
-    /// The variant that the device was mounted with, which its label tells.
+    /// The variant that the device was mounted with, which its label shows.
     pub label: Option<u8>,
     pub mounts: [Option<KnownMount>; PODS],
     /// By pod; the last is the volume's own.
@@ -68,7 +70,7 @@ impl Known {
         there: false,
         attach: Probe::ABSENT,
         device: Probe::ABSENT,
-        elsewhere: false,
+        on_other_node: false,
         size: None,
         label: None,
         mounts: [None; PODS],
@@ -105,16 +107,16 @@ pub struct Ended {
 
 pub struct Life {
     pub core: Machine,
-    /// The latest time the machine was told.
+    /// The latest time given to the machine.
     pub now: Time,
     pub running: Vec<Running>,
     pub last_id: u64,
-    pub told: [Option<Told>; PODS],
-    /// What each name of a pod led to when it was last resolved, while the pod wants it.
+    pub pod_reports: [Option<PodReport>; PODS],
+    /// The volume that each name of a pod led to when it was last resolved, while the pod wants it.
     pub led_to: [[Option<VolumeId>; KINDS.len()]; PODS],
     pub reported: [bool; VOLUMES],
     pub attachments: Option<[bool; VOLUMES]>,
-    /// What the controller has detached, for the node's status did not name it, and has not reported yet.
+    /// The volumes that the controller has detached, because the node's status did not name them, and has not reported yet.
     pub taken_away: [bool; VOLUMES],
     pub synced: bool,
     pub draining: bool,
@@ -123,7 +125,7 @@ pub struct Life {
     pub armed: Option<Time>,
     pub waiting: Vec<Waiter>,
     pub known: [Known; VOLUMES],
-    /// Why a pod was told that it cannot have a volume now; as long as that lasts it is not told again.
+    /// The reported reason why a pod cannot have a volume now; it is not reported again while it lasts.
     pub hindered: [[Option<String>; PODS]; VOLUMES],
     /// For each pod that waits for a volume's mount, the pods that were served since, as bits.
     pub overtaken_by: [[u8; PODS]; VOLUMES],
@@ -138,7 +140,7 @@ impl Life {
             now: 0,
             running: Vec::new(),
             last_id: 0,
-            told: [None; PODS],
+            pod_reports: [None; PODS],
             led_to: [[None; KINDS.len()]; PODS],
             reported: [false; VOLUMES],
             attachments: None,
@@ -155,11 +157,11 @@ impl Life {
         }
     }
 
-    /// What the pod was last said to want of the volume: variant and capacity. Draining changes nothing here.
+    /// The pod's last reported demand for the volume: variant and capacity. Draining changes nothing here.
     pub fn said(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> Option<(u8, u64)> {
         let of = &catalog.volumes[volume];
-        match self.told[pod]?.wishes[of.kind_id] {
-            Wish::Wanted { handle, variant, size }
+        match self.pod_reports[pod]?.demands[of.kind_id] {
+            Demand::Wanted { handle, variant, size }
                 if of.pod.is_none_or(|owner| owner == pod) && (of.kind.handles == 0 || handle == of.handle) =>
             {
                 Some((variant, SMALLEST + u64::from(size)))
@@ -168,12 +170,12 @@ impl Life {
         }
     }
 
-    /// What the pod wants of the volume now.
+    /// The pod's demand for the volume now.
     pub fn wants(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> Option<(u8, u64)> {
         if self.draining { None } else { self.said(catalog, pod, volume) }
     }
 
-    /// Every source has spoken, or everything goes whatever they say.
+    /// Every source has reported, or the node drains.
     pub fn may_take_recovered(&self) -> bool {
         self.synced || self.draining
     }
@@ -181,8 +183,8 @@ impl Life {
     /// A pod has a volume that cannot be resolved and that was this one before.
     pub fn is_awaited(&self, catalog: &Catalog, volume: VolumeId) -> bool {
         let kind = catalog.volumes[volume].kind_id;
-        let unresolved = |told: Told| matches!(told.wishes[kind], Wish::Unresolved(_));
-        (0..PODS).any(|pod| self.led_to[pod][kind] == Some(volume) && self.told[pod].is_some_and(unresolved))
+        let unresolved = |pod_report: PodReport| matches!(pod_report.demands[kind], Demand::Unresolved(_));
+        (0..PODS).any(|pod| self.led_to[pod][kind] == Some(volume) && self.pod_reports[pod].is_some_and(unresolved))
     }
 
     /// The node has staged the volume, or may have, as its PersistentVolume was before an edit.
@@ -211,27 +213,31 @@ impl Life {
 
     /// The mount may be a volume of the pod that cannot be resolved.
     pub fn is_kept(&self, volume: &crate::kinds::Volume, pod: PodId, mount: &KnownMount) -> bool {
-        self.told[pod].is_some_and(|told| {
-            if mount.named { matches!(told.wishes[volume.kind_id], Wish::Unresolved(_)) } else { told.any_unresolved() }
+        self.pod_reports[pod].is_some_and(|pod_report| {
+            if mount.named {
+                matches!(pod_report.demands[volume.kind_id], Demand::Unresolved(_))
+            } else {
+                pod_report.any_unresolved()
+            }
         })
     }
 
     /// The pod's volumes are as its source last said, as far as the machine knows.
     pub fn is_ready(&self, catalog: &Catalog, pod: PodId) -> bool {
-        let Some(told) = self.told[pod].filter(|_| !self.draining) else {
+        let Some(pod_report) = self.pod_reports[pod].filter(|_| !self.draining) else {
             return false;
         };
-        (0..KINDS.len()).all(|kind| match told.wishes[kind] {
-            Wish::Nothing => true,
-            Wish::Unresolved(_) => (0..VOLUMES).any(|volume| {
+        (0..KINDS.len()).all(|kind| match pod_report.demands[kind] {
+            Demand::Nothing => true,
+            Demand::Unresolved(_) => (0..VOLUMES).any(|volume| {
                 let usable = |mount: KnownMount| mount.named && mount.state.is_certain() && !mount.leaving;
                 catalog.volumes[volume].kind_id == kind && self.known[volume].mounts[pod].is_some_and(usable)
             }),
-            Wish::Wanted { handle, .. } => self.is_as_wanted(catalog, pod, catalog.volume_of(pod, kind, handle)),
+            Demand::Wanted { handle, .. } => self.is_as_wanted(catalog, pod, catalog.volume_of(pod, kind, handle)),
         })
     }
 
-    /// The mount stands as the pod wants it, as far as the machine knows.
+    /// The mount exists as the pod wants it, as far as the machine knows.
     pub fn is_as_wanted(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> bool {
         let Some((variant, capacity)) = self.wants(catalog, pod, volume) else { return false };
         self.known[volume].mounts[pod].is_some_and(|mount| {
@@ -255,7 +261,7 @@ impl Life {
         below.zip(wanted).is_some_and(|(below, (variant, _))| self.is_replaced(&catalog.volumes[base], &below, variant))
     }
 
-    /// A mount that stands, or may, or is being made, lies over the pod's mount of the volume.
+    /// A mount that exists, or may, or is being made, lies over the pod's mount of the volume.
     pub fn carries(&self, catalog: &Catalog, pod: PodId, volume: VolumeId) -> bool {
         let top = catalog.top_of(volume).and_then(|top| self.known[top].mounts[pod]);
         top.is_some_and(|top| top.needs > 0)
@@ -275,7 +281,7 @@ impl Life {
         })
     }
 
-    /// Looks at what the machine holds of the volume.
+    /// Reads the machine's state of the volume.
     pub fn look(&self, catalog: &Catalog, volume: VolumeId) -> Known {
         let name = &catalog.volumes[volume].name;
         let mut known = Known::NOTHING;
@@ -294,7 +300,7 @@ impl Life {
             known.there = true;
             known.attach = found.attach;
             known.device = found.device;
-            known.elsewhere = found.other_node.is_some();
+            known.on_other_node = found.other_node.is_some();
             known.size = found.size;
             known.label = found.label_spec.map(variant_of);
         }

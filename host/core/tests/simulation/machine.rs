@@ -1,7 +1,7 @@
 //! The machine under test, and a copy of it that shows its private state.
 //!
 //! A rule of the copy can be broken. While none is, the original takes every step of many runs too
-//! and has to answer the same, so that what is found out about the copy holds for the original.
+//! and has to answer the same, so that results about the copy are valid for the original.
 
 use std::ops::Deref;
 
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// What the machine shows is what its copy shows.
+/// Checks that the machine and its copy show the same.
 impl Deref for Machine {
     type Target = copy::Core;
 

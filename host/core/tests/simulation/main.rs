@@ -67,7 +67,7 @@ struct Campaign {
     steps: u64,
 }
 
-/// What a campaign found.
+/// The result of a campaign.
 struct Findings {
     /// The first seed that failed.
     failed: Option<u64>,
@@ -134,7 +134,7 @@ fn run_seed(seed: u64, mutation: Option<Mutation>) -> Result<(), String> {
 }
 
 #[test]
-fn the_rules_hold_whatever_happens() {
+fn the_rules_hold_in_every_run() {
     if let Some(seed) = number("VOLHOST_SIM_SEED") {
         run_seed(seed, None).unwrap_or_else(|failure| panic!("{failure}"));
         return;
@@ -185,11 +185,11 @@ const ELSE: [(&str, &str); 21] = [
     ("wait for unmounts", "too late"),
     ("hindered by", "another pod"),
     ("hindered by", "a limit"),
-    ("attached", "elsewhere"),
+    ("attached", "on_other_node"),
     ("waits for", "what it is made of"),
-    ("vanished", "while it stood"),
+    ("vanished", "while it was mounted"),
     ("vanished", "while it changed"),
-    ("device vanished", "while it stood"),
+    ("device vanished", "while it was mounted"),
     ("device vanished", "while it changed"),
     ("not attached", "rightly"),
     ("not attached", "wrongly"),
@@ -203,7 +203,7 @@ fn every_operation_meets_every_end_and_recovery_every_remainder() {
 }
 
 #[test]
-fn a_failing_run_is_shrunk_to_what_it_takes_and_told_in_words() {
+fn a_failing_run_is_shrunk_and_described() {
     let campaign = Campaign {
         mutation: Some(Mutation::ForgetUncertain),
         rule: Some(Rule::NothingForgotten),

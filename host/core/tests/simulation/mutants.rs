@@ -6,7 +6,7 @@ use volhost_core_mutants::{Mutation, NOT_APPLIED};
 use crate::rules::{RULES, Rule};
 use crate::{Campaign, Findings, STEPS_A_MUTANT};
 
-/// What each mutant breaks.
+/// The rule that each mutant breaks.
 const MUTANTS: [(Mutation, Rule); 37] = [
     (Mutation::ForgetUncertain, Rule::NothingForgotten),
     (Mutation::ForgetUncertainDevice, Rule::NothingForgotten),
@@ -62,11 +62,11 @@ fn every_rule_has_a_mutant_and_every_mutant_is_noticed() {
         }
     }
     eprintln!("{}", table.join("\n"));
-    assert!(missed.is_empty(), "nobody noticed {missed:?}\n{}", table.join("\n"));
+    assert!(missed.is_empty(), "unnoticed: {missed:?}\n{}", table.join("\n"));
     for rule in RULES {
         assert!(MUTANTS.iter().any(|(_, breaks)| *breaks == rule), "no mutant breaks {rule:?}");
     }
     for mutation in Mutation::ALL {
-        assert!(MUTANTS.iter().any(|(mutant, _)| *mutant == mutation), "nobody looks for {mutation:?}");
+        assert!(MUTANTS.iter().any(|(mutant, _)| *mutant == mutation), "{mutation:?} has no rule");
     }
 }

@@ -1,4 +1,4 @@
-//! What others do to the node behind the host's back.
+//! Changes of the node by other processes.
 
 use volhost_core::{DeviceReport, Event, OperationKind, OperationReport};
 use volhost_model::FailureClass;
@@ -9,12 +9,12 @@ use crate::rules::Check;
 use crate::sim::Sim;
 
 impl Sim<'_> {
-    /// One of the mounts that stand is taken away, and the host hears of it.
+    /// One of the existing mounts is unmounted, and the host notices.
     pub fn vanish(&mut self, pick: u16) -> Check {
         let places = VOLUMES * PODS;
         let mut at = (0..places).map(|place| (usize::from(pick) + place) % places);
-        let stands = |place: &usize| self.world.mounts[place / PODS][place % PODS].real.is_some();
-        let Some((volume, pod)) = at.find(stands).map(|place| (place / PODS, place % PODS)) else {
+        let exists = |place: &usize| self.world.mounts[place / PODS][place % PODS].real.is_some();
+        let Some((volume, pod)) = at.find(exists).map(|place| (place / PODS, place % PODS)) else {
             return Ok(());
         };
         if self.catalog.volumes[volume].kind.block {
@@ -32,7 +32,7 @@ impl Sim<'_> {
             changing.vanished = known.is_some_and(|known| known.state.is_certain());
             self.met.insert(("vanished", "while it changed"));
         } else {
-            self.met.insert(("vanished", "while it stood"));
+            self.met.insert(("vanished", "while it was mounted"));
             turn.vanished = known.map(|_| (volume, pod));
             let usable = known.is_some_and(|known| known.state.is_certain() && !known.leaving);
             turn.tells_vanished = usable.then_some((volume, pod));
@@ -41,15 +41,15 @@ impl Sim<'_> {
         self.step(Event::Vanished { pod, volume }, turn)
     }
 
-    /// The mount had gone while an operation on it ran, which has not brought it back: that is told now.
+    /// The mount disappeared while an operation on it ran, which has not brought it back: that is reported now.
     pub fn comes_out_as_vanished(&self, running: &Running, ended: &Ended) -> Option<(VolumeId, PodId)> {
         let unmount = matches!(running.operation.kind, OperationKind::Unmount | OperationKind::Unmap);
-        let stood = match ended.failed {
+        let existed = match ended.failed {
             None => false,
             Some(FailureClass::Transient) => true,
             Some(_) => !unmount,
         };
-        running.pod.filter(|_| running.vanished && stood).map(|pod| (running.volume, pod))
+        running.pod.filter(|_| running.vanished && existed).map(|pod| (running.volume, pod))
     }
 
     /// A mount of which the host has heard that it is gone, and waits for the end of the operation that works on it.
@@ -57,11 +57,11 @@ impl Sim<'_> {
         self.life.running.iter().any(|running| running.vanished && running.volume == volume && running.pod == Some(pod))
     }
 
-    /// The node's own mount of one of the volumes is taken away, and the host hears of it.
+    /// The staging mount of one of the volumes is unmounted, and the host notices.
     pub fn vanish_device(&mut self, pick: u16) -> Check {
         let mut all = (0..VOLUMES).map(|at| (usize::from(pick) + at) % VOLUMES);
-        let stands = |volume: &usize| self.world.devices[*volume].real && !self.catalog.volumes[*volume].kind.block;
-        let Some(volume) = all.find(stands) else { return Ok(()) };
+        let exists = |volume: &usize| self.world.devices[*volume].real && !self.catalog.volumes[*volume].kind.block;
+        let Some(volume) = all.find(exists) else { return Ok(()) };
         self.world.devices[volume].real = false;
         let known = self.life.known[volume];
         let works = |running: &&mut Running| running.volume == volume && works_on_device(running);
@@ -70,20 +70,20 @@ impl Sim<'_> {
             changing.device_vanished = known.device.is_certain();
             self.met.insert(("device vanished", "while it changed"));
         } else {
-            self.met.insert(("device vanished", "while it stood"));
+            self.met.insert(("device vanished", "while it was mounted"));
             turn.device_vanished = known.there.then_some(volume);
             turn.tells_device_vanished = known.device.is_certain().then_some(volume);
         }
         self.step(Event::DeviceVanished { volume: self.catalog.volumes[volume].name.clone() }, turn)
     }
 
-    /// The node's mount had gone while an operation on it ran, which has not brought it back: that is told now.
+    /// The staging mount disappeared while an operation on it ran, which has not brought it back: that is reported now.
     pub fn comes_out_without_device(&self, running: &Running, report: &OperationReport) -> Option<VolumeId> {
         let unmount = matches!(running.operation.kind, OperationKind::UnmountDevice);
         let transient = report.result.as_ref().is_err_and(|failure| failure.class == FailureClass::Transient);
         let brought_back = report.result.is_ok() || report.device == Some(DeviceReport::Mounted);
-        let stood = !brought_back && (!unmount || transient);
-        (running.device_vanished && stood).then_some(running.volume)
+        let existed = !brought_back && (!unmount || transient);
+        (running.device_vanished && existed).then_some(running.volume)
     }
 
     /// A mount of the node of which the host has heard that it is gone, and waits for the end of the operation that works on it.
@@ -91,7 +91,7 @@ impl Sim<'_> {
         self.life.running.iter().any(|running| running.device_vanished && running.volume == volume)
     }
 
-    /// A plugin that is asked does not find a volume attached that is held to be; rightly, or not.
+    /// A plugin does not find a volume that counts as attached; rightly, or not.
     pub fn not_attached(&mut self, pick: u16, gone: bool) -> Check {
         let mut all = (0..VOLUMES).map(|at| (usize::from(pick) + at) % VOLUMES);
         let Some(volume) = all.find(|volume| self.life.known[*volume].attach.is_certain()) else {
@@ -110,7 +110,7 @@ impl Sim<'_> {
     }
 }
 
-/// The operation makes the node's mount, or takes it away.
+/// Whether the operation makes or removes the staging mount.
 fn works_on_device(running: &Running) -> bool {
     matches!(running.operation.kind, OperationKind::Mount { .. } | OperationKind::UnmountDevice)
 }

@@ -3,11 +3,11 @@
 /// Each is checked after every step, or at the start of every operation; the last at the end of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
-    /// R1: what stands, or may, is known.
+    /// R1: every mount that exists, or may, is known.
     NothingForgotten,
-    /// R1: what is taken for certain stands.
+    /// R1: every certain mount exists.
     NothingImagined,
-    /// R2: half knowledge takes nothing away.
+    /// R2: incomplete knowledge unmounts nothing.
     HalfKnowledge,
     /// R3: one operation at a time on a key.
     OneAtATime,
@@ -15,7 +15,7 @@ pub enum Rule {
     BackOff,
     /// R3: no pod is served twice while another waits for the same volume.
     FairTurns,
-    /// What is due is started.
+    /// Every due operation is started.
     Progress,
     /// R4: when nothing disturbs any more, the world becomes what is desired.
     Convergence,
@@ -29,21 +29,21 @@ pub enum Rule {
     WithinLimit,
     /// The other node that has a volume is known from when that is found out until it is attached here.
     KnownElsewhere,
-    /// What a volume is made of is mounted, as it is wanted, before the volume.
+    /// The base of a volume is mounted, as it is wanted, before the volume.
     BaseFirst,
-    /// What a volume is made of stays until the volume has gone.
+    /// The base of a volume stays until the volume is unmounted.
     BaseLast,
-    /// Who is told that a volume is mounted finds every part of it that its containers name.
+    /// A volume that is reported as mounted has every part that its containers name.
     AllParts,
     /// A volume for one pod alone has one pod, and a folder one volume.
     OnePodOneFolder,
     /// All pods of a volume see it with the one label that each of them wants.
     OneLabel,
-    /// Nothing is mounted that nobody wants.
+    /// No unwanted volume is mounted.
     OnlyWanted,
     /// Who waits is answered when it is true, at the deadline at the latest, and once.
     Answers,
-    /// Every failure is told once to everybody it concerns, and nothing else is.
+    /// Every failure is reported once to every pod it concerns, and nothing else is.
     Notices,
     /// A timer is armed exactly when something will be due.
     Timer,
@@ -90,7 +90,7 @@ pub fn broken<T>(rule: Rule, what: impl Into<String>) -> Check<T> {
     Err(Broken { rule, what: what.into() })
 }
 
-/// The rule is broken unless `holds`; the words are only made then.
-pub fn hold(holds: bool, rule: Rule, what: impl FnOnce() -> String) -> Check {
+/// Breaks the rule unless `holds`; the text is only made then.
+pub fn ensure(holds: bool, rule: Rule, what: impl FnOnce() -> String) -> Check {
     if holds { Ok(()) } else { broken(rule, what()) }
 }

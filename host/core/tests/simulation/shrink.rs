@@ -79,15 +79,15 @@ fn simpler(timed: &Timed) -> Vec<Timed> {
     push(0, timed.action);
     let after = timed.after;
     match timed.action {
-        Action::Tell { pod, choices, label } => {
-            push(after, Action::Tell { pod, choices, label: 0 });
+        Action::ReportPod { pod, choices, label } => {
+            push(after, Action::ReportPod { pod, choices, label: 0 });
             for kind in 0..choices.len() {
                 let mut fewer = choices;
                 fewer[kind] = Choice::Keep;
-                push(after, Action::Tell { pod, choices: fewer, label });
+                push(after, Action::ReportPod { pod, choices: fewer, label });
                 if matches!(choices[kind], Choice::Take { .. } | Choice::Unresolve(_)) {
                     fewer[kind] = PLAIN;
-                    push(after, Action::Tell { pod, choices: fewer, label });
+                    push(after, Action::ReportPod { pod, choices: fewer, label });
                 }
             }
         }

@@ -9,7 +9,7 @@ use volhost_core_mutants::Mutation;
 
 use crate::action::Timed;
 use crate::brief;
-use crate::kinds::{Catalog, KINDS, PODS, PodId, Told, VOLUMES, VolumeId, Wish};
+use crate::kinds::{Catalog, Demand, KINDS, PODS, PodId, PodReport, VOLUMES, VolumeId};
 use crate::life::{Ended, Life, Running};
 use crate::random::Random;
 use crate::rules::{Broken, Check, Rule, broken};
@@ -23,7 +23,7 @@ const SEEDS_A_COMPARISON: u64 = 16;
 /// All volumes are looked at again after this many steps, the others only when an event concerns them.
 const STEPS_TO_LOOK: u64 = 64;
 
-/// What makes a run; with the actions it is always the same.
+/// The settings of a run; with the actions they determine it.
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub host_attaches: bool,
@@ -41,8 +41,8 @@ pub struct Sim<'a> {
     pub config: Config,
     pub now: Time,
     pub world: World,
-    /// What sources would say now.
-    pub live: [Option<Told>; PODS],
+    /// The sources' current reports.
+    pub live: [Option<PodReport>; PODS],
     /// How often each pod's source has changed.
     pub versions: [u32; PODS],
     pub quarantined: [bool; crate::kinds::PLUGINS],
@@ -50,32 +50,32 @@ pub struct Sim<'a> {
     pub status: [bool; VOLUMES],
     pub next_waiter: u64,
     pub steps: u64,
-    /// What has happened: operations with their ends, and what else a run should meet.
+    /// The situations that occurred: operations with their ends, and others that a run should meet.
     pub met: BTreeSet<(&'static str, &'static str)>,
     pub life: Life,
     trace: VecDeque<String>,
 }
 
-/// What one step is about, and what came of it.
+/// The subject and the result of one step.
 #[derive(Default)]
 pub struct Turn {
     pub ended: Option<Ended>,
     pub plugin_changed: Option<usize>,
     /// The pod whose source has changed: what follows it need not wait any more.
     pub source_changed: Option<PodId>,
-    /// A mount that others took away.
+    /// A mount that another process unmounted.
     pub vanished: Option<(VolumeId, PodId)>,
-    /// Of this mount users are told that it has vanished.
+    /// The mount whose disappearance is reported to users.
     pub tells_vanished: Option<(VolumeId, PodId)>,
-    /// The volume whose mount of the node others took away.
+    /// The volume whose staging mount another process unmounted.
     pub device_vanished: Option<VolumeId>,
-    /// Of this volume users are told that the node's mount has vanished.
+    /// The volume whose vanished staging mount is reported to users.
     pub tells_device_vanished: Option<VolumeId>,
-    /// Of this volume users are told that it is not attached.
+    /// The volume that is reported to users as not attached.
     pub tells_not_attached: Option<VolumeId>,
     /// An overdue operation's pod and volume.
     pub overdue: Option<(VolumeId, Option<PodId>)>,
-    /// What was unresolved, and why, before its source spoke again.
+    /// The unresolved volumes, and why, before their source reported again.
     pub new_reasons: u32,
     pub started: Vec<(VolumeId, Option<PodId>, &'static str)>,
     pub said: Said,
@@ -138,20 +138,20 @@ impl<'a> Sim<'a> {
         self.happen(timed.action)
     }
 
-    /// The source's present word on the pod, as the machine is told.
-    pub fn desired_pod(&self, pod: PodId, told: &Told) -> DesiredPod {
+    /// The source's current report on the pod, as the machine gets it.
+    pub fn desired_pod(&self, pod: PodId, pod_report: &PodReport) -> DesiredPod {
         let mut volumes = Vec::new();
         let mut unresolved = Vec::new();
         let mut used = Vec::new();
         for (kind_id, kind) in KINDS.iter().enumerate() {
             let outer_name = self.catalog.outer(kind_id).clone();
-            match told.wishes[kind_id] {
-                Wish::Nothing => continue,
-                Wish::Unresolved(reason) => {
+            match pod_report.demands[kind_id] {
+                Demand::Nothing => continue,
+                Demand::Unresolved(reason) => {
                     let reason = if reason == 0 { "claim not bound" } else { "claim not found" };
                     unresolved.push(UnresolvedVolume::new(outer_name.clone(), reason));
                 }
-                Wish::Wanted { handle, variant, size } => {
+                Demand::Wanted { handle, variant, size } => {
                     let volume = self.catalog.volume_of(pod, kind_id, handle);
                     volumes.push(DesiredVolume {
                         outer_name: outer_name.clone(),
@@ -175,7 +175,7 @@ impl<'a> Sim<'a> {
             }
             used.push(outer_name);
         }
-        DesiredPod { pod: self.catalog.pod(pod, told.label, used), volumes, unresolved }
+        DesiredPod { pod: self.catalog.pod(pod, pod_report.label, used), volumes, unresolved }
     }
 
     /// The volumes that an event about the pod may concern, as bits.
@@ -190,7 +190,7 @@ impl<'a> Sim<'a> {
         bits
     }
 
-    /// Hands the machine one event, checks its answers one by one, then what it holds.
+    /// Sends the machine one event, checks its commands one by one, then its state.
     pub fn step(&mut self, event: Event, mut turn: Turn) -> Check {
         self.steps += 1;
         self.note(|sim| brief::event(sim, &event));
@@ -198,7 +198,7 @@ impl<'a> Sim<'a> {
             self.life.armed = None;
         }
         self.life.now = self.life.now.max(self.now);
-        self.touch_what_is_due(&mut turn);
+        self.mark_due_changed(&mut turn);
         for command in self.life.core.step(self.now, event) {
             match command {
                 Command::Start(operation) => self.started(operation, &mut turn)?,
@@ -220,8 +220,8 @@ impl<'a> Sim<'a> {
         self.check_after(&turn)
     }
 
-    /// A retry that is due may be taken up whatever the event is about.
-    fn touch_what_is_due(&self, turn: &mut Turn) {
+    /// A due retry may be started by any event.
+    fn mark_due_changed(&self, turn: &mut Turn) {
         for (volume, known) in self.life.known.iter().enumerate() {
             let due = known.failures.iter().flatten().any(|failed| failed.retry_at <= self.life.now);
             turn.volumes |= u32::from(due) << volume;
@@ -260,7 +260,7 @@ impl<'a> Sim<'a> {
     }
 }
 
-/// The actions of a seed, and how its run is set up.
+/// The actions of a seed, and the settings of its run.
 pub fn script(seed: u64, length: usize, mutation: Option<Mutation>) -> (Settings, Vec<Timed>) {
     let mut random = Random::new(seed);
     let host_attaches = random.chance(50);

@@ -1,10 +1,10 @@
-//! What the machine says: answers to those who wait, and notices to users.
+//! The machine's output: answers to waiting callers, and notices to users.
 
 use volhost_core::{Notice, WaitFailure};
 use volhost_model::view::EventKind;
 
-use crate::kinds::{Catalog, KINDS, PODS, PodId, VOLUMES, VolumeId, Wish, parts_of};
-use crate::rules::{Check, Rule, broken, hold};
+use crate::kinds::{Catalog, Demand, KINDS, PODS, PodId, VOLUMES, VolumeId, parts_of};
+use crate::rules::{Check, Rule, broken, ensure};
 use crate::sim::{Sim, Turn};
 use crate::world::CAUSE;
 
@@ -56,12 +56,12 @@ impl Sim<'_> {
         } else if let (Some(pod), Some(volume)) = (pod, volume) {
             turn.said.hindrances.push((volume, pod, notice.message));
         } else {
-            return broken(Rule::Notices, format!("nobody is told: {}", notice.message));
+            return broken(Rule::Notices, format!("unexpected notice: {}", notice.message));
         }
         Ok(())
     }
 
-    /// To the operation's pod; for an operation on the volume alone, to every pod that wants it, or to nobody in particular.
+    /// To the operation's pod; for an operation on the volume alone, to every pod that wants it, or to no pod.
     fn concerned(&self, volume: VolumeId, pod: Option<PodId>, reason: &'static str) -> Vec<Warning> {
         let mut pods: Vec<Option<PodId>> = match pod {
             Some(pod) => vec![Some(pod)],
@@ -73,32 +73,32 @@ impl Sim<'_> {
         pods.into_iter().map(|pod| (reason, pod, Some(volume))).collect()
     }
 
-    /// Every failure of the step was told to all it concerns, once, and nothing besides.
+    /// Every failure of the step was reported to all pods it concerns, once, and nothing else was.
     pub fn check_notices(&mut self, turn: &Turn) -> Check {
         let (said, failed) = (&turn.said, turn.ended.filter(|ended| ended.failed.is_some()));
         let expected = failed.map(|ended| self.concerned(ended.volume, ended.pod, reason_of(ended.name)));
-        hold(said.failures == expected.clone().unwrap_or_default(), Rule::Notices, || {
-            format!("of a failure is told {:?}, not {expected:?}", said.failures)
+        ensure(said.failures == expected.clone().unwrap_or_default(), Rule::Notices, || {
+            format!("a failure is reported to {:?}, not {expected:?}", said.failures)
         })?;
         let expected = turn.overdue.map(|(volume, pod)| self.concerned(volume, pod, "VolumeOverdue"));
-        hold(said.overdue == expected.clone().unwrap_or_default(), Rule::Notices, || {
-            format!("of an overdue operation is told {:?}, not {expected:?}", said.overdue)
+        ensure(said.overdue == expected.clone().unwrap_or_default(), Rule::Notices, || {
+            format!("an overdue operation is reported to {:?}, not {expected:?}", said.overdue)
         })?;
         let of_pod = turn.tells_vanished.map(|(volume, pod)| self.concerned(volume, Some(pod), "VolumeVanished"));
         let of_node = turn.tells_device_vanished.map(|volume| self.concerned(volume, None, "VolumeVanished"));
         let expected: Vec<Warning> = of_pod.into_iter().chain(of_node).flatten().collect();
-        hold(said.vanished == expected, Rule::Notices, || {
-            format!("of a mount that vanished is told {:?}, not {expected:?}", said.vanished)
+        ensure(said.vanished == expected, Rule::Notices, || {
+            format!("a vanished mount is reported to {:?}, not {expected:?}", said.vanished)
         })?;
         let expected = turn.tells_not_attached.map(|volume| self.concerned(volume, None, "VolumeNotAttached"));
-        hold(said.not_attached == expected.clone().unwrap_or_default(), Rule::Notices, || {
-            format!("of an attachment that is not found is told {:?}, not {expected:?}", said.not_attached)
+        ensure(said.not_attached == expected.clone().unwrap_or_default(), Rule::Notices, || {
+            format!("a missing attachment is reported to {:?}, not {expected:?}", said.not_attached)
         })?;
-        hold(said.unresolved == turn.new_reasons, Rule::Notices, || {
+        ensure(said.unresolved == turn.new_reasons, Rule::Notices, || {
             format!("{} volumes are said to be unresolved anew, not {}", said.unresolved, turn.new_reasons)
         })?;
         let succeeded = turn.ended.is_some_and(|ended| ended.failed.is_none());
-        hold(said.successes == 0 || succeeded, Rule::Notices, || "a success is told that was none".to_owned())?;
+        ensure(said.successes == 0 || succeeded, Rule::Notices, || "a success is reported that was none".to_owned())?;
         for (volume, pod, message) in &said.hindrances {
             let why = match message {
                 message if message.contains("ReadWriteOncePod") => "another pod",
@@ -106,9 +106,9 @@ impl Sim<'_> {
                 _ => "folder or earlier run",
             };
             self.met.insert(("hindered by", why));
-            hold(self.is_hindered(*volume, *pod), Rule::Notices, || format!("nothing hinders, and yet: {message}"))?;
+            ensure(self.is_hindered(*volume, *pod), Rule::Notices, || format!("nothing hinders, and yet: {message}"))?;
             let before = self.life.hindered[*volume][*pod].replace(message.clone());
-            hold(before.as_ref() != Some(message), Rule::Notices, || format!("told again: {message}"))?;
+            ensure(before.as_ref() != Some(message), Rule::Notices, || format!("reported again: {message}"))?;
         }
         Ok(())
     }
@@ -119,13 +119,13 @@ impl Sim<'_> {
             return broken(Rule::Answers, format!("waiter {waiter} does not wait, and is answered"));
         };
         let waiting = self.life.waiting.swap_remove(at);
-        let desired = self.life.told[waiting.pod].is_some() && !self.life.draining;
-        let told = match result {
+        let desired = self.life.pod_reports[waiting.pod].is_some() && !self.life.draining;
+        let ending = match result {
             Ok(()) => "yes",
             Err(failure) if failure.timed_out => "too late",
             Err(_) => "in vain",
         };
-        self.met.insert((if waiting.mounted { "wait for mounts" } else { "wait for unmounts" }, told));
+        self.met.insert((if waiting.mounted { "wait for mounts" } else { "wait for unmounts" }, ending));
         match result {
             Ok(()) if waiting.mounted => self.check_mounted(waiting.pod),
             Ok(()) => {
@@ -133,31 +133,31 @@ impl Sim<'_> {
                     let thing = &of_volume[waiting.pod];
                     !thing.lied && (thing.real.is_some() || thing.late.flatten().is_some())
                 });
-                hold(!left, Rule::Answers, || format!("pod{} is said to be unmounted, and is not", waiting.pod))
+                ensure(!left, Rule::Answers, || format!("pod{} is said to be unmounted, and is not", waiting.pod))
             }
-            Err(failure) if failure.timed_out => hold(waiting.deadline <= self.life.now, Rule::Answers, || {
-                format!("waiter {waiter} is told of a deadline that has not come")
+            Err(failure) if failure.timed_out => ensure(waiting.deadline <= self.life.now, Rule::Answers, || {
+                format!("waiter {waiter} is answered before its deadline")
             }),
-            Err(_) => hold(waiting.mounted && !desired, Rule::Answers, || {
-                format!("waiter {waiter} is told that it waits in vain, and does not")
+            Err(_) => ensure(waiting.mounted && !desired, Rule::Answers, || {
+                format!("waiter {waiter} is answered that it waits in vain, and does not")
             }),
         }
     }
 
-    /// Who is told that the pod's volumes are mounted can rely on it.
+    /// An answer that the pod's volumes are mounted is true.
     fn check_mounted(&self, pod: PodId) -> Check {
-        let Some(told) = self.life.told[pod].filter(|_| !self.life.draining) else {
-            return broken(Rule::Answers, format!("pod{pod} is said to be mounted, and nobody wants it"));
+        let Some(pod_report) = self.life.pod_reports[pod].filter(|_| !self.life.draining) else {
+            return broken(Rule::Answers, format!("pod{pod} is said to be mounted, and no source wants it"));
         };
-        for (kind, wish) in told.wishes.iter().enumerate() {
-            let right = match *wish {
-                Wish::Nothing => true,
-                Wish::Unresolved(_) => (0..VOLUMES).any(|volume| {
+        for (kind, demand) in pod_report.demands.iter().enumerate() {
+            let right = match *demand {
+                Demand::Nothing => true,
+                Demand::Unresolved(_) => (0..VOLUMES).any(|volume| {
                     let thing = &self.world.mounts[volume][pod];
                     self.catalog.volumes[volume].kind_id == kind
                         && (thing.real.is_some() || thing.lied || self.is_going(volume, pod))
                 }),
-                Wish::Wanted { handle, variant, .. } => {
+                Demand::Wanted { handle, variant, .. } => {
                     let volume = self.catalog.volume_of(pod, kind, handle);
                     let thing = &self.world.mounts[volume][pod];
                     let leaving = self.life.running.iter().any(|running| {
@@ -172,7 +172,7 @@ impl Sim<'_> {
                 }
             };
             self.check_parts(pod, kind)?;
-            hold(right, Rule::Answers, || {
+            ensure(right, Rule::Answers, || {
                 format!("pod{pod} is said to be mounted, and its {} is not as wanted", KINDS[kind].name)
             })?;
         }
@@ -187,25 +187,25 @@ impl Sim<'_> {
         let thing = &self.world.mounts[volume][pod];
         let parts = parts_of(&KINDS[kind], capacity);
         let shown = thing.lied || thing.real.is_none_or(|real| real.parts == parts);
-        hold(shown, Rule::AllParts, || format!("pod{pod} names {parts} parts of {}", KINDS[kind].name))
+        ensure(shown, Rule::AllParts, || format!("pod{pod} names {parts} parts of {}", KINDS[kind].name))
     }
 
     /// Nobody waits for what has happened, cannot happen any more, or is too late.
     pub fn check_waiters(&self, turn: &Turn) -> Check {
         let life = &self.life;
         for waiting in &life.waiting {
-            hold(waiting.deadline > life.now, Rule::Answers, || {
+            ensure(waiting.deadline > life.now, Rule::Answers, || {
                 format!("waiter {} is past its deadline, and was not answered", waiting.id)
             })?;
             if turn.pods & (1 << waiting.pod) == 0 {
                 continue;
             }
             let over = if waiting.mounted {
-                life.told[waiting.pod].is_none() || life.draining || life.is_ready(self.catalog, waiting.pod)
+                life.pod_reports[waiting.pod].is_none() || life.draining || life.is_ready(self.catalog, waiting.pod)
             } else {
                 life.known.iter().all(|known| known.mounts[waiting.pod].is_none())
             };
-            hold(!over, Rule::Answers, || format!("waiter {} has nothing to wait for any more", waiting.id))?;
+            ensure(!over, Rule::Answers, || format!("waiter {} has nothing to wait for any more", waiting.id))?;
         }
         Ok(())
     }

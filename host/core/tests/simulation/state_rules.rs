@@ -8,7 +8,7 @@ use volhost_model::view::VolumeState;
 use crate::due::is_mount;
 use crate::kinds::{Catalog, PODS, VOLUMES, VolumeId};
 use crate::life::Known;
-use crate::rules::{Check, Rule, broken, hold};
+use crate::rules::{Check, Rule, broken, ensure};
 use crate::sim::{Sim, Turn};
 
 /// The wait after a first failure, in microseconds, and the longest: the kubelet's.
@@ -40,7 +40,7 @@ impl Sim<'_> {
         for volume in bits(turn.volumes) {
             let now = self.life.look(self.catalog, volume);
             // Of what nobody wants any more nothing is remembered.
-            self.world.found_elsewhere[volume] &= now.there;
+            self.world.found_on_other_node[volume] &= now.there;
             before[volume] = std::mem::replace(&mut self.life.known[volume], now);
         }
         for volume in bits(turn.volumes) {
@@ -66,18 +66,18 @@ impl Sim<'_> {
             }
             let state = known.mounts[pod].map(|mount| mount.state);
             let may_be = state.is_some_and(|state| state.may_exist());
-            hold(thing.real.is_none() || may_be || self.life.recovering, Rule::NothingForgotten, || {
+            ensure(thing.real.is_none() || may_be || self.life.recovering, Rule::NothingForgotten, || {
                 format!("{name} is mounted for pod{pod}, and the machine does not know")
             })?;
             let certain = state.is_some_and(|state| state.is_certain());
-            let stands = thing.real.is_some_and(|real| real.complete) || self.is_going(volume, pod);
-            hold(!certain || stands, Rule::NothingImagined, || {
+            let exists = thing.real.is_some_and(|real| real.complete) || self.is_going(volume, pod);
+            ensure(!certain || exists, Rule::NothingImagined, || {
                 format!("the machine takes {name} of pod{pod} for mounted, and it is not, or not completely")
             })?;
         }
-        let elsewhere = world.found_elsewhere[volume];
-        hold(known.elsewhere == elsewhere, Rule::KnownElsewhere, || {
-            format!("that another node has {name} is {elsewhere}, and the machine holds {}", known.elsewhere)
+        let on_other_node = world.found_on_other_node[volume];
+        ensure(known.on_other_node == on_other_node, Rule::KnownElsewhere, || {
+            format!("that another node has {name} is {on_other_node}, and the machine has {}", known.on_other_node)
         })?;
         let attached = (&world.attached[volume], known.attach, "attached");
         let staged = (&world.devices[volume], known.device, "staged");
@@ -86,14 +86,14 @@ impl Sim<'_> {
                 continue;
             }
             let controlled = how == "attached" && !self.config.host_attaches;
-            hold(
+            ensure(
                 !thing.real || state.may_exist() || self.life.recovering || controlled,
                 Rule::NothingForgotten,
                 || format!("{name} is {how}, and the machine does not know"),
             )?;
             let taken = controlled && self.life.taken_away[volume];
             let going = how == "staged" && self.device_is_going(volume);
-            hold(!state.is_certain() || thing.real || taken || going, Rule::NothingImagined, || {
+            ensure(!state.is_certain() || thing.real || taken || going, Rule::NothingImagined, || {
                 format!("the machine takes {name} for {how}, and it is not")
             })?;
         }
@@ -148,7 +148,7 @@ impl Sim<'_> {
                 return broken(Rule::BackOff, format!("{} is held as {found:?}, not {expected:?}", of.name));
             };
             let needs = needs.get_or_insert_with(|| self.needs(volume));
-            hold(!needs.iter().any(|needed| needed.keeps(slot, expected.name)), Rule::BackOff, || {
+            ensure(!needs.iter().any(|needed| needed.keeps(slot, expected.name)), Rule::BackOff, || {
                 format!("{} of {} has failed, is needed, and its failure is forgotten", expected.name, of.name)
             })?;
         }
@@ -162,11 +162,11 @@ impl Sim<'_> {
         let deadlines = life.waiting.iter().map(|waiter| waiter.deadline);
         let next = retries.filter(|at| *at > life.now).chain(deadlines).min();
         if let Some(next) = next {
-            hold(life.armed.is_some_and(|at| at <= next), Rule::Timer, || {
+            ensure(life.armed.is_some_and(|at| at <= next), Rule::Timer, || {
                 format!("something is due at {next}, and the timer is armed for {:?}", life.armed)
             })?;
         }
-        hold(turn.armed.is_none() || turn.armed == next, Rule::Timer, || {
+        ensure(turn.armed.is_none() || turn.armed == next, Rule::Timer, || {
             format!("it was armed for {:?}, and something is due at {next:?}", turn.armed)
         })
     }
@@ -182,8 +182,8 @@ impl Sim<'_> {
             let pod = Catalog::pod_id(&PodUid::new(&*view.pod_uid).unwrap());
             let thing = &self.world.mounts[self.catalog.volume_id(&name)][pod];
             let mounted = view.state == VolumeState::Mounted;
-            let stands = thing.real.is_some() || thing.lied || self.is_going(self.catalog.volume_id(&name), pod);
-            hold(!mounted || stands, Rule::NothingImagined, || {
+            let exists = thing.real.is_some() || thing.lied || self.is_going(self.catalog.volume_id(&name), pod);
+            ensure(!mounted || exists, Rule::NothingImagined, || {
                 format!("{name} of pod{pod} is shown as mounted, and it is not")
             })?;
         }
@@ -196,7 +196,7 @@ impl Sim<'_> {
         for volume in 0..VOLUMES {
             for pod in 0..PODS {
                 let thing = &self.world.mounts[volume][pod];
-                hold(thing.real.is_none() || thing.lied || shown(pod, volume), Rule::NothingForgotten, || {
+                ensure(thing.real.is_none() || thing.lied || shown(pod, volume), Rule::NothingForgotten, || {
                     format!("{} is mounted for pod{pod}, and not shown", self.catalog.volumes[volume].name)
                 })?;
             }
@@ -204,12 +204,12 @@ impl Sim<'_> {
         let unused = core.unused_volumes();
         for volume in 0..VOLUMES {
             let name = self.catalog.volumes[volume].name.as_str();
-            let stands = |thing: &crate::world::Thing<bool>| thing.real && !thing.lied;
-            let there = stands(&self.world.devices[volume])
-                || (stands(&self.world.attached[volume]) && self.config.host_attaches);
+            let exists = |thing: &crate::world::Thing<bool>| thing.real && !thing.lied;
+            let there = exists(&self.world.devices[volume])
+                || (exists(&self.world.attached[volume]) && self.config.host_attaches);
             let known =
                 unused.iter().chain(pods.iter().flat_map(|pod| &pod.volumes)).any(|view| view.unique_name == name);
-            hold(!there || known || self.world.any_mount_lied(volume), Rule::NothingForgotten, || {
+            ensure(!there || known || self.world.any_mount_lied(volume), Rule::NothingForgotten, || {
                 format!("{name} is staged or attached, and not shown")
             })?;
         }

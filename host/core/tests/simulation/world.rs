@@ -1,4 +1,4 @@
-//! What is really mounted, staged and attached, and what the end of each operation does to it.
+//! The real mounts, staging mounts and attachments, and how the end of each operation changes them.
 
 use volhost_core::{DeviceReport, Operation, OperationKind, OperationReport};
 use volhost_model::{Failure, FailureClass};
@@ -12,21 +12,21 @@ pub struct Real {
     pub variant: u8,
     /// The version of the source that it shows.
     pub version: u32,
-    /// Every step of its set-up was taken.
+    /// Every step of mounting was taken.
     pub complete: bool,
     /// The parts of it that are shown.
     pub parts: usize,
 }
 
-/// Something that may stand, and what is open about it.
+/// A mount or attachment that may exist, and what is undecided about it.
 #[derive(Clone, Copy, Default)]
 pub struct Thing<T> {
     pub real: T,
     /// An operation of uncertain end may yet bring it to this.
     pub late: Option<T>,
-    /// It stood before this life of the host, and no operation on it has ended since: a failed set-up may leave it.
+    /// It existed before this life of the host, and no operation on it has ended since: a failed mount may leave it.
     pub old: bool,
-    /// The last report on it was a lie: what the host holds of it proves nothing about the host.
+    /// The last report on it was a lie: the host's state of it proves nothing about the host.
     pub lied: bool,
 }
 
@@ -55,9 +55,9 @@ pub struct World {
     /// The variant whose label each device has, where it is mounted.
     pub labels: [u8; VOLUMES],
     /// Another node has it.
-    pub elsewhere: [bool; VOLUMES],
+    pub on_other_node: [bool; VOLUMES],
     /// The last attempt to attach it that has ended for certain has found that.
-    pub found_elsewhere: [bool; VOLUMES],
+    pub found_on_other_node: [bool; VOLUMES],
 }
 
 /// Chance decides by these bits of an action's luck.
@@ -82,8 +82,8 @@ impl World {
             attached: [Thing::default(); VOLUMES],
             sizes: [None; VOLUMES],
             labels: [0; VOLUMES],
-            elsewhere: [false; VOLUMES],
-            found_elsewhere: [false; VOLUMES],
+            on_other_node: [false; VOLUMES],
+            found_on_other_node: [false; VOLUMES],
         }
     }
 
@@ -169,12 +169,12 @@ impl World {
     }
 
     fn end_attach(&mut self, volume: VolumeId, fate: Fate, luck: u8) -> OperationReport {
-        let elsewhere = self.elsewhere[volume];
+        let on_other_node = self.on_other_node[volume];
         let attached = &mut self.attached[volume];
         match fate {
-            Fate::Done if !elsewhere => {
+            Fate::Done if !on_other_node => {
                 attached.settle(true);
-                self.found_elsewhere[volume] = false;
+                self.found_on_other_node[volume] = false;
                 OperationReport { device_path: Some("/dev/sim".to_owned()), ..OperationReport::done() }
             }
             Fate::Uncertain | Fate::UncertainAtDevice => {
@@ -184,16 +184,16 @@ impl World {
             Fate::Transient => failed(FailureClass::Transient),
             Fate::Lie => {
                 attached.lied = !attached.real || attached.late.is_some();
-                self.found_elsewhere[volume] = false;
+                self.found_on_other_node[volume] = false;
                 OperationReport::done()
             }
             _ => {
                 if !attached.old {
                     attached.settle(false);
                 }
-                self.found_elsewhere[volume] = elsewhere;
-                let elsewhere = elsewhere.then(|| "other".to_owned());
-                OperationReport { other_node: elsewhere, ..failed(FailureClass::Final) }
+                self.found_on_other_node[volume] = on_other_node;
+                let on_other_node = on_other_node.then(|| "other".to_owned());
+                OperationReport { other_node: on_other_node, ..failed(FailureClass::Final) }
             }
         }
     }
@@ -241,7 +241,8 @@ impl World {
                 OperationReport { device: Some(DeviceReport::Uncertain), ..failed(FailureClass::Uncertain) }
             }
             Fate::Final | Fate::FinalAtDevice => {
-                // A set-up that ended without success has left nothing, unless it only refreshed what was there, or never saw it.
+                // A mount operation that ended without success has left nothing, unless it only refreshed an existing mount, or
+                // never saw it.
                 if !remount && !mount.old {
                     mount.settle(None);
                 }
@@ -260,7 +261,7 @@ impl World {
                 let there = device.real;
                 let reaches = !needs_device || there;
                 if remount {
-                    // It stands; only what it shows is open.
+                    // It exists; only its content is undecided.
                     if luck & NOW != 0 {
                         mount.real = mount.real.and(real);
                     }
@@ -271,10 +272,10 @@ impl World {
                 OperationReport { device, ..failed(FailureClass::Uncertain) }
             }
             Fate::Lie => {
-                let as_told = |real: Real| {
+                let as_reported = |real: Real| {
                     real.complete && real.variant == variant && real.version == version && real.parts == parts
                 };
-                mount.lied |= !mount.real.is_some_and(as_told) || mount.late.is_some();
+                mount.lied |= !mount.real.is_some_and(as_reported) || mount.late.is_some();
                 device.lied |= operation.stageable && (!device.real || (needs_device && device.late.is_some()));
                 OperationReport::done()
             }
