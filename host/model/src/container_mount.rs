@@ -10,7 +10,7 @@ pub enum MountPropagation {
     /// None; a private mount.
     #[default]
     None,
-    /// What the host mounts in the volume later appears in the container; a slave mount.
+    /// Later mounts of the host in the volume appear in the container; a slave mount.
     HostToContainer,
     /// Both ways; a shared mount, for privileged containers alone.
     Bidirectional,

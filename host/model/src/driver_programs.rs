@@ -1,4 +1,4 @@
-//! Drivers outside that plugins run: who runs the calls implements it over whatever finds and bounds them.
+//! External driver programs that plugins run. The node implements the calls.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use thiserror::Error;
 /// A JSON object that a driver wrote.
 pub type DriverAnswer = Map<String, Value>;
 
-/// What came of a run of a driver that ended by itself.
+/// The result of a driver program that ended by itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DriverOutcome {
     /// Its exit code; none when a signal ended it.
     pub exit_code: Option<i32>,
     /// The last JSON object with a status that it wrote.
     pub answer: Option<DriverAnswer>,
-    /// What else it wrote, bounded, on one line.
+    /// Its other output, bounded, on one line.
     pub words: String,
 }
 
-/// Why a driver was not run, or has not ended by itself. The text is for the person who reads the pod's events, and holds no argument.
+/// A driver program that was not run, or has not ended by itself. The text is for the person who reads the pod's
+/// events, and contains no argument.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DriverError {
     /// There is no driver of this name.
@@ -36,7 +37,7 @@ pub enum DriverError {
 
 /// The drivers outside that are programs. Called from threads that run calls, many at once.
 pub trait DriverPrograms: Send + Sync + Debug {
-    /// What the driver of this name answered to its `init`.
+    /// Returns the answer of the driver of this name to `init`.
     ///
     /// # Errors
     /// [`DriverError::NotFound`], [`DriverError::NotReady`].

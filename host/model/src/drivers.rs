@@ -1,4 +1,4 @@
-//! What a call may ask of the drivers outside that have registered. Who runs the calls implements it over the drivers' sockets.
+//! Calls to registered external drivers. The node implements them over the drivers' sockets.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub enum DriverFailure {
     /// Nothing reached it.
     #[error("{0}")]
     NotSent(String),
-    /// It was sent, and nobody knows what became of it.
+    /// It was sent, and its result is unknown.
     #[error("{0}")]
     Unanswered(String),
     /// The driver answered with a gRPC status that is not ok.
@@ -26,19 +26,19 @@ pub enum DriverFailure {
 
 /// The drivers. Called from threads that run calls, many at once.
 pub trait Drivers: Send + Sync + Debug {
-    /// One unary call; blocks until it is answered, at most for `deadline`. `method` is a full gRPC path. The request may hold secrets
+    /// One unary call; blocks until it is answered, at most for `deadline`. `method` is a full gRPC path. The request may contain secrets
     /// and goes nowhere else.
     ///
     /// # Errors
     /// [`DriverFailure`]
     fn call(&self, driver: &str, method: &str, request: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, DriverFailure>;
-    /// What the driver calls this node; none while it is not registered.
+    /// Returns the driver's name for this node; none while it is not registered.
     fn node_id(&self, driver: &str) -> Option<String>;
     /// How many volumes may be attached to this node, as far as the driver knows.
     fn volume_limit(&self, _driver: &str) -> Option<u32> {
         None
     }
-    /// What the driver says of this node may have changed. Returns at once.
+    /// Notes that the driver's information about this node may have changed. Returns at once.
     fn ask_again(&self, _driver: &str) {}
 }
 

@@ -49,7 +49,7 @@ impl FromStr for HumanDuration {
             total = part.and_then(|part| total.checked_add(part)).ok_or(TOO_LONG)?;
             rest = next;
         }
-        // What the API can carry, in milliseconds.
+        // The API's range, in milliseconds.
         if u64::try_from(total.as_millis()).is_err() {
             return Err(TOO_LONG);
         }

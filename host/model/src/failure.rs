@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a failure says of the state it leaves (rule R1).
+/// The state that a failed operation leaves (rule R1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureClass {
@@ -18,10 +18,10 @@ pub enum FailureClass {
     Transient,
 }
 
-/// A failed operation, as events, `describe` and waiting callers show it. Never holds a secret.
+/// A failed operation, for events, `describe` and waiting callers. Never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What it says of the state.
+    /// The state that it leaves.
     pub class: FailureClass,
     /// The step that failed, in the operation's own words: `MountVolume.SetUp`.
     pub step: String,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::pod::{ContainerResources, Pod};
 use crate::quantity::parse_bytes;
 
-/// What names a resource of huge pages, before the size of a page.
+/// The prefix of a huge-page resource, before the size of a page.
 const PREFIX: &str = "hugepages-";
 
 impl Pod {
-    /// By the size of a page, in bytes: how many bytes of such pages the pod may have. What the pod says for itself counts, else the sum
+    /// The bytes of huge pages that the pod may have, by the size of a page in bytes. The pod's own limit, or else the sum
     /// of its containers; Kubernetes lets request and limit of huge pages not differ, so that either tells. A quantity that cannot be
     /// read asks for nothing.
     #[must_use]

@@ -1,7 +1,7 @@
 //! The words volhost is written in: pods, volumes, their names, the failures of operations, and the views that the command
 //! line and the API show. No I/O and no policy; every other crate depends on this one and it depends on none of ours.
 //!
-//! | module | holds |
+//! | module | contains |
 //! |---|---|
 //! | [`names`] | checked names: pods, volumes, plugins; the unique name of a volume |
 //! | [`needed_volume`] | a volume that another volume of the pod is made of |

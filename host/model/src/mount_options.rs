@@ -5,14 +5,14 @@
 
 use thiserror::Error;
 
-/// The most that all options of a volume may hold, in bytes, commas between them counted: what mount(2) takes is one page.
+/// The limit of all options of a volume, in bytes, with the commas between them: mount(2) takes one page.
 pub const MAX_BYTES: usize = 4095;
 /// How much of a wrong option a message shows, in characters.
 const SHOWN: usize = 64;
 
 /// The security label of everything in the volume: it comes from the pod.
 const LABEL: [&str; 5] = ["context", "fscontext", "defcontext", "rootcontext", "seclabel"];
-/// What is mounted, where from, and how it is tied to other mounts.
+/// Options that select the source, the target or the propagation of a mount.
 const OF_THE_HOST: [&str; 19] = [
     "source",
     "bind",
@@ -66,7 +66,7 @@ pub fn is_label(key: &str) -> bool {
     LABEL.contains(&key)
 }
 
-/// The options, each by itself: one item of the list may hold several, with commas, as in fstab(5).
+/// Splits items with several options, separated by commas as in fstab(5).
 ///
 /// # Errors
 /// The index of the item that is wrong, and why.

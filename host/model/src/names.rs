@@ -1,7 +1,7 @@
 //! Checked names. A value of these types is safe as one component of a path: it is not empty, not `.` or `..`,
 //! has no `/`, no NUL and no control character, and is short enough for a file name.
 //!
-//! A copy of a name shares its text: both worlds, the operation table and every record of a volume hold the same names.
+//! A copy of a name shares its text: both worlds, the operation table and every record of a volume share the same names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub enum NameError {
     /// It is empty.
     #[error("{what} is empty")]
     Empty {
-        /// What the name is for.
+        /// The kind of name.
         what: &'static str,
     },
     /// It is too long.
     #[error("{what} {shown:?} has {bytes} bytes, {limit} at most")]
     TooLong {
-        /// What the name is for.
+        /// The kind of name.
         what: &'static str,
         /// Its beginning.
         shown: String,
@@ -40,11 +40,11 @@ pub enum NameError {
     /// It is not of the allowed form.
     #[error("{what} {shown:?} is not valid: {rule}")]
     Malformed {
-        /// What the name is for.
+        /// The kind of name.
         what: &'static str,
         /// Its beginning.
         shown: String,
-        /// What would be right.
+        /// The valid form.
         rule: &'static str,
     },
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::Pod;
 use thiserror::Error;
 
-/// What an object holds under one key. Shared: an object under a thousand pods is there once.
+/// The content of one key of an object. Shared: an object of a thousand pods is in memory once.
 pub type Bytes = Arc<[u8]>;
 
 /// A config map or a secret, as it is at one moment. Its debug text shows no value.
@@ -27,7 +27,7 @@ impl KeyedObject {
         self.0.keys()
     }
 
-    /// What a key holds.
+    /// The content of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Bytes> {
         self.0.get(key)
@@ -40,19 +40,19 @@ impl Debug for KeyedObject {
     }
 }
 
-/// Why an object cannot be had. The text is for the person who reads the pod's events, and holds no value.
+/// An object that cannot be read. The text is for the person who reads the pod's events, and contains no value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
     /// It is known not to exist.
     #[error("{0}")]
     NotFound(String),
-    /// Nobody can say now whether it exists.
+    /// It is not known now whether it exists.
     #[error("{0}")]
     Unknown(String),
     /// It exists, or could, and cannot be used as it is; a person must change something.
     #[error("{0}")]
     Unusable(String),
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
 }

@@ -9,14 +9,14 @@ use crate::names::{OuterName, PodUid};
 /// When a volume's files are given to the pod's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum FsGroupChangePolicy {
-    /// Each time it is set up for the pod.
+    /// Each time it is mounted for the pod.
     #[default]
     Always,
     /// Only when the volume's root folder does not have the group and its mode already.
     OnRootMismatch,
 }
 
-/// What the host and the plugins need to know of a pod.
+/// A pod, as far as the host and the plugins use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     /// Its identity: a pod deleted and made again under the same name is another pod.
@@ -42,16 +42,17 @@ pub struct Pod {
     pub supplemental_groups: Vec<i64>,
     /// The sum of the containers' memory limits in bytes; none when a container has no limit.
     pub memory_limit: Option<u64>,
-    /// What its containers may put on the node's disk together, in bytes; none when none of them has a limit.
+    /// The limit of all its containers together on the node's disk, in bytes; none without a limit.
     #[serde(default)]
     pub ephemeral_storage_limit: Option<u64>,
     /// The volumes that containers use, by outer name: what [`volumeMounts`](https://kubernetes.io/docs/concepts/storage/volumes/)
     /// or `volumeDevices` of any container name. A pod is mounted when all of these are.
     pub used_volumes: Vec<OuterName>,
-    /// What its containers and init containers ask for and may use.
+    /// The requests and limits of its containers and init containers.
     #[serde(default)]
     pub containers: Vec<ContainerResources>,
-    /// What the pod itself asks for and may use (`spec.resources`), for all its containers together; without a name.
+    /// The requests and limits of the pod itself (`spec.resources`), for all its containers together; without a
+    /// name.
     #[serde(default)]
     pub resources: ContainerResources,
     /// For a volume that a container mounts: the folders in it, as relative paths, on which containers mount other volumes.

@@ -91,7 +91,7 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// Whether the letter can be shown. The standard library keeps its table to itself and tells by escaping; after another letter, so
+/// Whether the letter is printable. The standard library exposes its table only by escaping; after another letter, so
 /// that it takes a combining mark for what it is.
 fn is_printable(letter: char) -> bool {
     match letter {

@@ -1,11 +1,11 @@
-//! What a container asks for and may use, as text, by the names that `resourceFieldRef` has for it.
+//! The requests and limits of a container as text, by the names of `resourceFieldRef`.
 
 use thiserror::Error;
 
 use crate::pod::{ContainerResources, Pod};
 use crate::quantity::{QuantityError, parse_thousandths};
 
-/// What a node gives to pods: what a container without a limit may use.
+/// The resources that a node gives to pods: the limit of a container without one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocatable {
     /// Processors, in thousandths.

@@ -21,7 +21,7 @@ pub struct SelinuxOptions {
 pub enum SelinuxChangePolicy {
     /// By an option of the mount, where the volume can have one.
     MountOption,
-    /// File by file, by whoever starts the containers.
+    /// File by file, by the container runtime.
     Recursive,
 }
 
@@ -52,7 +52,7 @@ impl SelinuxOptions {
 
     /// The label of files that a container with these options can use, where those of containers have `context` by default
     /// (`system_u:object_r:container_file_t:s0`). User and level are the container's; role and type are the files'. None without a level:
-    /// then whoever starts the container chooses one, and nobody knows it before.
+    /// then the container runtime chooses one, and it is not known before.
     pub fn file_label(&self, context: &str) -> Option<String> {
         if self.level.is_empty() {
             return None;

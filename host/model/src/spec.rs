@@ -17,7 +17,8 @@ pub enum VolumeMode {
     Block,
 }
 
-/// Volume sources of Kubernetes that only a pod has, and no PersistentVolume: what they hold comes from the pod and goes with it.
+/// Volume sources of Kubernetes that only a pod can have, and no PersistentVolume: their data is deleted with the
+/// pod.
 const POD_SOURCES: [&str; 9] = [
     "configMap",
     "downwardAPI",
@@ -96,7 +97,7 @@ pub struct PersistentVolume {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What the keys of annotations begin with that are meant for volhost.
+/// The prefix of the annotations for volhost.
 pub const ANNOTATION_PREFIX: &str = "volhost.io/";
 
 /// `nodeAffinity.required`: the node must match one of the terms.
@@ -106,7 +107,7 @@ pub struct NodeAffinity {
     pub terms: Vec<NodeSelectorTerm>,
 }
 
-/// One alternative: every requirement must hold. A term without requirements matches nothing, as in Kubernetes.
+/// One alternative: every requirement must match. A term without requirements matches nothing, as in Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSelectorTerm {
     /// On the node's labels.
@@ -122,7 +123,7 @@ pub struct NodeRequirement {
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`; another operator matches nothing.
     pub operator: String,
-    /// What `operator` compares with.
+    /// The values that `operator` compares with.
     pub values: Vec<String>,
 }
 
@@ -131,14 +132,14 @@ impl NodeAffinity {
     pub fn matches(&self, node_name: &str, labels: &BTreeMap<String, String>) -> bool {
         self.terms.iter().any(|term| {
             (!term.labels.is_empty() || !term.fields.is_empty())
-                && term.labels.iter().all(|r| r.holds(labels.get(&r.key).map(String::as_str)))
-                && term.fields.iter().all(|r| r.key == "metadata.name" && r.holds(Some(node_name)))
+                && term.labels.iter().all(|r| r.matches(labels.get(&r.key).map(String::as_str)))
+                && term.fields.iter().all(|r| r.key == "metadata.name" && r.matches(Some(node_name)))
         })
     }
 }
 
 impl NodeRequirement {
-    fn holds(&self, value: Option<&str>) -> bool {
+    fn matches(&self, value: Option<&str>) -> bool {
         let number = |text: &str| text.parse::<i64>().ok();
         let compare = |wanted: fn(i64, i64) -> bool| match (
             value.and_then(number),
@@ -203,7 +204,7 @@ impl VolumeSpec {
         }
     }
 
-    /// The type of the source's field at this path; none when absent or null.
+    /// Returns the type of the source's field at this path; none when absent or null.
     pub fn kind(&self, path: &str) -> Option<FieldKind> {
         match self.value(path)? {
             Value::Null => None,
@@ -240,15 +241,15 @@ impl VolumeSpec {
 
     /// Whether some text in the source, at any depth, is exactly this one: what a volume does not name, its plugin may not open.
     pub fn names(&self, text: &str) -> bool {
-        fn holds(value: &Value, text: &str) -> bool {
+        fn contains(value: &Value, text: &str) -> bool {
             match value {
                 Value::String(found) => found == text,
-                Value::Array(list) => list.iter().any(|value| holds(value, text)),
-                Value::Object(map) => map.values().any(|value| holds(value, text)),
+                Value::Array(list) => list.iter().any(|value| contains(value, text)),
+                Value::Object(map) => map.values().any(|value| contains(value, text)),
                 Value::Null | Value::Bool(_) | Value::Number(_) => false,
             }
         }
-        self.fields.values().any(|value| holds(value, text))
+        self.fields.values().any(|value| contains(value, text))
     }
 
     fn value(&self, path: &str) -> Option<&Value> {

@@ -1,4 +1,4 @@
-//! What a user is shown. The API carries these, the command line prints them; nothing decides by them.
+//! Views for users. The API transports them, the command line prints them; no decision depends on them.
 //!
 //! Times are microseconds since the Unix epoch, sizes are bytes.
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// How a pod stands as a whole.
+/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PodPhase {
     /// Some of its volumes are not ready yet.
@@ -28,7 +28,7 @@ pub struct PodView {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How it stands.
+    /// Its phase.
     pub phase: PodPhase,
     /// Its volumes that are ready.
     pub ready: u32,
@@ -40,7 +40,7 @@ pub struct PodView {
     pub ready_at: Option<u64>,
     /// Its volumes.
     pub volumes: Vec<VolumeView>,
-    /// What keeps volumes of it from being resolved, in words a person can act on.
+    /// Why volumes of it are not resolved, for a person to act on.
     pub errors: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ pub struct VolumeView {
     /// Who attached it to the node, `host` or `controller`; empty when it is not attached for certain, or need not be.
     #[serde(default)]
     pub attached_by: String,
-    /// What it is attached as, a device's path mostly; empty when that is not known.
+    /// The device's path, or the controller's name for the attachment; empty when it is not known.
     #[serde(default)]
     pub attached_as: String,
     /// The other node that has it, or may, which is why it could not be attached to this one; empty when none is known to.
@@ -144,7 +144,7 @@ pub struct UsageView {
     pub measured_at: Option<u64>,
     /// Since when the storage owes an answer; none when it owes none.
     pub asked_at: Option<u64>,
-    /// Why the volume is not well; empty when it is, or when nobody knows.
+    /// Why the volume is unhealthy; empty when it is healthy, or when that is not known.
     pub abnormal: String,
     /// Why the figures, or some, are missing.
     pub problem: String,
@@ -161,7 +161,7 @@ pub struct ContainerMountView {
     pub mount_path: String,
     /// The part of the volume, `subPathExpr` expanded; none for the whole volume.
     pub sub_path: Option<String>,
-    /// What is to be mounted into the container, below the root folder; empty while it is not ready.
+    /// The path to mount into the container, below the root folder; empty while it is not ready.
     pub path: String,
     /// The container can only read it.
     pub read_only: bool,
@@ -176,7 +176,7 @@ pub struct ContainerMountView {
 pub struct OperationView {
     /// Its number, as log lines and traces have it; 0 when it waits for its next try.
     pub id: u64,
-    /// What it does, as metrics name it: `volume_mount`.
+    /// Its name in metrics: `volume_mount`.
     pub name: String,
     /// The volume's unique name.
     pub volume: String,
@@ -186,11 +186,11 @@ pub struct OperationView {
     pub plugin: String,
     /// It runs now.
     pub running: bool,
-    /// What it is doing: `mount-target.attach`, `plugin code`; empty when it does not run.
+    /// Its current step: `mount-target.attach`, `plugin code`; empty when it does not run.
     pub step: String,
     /// When it began, or last failed.
     pub since: u64,
-    /// It has passed its deadline: its thread is held by the kernel or by slow storage.
+    /// It has passed its deadline: its thread hangs in the kernel or waits for slow storage.
     pub overdue: bool,
     /// How often in a row it failed.
     pub failures: u32,
@@ -299,7 +299,7 @@ pub struct DriverView {
     pub kind: DriverKind,
     /// The plugin that drives it; empty when none is loaded that does.
     pub plugin: String,
-    /// The version it tells; empty when it tells none.
+    /// The version it reports; empty when it reports none.
     pub version: String,
     /// Whether it can be used.
     pub state: DriverState,
@@ -307,7 +307,7 @@ pub struct DriverView {
     pub error: String,
     /// Since when it is in this state, in microseconds since the Unix epoch.
     pub since: u64,
-    /// What it says it can do, in its protocol's words.
+    /// The capabilities that it reports, by its protocol's names.
     pub capabilities: Vec<String>,
     /// Where it is: the executable, or the socket.
     pub location: String,
@@ -330,7 +330,7 @@ pub struct ClaimView {
     pub volume: String,
     /// The PersistentVolume's size in bytes; 0 when it has none.
     pub capacity: u64,
-    /// What it asks for, in bytes.
+    /// The requested size, in bytes.
     pub requested: u64,
     /// How it is to be used.
     pub access_modes: Vec<String>,
@@ -355,9 +355,9 @@ pub struct PersistentVolumeView {
     pub access_modes: Vec<String>,
     /// Its class; empty when it has none.
     pub storage_class: String,
-    /// What becomes of it without its claim: `Delete` or `Retain`.
+    /// The reclaim policy, for when its claim is deleted: `Delete` or `Retain`.
     pub reclaim_policy: String,
-    /// Who made it for its claim; empty when somebody else gave it.
+    /// The provisioner that made it for its claim; empty when it was not made here.
     pub provisioner: String,
     /// Why the last thing that was tried with it failed.
     pub reason: String,
@@ -383,9 +383,9 @@ pub struct EventView {
     pub kind: EventKind,
     /// One CamelCase word, as the kubelet's: `FailedMount`.
     pub reason: String,
-    /// What it is about: `pod NS/NAME`, `volume NAME`, `plugin NAME`, `file NAME`.
+    /// The object: `pod NS/NAME`, `volume NAME`, `plugin NAME`, `file NAME`.
     pub object: String,
-    /// What happened and why.
+    /// The message, with the cause.
     pub message: String,
     /// How often, in a row, the same thing happened.
     pub count: u32,
