@@ -14,7 +14,7 @@ use super::{DEFAULT_WAIT, MAX_MANIFEST_BYTES, watch};
 use crate::pb;
 use crate::pb::volume_manager_server::VolumeManager;
 use volhost_node::engine::EngineHandle;
-use volhost_node::engine::forced::ForceTarget;
+use volhost_node::engine::requests::ForceTarget;
 use volhost_node::engine::requests::{Added, PodSelector, RequestError};
 use volhost_objects::{DEFAULT_NAMESPACE, Kind, ObjectKey};
 

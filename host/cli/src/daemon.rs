@@ -14,7 +14,7 @@ use volhost_runtime::{Compiler, Signatures, TrustedKeysError};
 
 use volhost_config::RunConfig;
 use volhost_metrics::listener::{BindError, Listener, MetricsSource};
-use volhost_node::engine::executor::Bounds;
+use volhost_node::engine::Bounds;
 use volhost_node::node::{Node, NodeOptions, StartError};
 use volhost_objects::payload::{Issuer, KeyError, Signer};
 use volhost_objects::populate::NodeIdentity;
@@ -101,7 +101,7 @@ pub(crate) async fn run(config: RunConfig, ready: Option<File>) -> Result<(), Ru
         launcher: Launcher::this_program(),
         propagation: Propagation::Shared,
         bounds: Bounds {
-            patience: config.operation_deadline,
+            overdue_after: config.operation_deadline,
             plugin_time: config.plugin_cpu_time,
             max_workers: config.max_operations.get(),
         },

@@ -15,7 +15,7 @@ use super::labels::Version;
 use super::operations::Operations;
 use super::{census, drivers, fuse_servers, process, selinux, volumes};
 use volhost_driver_table::DriverTable;
-use volhost_objects::populate::SelinuxCensus;
+use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::stats::{StandingVolume, VolumeMeter};
 
 /// The HTTP content type of the text.
@@ -56,7 +56,7 @@ impl Exposition {
     }
 
     /// The text. Blocks for as long as the meter waits for volumes, which is bounded; hung volumes are left out.
-    pub fn text(&self, census: &VolumeCounts, labels: &SelinuxCensus) -> String {
+    pub fn text(&self, census: &VolumeCounts, labels: &SelinuxCounts) -> String {
         let mut now = Registry::default();
         let version = Family::<Version, Gauge>::default();
         version.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);

@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use volhost_model::PluginName;
 
-use volhost_objects::populate::SelinuxCensus;
+use volhost_objects::populate::SelinuxCounts;
 
 /// `access_mode`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -24,7 +24,7 @@ struct PluginMode {
 }
 
 /// Puts the census into a registry.
-pub(super) fn register(registry: &mut Registry, census: &SelinuxCensus) {
+pub(super) fn register(registry: &mut Registry, census: &SelinuxCounts) {
     for (name, help, counted) in [
         (
             "pod_context_mismatch_errors_total",
@@ -80,11 +80,11 @@ mod tests {
     #[test]
     fn the_figures_have_the_kubelets_names_and_labels() {
         let plugin = PluginName::new("volhost.io/loop").unwrap();
-        let census = SelinuxCensus {
+        let census = SelinuxCounts {
             pod_errors: [("RWOP", 1)].into(),
             volume_warnings: [((plugin.clone(), "RWX"), 2)].into(),
             admitted: [((plugin, "RWO"), 3)].into(),
-            ..SelinuxCensus::default()
+            ..SelinuxCounts::default()
         };
         let (mut registry, mut text) = (Registry::default(), String::new());
         register(&mut registry, &census);

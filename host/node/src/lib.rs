@@ -1,13 +1,13 @@
-//! A volume host: the event loop around [`volhost_core`], and all of its parts put together.
+//! A node volume host: the event loop around [`volhost_core`], with all parts.
 //!
 //! | module | its job |
 //! |---|---|
-//! | [`engine`] | the loop: events in, operations out, views and waiters |
-//! | [`provision`] | volumes for claims: from the provisioner's commands to plugins' calls |
-//! | [`node`] | all of it put together; what a program that embeds volhost starts |
+//! | [`engine`] | the event loop: inputs in, operations out, views and waiters |
+//! | `provision` | volumes for claims: from the provisioner's commands to plugins' calls |
+//! | [`node`] | the whole node, for a program that embeds volhost |
 #![forbid(unsafe_code)]
 
 pub mod engine;
 pub mod node;
-pub mod provision;
+mod provision;
 mod root_place;

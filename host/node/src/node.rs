@@ -1,11 +1,12 @@
-//! A node: root folder, plugins, sources and engine, put together in the order that loses nothing.
+//! A node: root folder, plugins, sources and event loop, started in an order that loses no volume.
 //!
 //! ```text
 //!  lock the root folder -> make it a mount of its own -> the tmpfs for records, if it is of this layout
-//!    -> load plugins whose code is cached -> read what stands in the pods' folders -> read every source -> serve
+//!    -> load plugins whose code is cached -> recover the volumes in the pods' folders -> read every source -> serve
 //! ```
 //!
-//! Nothing is mounted or unmounted before recovery has seen what stands, and no recovered volume is unmounted before every source has spoken.
+//! Nothing is mounted or unmounted before recovery, and no recovered volume is unmounted before every source has
+//! reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -27,13 +28,16 @@ use volhost_process::Launcher;
 use volhost_runtime::{Environment, GrantPolicy, NodeFacts, Runtime, RuntimeConfig, RuntimeError, Signatures};
 
 use crate::engine::EngineHandle;
-use crate::engine::executor::{Bounds, Executor, FromOperation};
-use crate::engine::fuse_servers;
+use crate::engine::event_loop::{self, Inputs};
+use crate::engine::executor::Executor;
+use crate::engine::node_state::{FirstManifests, NodeState, Parts};
+use crate::engine::object_files::ObjectFiles;
 use crate::engine::provisioning::Provisioning;
-use crate::engine::serve::{Engine, FirstManifests, Inputs};
+use crate::engine::reports::WorkerReport;
 use crate::engine::sources::Sources;
 use crate::engine::world::World;
-use crate::provision::{ProvisionRecords, Runner};
+use crate::engine::{Bounds, fuse_servers, vanished};
+use crate::provision::{ProvisionRecordError, ProvisionRecords, Runner};
 use crate::root_place::{self, PlaceError};
 use volhost_csi::CsiDrivers;
 use volhost_driver_table::DriverTable;
@@ -65,7 +69,7 @@ const MANIFESTS_TIME: Duration = Duration::from_secs(5);
 /// How long running operations may take to end when the node stops: under the 90 s that systemd gives a service.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// What a node is started with.
+/// The options of a node.
 #[derive(Debug)]
 pub struct NodeOptions {
     /// The root folder.
@@ -80,7 +84,7 @@ pub struct NodeOptions {
     pub manifest_grace: Duration,
     /// The node's name and labels.
     pub identity: NodeIdentity,
-    /// What plugins may do.
+    /// The grants of plugins.
     pub grants: GrantPolicy,
     /// The file that grants are read from again when it changes, if there is one.
     pub grant_file: Option<PathBuf>,
@@ -92,11 +96,11 @@ pub struct NodeOptions {
     pub controller_attaches_for: BTreeSet<PluginName>,
     /// How often plugins are asked which volumes are attached.
     pub verify_attached: Duration,
-    /// How often volumes are set up again that want it from time to time.
+    /// How often volumes are remounted whose content is to be refreshed.
     pub refresh_period: Duration,
     /// The folder of FlexVolume drivers, if they are looked for.
     pub flex_driver_dir: Option<PathBuf>,
-    /// What bounds FlexVolume drivers.
+    /// The limits of FlexVolume drivers.
     pub flex_drivers: DriverPolicies,
     /// Nodes that are out of service, by the storage's names for them.
     pub nodes_out_of_service: BTreeSet<String>,
@@ -110,9 +114,9 @@ pub struct NodeOptions {
     pub launcher: Launcher,
     /// Whether mounts appear in the mount namespaces of containers that were started before.
     pub propagation: Propagation,
-    /// What bounds operations.
+    /// The limits of operations.
     pub bounds: Bounds,
-    /// Who issues tokens of service accounts, if anybody does.
+    /// The issuer of service account tokens, if there is one.
     pub tokens: Option<Issuer>,
     /// Volumes are made for claims.
     pub provision: bool,
@@ -172,17 +176,17 @@ pub enum StartError {
     /// The machine's memory is not known.
     #[error("the machine's memory cannot be read: {0}")]
     Memory(#[source] KernelError),
-    /// What stands in the pods' folders cannot be seen.
-    #[error("the pods' folders below {} cannot be read, and nothing may be mounted before it is known what stands: {source}", root.display())]
+    /// The pods' folders cannot be read.
+    #[error("the pods' folders below {} cannot be read, and nothing may be mounted before the existing mounts are known: {source}", root.display())]
     Recovery {
         /// The root folder.
         root: PathBuf,
         /// Why.
         source: KernelError,
     },
-    /// What is known of the volumes that were made for claims cannot be read.
+    /// The records of volumes that were made for claims cannot be read.
     #[error("{0}; volumes are made for claims only when it is known which there are")]
-    Provisioned(String),
+    Provisioned(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A task ended before it had begun.
     #[error("a task of volhost ended early; its log says why")]
     Ended,
@@ -227,7 +231,7 @@ impl Node {
         options.identity = options.identity.with_selinux(label);
 
         let stop = CancellationToken::new();
-        let (outcomes, operations) = mpsc::unbounded_channel();
+        let (reports, workers) = mpsc::unbounded_channel();
         let (plugin_changes, mut plugin_inputs) = mpsc::channel(16);
         let (manifest_changes, mut manifest_inputs) = mpsc::channel(16);
         let (requests, request_inputs) = mpsc::channel(REQUEST_QUEUE);
@@ -277,29 +281,29 @@ impl Node {
             allocatable_ephemeral_storage: disk,
             labels: options.identity.labels.clone(),
         };
-        let renewed = outcomes.clone();
-        let provisioned = outcomes.clone();
+        let renewed = reports.clone();
+        let provisioned = reports.clone();
         tokio::spawn(renewals(due, stop.clone(), move |pod| {
-            // Nobody listens any more only when the process ends.
-            let _ = renewed.send(FromOperation::SourceChanged(pod));
+            // The loop ends only with the process.
+            let _ = renewed.send(WorkerReport::SourceChanged(pod));
         }));
         if let Some(folder) = &options.plugin_registry {
             tokio::spawn(volhost_csi::watch(folder.clone(), drivers.clone(), stop.clone()));
         }
-        let told = outcomes.clone();
-        let events = event_sink(outcomes.clone());
+        let noted = reports.clone();
+        let events = event_sink(reports.clone());
         tokio::spawn(async move {
             while let Some(note) = ready.recv().await {
-                // Nobody listens any more only when the process ends.
-                let _ = told.send(FromOperation::Driver(note));
+                // The loop ends only with the process.
+                let _ = noted.send(WorkerReport::Driver(note));
             }
         });
         tokio::spawn(sizes::measure(Arc::downgrade(&volume_ops), events.clone(), stop.clone()));
-        let told = outcomes.clone();
+        let server_ends = reports.clone();
         tokio::spawn(async move {
             while let Some(ending) = endings.recv().await {
-                // Nobody listens any more only when the process ends.
-                let _ = told.send(ending);
+                // The loop ends only with the process.
+                let _ = server_ends.send(ending);
             }
         });
         let mut environment = Environment::default()
@@ -311,22 +315,21 @@ impl Node {
             environment = environment.with_driver_programs(flex);
         }
         let executor =
-            Executor::new(volume_ops.clone(), registry.clone(), environment, clock, options.bounds, outcomes);
+            Executor::new(volume_ops.clone(), registry.clone(), environment, clock, options.bounds, reports.clone());
         let attaching =
             Attaching::all_by_host(!options.controller_attaches).except(options.controller_attaches_for.clone());
         let provisioning = match options.provision {
             false => None,
             true => {
                 let (volume_ops, plugins) = (volume_ops.clone(), registry.clone());
-                let (outcomes, time) = (provisioned, options.bounds.plugin_time);
+                let (reports, time) = (provisioned, options.bounds.plugin_time);
                 let grace = options.reclaim_grace;
-                let restoring = move || {
-                    let records = ProvisionRecords::open(volume_ops.kernel().clone(), volume_ops.root());
-                    let records = records.map_err(|error| error.to_string())?;
-                    Provisioning::restore(Runner::new(records, plugins, time), grace, outcomes)
+                let restoring = move || -> Result<_, ProvisionRecordError> {
+                    let records = ProvisionRecords::open(volume_ops.kernel().clone(), volume_ops.root())?;
+                    Provisioning::restore(Runner::new(records, plugins, time), grace, reports)
                 };
                 let restored = tokio::task::spawn_blocking(restoring).await.map_err(|_| StartError::Ended)?;
-                Some(restored.map_err(StartError::Provisioned)?)
+                Some(restored.map_err(|error| StartError::Provisioned(error.into()))?)
             }
         };
         let world = World::new(
@@ -334,7 +337,6 @@ impl Node {
                 .with_controllers_for(options.controller_attaches_for),
             clock,
             executor,
-            volume_ops.clone(),
             changes.clone(),
         );
         let (driver_news, driver_inputs) = mpsc::channel(16);
@@ -350,31 +352,37 @@ impl Node {
             ));
         }
         let meter = VolumeMeter::new(&volume_ops, options.bounds.plugin_time, events);
-        let exposition = Exposition::new(world.operations.clone(), Some(meter))
+        let exposition = Exposition::new(world.operations().clone(), Some(meter))
             .with_drivers(Arc::clone(&table))
             .with_fuse_servers(servers);
-        let mut sources = Sources::new(&volume_ops, registry.clone(), options.identity, objects, attaching);
-        if provisioning.is_some() {
-            sources = sources.provisioning(&volume_ops);
-        }
-        let mut engine =
-            Engine::new(world, sources, registry, options.root.clone(), volume_ops, options.verify_attached)
-                .with_drivers(table)
-                .refreshing(options.refresh_period)
-                .provisioning(provisioning);
-        reload.push(engine.sweeping());
-        engine.take_over(recovery);
-        engine.begin(first_plugins, first_manifests);
+        let files = ObjectFiles::new(&volume_ops, provisioning.is_some());
+        vanished::start(&volume_ops, reports.clone());
+        let mut node = NodeState::new(Parts {
+            world,
+            sources: Sources::new(files, registry.clone(), options.identity, objects, attaching),
+            plugins: registry,
+            drivers: table,
+            provisioning,
+            volume_ops,
+            root: options.root.clone(),
+            verify_every: options.verify_attached,
+            refresh_every: options.refresh_period,
+            reports,
+        });
+        node.add_recovered(recovery);
+        node.begin(first_plugins, first_manifests);
+        let search = Arc::new(Notify::new());
+        reload.push(search.clone());
         let inputs = Inputs {
             requests: request_inputs,
             manifests: manifest_inputs,
             plugins: plugin_inputs,
             drivers: driver_inputs,
-            operations,
+            workers,
+            reload: search,
         };
-        let handle = EngineHandle::new(requests, changes).showing(exposition);
-        let grace = STOP_GRACE;
-        let engine = tokio::spawn(engine.run(inputs, stop.clone(), grace));
+        let handle = EngineHandle::new(requests, changes).with_exposition(exposition);
+        let engine = tokio::spawn(event_loop::run(node, inputs, stop.clone(), STOP_GRACE));
         Ok(Self { handle, reload, stop, engine, kernel: options.kernel, root: options.root, inside, _lock: lock })
     }
 
@@ -406,7 +414,7 @@ impl Node {
         }
         let (kernel, root, inside) = (self.kernel, self.root, self.inside);
         let released = tokio::task::spawn_blocking(move || {
-            // Lazily: a thread that has just ended may still hold a folder of it open. It holds nothing that anyone needs.
+            // Lazily: a thread that has just ended may still have a folder of it open. Nothing in it is needed.
             kernel.detach(&inside, OsStr::new(layout::STATE), Detach::Lazy)?;
             drop(inside);
             kernel.release_root(&root)
@@ -437,7 +445,7 @@ struct Begun {
 fn begin(
     options: &NodeOptions,
     (objects, drivers): (Arc<SharedObjects>, Arc<CsiDrivers>),
-    ended: mpsc::UnboundedSender<FromOperation>,
+    ended: mpsc::UnboundedSender<WorkerReport>,
 ) -> Result<Begun, StartError> {
     let kernel = &options.kernel;
     let root_error = |source| StartError::Root { root: options.root.clone(), source };
@@ -485,7 +493,7 @@ fn begin(
         nodes_out_of_service: options.nodes_out_of_service.clone(),
     };
     let volume_ops = Arc::new(VolumeOps::new(parts).map_err(root_error)?);
-    // Before it is looked what stands: a dead mount stands for nothing.
+    // Before recovery: a dead mount is no volume.
     fuse_servers::unmount_when_ended(&servers, kernel.clone(), Arc::clone(volume_ops.root()), ended);
     servers.adopt();
     let recovery =
@@ -495,10 +503,10 @@ fn begin(
 }
 
 /// Passes events on to the loop.
-fn event_sink(outcomes: mpsc::UnboundedSender<FromOperation>) -> EventSink {
+fn event_sink(reports: mpsc::UnboundedSender<WorkerReport>) -> EventSink {
     EventSink::new(move |event| {
-        // The loop has ended only when the process ends.
-        let _ = outcomes.send(FromOperation::Event(event));
+        // The loop ends only with the process.
+        let _ = reports.send(WorkerReport::Event(event));
     })
 }
 

@@ -25,15 +25,15 @@ pub enum PlaceError {
     InFolder {
         /// The root folder.
         root: PathBuf,
-        /// What the other folder is.
+        /// The name of the other folder.
         what: &'static str,
         /// The other folder.
         folder: PathBuf,
     },
     /// A folder that volhost reads lies among the volumes.
-    #[error("the {what} {} lies in {}, which volhost fills itself; move it elsewhere", folder.display(), own.display())]
+    #[error("the {what} {} lies in {}, which volhost fills itself; move it to another place", folder.display(), own.display())]
     AmongVolumes {
-        /// What the folder is.
+        /// The name of the folder.
         what: &'static str,
         /// The folder.
         folder: PathBuf,
@@ -57,7 +57,7 @@ pub enum PlaceError {
     },
     /// Another root folder lies inside it.
     #[error(
-        "the root folder {} holds {}, the root folder of another running volhost{}; choose another with --root-dir",
+        "the root folder {} contains {}, the root folder of another running volhost{}; choose another with --root-dir",
         root.display(),
         other.display(),
         process(*.pid)
@@ -122,7 +122,7 @@ pub(crate) fn check_others(kernel: &dyn Kernel, root: &Path) -> Result<(), Place
     Ok(())
 }
 
-/// The process that holds the lock of a root folder, if one does; the inner option is empty when
+/// The process that has the lock of a root folder, if one has; the inner option is empty when
 /// the lock file does not name it.
 fn holder(kernel: &dyn Kernel, folder: &Directory) -> Option<Option<u32>> {
     let lock = OsStr::new(layout::LOCK);

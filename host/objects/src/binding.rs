@@ -5,12 +5,12 @@
 //! 2. A claim with `spec.volumeName` has that volume, unless the volume is kept for another claim or another claim has it. Of two
 //!    claims, the one that has it keeps it; else the one the volume's `claimRef` names; else the first by namespace and name.
 //!    The volume has to fit, by the rules of Kubernetes' volume controller: size, storage class, access modes and volume mode.
-//!    A claim that has the volume already may ask for more than it holds: that is how a claim grows. That it has the volume
-//!    outlives the daemon and the machine ([`HeldBindings`]).
+//!    A claim that has the volume already may ask for more than its capacity: that is how a claim grows. This binding
+//!    survives restarts and reboots ([`RetainedBindings`]).
 //! 3. Another claim keeps the volume it has while that still fits; else it gets a volume whose `claimRef` names it, or the smallest
 //!    free one that fits (storage class, access modes, volume mode, selector, size), of equal ones the first by name.
 //!
-//! What rule 3 decides is not written down: after a restart it is decided anew, from the same objects the same way. Name the volume in
+//! Decisions by rule 3 are not stored: after a restart they are made anew, from the same objects the same way. Name the volume in
 //! the claim where that is not enough.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +20,9 @@ use thiserror::Error;
 use volhost_model::spec::VolumeMode;
 
 use super::claim::ClaimObject;
-use super::held_bindings::HeldBindings;
-use super::object::{Kind, ObjectKey};
+use super::key::{Kind, ObjectKey};
 use super::persistent_volume::{ClaimReference, PersistentVolumeObject, SINGLE_POD_MODE};
+use super::retained_bindings::RetainedBindings;
 
 /// Why a claim has no volume. Begins with the kubelet's words where it has some.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -139,7 +139,7 @@ pub enum Mismatch {
 pub struct Bindings {
     by_claim: BTreeMap<ObjectKey, Result<String, Unbound>>,
     by_volume: BTreeMap<String, ObjectKey>,
-    held: HeldBindings,
+    retained: RetainedBindings,
 }
 
 /// The PersistentVolumes by name.
@@ -157,13 +157,13 @@ impl Bindings {
     }
 
     /// The bindings that could not be decided again from the objects alone.
-    pub(super) fn held(&self) -> &HeldBindings {
-        &self.held
+    pub(super) fn retained(&self) -> &RetainedBindings {
+        &self.retained
     }
 
-    /// Takes over what an earlier run held.
-    pub(super) fn hold(&mut self, held: HeldBindings) {
-        self.held = held;
+    /// Restores the bindings of an earlier run.
+    pub(super) fn restore(&mut self, retained: RetainedBindings) {
+        self.retained = retained;
     }
 
     /// Every claim, in order.
@@ -178,48 +178,48 @@ impl Bindings {
             claims.iter().copied().partition(|claim| !claim.volume_name.is_empty());
         self.decide_named(named.clone(), volumes, &mut next);
         self.decide_unnamed(unnamed, volumes, &mut next);
-        next.held = self.still_held(&named, volumes, &next);
+        next.retained = self.still_retained(&named, volumes, &next);
         next
     }
 
-    fn still_held(&self, named: &[&Arc<ClaimObject>], volumes: &Volumes<'_>, next: &Self) -> HeldBindings {
-        let mut held = HeldBindings::default();
+    fn still_retained(&self, named: &[&Arc<ClaimObject>], volumes: &Volumes<'_>, next: &Self) -> RetainedBindings {
+        let mut retained = RetainedBindings::default();
         for claim in named.iter().filter(|claim| next.by_volume.get(&claim.volume_name) == Some(&key(claim))) {
             let volume = volumes.get(claim.volume_name.as_str());
             if volume.is_some_and(|volume| mismatch(volume, claim, false).is_some()) {
-                held.insert(claim.volume_name.clone(), key(claim));
+                retained.insert(claim.volume_name.clone(), key(claim));
             }
         }
         // A claim or volume that was not read since the start may come yet. A claim that went is another one when it comes back.
-        for (volume, claim) in self.held.iter() {
+        for (volume, claim) in self.retained.iter() {
             let is_unread = match next.by_claim.contains_key(claim) {
                 true => !volumes.contains_key(volume.as_str()),
                 false => !self.by_claim.contains_key(claim),
             };
             if is_unread {
-                held.insert(volume.clone(), claim.clone());
+                retained.insert(volume.clone(), claim.clone());
             }
         }
-        held
+        retained
     }
 
     fn decide_named(&self, mut claims: Vec<&Arc<ClaimObject>>, volumes: &Volumes<'_>, next: &mut Self) {
         let is_named = |claim: &ClaimObject| {
             volumes.get(claim.volume_name.as_str()).is_some_and(|volume| is_for(volume.claim.as_ref(), claim))
         };
-        let holds = |claim: &ClaimObject| {
+        let had_volume = |claim: &ClaimObject| {
             let (volume, claim) = (&claim.volume_name, key(claim));
-            self.by_volume.get(volume) == Some(&claim) || self.held.has(volume, &claim)
+            self.by_volume.get(volume) == Some(&claim) || self.retained.has(volume, &claim)
         };
-        claims.sort_by_cached_key(|claim| (!holds(claim), !is_named(claim), key(claim)));
+        claims.sort_by_cached_key(|claim| (!had_volume(claim), !is_named(claim), key(claim)));
         for claim in claims {
-            let decided = next.judge_named(claim, volumes, holds(claim));
+            let decided = next.judge_named(claim, volumes, had_volume(claim));
             next.set(claim, decided);
         }
     }
 
-    /// `holds`: the claim had the volume before.
-    fn judge_named(&self, claim: &ClaimObject, volumes: &Volumes<'_>, holds: bool) -> Result<String, Unbound> {
+    /// `had_volume`: the claim had the volume before.
+    fn judge_named(&self, claim: &ClaimObject, volumes: &Volumes<'_>, had_volume: bool) -> Result<String, Unbound> {
         if let Some(phase) = claim.phase.as_ref().filter(|phase| *phase != "Bound") {
             return Err(Unbound::Phase(phase.clone()));
         }
@@ -228,7 +228,7 @@ impl Bindings {
         if let Some(reference) = &volume.claim {
             check_reference(reference, claim, &name)?;
         }
-        if let Some(mismatch) = mismatch(volume, claim, holds) {
+        if let Some(mismatch) = mismatch(volume, claim, had_volume) {
             return Err(Unbound::Mismatch { volume: name, mismatch });
         }
         match self.by_volume.get(&name) {
@@ -309,14 +309,14 @@ fn is_for(reference: Option<&ClaimReference>, claim: &ClaimObject) -> bool {
     reference.is_some_and(|reference| reference.namespace == claim.namespace && reference.name == claim.name)
 }
 
-/// Whether the volume was made for the claim, by whatever class it came to it.
+/// Whether the volume was made for the claim, by any class.
 fn made_for(volume: &PersistentVolumeObject, claim: &ClaimObject) -> bool {
     volume.provisioned && is_for(volume.claim.as_ref(), claim)
 }
 
-/// The first binding rule that a claim and the volume that it names break. `holds`: the claim had the volume before.
-fn mismatch(volume: &PersistentVolumeObject, claim: &ClaimObject, holds: bool) -> Option<Mismatch> {
-    // A claim for one pod alone never shares its volume, whatever a status says.
+/// The first binding rule that a claim and the volume that it names break. `had_volume`: the claim had the volume before.
+fn mismatch(volume: &PersistentVolumeObject, claim: &ClaimObject, had_volume: bool) -> Option<Mismatch> {
+    // A claim for one pod alone never shares its volume, even if its status says Bound.
     let is_bound = claim.phase.as_deref() == Some("Bound");
     let lacks = |mode: &&String| !volume.access_modes.contains(mode) && (!is_bound || *mode == SINGLE_POD_MODE);
     let lacking = claim.access_modes.iter().find(lacks);
@@ -327,13 +327,13 @@ fn mismatch(volume: &PersistentVolumeObject, claim: &ClaimObject, holds: bool) -
     if is_bound {
         return access_mode();
     }
-    if !volume.available && volume.claim.is_none() && !holds {
+    if !volume.available && volume.claim.is_none() && !had_volume {
         return Some(Mismatch::Unavailable);
     }
     let made = made_for(volume, claim);
     // A reference gets the claim's uid when the two are bound; a claim that is bound may grow.
     let referred = volume.claim.as_ref().and_then(|reference| reference.uid.as_ref());
-    let may_grow = made || holds || (claim.uid_given && referred == Some(&claim.uid));
+    let may_grow = made || had_volume || (claim.uid_given && referred == Some(&claim.uid));
     let capacity = volume.capacity.unwrap_or(0);
     if !may_grow && capacity < claim.request {
         return Some(Mismatch::Size { request: claim.request, capacity });

@@ -1,4 +1,4 @@
-//! What one reading of the folder has brought.
+//! The changes by one reading of the folder.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::object::Object;
 /// The difference between two readings of a folder.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Changes {
-    /// Objects that are new, say something else, or stand in another file now.
+    /// Objects that are new, were changed, or are in another file now.
     pub upserted: Vec<Arc<Object>>,
     /// Objects that are known to be gone.
     pub removed: Vec<Arc<Object>>,
@@ -15,10 +15,10 @@ pub struct Changes {
     pub problems: Vec<Problem>,
     /// Files whose problems are over.
     pub cleared: Vec<String>,
-    /// What was ignored in files that were parsed now.
+    /// The ignored parts of files that were parsed now.
     pub notices: Vec<Problem>,
     /// The folder was listed, and every file in it has been read without error at least once: a pod that no object names is really
-    /// gone. Describes the state after this reading, whatever changed.
+    /// gone. Describes the state after this reading, not the difference.
     pub complete: bool,
     /// Files that have never been read without error; the folder itself, if it has not been listed.
     /// Describes the state after this reading, and is empty when that is complete.
@@ -36,7 +36,7 @@ impl Changes {
     }
 }
 
-/// What is wrong with a file, or with the folder itself.
+/// The errors of a file, or of the folder itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file's name; for the folder, the path it was opened by.

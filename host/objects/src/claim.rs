@@ -56,7 +56,7 @@ pub struct ClaimObject {
     pub controllers: Vec<Owner>,
 }
 
-/// What a claim's volume begins with.
+/// The initial content of a claim's volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataSource {
     /// The API group; empty for the core's.

@@ -27,8 +27,8 @@ pub enum VariableValue {
     Text(String),
     /// A field of the pod, by its path.
     Field(String),
-    /// Something that the node's volumes are not told, in words: `a config map`.
-    Elsewhere(&'static str),
+    /// An object that volhost does not read for paths: `a config map`.
+    ValueFrom(&'static str),
 }
 
 impl Environment {
@@ -46,9 +46,9 @@ fn value(one: &k8s::EnvVar) -> VariableValue {
     };
     match from {
         k8s::EnvVarSource { field_ref: Some(field), .. } => VariableValue::Field(field.field_path.clone()),
-        k8s::EnvVarSource { resource_field_ref: Some(_), .. } => VariableValue::Elsewhere("resourceFieldRef"),
-        k8s::EnvVarSource { config_map_key_ref: Some(_), .. } => VariableValue::Elsewhere("a config map"),
-        k8s::EnvVarSource { secret_key_ref: Some(_), .. } => VariableValue::Elsewhere("a secret"),
-        _ => VariableValue::Elsewhere("a source that volhost does not know"),
+        k8s::EnvVarSource { resource_field_ref: Some(_), .. } => VariableValue::ValueFrom("resourceFieldRef"),
+        k8s::EnvVarSource { config_map_key_ref: Some(_), .. } => VariableValue::ValueFrom("a config map"),
+        k8s::EnvVarSource { secret_key_ref: Some(_), .. } => VariableValue::ValueFrom("a secret"),
+        _ => VariableValue::ValueFrom("a source that volhost does not know"),
     }
 }

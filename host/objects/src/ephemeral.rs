@@ -4,13 +4,13 @@ use k8s_openapi::api::core::v1 as k8s;
 use serde_json::{Map, Value};
 
 use super::error::FieldError;
-use super::object::Kind;
+use super::key::Kind;
 use super::persistent_volume::{access_modes, storage, volume_mode};
 use super::references::EPHEMERAL_SOURCE;
 use super::unknown_fields::unknown_fields;
 
 const TEMPLATE: &str = "volumeClaimTemplate";
-/// What a claim takes over from its template's metadata.
+/// The metadata that a claim gets from its template.
 const METADATA: [&str; 2] = ["labels", "annotations"];
 
 /// Checks every ephemeral volume among a pod's volumes, which have the types that Kubernetes gives them.
@@ -33,7 +33,7 @@ fn check_source(source: &Map<String, Value>) -> Result<(), FieldError> {
     }
     let template = match source.get(TEMPLATE) {
         Some(Value::Object(template)) => template,
-        _ => return Err(FieldError::other(TEMPLATE, "is missing; it holds the spec of the volume's claim")),
+        _ => return Err(FieldError::other(TEMPLATE, "is missing; it has the spec of the volume's claim")),
     };
     check_template(template).map_err(|error| error.below(TEMPLATE))
 }

@@ -9,7 +9,13 @@ use volhost_model::mount_options::MountOptionError;
 use volhost_model::quantity::QuantityError;
 use volhost_model::selinux::LabelError;
 
-/// Why a manifest file, or one object of it, was refused.
+use super::sub_path::SubPathError;
+use super::trust_bundle::TrustBundleError;
+
+/// A message of the decoder repeats the value it did not like; this many characters of it are enough.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// A manifest file, or an object of it, that was refused.
 #[derive(Debug, Error)]
 pub enum ManifestError {
     /// The file could not be read.
@@ -37,7 +43,7 @@ pub enum ManifestError {
         /// The limit.
         limit: u64,
     },
-    /// It holds too many objects.
+    /// It has too many objects.
     #[error("{file}:{line}: more than {limit} objects in one file; split it into several files")]
     TooMany {
         /// The file.
@@ -88,14 +94,14 @@ pub enum ManifestError {
     Field {
         /// The file.
         file: String,
-        /// The field's line, or of what should hold it.
+        /// The line of the field, or of its parent if it is missing.
         line: u32,
         /// `spec.volumes[0].emptyDir.sizeLimit`.
         path: String,
-        /// What is wrong and what would be right.
+        /// The error, and the valid form.
         message: String,
     },
-    /// The same object stands twice in one file.
+    /// The same object is twice in one file.
     #[error("{file}:{line}: {object} is here a second time; the first is at line {first}. Remove or rename one")]
     Twice {
         /// The file.
@@ -109,18 +115,18 @@ pub enum ManifestError {
     },
 }
 
-/// What is wrong with one field, before file and line are known.
+/// The error of a field, before file and line are known.
 #[derive(Debug, Error)]
 #[error("{path}: {problem}")]
 pub(super) struct FieldError {
     /// The field, from the object's root.
     pub(super) path: String,
-    /// What is wrong.
+    /// The problem.
     #[source]
     pub(super) problem: FieldProblem,
 }
 
-/// What can be wrong with a field.
+/// The problem of a field.
 #[derive(Debug, Error)]
 pub(super) enum FieldProblem {
     #[error(transparent)]
@@ -131,6 +137,10 @@ pub(super) enum FieldProblem {
     Label(#[from] LabelError),
     #[error(transparent)]
     MountOption(#[from] MountOptionError),
+    #[error(transparent)]
+    SubPath(#[from] SubPathError),
+    #[error(transparent)]
+    TrustBundle(#[from] TrustBundleError),
     #[error("{value} is out of range; 0 to {limit} is allowed")]
     OutOfRange { value: i64, limit: u32 },
     #[error("{0}")]
@@ -150,4 +160,9 @@ impl FieldError {
     pub(super) fn other(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(path, FieldProblem::Other(message.into()))
     }
+}
+
+/// Returns the beginning of a given text, for a message: a value of a megabyte must not fill a terminal.
+pub(super) fn shorten(text: &str) -> String {
+    volhost_model::text::shorten(text, MAX_MESSAGE_CHARS)
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::object::{Content, Object};
 
-/// What an object holds, by key.
+/// The content of an object, by key.
 type Data<'a> = BTreeMap<&'a str, &'a [u8]>;
 
 /// Why `new` cannot take the place of `old`, if it cannot: the field, and what to do.

@@ -1,10 +1,10 @@
-//! What the API server would refuse of config maps and secrets: keys that are no file names, keys that stand twice, too much of it.
+//! Checks of config maps and secrets as the API server makes them: keys that are no file names, duplicate keys, size.
 
 use k8s_openapi::api::core::v1 as k8s;
 
 use super::error::FieldError;
 
-/// The most that one object may hold, in bytes, keys not counted: Kubernetes' limit.
+/// The limit of one object's data, in bytes, keys not counted: Kubernetes' limit.
 const MAX_BYTES: usize = 1 << 20;
 /// The longest key, in bytes: Kubernetes' limit.
 const MAX_KEY_BYTES: usize = 253;
@@ -22,7 +22,7 @@ pub(super) fn check_config_map(map: &k8s::ConfigMap) -> Result<(), FieldError> {
         .map(|(key, _)| key)
         .find(|key| map.data.as_ref().is_some_and(|data| data.contains_key(*key)))
     {
-        return Err(FieldError::other(format!("binaryData.{}", shown(key)), "stands in data too; remove one of them"));
+        return Err(FieldError::other(format!("binaryData.{}", shown(key)), "is in data too; remove one of them"));
     }
     check(texts.chain(binary))
 }

@@ -1,4 +1,4 @@
-//! How much one manifest may ask for. What is accepted stays in memory while its pod exists, and
+//! Limits of one manifest. An accepted manifest stays in memory while its pod exists, and
 //! every volume becomes operations.
 
 use k8s_openapi::api::core::v1 as k8s;

@@ -13,25 +13,21 @@ use volhost_model::names::{check_dns_label, check_dns_subdomain};
 use volhost_model::quantity::parse_bytes;
 use volhost_model::{PodUid, SpecName};
 
-use super::error::{FieldError, ManifestError};
+use super::error::{FieldError, ManifestError, shorten};
+use super::key::{DEFAULT_NAMESPACE, Kind, ObjectKey, Origin, derived_uid};
 use super::limits::{OBJECTS_PER_FILE, VOLUMES_PER_POD, check_count};
-use super::object::{Content, Kind, Object, ObjectKey, Origin, derived_uid};
+use super::object::{Content, Object};
 use super::tree::{self, Node, Step, Tree};
 use super::unknown_fields::{UnknownFields, unknown_fields};
 use super::{claim, csi_driver, ephemeral, keyed, persistent_volume, pod, snapshot, storage_class, volume_attachment};
-use crate::payload::check_trust_bundle;
+use crate::trust_bundle;
 
-/// The namespace of an object that names none.
-pub const DEFAULT_NAMESPACE: &str = "default";
-/// A message of the decoder repeats the value it did not like; this many characters of it are enough.
-const MAX_MESSAGE_CHARS: usize = 300;
-
-/// What a manifest holds.
+/// The content of a manifest.
 #[derive(Debug, Default)]
 pub struct Parsed {
     /// The objects, in the order of the text.
     pub objects: Vec<Arc<Object>>,
-    /// What was ignored, with file, line and field: worth telling, no error.
+    /// The ignored parts, with file, line and field: warnings, no errors.
     pub notices: Vec<String>,
     /// Objects that were passed over, with file and line: volhost does not know their kinds.
     pub unknown_kinds: Vec<String>,
@@ -42,7 +38,7 @@ pub struct Parsed {
 /// Reads a manifest: YAML or JSON, one or several documents, each an object or a `List` of objects.
 ///
 /// # Guarantees
-/// All or nothing: an error anywhere yields no object. Never panics, whatever the text. An error shows no value of a Secret.
+/// All or nothing: an error anywhere yields no object. Never panics. An error shows no value of a Secret.
 ///
 /// # Errors
 /// [`ManifestError`] names `file`, which is for messages only, line and field.
@@ -69,7 +65,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads one object or list; `above` is where it stands in its document: empty, or `items[3].`.
+    /// Reads one object or list; `above` is its place in the document: empty, or `items[3].`.
     fn document(&mut self, node: &Node, above: &str) -> Result<(), ManifestError> {
         let refuse = |error: FieldError| self.refuse(node, above, error);
         if !matches!(node.value, Tree::Map(_)) {
@@ -221,8 +217,8 @@ impl Reader {
                 let typed: ClusterTrustBundle = decode(&raw, kind)?;
                 let identity = identify(&typed.metadata, kind)?;
                 let unknown = unknown_fields(&raw, &typed, kind);
-                check_trust_bundle(&typed.spec.trust_bundle)
-                    .map_err(|why| FieldError::other("spec.trustBundle", why))?;
+                trust_bundle::check(&typed.spec.trust_bundle)
+                    .map_err(|error| FieldError::new("spec.trustBundle", error))?;
                 (Content::ClusterTrustBundle(Arc::new(typed)), identity, unknown)
             }
             Kind::CsiDriver => {
@@ -344,17 +340,12 @@ fn decode<T: DeserializeOwned>(raw: &Value, kind: Kind) -> Result<T, FieldError>
         // The decoder's words repeat the value: not for a Secret.
         let message = match kind {
             Kind::Secret => {
-                "is not of the form that a Secret has here (the value is not shown); `data` holds base64, `stringData` text".to_owned()
+                "is not of the form that a Secret has here (the value is not shown); `data` is base64, `stringData` text".to_owned()
             }
             _ => shorten(&error.inner().to_string()),
         };
         FieldError::other(tree::path_text(&steps), message)
     })
-}
-
-/// What was written, for a message: a value of a megabyte must not fill a terminal.
-pub(super) fn shorten(text: &str) -> String {
-    volhost_model::text::shorten(text, MAX_MESSAGE_CHARS)
 }
 
 fn raw_volumes(raw: &mut Value) -> Vec<Map<String, Value>> {

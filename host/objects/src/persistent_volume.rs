@@ -9,8 +9,7 @@ use volhost_model::SpecName;
 use volhost_model::quantity::parse_bytes;
 use volhost_model::spec::{ANNOTATION_PREFIX, NodeAffinity, NodeRequirement, NodeSelectorTerm, VolumeMode};
 
-use super::error::FieldError;
-use super::parse::shorten;
+use super::error::{FieldError, shorten};
 
 /// Annotation for a supplemental group of every pod that uses the volume.
 const GID_ANNOTATION: &str = "pv.beta.kubernetes.io/gid";
@@ -46,7 +45,7 @@ pub struct PersistentVolumeObject {
     pub line: u32,
     /// `metadata.labels`, for claims with a selector.
     pub labels: BTreeMap<String, String>,
-    /// What is left of `spec`: the source, or by mistake none or several.
+    /// The rest of `spec`: the source, or by mistake none or several.
     pub source: Map<String, Value>,
     /// `spec.capacity.storage` in bytes.
     pub capacity: Option<u64>,
@@ -198,7 +197,7 @@ fn claim_reference(reference: k8s::ObjectReference) -> Result<ClaimReference, Fi
     let name = reference.name.unwrap_or_default();
     volhost_model::names::check_dns_subdomain("claim name", &name)
         .map_err(|e| FieldError::new("spec.claimRef.name", e))?;
-    let namespace = reference.namespace.unwrap_or_else(|| super::parse::DEFAULT_NAMESPACE.to_owned());
+    let namespace = reference.namespace.unwrap_or_else(|| super::key::DEFAULT_NAMESPACE.to_owned());
     volhost_model::names::check_dns_label("namespace", &namespace)
         .map_err(|e| FieldError::new("spec.claimRef.namespace", e))?;
     Ok(ClaimReference { namespace, name, uid: reference.uid.filter(|uid| !uid.is_empty()) })

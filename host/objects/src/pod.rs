@@ -10,7 +10,8 @@ use volhost_model::{FsGroupChangePolicy, OuterName, Pod, PodUid};
 
 use super::environment::Environment;
 use super::error::{FieldError, FieldProblem};
-use super::volume_uses::{VolumeUse, used_volumes, uses};
+use super::pod_volume::{PodVolume, VolumeUse};
+use super::volume_uses::{used_volumes, uses};
 use super::{limits, nested_mounts, pod_resources, selinux};
 
 /// Linux keeps the highest 32-bit id for "no change".
@@ -19,7 +20,7 @@ const MAX_ID: u32 = u32::MAX - 1;
 /// A pod of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodObject {
-    /// What the host and the plugins know of it.
+    /// The pod as the host and the plugins use it.
     pub pod: Arc<Pod>,
     /// The uid was given, not derived.
     pub uid_given: bool,
@@ -41,17 +42,6 @@ pub struct PodObject {
     pub deleting: bool,
     /// It has a status, and every container in it has ended.
     pub containers_ended: bool,
-}
-
-/// A volume of a pod, as the manifest has it: kept raw, since its source may be one that only a plugin knows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PodVolume {
-    /// Its name.
-    pub name: OuterName,
-    /// Its line in the file.
-    pub line: u32,
-    /// Everything but the name: the source, or by mistake none or several.
-    pub source: Map<String, Value>,
 }
 
 impl PodObject {

@@ -1,4 +1,4 @@
-//! What a pod may use of memory, as the kubelet sets it on the pod's cgroup, and of the node's disk, as it watches it.
+//! The limits of a pod: memory, as the kubelet sets it on the pod's cgroup, and the node's disk, as it watches it.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use volhost_model::quantity::parse_bytes;
 
 use super::error::FieldError;
 
-/// What containers and init containers ask for and may use, as written.
+/// The requests and limits of containers and init containers, as written.
 pub(super) fn containers(spec: &k8s::PodSpec) -> Vec<ContainerResources> {
     let all = spec.init_containers.iter().flatten().chain(&spec.containers);
     all.map(|container| resources(&container.name, container.resources.as_ref())).collect()
 }
 
-/// What the pod itself asks for and may use, as written.
+/// The requests and limits of the pod itself, as written.
 pub(super) fn of_pod(spec: &k8s::PodSpec) -> ContainerResources {
     resources("", spec.resources.as_ref())
 }
@@ -70,7 +70,7 @@ pub(super) fn memory_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldErro
     Ok((!unlimited).then(|| peak.max(running).saturating_add(overhead)))
 }
 
-/// What the pod's containers may put on the node's disk together, in bytes. As with memory, but that a container without a limit adds nothing; none
+/// Returns the disk limit of the pod's containers together, in bytes. As with memory, but a container without a limit adds nothing; none
 /// when no container has one.
 pub(super) fn ephemeral_storage_limit(spec: &k8s::PodSpec) -> Result<Option<u64>, FieldError> {
     let (mut sidecars, mut peak) = (0_u64, 0_u64);

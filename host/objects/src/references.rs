@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::object::{Kind, ObjectKey};
+use super::key::{Kind, ObjectKey};
 use super::persistent_volume::PersistentVolumeObject;
 use super::pod::PodObject;
 
@@ -18,7 +18,7 @@ pub fn ephemeral_claim_name(pod: &str, volume: &str) -> String {
     format!("{pod}-{volume}")
 }
 
-/// What stands for every ClusterTrustBundle: which ones a pod shows is decided by their labels.
+/// Returns the key for all ClusterTrustBundles: labels select those that a pod shows.
 pub(super) fn any_trust_bundle() -> ObjectKey {
     ObjectKey::new(Kind::ClusterTrustBundle, "", "")
 }

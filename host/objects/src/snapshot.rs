@@ -73,7 +73,7 @@ struct ContentSource {
 /// A VolumeSnapshot of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotObject {
-    /// `spec.source.volumeSnapshotContentName`; none for a snapshot that somebody is to make of a claim.
+    /// `spec.source.volumeSnapshotContentName`; none for a snapshot that is to be made of a claim.
     pub content: Option<String>,
 }
 
@@ -82,7 +82,7 @@ pub struct SnapshotObject {
 pub struct SnapshotContentObject {
     /// `spec.driver`.
     pub driver: String,
-    /// `spec.source.snapshotHandle`; none for a snapshot that somebody is to make of a volume.
+    /// `spec.source.snapshotHandle`; none for a snapshot that is to be made of a volume.
     pub handle: Option<String>,
 }
 

@@ -8,12 +8,11 @@ use k8s_openapi::api::storage::v1 as k8s;
 use volhost_provisioner::terms::Parameters;
 use volhost_provisioner::{Reclaim, TermsError};
 
-use super::error::FieldError;
-use super::parse::shorten;
+use super::error::{FieldError, shorten};
 
 /// The annotation of the class for claims that name none.
 const DEFAULT_ANNOTATION: &str = "storageclass.kubernetes.io/is-default-class";
-/// The provisioner of a class whose volumes nobody makes.
+/// The provisioner of a class without provisioning.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The longest name of a driver, in bytes, as CSI has it.
 const PROVISIONER_BYTES: usize = 63;
@@ -27,7 +26,7 @@ pub struct StorageClassObject {
     pub name: String,
     /// The file it was read from, for messages.
     pub file: Arc<str>,
-    /// `provisioner`; none where nobody makes volumes.
+    /// `provisioner`; none for a class without provisioning.
     pub provisioner: Option<String>,
     /// `parameters`, sorted by whom they are for.
     pub parameters: Parameters,

@@ -8,11 +8,13 @@ use volhost_model::PodUid;
 
 use super::binding::{Bindings, Unbound};
 use super::claim::ClaimObject;
-use super::held_bindings::HeldBindings;
-use super::object::{Content, Kind, Object, ObjectKey};
+use super::key::{Kind, ObjectKey};
+use super::object::{Content, Object};
 use super::persistent_volume::PersistentVolumeObject;
-use super::pod::{PodObject, PodVolume};
+use super::pod::PodObject;
+use super::pod_volume::PodVolume;
 use super::references;
+use super::retained_bindings::RetainedBindings;
 use super::storage_class::StorageClassObject;
 use super::volume_attachment::VolumeAttachmentObject;
 
@@ -31,7 +33,7 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Conflict {
     /// The other source has an object of this name.
-    #[error("{origin}: {key} is known from {holder} already; that one counts. Remove one of them")]
+    #[error("{origin}: {key} is known from {holder} already, which counts. Remove one of them")]
     Key {
         /// Where the refused one was read.
         origin: String,
@@ -54,7 +56,7 @@ pub enum Conflict {
     },
 }
 
-/// What a change of objects means for pods.
+/// The effects of a change of objects on pods.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// Pods that are gone: deleted, or made again under another uid.
@@ -63,7 +65,7 @@ pub struct Applied {
     pub resolve: BTreeSet<ObjectKey>,
     /// Pods whose volumes' content may have changed: their config maps, secrets or own fields did.
     pub source_changed: BTreeSet<ObjectKey>,
-    /// What a controller says of attachments may mean something else now.
+    /// Controllers' reports of attachments are to be resolved again.
     pub attachments_changed: bool,
     /// Objects that were not taken. Those of the manifest folder wait until the name or uid is free.
     pub conflicts: Vec<Conflict>,
@@ -75,7 +77,7 @@ struct Entry {
     object: Arc<Object>,
 }
 
-/// All objects, by key. One object a key counts, whatever the sources say.
+/// All objects, by key. Of several objects with one key, one counts.
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     entries: BTreeMap<ObjectKey, Entry>,
@@ -172,12 +174,12 @@ impl ObjectStore {
         self.users.get(key).into_iter().flatten()
     }
 
-    /// Why no volume is made for this claim, or has not been yet, if somebody makes volumes.
+    /// Returns why no volume is made for this claim, or has not been made yet.
     pub fn note_of(&self, claim: &ObjectKey) -> Option<&str> {
         self.notes.get(claim).map(String::as_str)
     }
 
-    /// Takes note of why claims have no volume made. Returns the claims for which that is news.
+    /// Notes why claims have no volume made. Returns the claims whose note has changed.
     pub fn set_notes(&mut self, notes: BTreeMap<ObjectKey, String>) -> Vec<ObjectKey> {
         let before = std::mem::replace(&mut self.notes, notes);
         let keys: BTreeSet<&ObjectKey> = before.keys().chain(self.notes.keys()).collect();
@@ -207,13 +209,13 @@ impl ObjectStore {
     }
 
     /// The bindings that could not be decided again from the objects alone.
-    pub fn held_bindings(&self) -> &HeldBindings {
-        self.bindings.held()
+    pub fn retained_bindings(&self) -> &RetainedBindings {
+        self.bindings.retained()
     }
 
-    /// Takes over what an earlier run held. To be called before objects are applied.
-    pub fn hold_bindings(&mut self, held: HeldBindings) {
-        self.bindings.hold(held);
+    /// Restores the bindings of an earlier run. Called before objects are applied.
+    pub fn restore_bindings(&mut self, retained: RetainedBindings) {
+        self.bindings.restore(retained);
     }
 
     /// Whether the object could be taken from this source now; for requests that are all or nothing.
@@ -264,7 +266,8 @@ impl ObjectStore {
                 Err(conflict) => {
                     applied.conflicts.push(conflict);
                     if source == Source::Manifest {
-                        // What it replaces is not what the file says any more, but nobody said that it is gone: it stays (rule R2).
+                        // The file no longer has the object that it replaces, but its deletion was not stated: it stays
+                        // (rule R2).
                         self.waiting.insert(object.key.clone(), object);
                     }
                 }
@@ -377,7 +380,7 @@ impl ObjectStore {
                 | Kind::VolumeSnapshot
                 | Kind::VolumeSnapshotContent => {}
                 Kind::PersistentVolumeClaim => applied.resolve.extend(users(key)),
-                // Its volumes may be attached where they were not, or set up otherwise.
+                // Its volumes may be attached where they were not, or mounted differently.
                 Kind::CsiDriver => {
                     let pods = self.pods().filter(|(_, pod)| pod.volumes.iter().any(may_be_csi));
                     let pods: Vec<ObjectKey> = pods.map(|(key, _)| key.clone()).collect();

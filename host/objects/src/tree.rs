@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) value: Tree,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Debug, Clone)]
 pub(super) enum Tree {
     Null,
@@ -157,7 +157,7 @@ impl Node {
         }
     }
 
-    /// What kind of value it is, in words.
+    /// Names the kind of value, for a message.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             Tree::Null => "nothing",

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::object::Kind;
+use super::key::Kind;
 
 /// At most this many are named for one object.
 const MAX_NAMED: usize = 20;
@@ -11,7 +11,7 @@ const MAX_NAMED: usize = 20;
 /// Fields that an object's kind lacks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnknownFields {
-    /// Their paths; never what they hold.
+    /// Their paths; never their values.
     pub(super) paths: Vec<String>,
     /// How many more there are.
     pub(super) more: usize,

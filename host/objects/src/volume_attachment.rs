@@ -25,9 +25,9 @@ pub struct VolumeAttachmentObject {
     pub attached: bool,
     /// `status.attachmentMetadata`, what the storage said of the attachment.
     pub metadata: BTreeMap<String, String>,
-    /// `status.attachError`, in words.
+    /// The message of `status.attachError`.
     pub attach_error: Option<String>,
-    /// `status.detachError`, in words.
+    /// The message of `status.detachError`.
     pub detach_error: Option<String>,
 }
 

@@ -5,12 +5,10 @@ use volhost_model::names::check_dns_label;
 use volhost_model::{ContainerMount, MountPropagation, RecursiveReadOnly};
 
 use super::error::FieldError;
-use super::volume_uses::MountUse;
+use super::pod_volume::MountUse;
+use super::sub_path::{check_descends, plain};
 
-/// Linux's limit for one path component, in bytes.
-const MAX_NAME_BYTES: usize = 255;
-
-/// What the check of a volume mount has to know of its container.
+/// The container of a volume mount, for its checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Of<'a> {
     /// The container's name.
@@ -34,7 +32,7 @@ pub(super) fn check(mount: &k8s::VolumeMount, of: Of<'_>, index: usize, path: &s
     }
     let given = sub_path.map(|text| ("subPath", text)).or(sub_path_expr.map(|text| ("subPathExpr", text)));
     if let Some((name, text)) = given {
-        check_descends(text).map_err(|why| FieldError::other(field(name), why))?;
+        check_descends(text).map_err(|error| FieldError::new(field(name), error))?;
         if of.ephemeral {
             return Err(FieldError::other(field(name), "cannot be set for an ephemeral container"));
         }
@@ -56,31 +54,6 @@ pub(super) fn check(mount: &k8s::VolumeMount, of: Of<'_>, index: usize, path: &s
         },
         sub_path_expr: sub_path_expr.map(str::to_owned),
     })
-}
-
-/// Whether a path stays below where it begins.
-///
-/// # Errors
-/// What is wrong with it, in words that follow the field's name.
-pub(crate) fn check_descends(path: &str) -> Result<(), String> {
-    if path.starts_with('/') {
-        return Err(format!("{path:?} must be a relative path"));
-    }
-    for part in path.split('/') {
-        if part == ".." {
-            return Err(format!("{path:?} must not contain '..'"));
-        }
-        if part.len() > MAX_NAME_BYTES || part.contains('\0') {
-            return Err(format!("has a part that is no file name: it holds NUL, or more than {MAX_NAME_BYTES} bytes"));
-        }
-    }
-    Ok(())
-}
-
-/// The path in plain names: without `.` and empty parts.
-pub(crate) fn plain(path: &str) -> String {
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    parts.join("/")
 }
 
 fn propagation(
@@ -128,21 +101,4 @@ fn recursive_read_only(
         return Err(FieldError::other(field(FIELD), "may only be set when mountPropagation is None or not set"));
     }
     Ok(wanted)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_that_could_leave_the_volume_is_refused() {
-        for bad in ["/", "/a", "..", "a/..", "a/../b", "../a", "a\0b", &"x".repeat(256)] {
-            assert!(check_descends(bad).is_err(), "{bad:?}");
-        }
-        for good in ["a", "a/b/", "./a", "...", "a..b", "a/..b", "."] {
-            assert!(check_descends(good).is_ok(), "{good:?}");
-        }
-        assert_eq!(plain("./a//b/."), "a/b");
-        assert_eq!(plain("."), "");
-    }
 }

@@ -1,43 +1,16 @@
-//! Where a pod's containers name its volumes, and how.
+//! The uses of a pod's volumes by its containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1 as k8s;
-use volhost_model::selinux::SelinuxOptions;
-use volhost_model::{ContainerMount, OuterName};
+use volhost_model::OuterName;
 
 use super::environment::Environment;
 use super::error::FieldError;
-use super::pod::PodVolume;
+use super::pod_volume::{PodVolume, VolumeUse};
 use super::{selinux, volume_mounts};
 
-/// A container's use of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VolumeUse {
-    /// The volume it names.
-    pub volume: OuterName,
-    /// As a device (`volumeDevices`), not as a file system.
-    pub as_device: bool,
-    /// The field: `spec.containers[0].volumeMounts[1]`.
-    pub path: String,
-    /// The field's line in the file.
-    pub line: u32,
-    /// `seLinuxOptions` of the container, or else of the pod; none for a device.
-    pub selinux: Option<SelinuxOptions>,
-    /// How, for a file system; none for a device.
-    pub mount: Option<MountUse>,
-}
-
-/// An entry of `volumeMounts`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MountUse {
-    /// What it says, `subPath` included.
-    pub mount: ContainerMount,
-    /// `subPathExpr`, not expanded.
-    pub sub_path_expr: Option<String>,
-}
-
-/// What a container and an ephemeral container have in common here.
+/// The fields that containers and ephemeral containers share here.
 struct Container<'a> {
     path: String,
     of: volume_mounts::Of<'a>,

@@ -360,7 +360,7 @@ fn bad_sources_are_refused_with_the_fields_path_and_change_nothing() {
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: bad }\ndata: { a: b }\nbinaryData: { a: QQ== }\n"
                 .to_owned(),
-            "binaryData.a: stands in data too",
+            "binaryData.a: is in data too",
         ),
         (
             pod("typed", "uid-typed", &["name: v, configMap: { name: app, defaultMode: rw }"]),

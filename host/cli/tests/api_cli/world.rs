@@ -9,11 +9,11 @@ use volhost_model::names::PodUid;
 use volhost_model::view::Change;
 use volhost_model::view::{EventKind, EventView, PluginView, PodPhase, PodView, VolumeState, VolumeView};
 use volhost_node::engine::EngineHandle;
-use volhost_node::engine::forced::ForceTarget;
+use volhost_node::engine::requests::ForceTarget;
 use volhost_node::engine::requests::{
     Added, AddedPod, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
 };
-use volhost_objects::populate::SelinuxCensus;
+use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::forced::Forced;
 
 /// What the engine says.
@@ -109,7 +109,7 @@ impl Fake {
                 }
             }
             Request::Snapshot(answer) => drop(answer.send(world.snapshot.clone())),
-            Request::Census(answer) => drop(answer.send((world.census.clone(), SelinuxCensus::default()))),
+            Request::Counts(answer) => drop(answer.send((world.census.clone(), SelinuxCounts::default()))),
             Request::Events { after, answer } => {
                 let _ = answer.send(world.events.iter().filter(|event| event.sequence > after).cloned().collect());
             }

@@ -1,28 +1,35 @@
-//! The claims and PersistentVolumes, as users look at them.
+//! Lists of the claims and PersistentVolumes.
 #![deny(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
 
 use volhost_model::view::{ClaimView, PersistentVolumeView};
-use volhost_provisioner::ClaimName;
+use volhost_provisioner::{ClaimName, Provisioner};
 
 use super::requests::Claims;
-use super::serve::Engine;
+use super::sources::Sources;
 use volhost_objects::binding::Unbound;
-use volhost_objects::{ClaimObject, ObjectKey, PersistentVolumeObject};
+use volhost_objects::{ClaimObject, ObjectKey, ObjectStore, PersistentVolumeObject};
 
-impl Engine {
-    pub(super) fn claims(&self) -> Claims {
-        let store = self.sources.store();
-        let sizes = self.world.volume_ops.known_sizes();
-        Claims {
-            claims: store.claims().map(|(key, claim)| self.claim_view(key, claim, &sizes)).collect(),
-            volumes: store.persistent_volumes().map(|(volume, claim)| self.persistent_volume(volume, claim)).collect(),
-        }
+/// Lists the claims and PersistentVolumes. `sizes` are the sizes of PersistentVolumes on this node.
+pub(super) fn claims(sources: &Sources, machine: Option<&Provisioner>, sizes: BTreeMap<String, u64>) -> Claims {
+    let store = sources.store();
+    let views = ClaimViews { store, machine, sizes };
+    Claims {
+        claims: store.claims().map(|(key, claim)| views.claim(key, claim)).collect(),
+        volumes: store.persistent_volumes().map(|(volume, claim)| views.persistent_volume(volume, claim)).collect(),
     }
+}
 
-    fn claim_view(&self, key: &ObjectKey, claim: &ClaimObject, sizes: &BTreeMap<String, u64>) -> ClaimView {
-        let store = self.sources.store();
+struct ClaimViews<'a> {
+    store: &'a ObjectStore,
+    machine: Option<&'a Provisioner>,
+    sizes: BTreeMap<String, u64>,
+}
+
+impl ClaimViews<'_> {
+    fn claim(&self, key: &ObjectKey, claim: &ClaimObject) -> ClaimView {
+        let store = self.store;
         let view = ClaimView {
             namespace: claim.namespace.clone(),
             name: claim.name.clone(),
@@ -35,11 +42,11 @@ impl Engine {
             Some(Ok(volume)) => {
                 let name =
                     ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
-                let progress = self.provisioning.as_ref().and_then(|all| all.machine.progress(&name));
+                let progress = self.machine.and_then(|machine| machine.progress(&name));
                 let mut problem = progress.and_then(|(_, problem)| problem).unwrap_or_default().to_owned();
                 // As in Kubernetes, a claim has the larger size once its file system has grown on the node.
                 let capacity = volume.capacity.unwrap_or_default();
-                let on_node = sizes.get(volume.name.as_str()).copied().or(claim.capacity);
+                let on_node = self.sizes.get(volume.name.as_str()).copied().or(claim.capacity);
                 let on_node = on_node.filter(|bytes| *bytes < capacity);
                 if on_node.is_some() && problem.is_empty() {
                     problem = format!(
@@ -67,12 +74,12 @@ impl Engine {
     }
 
     fn persistent_volume(&self, volume: &PersistentVolumeObject, claim: Option<&ObjectKey>) -> PersistentVolumeView {
-        let machine = self.provisioning.as_ref().map(|all| &all.machine);
+        let machine = self.machine;
         let record = machine.and_then(|machine| machine.records().find(|one| one.name == volume.name.as_str()));
         let kept_for = || volume.claim.as_ref().map(|claim| format!("{}/{}", claim.namespace, claim.name));
         let phase = match claim {
             Some(_) => "Bound",
-            // It is kept for a claim that is missing.
+            // It is retained for a claim that is missing.
             None if record.is_some() && volume.available => "Bound",
             None if !volume.available || volume.provisioned => "Released",
             None => "Available",

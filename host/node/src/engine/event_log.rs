@@ -6,33 +6,33 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use volhost_model::view::{EventKind, EventView};
 use volhost_model::visible::{visible_line, visible_lines};
 
-/// How many events are kept: some hours of a busy node, a few megabytes at the most.
-const KEPT: usize = 10_000;
-/// How far back the same event is looked for, to count it up rather than repeat it: a failing volume repeats its own line, between
-/// those of its neighbours.
+/// The number of events in memory: some hours of a busy node, a few megabytes at the most.
+const CAPACITY: usize = 10_000;
+/// How many recent events are searched for the same event, to count it up rather than repeat it: events of
+/// failing volumes alternate.
 const LOOK_BACK: usize = 256;
 
 /// A bounded log of events. The oldest are dropped first.
 #[derive(Debug, Default)]
-pub struct EventLog {
-    /// Each with its [`mark`].
+pub(super) struct EventLog {
+    /// Each with its [`hash_of`].
     events: VecDeque<(u64, EventView)>,
     sequence: u64,
 }
 
 impl EventLog {
     /// Adds an event. The same reason, object and message as a recent one counts that one up and moves it to the end.
-    pub fn add(&mut self, at: u64, kind: EventKind, reason: &str, object: &str, message: &str) {
+    pub(super) fn add(&mut self, at: u64, kind: EventKind, reason: &str, object: &str, message: &str) {
         let (object, message) = (visible_line(object), visible_lines(message));
         let (object, message) = (&*object, &*message);
         self.sequence += 1;
-        let mark = mark(reason, object, message);
+        let hash = hash_of(reason, object, message);
         let oldest = self.events.len().saturating_sub(LOOK_BACK);
         let same = self
             .events
             .range(oldest..)
             .rposition(|(other, e)| {
-                *other == mark && e.kind == kind && e.reason == reason && e.object == object && e.message == message
+                *other == hash && e.kind == kind && e.reason == reason && e.object == object && e.message == message
             })
             .and_then(|position| self.events.remove(oldest + position));
         let event = match same {
@@ -49,21 +49,21 @@ impl EventLog {
                 count: 1,
             },
         };
-        self.events.push_back((mark, event));
-        if self.events.len() > KEPT {
+        self.events.push_back((hash, event));
+        if self.events.len() > CAPACITY {
             self.events.pop_front();
         }
     }
 
-    /// The events after this sequence number, oldest first.
-    pub fn after(&self, sequence: u64) -> Vec<EventView> {
+    /// Returns the events after this sequence number, oldest first.
+    pub(super) fn after(&self, sequence: u64) -> Vec<EventView> {
         let first = self.events.partition_point(|(_, event)| event.sequence <= sequence);
         self.events.range(first..).map(|(_, event)| event.clone()).collect()
     }
 }
 
-/// Tells most different events apart by one comparison.
-fn mark(reason: &str, object: &str, message: &str) -> u64 {
+/// Returns a hash that tells most different events apart.
+fn hash_of(reason: &str, object: &str, message: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (reason, object, message).hash(&mut hasher);
     hasher.finish()
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_does_not_see_is_written_out() {
+    fn invisible_characters_are_written_out() {
         let mut log = EventLog::default();
         log.add(1, EventKind::Warning, "FailedMount", "pod a/b\u{200b}", "plugin p: \u{202e}no\u{1b}[2J");
         let events = log.after(0);
@@ -98,11 +98,11 @@ mod tests {
     #[test]
     fn the_oldest_events_are_dropped() {
         let mut log = EventLog::default();
-        for at in 0..=KEPT as u64 {
+        for at in 0..=CAPACITY as u64 {
             log.add(at, EventKind::Normal, "X", "pod a/b", &at.to_string());
         }
         let events = log.after(0);
-        assert_eq!(events.len(), KEPT);
+        assert_eq!(events.len(), CAPACITY);
         assert_eq!(events.first().map(|e| e.at), Some(1));
     }
 }

@@ -1,6 +1,7 @@
-//! FUSE servers that end while volumes still need them: their dead mounts are unmounted, so that the volumes can be mounted again.
+//! FUSE servers that end while volumes still need them: their dead mounts are unmounted, so that they can be
+//! mounted again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -11,32 +12,33 @@ use volhost_model::view::EventKind;
 
 use volhost_volume_ops::events::NewEvent;
 
-use super::executor::FromOperation;
+use super::reports::WorkerReport;
 
-/// Unmounts the file systems of FUSE servers that end, and sends `events` about it. No mount is entered, and only mounts of the
-/// ended server are unmounted: the search for vanished mounts finds them missing.
-pub fn unmount_when_ended(
+/// Unmounts the mounts of FUSE servers that end, and reports an event for each. No mount is entered, and
+/// only mounts whose source names the server are unmounted. The search for vanished mounts then finds them
+/// missing.
+pub(crate) fn unmount_when_ended(
     servers: &FuseServerProcesses,
     kernel: Arc<dyn Kernel>,
     root: Arc<Directory>,
-    events: mpsc::UnboundedSender<FromOperation>,
+    reports: mpsc::UnboundedSender<WorkerReport>,
 ) {
-    servers.on_end(move |ended| match unmount_all(kernel.as_ref(), &root, &ended.id) {
+    servers.on_end(move |ended| match unmount_dead(kernel.as_ref(), &root, &ended.id) {
         Ok(places) if places.is_empty() => debug!(server = ended.id, "{}", ended.why),
         Ok(places) => {
             for place in places {
-                // It fails only while the process ends.
-                let _ = events.send(event(&ended, &place));
+                // The loop ends only with the process.
+                let _ = reports.send(WorkerReport::Event(event(&ended, &place)));
             }
         }
         Err(error) => {
-            warn!(%error, server = ended.id, "the mounts of an ended FUSE server cannot be unmounted: {}", ended.why)
+            warn!(%error, server = ended.id, "the mounts of a FUSE server that has ended cannot be unmounted: {}", ended.why)
         }
     });
 }
 
-/// Unmounts every file system of this server, and returns where they were mounted.
-fn unmount_all(kernel: &dyn Kernel, root: &Directory, id: &str) -> Result<Vec<PathBuf>, KernelError> {
+/// Unmounts every mount of this FUSE server, and returns their places.
+fn unmount_dead(kernel: &dyn Kernel, root: &Directory, id: &str) -> Result<Vec<PathBuf>, KernelError> {
     let mut dead: Vec<PathBuf> = kernel
         .mounts_below(root)?
         .into_iter()
@@ -53,7 +55,7 @@ fn unmount_all(kernel: &dyn Kernel, root: &Directory, id: &str) -> Result<Vec<Pa
     Ok(dead)
 }
 
-fn event(ended: &EndedServer, place: &std::path::Path) -> FromOperation {
+fn event(ended: &EndedServer, place: &Path) -> NewEvent {
     let mut parts = place.components().map(|part| part.as_os_str().to_string_lossy());
     let object = match (parts.next().as_deref(), parts.next()) {
         (Some(volhost_volume_ops::layout::PODS), Some(uid)) => format!("pod {uid}"),
@@ -62,5 +64,5 @@ fn event(ended: &EndedServer, place: &std::path::Path) -> FromOperation {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     let message =
         format!("the FUSE server of volume \"{name}\" has ended, and the volume is mounted again: {}", ended.why);
-    FromOperation::Event(NewEvent { kind: EventKind::Warning, reason: "FuseServerEnded".to_owned(), object, message })
+    NewEvent { kind: EventKind::Warning, reason: "FuseServerEnded".to_owned(), object, message }
 }

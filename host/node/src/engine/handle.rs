@@ -1,4 +1,4 @@
-//! How others reach the engine. Cheap to clone.
+//! A handle to the event loop for other threads. Cheap to clone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,19 +7,20 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use volhost_core::WaitFailure;
 use volhost_model::view::{EventView, UsageView};
 
-use super::forced::ForceTarget;
 use super::manifest_text::Manifest;
-use super::requests::{Added, Claims, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot};
+use super::requests::{
+    Added, Claims, ForceTarget, MountView, MountedVolume, PodSelector, Request, RequestError, Snapshot,
+};
 use volhost_metrics::Exposition;
 use volhost_model::view::Change;
 use volhost_objects::ObjectKey;
 use volhost_volume_ops::forced::Forced;
 use volhost_volume_ops::stats::StandingVolume;
 
-/// A manifest of this size or more is read on a thread of its own: it takes longer than handing it over.
-const READ_ELSEWHERE_BYTES: usize = 16 << 10;
+/// A manifest of this size or more is parsed on a thread of its own: that takes longer than changing threads.
+const SPAWN_BYTES: usize = 16 << 10;
 
-/// A connection to the engine. Every call is cancel-safe: dropping it abandons the answer, not what was asked.
+/// A handle to the event loop. Every call is cancel-safe: dropping it abandons the answer, not the request.
 #[derive(Debug, Clone)]
 pub struct EngineHandle {
     requests: mpsc::Sender<Request>,
@@ -28,14 +29,14 @@ pub struct EngineHandle {
 }
 
 impl EngineHandle {
-    /// A handle whose requests go into this channel; `changes` is where the engine says what changed.
+    /// Creates a handle that sends its requests into this channel; the loop announces changes in `changes`.
     pub fn new(requests: mpsc::Sender<Request>, changes: broadcast::Sender<Change>) -> Self {
         Self { requests, changes, exposition: Arc::default() }
     }
 
-    /// The same, showing these figures.
+    /// Sets the metrics.
     #[must_use]
-    pub fn showing(self, exposition: Exposition) -> Self {
+    pub fn with_exposition(self, exposition: Exposition) -> Self {
         Self { exposition: Arc::new(exposition), ..self }
     }
 
@@ -45,7 +46,7 @@ impl EngineHandle {
         answered.await.map_err(|_| RequestError::Stopping)
     }
 
-    /// What has changed from now on. A receiver that lags has missed changes: list again.
+    /// Returns a receiver of the changes from now on. A receiver that lags has missed changes: list again.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
     }
@@ -56,7 +57,7 @@ impl EngineHandle {
     /// [`RequestError::Invalid`] names line and field; [`RequestError::Conflict`] when a manifest file has the object;
     /// [`RequestError::NotKept`] when the objects cannot be kept for the next start.
     pub async fn add_objects(&self, manifest: String) -> Result<Added, RequestError> {
-        let manifest = if manifest.len() < READ_ELSEWHERE_BYTES {
+        let manifest = if manifest.len() < SPAWN_BYTES {
             Manifest::read(manifest)
         } else {
             tokio::task::spawn_blocking(|| Manifest::read(manifest)).await.map_err(|_| RequestError::Stopping)?
@@ -64,7 +65,7 @@ impl EngineHandle {
         self.ask(|answer| Request::AddObjects { manifest, answer }).await?
     }
 
-    /// Forgets a pod that [`EngineHandle::add_objects`] added; its volumes are taken away.
+    /// Forgets a pod that [`EngineHandle::add_objects`] added; its volumes are unmounted.
     ///
     /// # Errors
     /// [`RequestError::UnknownPod`]; [`RequestError::Conflict`] when the pod comes from a manifest file; [`RequestError::NotKept`] when its
@@ -73,7 +74,7 @@ impl EngineHandle {
         self.ask(|answer| Request::RemovePod { pod, answer }).await?
     }
 
-    /// Says that every pod that clients want was added: what no source names does not exist.
+    /// Notes that clients have added all their pods: pods that no source names do not exist.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -89,19 +90,19 @@ impl EngineHandle {
         self.ask(Request::EndDrain).await
     }
 
-    /// Forgets an object that [`EngineHandle::add_objects`] added, a missing claim, or a released volume. Answers what happens now, in
-    /// words.
+    /// Forgets an object that [`EngineHandle::add_objects`] added, a missing claim, or a released volume.
+    /// Returns what happens now, for the user.
     ///
     /// # Errors
-    /// [`RequestError::UnknownObject`]; [`RequestError::Conflict`] when it comes from a manifest file, or is still kept for somebody.
+    /// [`RequestError::UnknownObject`]; [`RequestError::Conflict`] when it comes from a manifest file, or a claim still needs it.
     pub async fn remove_object(&self, key: ObjectKey) -> Result<String, RequestError> {
         self.ask(|answer| Request::RemoveObject { key, answer }).await?
     }
 
-    /// Waits until every volume the pod uses is mounted. A pod that nobody has named yet is waited for too.
+    /// Waits until every volume the pod uses is mounted. The pod may be one that no source has named yet.
     ///
     /// # Errors
-    /// The inner error says how each volume stands; [`RequestError::UnknownPod`] when the pod was not named in time.
+    /// The inner error has the state of each volume; [`RequestError::UnknownPod`] when the pod was not named in time.
     pub async fn wait_mounted(
         &self,
         pod: PodSelector,
@@ -113,7 +114,7 @@ impl EngineHandle {
     /// Waits until nothing of the pod is mounted, or may be.
     ///
     /// # Errors
-    /// The inner error says how each volume stands.
+    /// The inner error has the state of each volume.
     pub async fn wait_unmounted(
         &self,
         pod: PodSelector,
@@ -122,7 +123,7 @@ impl EngineHandle {
         self.ask(|answer| Request::WaitUnmounted { pod, timeout, answer }).await?
     }
 
-    /// Everything that can be listed, at one moment.
+    /// Returns all lists at one moment.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -130,7 +131,7 @@ impl EngineHandle {
         self.ask(Request::Snapshot).await
     }
 
-    /// The claims and the PersistentVolumes, at one moment.
+    /// Returns the claims and the PersistentVolumes at one moment.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -138,18 +139,20 @@ impl EngineHandle {
         self.ask(Request::Claims).await
     }
 
-    /// The figures, in the OpenMetrics text format. Volumes that hang are left out and do not delay the others' for long.
+    /// Returns the metrics in the OpenMetrics text format. Volumes that hang are left out and delay the others
+    /// only briefly.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
     pub async fn metrics(&self) -> Result<String, RequestError> {
-        let (census, labels) = self.ask(Request::Census).await?;
+        let (counts, labels) = self.ask(Request::Counts).await?;
         let exposition = self.exposition.clone();
-        // Asking volumes may take a while, and a node with thousands of claims has a long text.
-        tokio::task::spawn_blocking(move || exposition.text(&census, &labels)).await.map_err(|_| RequestError::Stopping)
+        // Reading the usage of volumes may take a while, and a node with thousands of claims has a long text.
+        tokio::task::spawn_blocking(move || exposition.text(&counts, &labels)).await.map_err(|_| RequestError::Stopping)
     }
 
-    /// How full these volumes are, in their order. Storage that hangs is shown with its last answer, and holds up nothing.
+    /// Returns the usage of these volumes, in their order. A volume that hangs is shown with its last usage,
+    /// and delays no other.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -161,7 +164,7 @@ impl EngineHandle {
         tokio::task::spawn_blocking(move || exposition.volume_stats(volumes)).await.map_err(|_| RequestError::Stopping)
     }
 
-    /// Events after this sequence number, oldest first; 0 for all that are kept.
+    /// Returns the events after this sequence number, oldest first; 0 for all that are in memory.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -169,7 +172,7 @@ impl EngineHandle {
         self.ask(|answer| Request::Events { after, answer }).await
     }
 
-    /// The pod's mounts, as the kernel reports them.
+    /// Returns the pod's mounts as the kernel reports them.
     ///
     /// # Errors
     /// [`RequestError::UnknownPod`].
@@ -177,7 +180,7 @@ impl EngineHandle {
         self.ask(|answer| Request::Mounts { pod, answer }).await?
     }
 
-    /// The pod's volumes that are mounted; with `possibly`, also those that may be.
+    /// Returns the pod's mounted volumes; with `possibly`, also those that may be mounted.
     ///
     /// # Errors
     /// [`RequestError::UnknownPod`].
@@ -185,7 +188,7 @@ impl EngineHandle {
         self.ask(|answer| Request::MountedVolumes { pod, possibly, answer }).await?
     }
 
-    /// Groups that the pod's PersistentVolumes ask for, without those it has already.
+    /// Returns the groups that the pod's PersistentVolumes ask for, without those it has already.
     ///
     /// # Errors
     /// [`RequestError::UnknownPod`].
@@ -193,7 +196,7 @@ impl EngineHandle {
         self.ask(|answer| Request::ExtraSupplementalGroups { pod, answer }).await?
     }
 
-    /// Unique names of the attachable volumes that are wanted or attached, sorted.
+    /// Returns the unique names of the attachable volumes that are wanted or attached, sorted.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].
@@ -201,18 +204,18 @@ impl EngineHandle {
         self.ask(Request::VolumesInUse).await
     }
 
-    /// Says that the node's status reports exactly these volumes as in use.
+    /// Sets the volumes that the node's status reports as in use.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] names what is no unique volume name.
+    /// [`RequestError::Invalid`] for an invalid unique volume name.
     pub async fn mark_reported_in_use(&self, volumes: Vec<String>) -> Result<(), RequestError> {
         self.ask(|answer| Request::MarkReportedInUse { volumes, answer }).await?
     }
 
-    /// Says that a controller has attached exactly these volumes to this node, each with what it is attached as.
+    /// Sets the volumes that a controller has attached to this node, each with its device path.
     ///
     /// # Errors
-    /// [`RequestError::Precondition`] where the host attaches, [`RequestError::Invalid`] names what is no unique volume name.
+    /// [`RequestError::Precondition`] where the host attaches, [`RequestError::Invalid`] for an invalid unique volume name.
     pub async fn set_node_attachments(&self, attachments: Vec<(String, String)>) -> Result<(), RequestError> {
         self.ask(|answer| Request::SetNodeAttachments { attachments, answer }).await?
     }
@@ -233,15 +236,15 @@ impl EngineHandle {
         self.ask(Request::StatesSynced).await
     }
 
-    /// Takes a volume's mount out of sight, whoever uses it; with `end_server`, ends the connection to its FUSE server first.
+    /// Detaches a volume's mount, whoever uses it; with `end_server`, ends the connection to its FUSE server first.
     ///
     /// # Errors
-    /// [`RequestError::Invalid`] when there is no such volume, or pods still want it and have it; [`RequestError::Failed`] with the kernel's words.
+    /// [`RequestError::Invalid`] when there is no such volume, or a pod that still wants it has it mounted; [`RequestError::Failed`] with the kernel's message.
     pub async fn force_unmount(&self, target: ForceTarget, end_server: bool) -> Result<Forced, RequestError> {
         self.ask(|answer| Request::ForceUnmount { target, end_server, answer }).await?
     }
 
-    /// Takes every volume away. Answers with what is left when the time is over; empty when all is gone.
+    /// Unmounts every volume. Returns what is left when the time is over; empty when nothing is.
     ///
     /// # Errors
     /// [`RequestError::Stopping`].

@@ -1,21 +1,35 @@
-//! The text of a request, read: its objects, and each of them as it is kept for the next start.
+//! The manifest of a request: its objects, and the JSON of each for its file.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use volhost_objects::{Kind, Object, ObjectKey};
+use thiserror::Error;
+use volhost_objects::{Kind, ManifestError, Object, ObjectKey};
 
-/// What a request's manifest is called in messages.
+/// The name of a request's manifest in messages.
 pub(super) const REQUEST: &str = "request";
 
-/// A manifest that came with a request. It may hold secrets, so nothing of it is printed.
+/// A manifest that cannot be used.
+#[derive(Debug, Error)]
+pub(super) enum ManifestTextError {
+    /// An object is invalid.
+    #[error(transparent)]
+    Object(#[from] ManifestError),
+    /// An object is of a kind that volhost does not know.
+    #[error("{0}")]
+    UnknownKind(String),
+    /// The text is no YAML.
+    #[error("{0}")]
+    Yaml(#[source] Box<serde_saphyr::Error>),
+}
+
+/// A manifest that came with a request. It may contain secrets, so no part of it is printed.
 pub struct Manifest {
     /// The text.
     pub text: String,
-    /// What it holds, or what is wrong with it, with line and field.
-    pub(super) read: Result<Objects, String>,
+    read: Result<Objects, ManifestTextError>,
 }
 
 impl fmt::Debug for Manifest {
@@ -28,9 +42,9 @@ impl fmt::Debug for Manifest {
 pub(super) struct Objects {
     /// Checked.
     pub(super) objects: Vec<Arc<Object>>,
-    /// Each by itself, as JSON.
+    /// The JSON of each object.
     pub(super) documents: Vec<(ObjectKey, String)>,
-    /// What volhost does not use of them: fields that a kind does not have, for example.
+    /// The parts of them that volhost does not use, for example unknown fields.
     pub(super) warnings: Vec<String>,
 }
 
@@ -41,26 +55,34 @@ impl fmt::Debug for Objects {
 }
 
 impl Manifest {
-    /// Reads the text. What is wrong with it is kept for the answer.
+    /// Reads the text. An error in it is returned when the request is handled.
     pub fn read(text: String) -> Self {
         Self { read: objects(&text), text }
     }
+
+    /// Returns the objects.
+    ///
+    /// # Errors
+    /// [`ManifestTextError`], with line and field.
+    pub(super) fn into_objects(self) -> Result<Objects, ManifestTextError> {
+        self.read
+    }
 }
 
-fn objects(text: &str) -> Result<Objects, String> {
-    let parsed = volhost_objects::parse(REQUEST, text).map_err(|error| error.to_string())?;
-    // Whoever asks for an object to be added wants it to count. In a folder it may be meant for others.
+fn objects(text: &str) -> Result<Objects, ManifestTextError> {
+    let parsed = volhost_objects::parse(REQUEST, text)?;
+    // A caller that adds an object wants it to be used. In a folder it may be meant for another program.
     if let Some(why) = parsed.unknown_kinds.into_iter().next() {
-        return Err(why);
+        return Err(ManifestTextError::UnknownKind(why));
     }
     Ok(Objects { documents: documents(text)?, objects: parsed.objects, warnings: parsed.notices })
 }
 
-/// The objects of a manifest that has been checked.
-fn documents(text: &str) -> Result<Vec<(ObjectKey, String)>, String> {
+/// Returns the objects of a manifest that has been checked.
+fn documents(text: &str) -> Result<Vec<(ObjectKey, String)>, ManifestTextError> {
     let values: Vec<Value> = match serde_json::from_str(text) {
         Ok(value) => vec![value],
-        Err(_) => serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?,
+        Err(_) => serde_saphyr::from_multiple(text).map_err(|error| ManifestTextError::Yaml(Box::new(error)))?,
     };
     let mut documents = Vec::new();
     for mut value in values {
@@ -73,7 +95,7 @@ fn documents(text: &str) -> Result<Vec<(ObjectKey, String)>, String> {
     Ok(documents)
 }
 
-/// One object's key and JSON; none for what is no object of ours.
+/// Returns one object's key and JSON; none for an object of an unknown kind.
 fn document(value: &Value) -> Option<(ObjectKey, String)> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let kind = Kind::from_name(text("/kind")?)?;
@@ -86,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_is_kept_under_the_key_it_was_read_with() {
+    fn every_object_is_stored_under_the_key_it_was_read_with() {
         let pod = |name: &str| {
             format!(
                 "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{name: c, image: i}}]}}}}"
@@ -94,7 +116,7 @@ mod tests {
         };
         let list = format!("{{apiVersion: v1, kind: List, items: [{}, {}]}}", pod("b"), pod("c"));
         let manifest = Manifest::read(format!("{}\n---\n{list}\n---\n", pod("a")));
-        let read = manifest.read.unwrap();
+        let read = manifest.into_objects().unwrap();
         let keys: Vec<&ObjectKey> = read.documents.iter().map(|(key, _)| key).collect();
         assert_eq!(keys, read.objects.iter().map(|object| &object.key).collect::<Vec<_>>());
         for ((key, text), object) in read.documents.iter().zip(&read.objects) {

@@ -1,4 +1,4 @@
-//! What others ask of the engine. Each request carries the channel for its answer; an answer that nobody waits for is dropped.
+//! Requests to the event loop. Each carries the channel for its answer.
 #![deny(clippy::disallowed_methods)]
 
 use std::time::Duration;
@@ -12,11 +12,19 @@ use volhost_model::view::{
     VolumeView,
 };
 
-use super::forced::ForceTarget;
 use super::manifest_text::Manifest;
 use volhost_objects::ObjectKey;
-use volhost_objects::populate::SelinuxCensus;
+use volhost_objects::populate::SelinuxCounts;
 use volhost_volume_ops::forced::Forced;
+
+/// The mount that a forced unmount detaches.
+#[derive(Debug, Clone)]
+pub enum ForceTarget {
+    /// A pod's mount of a volume, by the volume's name in the pod, or in the pod's folder.
+    OfPod(PodSelector, String),
+    /// The staging mount of a volume, by the volume's unique name, or its name in pods' folders.
+    OfNode(String),
+}
 
 /// A pod as callers name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +49,12 @@ pub struct AddedPod {
     pub full_name: String,
 }
 
-/// What a request has added.
+/// The objects that a request has added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Added {
     /// The pods among the objects.
     pub pods: Vec<AddedPod>,
-    /// What volhost does not use of the objects: fields that a kind does not have, for example.
+    /// The parts of the objects that volhost does not use, for example unknown fields.
     pub warnings: Vec<String>,
 }
 
@@ -65,21 +73,21 @@ pub enum RequestError {
     /// The object belongs to another source.
     #[error("{0}")]
     Conflict(String),
-    /// It was tried, and failed.
+    /// The operation failed.
     #[error("{0}")]
     Failed(String),
-    /// What the next start has to know cannot be written.
+    /// The files that the next start needs cannot be written.
     #[error("{message}")]
     NotKept {
-        /// What, and the kernel's words.
+        /// The file, and the kernel's message.
         message: String,
         /// The disk is full.
         is_full: bool,
     },
-    /// This node is not one that does such a thing.
+    /// The node's configuration does not allow it.
     #[error("{0}")]
     Precondition(String),
-    /// The engine is ending.
+    /// The event loop is ending.
     #[error("volhost is shutting down")]
     Stopping,
 }
@@ -99,7 +107,7 @@ pub struct MountView {
     pub options: String,
 }
 
-/// A mounted volume of a pod, for whoever starts its containers (`GetMountedVolumesForPod`).
+/// A mounted volume of a pod, for the program that starts its containers (`GetMountedVolumesForPod`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedVolume {
     /// The name in the pod.
@@ -112,11 +120,11 @@ pub struct MountedVolume {
     pub path: String,
     /// Read-only.
     pub read_only: bool,
-    /// What each container gets of it, the paths absolute.
+    /// Its mounts in containers, with absolute paths.
     pub container_mounts: Vec<ContainerMountView>,
 }
 
-/// All that can be listed, at one moment.
+/// All lists at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Pods with their volumes, by namespace and name.
@@ -127,7 +135,7 @@ pub struct Snapshot {
     pub operations: Vec<OperationView>,
     /// Plugins.
     pub plugins: Vec<PluginView>,
-    /// Drivers outside.
+    /// External drivers.
     pub drivers: Vec<DriverView>,
 }
 
@@ -140,54 +148,54 @@ pub struct Claims {
     pub volumes: Vec<PersistentVolumeView>,
 }
 
-/// A request and where its answer goes.
+/// A request, and the channel for its answer.
 #[derive(Debug)]
 pub enum Request {
     /// Add or replace the objects of a manifest.
     AddObjects {
-        /// YAML or JSON, perhaps several documents; read already, so that the engine has no text to work through.
+        /// YAML or JSON, perhaps several documents; parsed already, because that takes time.
         manifest: Manifest,
-        /// What was added.
+        /// The added objects.
         answer: oneshot::Sender<Result<Added, RequestError>>,
     },
     /// Forget a pod that was added by request.
     RemovePod {
-        /// Which.
+        /// The pod.
         pod: PodSelector,
         /// Done.
         answer: oneshot::Sender<Result<(), RequestError>>,
     },
     /// Forget an object that was added by request, a missing claim, or a released volume.
     RemoveObject {
-        /// Which.
+        /// The object.
         key: ObjectKey,
-        /// What happens now, in words.
+        /// The consequence, for the user.
         answer: oneshot::Sender<Result<String, RequestError>>,
     },
     /// Wait until the pod's volumes are mounted.
     WaitMounted {
-        /// Which; one that nobody has named yet is waited for too.
+        /// The pod. It may be one that no source has named yet.
         pod: PodSelector,
         /// At most this long.
         timeout: Duration,
-        /// How it ended.
+        /// Its end.
         answer: oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>,
     },
     /// Wait until nothing of the pod is mounted.
     WaitUnmounted {
-        /// Which; an unknown pod is unmounted already.
+        /// The pod; an unknown pod is unmounted already.
         pod: PodSelector,
         /// At most this long.
         timeout: Duration,
-        /// How it ended.
+        /// Its end.
         answer: oneshot::Sender<Result<Result<(), WaitFailure>, RequestError>>,
     },
-    /// Everything that can be listed.
+    /// All lists.
     Snapshot(oneshot::Sender<Snapshot>),
     /// The claims and the PersistentVolumes.
     Claims(oneshot::Sender<Claims>),
-    /// How many volumes and operations there are.
-    Census(oneshot::Sender<(VolumeCounts, SelinuxCensus)>),
+    /// The numbers of volumes and operations.
+    Counts(oneshot::Sender<(VolumeCounts, SelinuxCounts)>),
     /// Events after this sequence number, oldest first.
     Events {
         /// The last sequence number the caller has seen; 0 for all that are kept.
@@ -197,14 +205,14 @@ pub enum Request {
     },
     /// The mounts of a pod as the kernel reports them.
     Mounts {
-        /// Which.
+        /// The pod.
         pod: PodSelector,
         /// The mounts.
         answer: oneshot::Sender<Result<Vec<MountView>, RequestError>>,
     },
     /// Volumes of the pod that are mounted, or also those that may be.
     MountedVolumes {
-        /// Which.
+        /// The pod.
         pod: PodSelector,
         /// Include uncertain ones.
         possibly: bool,
@@ -213,7 +221,7 @@ pub enum Request {
     },
     /// Groups that the pod's PersistentVolumes ask for.
     ExtraSupplementalGroups {
-        /// Which.
+        /// The pod.
         pod: PodSelector,
         /// The groups.
         answer: oneshot::Sender<Result<Vec<i64>, RequestError>>,
@@ -229,7 +237,7 @@ pub enum Request {
     },
     /// A controller has attached exactly these to this node.
     SetNodeAttachments {
-        /// Unique names, and what each is attached as.
+        /// Unique names and device paths.
         attachments: Vec<(String, String)>,
         /// Done.
         answer: oneshot::Sender<Result<(), RequestError>>,
@@ -238,29 +246,29 @@ pub enum Request {
     VolumeIsAttached {
         /// Unique name.
         volume: String,
-        /// Whether.
+        /// True if it is attached.
         answer: oneshot::Sender<bool>,
     },
     /// Whether recovery is complete and every source has been read once.
     StatesSynced(oneshot::Sender<bool>),
-    /// Take a volume's mount out of sight, whoever uses it.
+    /// Detach a volume's mount, whoever uses it.
     ForceUnmount {
-        /// Which.
+        /// The mount.
         target: ForceTarget,
         /// End the connection to the server of a FUSE file system first.
         end_server: bool,
         /// Done.
         answer: oneshot::Sender<Result<Forced, RequestError>>,
     },
-    /// Every pod that clients want was added.
+    /// Clients have added all their pods.
     SourcesReady(oneshot::Sender<()>),
     /// Mount volumes again after a drain; answers whether there was one.
     EndDrain(oneshot::Sender<bool>),
-    /// Take every volume away; answered when nothing is left or the time is over.
+    /// Unmount every volume; answered when nothing is left or the time is over.
     Drain {
         /// At most this long.
         timeout: Duration,
-        /// What is left, as `namespace/name: volume: reason`.
+        /// The volumes left, as `namespace/name: volume: reason`.
         answer: oneshot::Sender<Vec<String>>,
     },
 }

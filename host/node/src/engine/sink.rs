@@ -1,4 +1,4 @@
-//! What a plugin says during an operation; the operation's span says of which volume, pod, plugin and operation it is.
+//! Log lines and events of a plugin during an operation. The operation's span names the volume, pod, plugin and operation.
 
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
@@ -8,22 +8,22 @@ use volhost_runtime::{CallSink, LogLevel};
 
 use volhost_volume_ops::events::NewEvent;
 
-use super::executor::FromOperation;
+use super::reports::WorkerReport;
 
-/// Where one operation's log lines and events go.
+/// Receives one operation's log lines and events.
 #[derive(Debug)]
-pub struct OperationSink {
+pub(super) struct OperationSink {
     pod: String,
     volume: String,
-    events: mpsc::UnboundedSender<FromOperation>,
+    reports: mpsc::UnboundedSender<WorkerReport>,
 }
 
 impl OperationSink {
-    /// A sink for this operation.
-    pub fn new(operation: &Operation, events: mpsc::UnboundedSender<FromOperation>) -> Self {
+    /// Creates a sink for this operation.
+    pub(super) fn new(operation: &Operation, reports: mpsc::UnboundedSender<WorkerReport>) -> Self {
         let pod = operation.pod.as_ref().map(|pod| pod.full_name());
         let pod = pod.or_else(|| operation.pod_uid.as_ref().map(ToString::to_string)).unwrap_or_default();
-        Self { pod, volume: operation.volume.to_string(), events }
+        Self { pod, volume: operation.volume.to_string(), reports }
     }
 }
 
@@ -41,8 +41,8 @@ impl CallSink for OperationSink {
     fn event(&self, kind: EventKind, reason: &str, message: &str) {
         let object = if self.pod.is_empty() { format!("volume {}", self.volume) } else { format!("pod {}", self.pod) };
         let event =
-            FromOperation::Event(NewEvent { kind, reason: reason.to_owned(), object, message: message.to_owned() });
-        // Nobody listens any more only when the process ends.
-        let _ = self.events.send(event);
+            WorkerReport::Event(NewEvent { kind, reason: reason.to_owned(), object, message: message.to_owned() });
+        // The loop ends only with the process.
+        let _ = self.reports.send(event);
     }
 }

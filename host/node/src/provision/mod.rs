@@ -1,4 +1,4 @@
-//! Volumes for claims, without Kubernetes: what [`volhost_provisioner`] decides, carried out.
+//! Volumes for claims, without Kubernetes: executes the decisions of [`volhost_provisioner`].
 //!
 //! ```text
 //!  ObjectStore --wants--> Provisioner --Job--> runner: record on disk, then the plugin's controller
@@ -11,7 +11,7 @@ mod runner;
 mod volume;
 mod wants;
 
-pub use records::{FOLDER, OBJECTS, ProvisionRecordError, ProvisionRecords};
-pub use runner::Runner;
-pub use volume::object;
-pub use wants::{Asked, NotAsked, wants};
+pub(crate) use records::{FOLDER, OBJECTS, ProvisionRecordError, ProvisionRecords};
+pub(crate) use runner::Runner;
+pub(crate) use volume::object;
+pub(crate) use wants::{Asked, NotAsked, wants};

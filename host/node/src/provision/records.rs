@@ -9,19 +9,19 @@ use volhost_kernel::{Directory, Durability, ErrorKind, Kernel, KernelError};
 use volhost_provisioner::{Record, RecordError};
 
 /// The folder of records, below the root folder.
-pub const FOLDER: &str = "provisioned";
+pub(crate) const FOLDER: &str = "provisioned";
 /// The folder of objects that were added by request, below that: a claim outlives the machine as its volume does.
-pub const OBJECTS: &str = "objects";
+pub(crate) const OBJECTS: &str = "objects";
 /// How a record's file ends.
 const SUFFIX: &str = ".json";
-/// A record holds a class and what the storage said.
+/// A record has a class and the storage's answer.
 const RECORD_BYTES: usize = 1 << 20;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Why a record cannot be written, read or removed.
+/// A record that cannot be written, read or removed.
 #[derive(Debug, Error)]
-pub enum ProvisionRecordError {
+pub(crate) enum ProvisionRecordError {
     /// A file operation failed.
     #[error("the record {FOLDER}/{name}{SUFFIX}: {source}")]
     Kernel {
@@ -31,7 +31,7 @@ pub enum ProvisionRecordError {
         #[source]
         source: Box<KernelError>,
     },
-    /// What it holds.
+    /// Its content is invalid.
     #[error("the record {FOLDER}/{name}{SUFFIX}: {source}; it is passed over: mend it, or remove it")]
     Content {
         /// The volume.
@@ -47,31 +47,31 @@ pub enum ProvisionRecordError {
 
 /// The folder of records.
 #[derive(Debug)]
-pub struct ProvisionRecords {
+pub(crate) struct ProvisionRecords {
     kernel: Arc<dyn Kernel>,
     folder: Directory,
 }
 
 impl ProvisionRecords {
-    /// The folder below this root, made if it is missing.
+    /// Opens the folder below this root, and creates it if it is missing.
     ///
     /// # Errors
     /// [`ProvisionRecordError::Folder`].
-    pub fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Result<Self, ProvisionRecordError> {
+    pub(crate) fn open(kernel: Arc<dyn Kernel>, root: &Directory) -> Result<Self, ProvisionRecordError> {
         let failed = |source| ProvisionRecordError::Folder(Box::new(source));
         let folder = kernel.make_dirs(root, Path::new(FOLDER), FOLDER_MODE).map_err(failed)?;
-        // What a death in the middle of a write has left.
+        // The leftovers of a process that died in the middle of a write.
         for name in kernel.names(&folder).map_err(failed)?.iter().filter(|name| volhost_kernel::is_temporary(name)) {
             kernel.remove_file(&folder, name).map_err(failed)?;
         }
         Ok(Self { kernel, folder })
     }
 
-    /// Every record that can be read, and what is wrong with the others.
+    /// Returns every record that can be read, and the errors of the others.
     ///
     /// # Errors
     /// [`ProvisionRecordError::Folder`].
-    pub fn all(&self) -> Result<(Vec<Record>, Vec<ProvisionRecordError>), ProvisionRecordError> {
+    pub(crate) fn all(&self) -> Result<(Vec<Record>, Vec<ProvisionRecordError>), ProvisionRecordError> {
         let names = self.kernel.names(&self.folder);
         let names = names.map_err(|source| ProvisionRecordError::Folder(Box::new(source)))?;
         let (mut records, mut problems) = (Vec::new(), Vec::new());
@@ -92,11 +92,11 @@ impl ProvisionRecords {
         record.map(Some).map_err(|source| ProvisionRecordError::Content { name: name.to_owned(), source })
     }
 
-    /// Puts the record in place of what there was; the sudden end of the machine leaves one of the two, whole.
+    /// Replaces the record. A power loss leaves the old or the new one, complete.
     ///
     /// # Errors
     /// [`ProvisionRecordError`]; then the old one stays.
-    pub fn write(&self, record: &Record) -> Result<(), ProvisionRecordError> {
+    pub(crate) fn write(&self, record: &Record) -> Result<(), ProvisionRecordError> {
         let name = record.name.as_str();
         let bytes = record.write().map_err(|source| ProvisionRecordError::Content { name: name.to_owned(), source })?;
         self.kernel
@@ -104,11 +104,11 @@ impl ProvisionRecords {
             .map_err(|source| kernel(name, source))
     }
 
-    /// Removes the record. None there: done.
+    /// Removes the record. Succeeds if there is none.
     ///
     /// # Errors
     /// [`ProvisionRecordError`].
-    pub fn remove(&self, name: &str) -> Result<(), ProvisionRecordError> {
+    pub(crate) fn remove(&self, name: &str) -> Result<(), ProvisionRecordError> {
         match self.kernel.remove_file(&self.folder, &file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(kernel(name, error)),
             _ => Ok(()),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_is_told_of_and_holds_up_no_other() {
+    fn a_record_that_cannot_be_read_is_reported_and_delays_no_other() {
         let kernel: Arc<dyn Kernel> = Arc::new(InMemoryKernel::new());
         let root = kernel.open_directory(Path::new("/")).unwrap();
         let records = ProvisionRecords::open(kernel.clone(), &root).unwrap();

@@ -3,20 +3,32 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thiserror::Error;
 use volhost_model::FailureClass;
-use volhost_model::names::UniqueVolumeName;
+use volhost_model::names::{PluginName, UniqueVolumeName};
 use volhost_provisioner::{Job, Made, Outcome, Record, Secrets, Source, Step};
 use volhost_runtime::{Call, CallError, Capability, Plugin, ProvisioningCall, WantedVolume};
 
 use super::records::ProvisionRecords;
 use volhost_plugin_folder::PluginRegistry;
 
-/// The source that drivers without a plugin of their own are served by.
+/// The source of drivers without a plugin of their own.
 const CSI: &str = "csi";
 
-/// What jobs are run with.
+/// A driver whose volumes no plugin makes.
+#[derive(Debug, Error)]
+enum NoPlugin {
+    /// No loaded plugin serves the driver's volumes.
+    #[error("no loaded plugin serves volumes of {0}; put its .wasm file, or csi.wasm, into the plugin folder")]
+    NotLoaded(String),
+    /// The plugin makes no volumes.
+    #[error("plugin {name} {version} makes no volumes: it does not export `controller`")]
+    NoController { name: PluginName, version: String },
+}
+
+/// Runs jobs.
 #[derive(Debug)]
-pub struct Runner {
+pub(crate) struct Runner {
     records: ProvisionRecords,
     plugins: Arc<PluginRegistry>,
     /// How long a plugin's own code may run in one call.
@@ -24,21 +36,21 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner.
-    pub fn new(records: ProvisionRecords, plugins: Arc<PluginRegistry>, plugin_time: Duration) -> Self {
+    /// Creates a runner.
+    pub(crate) fn new(records: ProvisionRecords, plugins: Arc<PluginRegistry>, plugin_time: Duration) -> Self {
         Self { records, plugins, plugin_time }
     }
 
-    /// The records.
-    pub fn records(&self) -> &ProvisionRecords {
+    /// Returns the records.
+    pub(crate) fn records(&self) -> &ProvisionRecords {
         &self.records
     }
 
-    /// Carries the job out. Blocks as long as the storage does.
+    /// Runs the job. Blocks as long as the storage does.
     ///
     /// # Guarantees
-    /// The storage is asked only after the record was written.
-    pub fn run(&self, job: &Job) -> Outcome {
+    /// The record is written before the plugin is called.
+    pub(crate) fn run(&self, job: &Job) -> Outcome {
         let Job { record, step } = job;
         if *step == Step::Forget {
             return self.removed(record);
@@ -89,7 +101,7 @@ impl Runner {
     ) -> Outcome {
         let plugin = match self.plugin(&record.terms.provisioner) {
             Ok(plugin) => plugin,
-            Err(why) => return Outcome::NotBegun(why),
+            Err(error) => return Outcome::NotBegun(error.to_string()),
         };
         let name = &plugin.info().name;
         if let Some(fault) = self.plugins.quarantined(name) {
@@ -105,7 +117,7 @@ impl Runner {
             mount_options: terms.mount_options.clone(),
         };
         let call = self.plugins.call(self.plugin_time);
-        // Whether it can do without one that is missing, the plugin knows: a volume is often deleted after its secret.
+        // The plugin decides whether it needs a missing secret: a volume is often deleted after its secret.
         let read = |(namespace, name): &(String, String)| call.environment().objects().secret(namespace, name).ok();
         let secrets = provisioning.secret.as_ref().and_then(read).unwrap_or_default();
         let call = call.with_secrets(secrets).with_provisioning(provisioning);
@@ -123,19 +135,16 @@ impl Runner {
         })
     }
 
-    /// The plugin that makes this driver's volumes: the driver's own, else the one for every driver.
-    fn plugin(&self, driver: &str) -> Result<Arc<Plugin>, String> {
+    /// Returns the plugin that makes this driver's volumes: the driver's own, else the one for every driver.
+    fn plugin(&self, driver: &str) -> Result<Arc<Plugin>, NoPlugin> {
         let own = self.plugins.serving(&format!("{CSI}:{driver}"));
-        let plugin = own.or_else(|| self.plugins.serving(CSI)).ok_or_else(|| {
-            format!(
-                "no loaded plugin serves volumes of {driver}; put its .wasm file, or csi.wasm, into the plugin folder"
-            )
-        })?;
+        let plugin = own.or_else(|| self.plugins.serving(CSI));
+        let plugin = plugin.ok_or_else(|| NoPlugin::NotLoaded(driver.to_owned()))?;
         if plugin.exports(Capability::Controller) {
             return Ok(plugin);
         }
         let info = plugin.info();
-        Err(format!("plugin {} {} makes no volumes: it does not export `controller`", info.name, info.version))
+        Err(NoPlugin::NoController { name: info.name.clone(), version: info.version.clone() })
     }
 }
 

@@ -3,23 +3,37 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use thiserror::Error;
 use volhost_provisioner::{Made, Phase, Reclaim, Record, SecretName};
 
-use volhost_objects::Object;
 use volhost_objects::persistent_volume::PROVISIONED_ANNOTATION;
+use volhost_objects::{ManifestError, Object};
 
-/// What such objects' file is called in messages.
+/// The file name of such objects in messages.
 const ORIGIN: &str = "provisioned";
 
-/// The object.
+/// A made volume that makes no valid PersistentVolume.
+#[derive(Debug, Error)]
+pub(crate) enum MadeVolumeError {
+    /// The volume has not been made.
+    #[error("volume {0} is not there yet")]
+    NotMade(String),
+    /// The storage's answer is invalid.
+    #[error(transparent)]
+    Invalid(#[from] ManifestError),
+    /// The record has no object.
+    #[error("volume {0} makes no object")]
+    NoObject(String),
+}
+
+/// Returns the PersistentVolume of a made volume.
 ///
 /// # Errors
-/// Why what the storage said makes no PersistentVolume, in words.
-pub fn object(record: &Record) -> Result<Arc<Object>, String> {
-    let made = record.made().ok_or_else(|| format!("volume {} is not there yet", record.name))?;
-    let parsed =
-        volhost_objects::parse(ORIGIN, &document(record, made).to_string()).map_err(|error| error.to_string())?;
-    parsed.objects.into_iter().next().ok_or_else(|| format!("volume {} makes no object", record.name))
+/// [`MadeVolumeError`].
+pub(crate) fn object(record: &Record) -> Result<Arc<Object>, MadeVolumeError> {
+    let made = record.made().ok_or_else(|| MadeVolumeError::NotMade(record.name.clone()))?;
+    let parsed = volhost_objects::parse(ORIGIN, &document(record, made).to_string())?;
+    parsed.objects.into_iter().next().ok_or_else(|| MadeVolumeError::NoObject(record.name.clone()))
 }
 
 fn document(record: &Record, made: &Made) -> Value {

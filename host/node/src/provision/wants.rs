@@ -1,4 +1,4 @@
-//! Which claims are to have a volume made, and why others are not.
+//! The claims for which a volume is to be made, and the reasons why others get none.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,44 @@ use volhost_provisioner::{ClaimName, Source, Terms, Want, Wanted};
 
 use volhost_objects::binding::Unbound;
 use volhost_objects::claim::{ClaimObject, DataSource};
-use volhost_objects::populate::{NodeIdentity, PodStanding, standing};
+use volhost_objects::populate::{NodeIdentity, PodPlacement, placement};
 use volhost_objects::snapshot::SNAPSHOT_GROUP;
-use volhost_objects::{Content, Kind, ObjectKey, ObjectStore, Source as Told, StorageClassObject};
+use volhost_objects::{Content, Kind, ObjectKey, ObjectStore, Source as ObjectSource, StorageClassObject};
 
-/// Why no volume is made for a claim, for now.
+/// The reason why no volume is made for a claim, for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotAsked {
-    /// Nothing is wrong: it waits for a pod.
+pub(crate) enum NotAsked {
+    /// It waits for a pod; there is no error.
     Waits(String),
-    /// Something has to change.
+    /// A person has to change an object.
     Wrong(String),
-    /// What cannot be read yet may hold the PersistentVolume that the claim is bound to.
+    /// An unread manifest may have the PersistentVolume that the claim is bound to.
     NotRead(String),
 }
 
 impl NotAsked {
-    /// In words.
+    /// Returns the text for users.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             Self::Waits(text) | Self::Wrong(text) | Self::NotRead(text) => text,
         }
     }
 }
 
-/// What the claims ask for.
+/// The volumes that claims ask for.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Volumes to make.
-    pub wants: Vec<Want>,
+    pub(crate) wants: Vec<Want>,
     /// Claims that get none for now.
-    pub not_asked: BTreeMap<ObjectKey, NotAsked>,
+    pub(crate) not_asked: BTreeMap<ObjectKey, NotAsked>,
 }
 
 impl Asked {
-    /// Leaves the claims that `is_known` does not know without a volume, because these manifests could
-    /// not be read since the start: the PersistentVolume that such a claim was bound to may be in them.
-    pub fn leave_out_unknown(&mut self, unread: &[String], is_known: impl Fn(&ClaimName) -> bool) {
+    /// Leaves out the claims that `is_known` does not know, because these manifests could not be read since
+    /// the start: the PersistentVolume of such a claim may be in them.
+    pub(crate) fn leave_out_unknown(&mut self, unread: &[String], is_known: impl Fn(&ClaimName) -> bool) {
         let (known, unknown): (Vec<Want>, Vec<Want>) =
             std::mem::take(&mut self.wants).into_iter().partition(|want| is_known(&want.claim));
         self.wants = known;
@@ -59,8 +59,8 @@ impl Asked {
     }
 }
 
-/// Looks at every claim that no volume is bound to. `name_for` says what a claim's volume is called.
-pub fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(&ClaimName) -> String) -> Asked {
+/// Returns the volumes to make for the claims without one. `name_for` returns the name of a claim's volume.
+pub(crate) fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(&ClaimName) -> String) -> Asked {
     let mut asked = Asked::default();
     for (key, claim) in store.claims() {
         let unbound = matches!(store.volume_of_claim(key), Some(Err(Unbound::NoMatch { .. })));
@@ -80,14 +80,14 @@ pub fn wants(store: &ObjectStore, node: &NodeIdentity, name_for: impl Fn(&ClaimN
     asked
 }
 
-/// The class that a claim's volume is made by; none when nobody makes volumes for it.
+/// Returns the class by which a claim's volume is made; none when no volume is made for it.
 fn class_of<'a>(store: &'a ObjectStore, claim: &ClaimObject) -> Result<Option<&'a StorageClassObject>, NotAsked> {
     if claim.names_class && claim.storage_class.is_empty() {
         return Ok(None);
     }
     let mut classes = store.storage_classes();
     if !claim.names_class {
-        // Of several, as with Kubernetes, one; the same after every start.
+        // One of several, as with Kubernetes; the same after every start.
         return Ok(classes.find(|class| class.is_default));
     }
     classes.find(|class| class.name == claim.storage_class).map(Some).ok_or_else(|| {
@@ -161,17 +161,17 @@ fn want(
             access_modes: claim.access_modes.clone(),
             source,
         },
-        in_manifest: store.source(key) == Some(Told::Manifest),
+        in_manifest: store.source(key) == Some(ObjectSource::Manifest),
     })
 }
 
 /// Whether a pod that runs here uses the claim.
 fn is_used(store: &ObjectStore, node: &NodeIdentity, claim: &ObjectKey) -> bool {
     let mut pods = store.users_of(claim).filter_map(|pod| store.pod(pod));
-    pods.any(|pod| standing(pod, node) == PodStanding::Runs)
+    pods.any(|pod| placement(pod, node) == PodPlacement::Runs)
 }
 
-/// What the volume begins with.
+/// Returns the initial content of the volume.
 fn source_of(
     store: &ObjectStore,
     claim: &ClaimObject,
@@ -182,7 +182,7 @@ fn source_of(
     let wrong = |why: String| NotAsked::Wrong(format!("{}: {FIELD}: {why}", claim.file));
     let waits = |why: String| NotAsked::Waits(format!("{}: {FIELD}: {why}", claim.file));
     if source.namespace.as_ref().is_some_and(|namespace| *namespace != claim.namespace) {
-        return Err(wrong("it lies in another namespace, which nobody allows here".to_owned()));
+        return Err(wrong("it lies in another namespace, which is not allowed here".to_owned()));
     }
     match (source.group.as_str(), source.kind.as_str()) {
         ("", "PersistentVolumeClaim") => {

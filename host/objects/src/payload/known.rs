@@ -1,4 +1,4 @@
-//! What is known of the objects, in the form that volumes show it.
+//! The known objects, in the form that volumes show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use volhost_model::objects::{Bytes, KeyedObject, ObjectError};
 
 use super::selector::Selector;
-use super::trust_bundle;
 use crate::{Content, Kind, Object, ObjectKey, derived_uid};
 
 /// The objects.
@@ -22,7 +21,7 @@ pub(super) struct Known {
     drivers: BTreeMap<String, String>,
     /// Changes with `drivers`, and with `complete`.
     pub(super) revision: u64,
-    /// What is not here does not exist.
+    /// Unknown objects do not exist.
     pub(super) complete: bool,
     /// But for objects of an earlier run, which are known by the stems of their files alone.
     pub(super) lost: BTreeSet<String>,
@@ -105,7 +104,8 @@ impl Known {
     }
 
     pub(super) fn trust_bundles(&self, signer: &str, label_selector: Option<&str>) -> Result<Bytes, ObjectError> {
-        let selector = label_selector.map(Selector::parse).transpose().map_err(ObjectError::Invalid)?;
+        let selector = label_selector.map(Selector::parse).transpose();
+        let selector = selector.map_err(|error| ObjectError::Invalid(error.to_string()))?;
         let matching: Vec<&Bundle> = self
             .bundles
             .values()
@@ -166,12 +166,12 @@ fn of_bundle(bundle: &ClusterTrustBundle) -> Bundle {
         signer: bundle.spec.signer_name.clone().unwrap_or_default(),
         labels: bundle.metadata.labels.clone().unwrap_or_default(),
         // It was checked when it was read.
-        certificates: trust_bundle::certificates(&bundle.spec.trust_bundle).unwrap_or_default(),
+        certificates: crate::trust_bundle::certificates(&bundle.spec.trust_bundle).unwrap_or_default(),
     }
 }
 
-/// All certificates, each once. Kubernetes shuffles them so that nobody relies on their order; here it is one that stays the same,
-/// so that a refresh without news changes nothing.
+/// Returns all certificates, each once. Kubernetes shuffles them so that no program relies on their order. Here the
+/// order is stable, so that a refresh without changes writes nothing.
 fn pem<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> Bytes {
     let all: BTreeSet<&String> = bundles.into_iter().flat_map(|bundle| &bundle.certificates).collect();
     let text: String = all.into_iter().map(String::as_str).collect();

@@ -6,14 +6,13 @@
 //!                                                                  '-- tokens: the signer, and what it has issued
 //! ```
 //!
-//! The engine writes here before it tells the state machine that a source has changed, so an operation that this starts reads what is
+//! The event loop writes here before it reports to the state machine that a source has changed, so an operation that this starts reads what is
 //! new.
 
 mod known;
 mod selector;
 mod signer;
 mod tokens;
-mod trust_bundle;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +25,6 @@ use volhost_model::{Pod, PodUid};
 
 pub use signer::{KeyError, Signer};
 pub use tokens::{Issuer, Renewal, renewals};
-pub use trust_bundle::check as check_trust_bundle;
 
 use crate::{Kind, Object, ObjectKey};
 use known::Known;
@@ -41,14 +39,14 @@ pub struct SharedObjects {
 }
 
 impl fmt::Debug for SharedObjects {
-    /// Without what they hold (rule R10).
+    /// Without the content (rule R10).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedObjects").field("issues_tokens", &self.tokens.is_some()).finish_non_exhaustive()
     }
 }
 
 impl SharedObjects {
-    /// None are known yet. With an issuer, tokens are issued, and `renewals` is told when a pod's come to their end.
+    /// Creates an empty set. With an issuer, tokens are issued, and `renewals` is notified when a pod's expire.
     pub fn new(issuer: Option<Issuer>, renewals: mpsc::UnboundedSender<Renewal>) -> Self {
         let tokens = issuer.map(|issuer| Tokens::new(issuer, renewals));
         Self { known: RwLock::default(), tokens, csi_drivers: watch::Sender::new(0) }
@@ -88,10 +86,10 @@ impl SharedObjects {
     /// whether that is new.
     pub fn set_complete(&self, complete: bool) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let news = complete && !known.complete;
+        let newly_complete = complete && !known.complete;
         known.revision += u64::from(known.complete != complete);
         known.complete = complete;
-        news
+        newly_complete
     }
 
     /// The pod is gone, and with it its tokens.
@@ -122,7 +120,7 @@ impl Objects for SharedObjects {
     fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Bytes, ObjectError> {
         let Some(tokens) = &self.tokens else {
             return Err(ObjectError::Unusable(
-                "this node has nobody to issue tokens; give volhost a key to sign them with: --token-signing-key and --token-issuer"
+                "this node has no token issuer; give volhost a key to sign them with: --token-signing-key and --token-issuer"
                     .to_owned(),
             ));
         };

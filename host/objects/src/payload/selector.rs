@@ -3,11 +3,28 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use thiserror::Error;
 
 /// The longest selector, in bytes: Kubernetes' limit for trust bundles.
 const LONGEST: usize = 100 << 10;
 
-/// `matchLabels` and `matchExpressions`: all must hold. An empty selector matches everything.
+/// A selector that cannot be used.
+#[derive(Debug, Error)]
+pub(super) enum SelectorError {
+    /// It is too long.
+    #[error("labelSelector has {0} bytes, {LONGEST} at most")]
+    TooLong(usize),
+    /// It is no selector.
+    #[error("labelSelector is not well formed: {0}")]
+    Json(#[from] serde_json::Error),
+    /// An expression cannot be evaluated.
+    #[error(
+        "labelSelector.matchExpressions.{index}: operator {operator:?} is not known or its values do not go with it; In and NotIn take values, Exists and DoesNotExist take none"
+    )]
+    Expression { index: usize, operator: String },
+}
+
+/// `matchLabels` and `matchExpressions`: all must match. An empty selector matches everything.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Selector(LabelSelector);
 
@@ -15,13 +32,12 @@ impl Selector {
     /// Reads a selector's JSON.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub(super) fn parse(json: &str) -> Result<Self, String> {
+    /// [`SelectorError`].
+    pub(super) fn parse(json: &str) -> Result<Self, SelectorError> {
         if json.len() > LONGEST {
-            return Err(format!("labelSelector has {} bytes, {LONGEST} at most", json.len()));
+            return Err(SelectorError::TooLong(json.len()));
         }
-        let selector: LabelSelector =
-            serde_json::from_str(json).map_err(|error| format!("labelSelector is not well formed: {error}"))?;
+        let selector: LabelSelector = serde_json::from_str(json)?;
         for (index, one) in selector.match_expressions.iter().flatten().enumerate() {
             let with_values = one.values.as_ref().is_some_and(|values| !values.is_empty());
             let fits = match one.operator.as_str() {
@@ -30,10 +46,8 @@ impl Selector {
                 _ => false,
             };
             if !fits {
-                return Err(format!(
-                    "labelSelector.matchExpressions.{index}: operator {:?} is not known or its values do not go with it; In and NotIn take values, Exists and DoesNotExist take none",
-                    one.operator.chars().take(64).collect::<String>()
-                ));
+                let operator = one.operator.chars().take(64).collect();
+                return Err(SelectorError::Expression { index, operator });
             }
         }
         Ok(Self(selector))
@@ -88,6 +102,6 @@ mod tests {
         ] {
             assert!(Selector::parse(json).is_err(), "{json}");
         }
-        assert!(Selector::parse(&format!("{{{}}}", " ".repeat(LONGEST))).unwrap_err().contains("at most"));
+        assert!(Selector::parse(&format!("{{{}}}", " ".repeat(LONGEST))).unwrap_err().to_string().contains("at most"));
     }
 }

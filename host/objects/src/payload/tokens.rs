@@ -1,7 +1,7 @@
 //! Tokens of service accounts: which were issued, how long they are good, and when a pod needs new ones.
 //!
 //! A token is used for 80 % of its life, a day at the most, then replaced: the kubelet's rule. Nothing is kept over a restart; volumes
-//! that show tokens are set up again then, with new ones.
+//! that show tokens are remounted then, with new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,7 +35,7 @@ pub struct Issuer {
     pub name: String,
     /// Its key.
     pub signer: Signer,
-    /// The longest that a token lives, whatever is asked for.
+    /// The longest lifetime of a token, regardless of the request.
     pub max_lifetime: Option<Duration>,
 }
 

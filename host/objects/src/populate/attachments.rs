@@ -1,37 +1,39 @@
-//! VolumeAttachments to what a controller says of this node's volumes.
+//! VolumeAttachments to a controller's report of this node's volumes.
 //!
 //! ```text
 //!  VolumeAttachment --spec.nodeName--> of this node --spec.source--> PersistentVolume --> plugin --> unique name
 //!        |                                                                 |
-//!        '-- status: attached, attachmentMetadata, attachError             '-- missing, of another attacher: told
+//!        '-- status: attached, attachmentMetadata, attachError             '-- missing, of another attacher: ignored
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
+use thiserror::Error;
+use volhost_model::{NameError, PluginName, UniqueVolumeName, VolumeSpec};
 
 use super::catalog::{NoChoice, PluginCatalog};
 use super::claim;
+use super::source::SourceError;
 use crate::{ObjectStore, VolumeAttachmentObject};
 
-/// What a controller says of the volumes of this node, by VolumeAttachments.
+/// A controller's report of the volumes of this node, by VolumeAttachments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AttachmentReport {
-    /// What is attached.
+    /// The attached volumes.
     pub attached: BTreeMap<UniqueVolumeName, ReportedAttachment>,
-    /// What could not be attached, and why.
+    /// The volumes that could not be attached, and why.
     pub failed: BTreeMap<UniqueVolumeName, String>,
-    /// What another node has still, as the controller says, and has to give up before it is attached here.
-    pub elsewhere: BTreeMap<UniqueVolumeName, String>,
-    /// What could not be detached, and why.
+    /// Volumes that are still attached to another node, and must be detached there first.
+    pub other_node: BTreeMap<UniqueVolumeName, String>,
+    /// The volumes that could not be detached, and why.
     pub not_detached: BTreeMap<UniqueVolumeName, String>,
-    /// VolumeAttachments of this node that say nothing, by name, and why.
+    /// VolumeAttachments of this node that are ignored, by name, and why.
     pub ignored: BTreeMap<String, String>,
     /// PersistentVolumes that are attached to this node, by VolumeAttachments that name them, whether or
     /// not their volumes could be resolved.
     pub named: BTreeSet<String>,
-    /// Every manifest has been read: what no VolumeAttachment says is not so.
+    /// Every manifest has been read: a volume without a VolumeAttachment is not attached.
     pub complete: bool,
 }
 
@@ -44,8 +46,8 @@ pub struct ReportedAttachment {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Reads every VolumeAttachment of the node. `host_attaches` says whether the volumes of a plugin are attached by the host, so that no controller's
-/// word counts; `complete`, whether every manifest has been read.
+/// Reads every VolumeAttachment of the node. `host_attaches`: the host attaches the volumes of a plugin, so that
+/// controllers' reports of them are ignored. `complete`: every manifest has been read.
 pub fn attachments_of(
     node: &str,
     store: &ObjectStore,
@@ -60,11 +62,11 @@ pub fn attachments_of(
             report.named.extend(attachment.persistent_volume.clone());
         }
         match volume_of(attachment, store, catalog, &host_attaches) {
-            Ok((volume, _)) if of_this_node => report.take(volume, attachment),
-            Ok((volume, false)) if attachment.attached => report.has(volume, attachment),
-            // What a plugin has not said yet may be attached all the same (rule R2).
+            Ok((volume, _)) if of_this_node => report.add(volume, attachment),
+            Ok((volume, false)) if attachment.attached => report.add_of_other_node(volume, attachment),
+            // A volume that its plugin has not identified yet may be attached (rule R2).
             Err(NoChoice { is_pending: true, .. }) => report.complete = false,
-            // It may refer to what has not been read yet.
+            // It may refer to an object in an unread manifest.
             Err(NoChoice { reason, .. }) if of_this_node && complete => {
                 report.ignored.insert(attachment.name.clone(), reason);
             }
@@ -75,15 +77,15 @@ pub fn attachments_of(
 }
 
 impl AttachmentReport {
-    /// Another node has a volume that only one may have.
-    fn has(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
+    /// Adds a volume that only one node may have, and that another node has.
+    fn add_of_other_node(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
         let VolumeAttachmentObject { name, node, .. } = attachment;
         let why =
             format!("node {node} has it still (VolumeAttachment {name}); the controller detaches it from there first");
-        self.elsewhere.insert(volume, why);
+        self.other_node.insert(volume, why);
     }
 
-    fn take(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
+    fn add(&mut self, volume: UniqueVolumeName, attachment: &VolumeAttachmentObject) {
         if let Some(why) = &attachment.detach_error {
             self.not_detached.insert(volume.clone(), why.clone());
         }
@@ -97,53 +99,75 @@ impl AttachmentReport {
     }
 }
 
-/// The volume that is attached by it, and whether several nodes may have it.
+/// A VolumeAttachment that is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum IgnoredAttachment {
+    /// It describes its volume inline.
+    #[error("it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here")]
+    Inline,
+    /// Its PersistentVolume is unknown.
+    #[error("there is no PersistentVolume {0}; add its manifest")]
+    NoVolume(String),
+    /// The PersistentVolume's source cannot be used.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Its attacher does not attach the volume.
+    #[error("spec.attacher is {attacher:?}, and PersistentVolume {volume} is of {expected}")]
+    OtherAttacher { attacher: String, volume: String, expected: String },
+    /// The host attaches the volume.
+    #[error(
+        "this node attaches volumes of {0} itself; a controller's word is for a node that runs with --controller-attaches"
+    )]
+    HostAttaches(PluginName),
+    /// The plugin gives the volume an invalid name.
+    #[error("plugin {plugin} gives the volume a name that cannot be used: {problem}")]
+    UniqueName {
+        plugin: PluginName,
+        #[source]
+        problem: NameError,
+    },
+    /// The volume needs no attachment.
+    #[error("volumes of PersistentVolume {volume} are not attached: plugin {plugin} does not ask for it")]
+    NotAttachable { volume: String, plugin: PluginName },
+}
+
+impl From<IgnoredAttachment> for NoChoice {
+    fn from(error: IgnoredAttachment) -> Self {
+        error.to_string().into()
+    }
+}
+
+/// Returns the volume of a VolumeAttachment, and whether several nodes may have it.
 fn volume_of(
     attachment: &VolumeAttachmentObject,
     store: &ObjectStore,
     catalog: &dyn PluginCatalog,
     host_attaches: impl Fn(&PluginName) -> bool,
 ) -> Result<(UniqueVolumeName, bool), NoChoice> {
-    let Some(name) = &attachment.persistent_volume else {
-        let why = "it describes its volume itself (inlineVolumeSpec); only PersistentVolumes are known here";
-        return Err(why.to_owned().into());
-    };
-    let Some((volume, claim)) = store.persistent_volume(name) else {
-        return Err(format!("there is no PersistentVolume {name}; add its manifest").into());
-    };
+    let name = attachment.persistent_volume.as_ref().ok_or(IgnoredAttachment::Inline)?;
+    let (volume, claim) = store.persistent_volume(name).ok_or_else(|| IgnoredAttachment::NoVolume(name.clone()))?;
     let claim = claim.map(|key| key.full_name()).unwrap_or_default();
-    let spec = Arc::new(claim::spec_of(volume, claim, false)?);
+    let spec = Arc::new(claim::spec_of(volume, claim, false).map_err(IgnoredAttachment::from)?);
     let choice = catalog.choose(&spec)?;
-    let attacher = attacher_of(&spec, &choice.plugin);
-    if attachment.attacher != attacher {
-        return Err(format!(
-            "spec.attacher is {:?}, and PersistentVolume {name} is of {attacher}",
-            attachment.attacher
-        )
-        .into());
+    let plugin = choice.plugin;
+    let expected = attacher_of(&spec, &plugin);
+    if attachment.attacher != expected {
+        let (attacher, volume) = (attachment.attacher.clone(), name.clone());
+        return Err(IgnoredAttachment::OtherAttacher { attacher, volume, expected }.into());
     }
-    if host_attaches(&choice.plugin) {
-        return Err(format!(
-            "this node attaches volumes of {} itself; a controller's word is for a node that runs with --controller-attaches",
-            choice.plugin
-        )
-        .into());
+    if host_attaches(&plugin) {
+        return Err(IgnoredAttachment::HostAttaches(plugin).into());
     }
     match &choice.unique_shared_name {
-        Some(shared) if choice.attachable => {
-            UniqueVolumeName::shared(&choice.plugin, shared).map(|volume| (volume, spec.allows_multi_attach())).map_err(
-                |error| format!("plugin {} gives the volume a name that cannot be used: {error}", choice.plugin).into(),
-            )
-        }
-        _ => Err(format!(
-            "volumes of PersistentVolume {name} are not attached: plugin {} does not ask for it",
-            choice.plugin
-        )
-        .into()),
+        Some(shared) if choice.attachable => match UniqueVolumeName::shared(&plugin, shared) {
+            Ok(volume) => Ok((volume, spec.allows_multi_attach())),
+            Err(problem) => Err(IgnoredAttachment::UniqueName { plugin, problem }.into()),
+        },
+        _ => Err(IgnoredAttachment::NotAttachable { volume: name.clone(), plugin }.into()),
     }
 }
 
-/// Who attaches a volume: for CSI the driver, for any other kind its plugin.
+/// Returns the attacher of a volume: for CSI the driver, for any other kind its plugin.
 fn attacher_of(spec: &VolumeSpec, plugin: &PluginName) -> String {
     let driver = spec.parameter("driver").filter(|_| spec.source == "csi");
     driver.unwrap_or_else(|| plugin.to_string())

@@ -1,4 +1,4 @@
-//! What the populator asks of the plugins.
+//! The populator's view of the plugins.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ pub trait PluginCatalog: Send + Sync {
     /// from memory: it runs no plugin code.
     ///
     /// # Errors
-    /// What the user reads: no loaded plugin serves the source, or the plugin refuses the volume,
+    /// For the user: no loaded plugin serves the source, or the plugin refuses the volume,
     /// and what to do; or that it is not known yet.
     fn choose(&self, spec: &Arc<VolumeSpec>) -> Result<PluginChoice, NoChoice>;
 }
 
-/// Why a volume is not resolved.
+/// The reason why a volume is not resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoChoice {
-    /// In words a person can act on.
+    /// The text, for a person to act on.
     pub reason: String,
     /// A plugin is being loaded or asked: the volume is resolved again when it has answered.
     pub is_pending: bool,
 }
 
 impl NoChoice {
-    /// The answer is on its way.
+    /// Creates the reason for a volume whose plugin has not answered yet.
     pub fn not_yet(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_pending: true }
     }
@@ -38,18 +38,18 @@ impl From<String> for NoChoice {
     }
 }
 
-/// A plugin, and what it says of one volume.
+/// A plugin, and its answers about one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginChoice {
-    /// Which.
+    /// The plugin.
     pub plugin: PluginName,
     /// The plugin's name for a volume that it attaches or stages; none for one that belongs to one pod.
     pub unique_shared_name: Option<String>,
     /// The volume must be attached to the node first.
     pub attachable: bool,
-    /// The volume is mounted once for the node, then once for each pod.
+    /// The volume is staged: mounted once on the node, then once for each pod.
     pub stageable: bool,
-    /// The volume is set up again when its source may have changed.
+    /// The volume is remounted when its source may have changed.
     pub follows_source: bool,
     /// Pods can only read the volume.
     pub read_only: bool,
@@ -57,9 +57,9 @@ pub struct PluginChoice {
     pub expandable: bool,
     /// How many volumes of the plugin may be attached to the node at once; none for no limit.
     pub attach_limit: Option<u32>,
-    /// How many of those whose names begin like its own may be.
+    /// The limit of those volumes whose names begin like its own.
     pub attach_limit_of: Option<NamedLimit>,
-    /// The mounted volume is set up again from time to time.
+    /// The mounted volume is remounted at intervals.
     pub refreshed: bool,
     /// It can be mounted with an SELinux label.
     pub selinux_mount: bool,

@@ -1,36 +1,78 @@
-//! Volumes that come by a claim.
+//! Volumes that a pod uses by a claim.
 
 use std::sync::Arc;
 
+use thiserror::Error;
 use volhost_model::spec::PersistentVolume;
-use volhost_model::{OuterName, VolumeSpec};
+use volhost_model::{OuterName, SpecName, VolumeSpec};
 
 use super::node::NodeIdentity;
-use super::source::{self, Fields};
+use super::source::{self, Fields, SourceError};
 use crate::binding::Unbound;
 use crate::claim::ClaimObject;
 use crate::references::{CLAIM_SOURCE, EPHEMERAL_SOURCE, ephemeral_claim_name};
 use crate::{Content, Kind, ObjectKey, ObjectStore, PersistentVolumeObject, PodObject, PodVolume};
 
-/// The volume of the claim that `persistentVolumeClaim` names.
+/// A volume that its pod cannot use by its claim.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum ClaimError {
+    /// The pod's volume names no claim.
+    #[error("{file}:{line}: persistentVolumeClaim of volume \"{volume}\" has no claimName")]
+    NoClaimName { file: Arc<str>, line: u32, volume: OuterName },
+    /// The claim has no volume for the pod.
+    #[error("error processing PVC {claim}: {problem}")]
+    Claim {
+        claim: String,
+        #[source]
+        problem: ClaimProblem,
+    },
+    /// The volume's node affinity excludes this node.
+    #[error("PersistentVolume {volume} can only be used on nodes where {required}; this node, {node}, has {labels}")]
+    OtherNodes { volume: SpecName, required: String, node: String, labels: String },
+    /// The PersistentVolume's source cannot be used.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// A claim that has no volume for a pod. Begins with the kubelet's words where it has some.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum ClaimProblem {
+    /// No source has the claim.
+    #[error(
+        "failed to fetch PVC: there is no PersistentVolumeClaim of that name; add its manifest or correct claimName"
+    )]
+    Unknown,
+    /// The claim of a generic ephemeral volume belongs to another owner.
+    #[error("PVC {claim} was not created for pod {pod} (pod is not owner)")]
+    NotOwned { claim: String, pod: String },
+    /// The claim has a deletion timestamp.
+    #[error("PVC is being deleted")]
+    Deleted,
+    /// No volume has been made for the claim.
+    #[error("PVC is not bound: {0}")]
+    NotMade(String),
+    /// The claim is not bound.
+    #[error(transparent)]
+    Unbound(#[from] Unbound),
+}
+
+/// Returns the volume of the claim that `persistentVolumeClaim` names.
 pub(super) fn named(
     pod: &PodObject,
     volume: &PodVolume,
     source: &Fields,
     store: &ObjectStore,
     node: &NodeIdentity,
-) -> Result<VolumeSpec, String> {
+) -> Result<VolumeSpec, ClaimError> {
     let name = source.get("claimName").and_then(|name| name.as_str()).unwrap_or_default();
     if name.is_empty() {
-        return Err(format!(
-            "{}:{}: persistentVolumeClaim of volume \"{}\" has no claimName",
-            pod.file, volume.line, volume.name
-        ));
+        let PodVolume { line, name, .. } = volume;
+        return Err(ClaimError::NoClaimName { file: Arc::clone(&pod.file), line: *line, volume: name.clone() });
     }
     through(pod, name, source::is_read_only(source), store, node, |_| Ok(()))
 }
 
-/// The claim that the pod's volume comes by, `namespace/name`; none for other volumes.
+/// Returns the claim of the pod's volume, `namespace/name`; none for other volumes.
 pub(super) fn name_of(pod: &PodObject, name: &OuterName) -> Option<String> {
     let (index, volume) = pod.volume(name)?;
     let claim = match source::of_pod_volume(pod, index, volume).ok()? {
@@ -41,25 +83,21 @@ pub(super) fn name_of(pod: &PodObject, name: &OuterName) -> Option<String> {
     Some(format!("{}/{claim}", pod.pod.namespace))
 }
 
-/// The volume of the claim that was made for a generic ephemeral volume.
+/// Returns the volume of the claim that was made for a generic ephemeral volume.
 pub(super) fn ephemeral(
     pod: &PodObject,
     volume: &PodVolume,
     store: &ObjectStore,
     node: &NodeIdentity,
-) -> Result<VolumeSpec, String> {
+) -> Result<VolumeSpec, ClaimError> {
     let name = ephemeral_claim_name(&pod.pod.name, volume.name.as_str());
     through(pod, &name, false, store, node, |claim| {
         let owned = claim.controllers.iter().any(|owner| {
-            // Nobody can have written a uid that we derived.
+            // An owner reference cannot contain a uid that was derived here.
             let uid_fits = owner.uid == pod.pod.uid.as_str() || !pod.uid_given;
             owner.kind == "Pod" && owner.name == pod.pod.name && uid_fits
         });
-        if owned {
-            Ok(())
-        } else {
-            Err(format!("PVC {} was not created for pod {} (pod is not owner)", claim.full_name(), pod.pod.full_name()))
-        }
+        if owned { Ok(()) } else { Err(ClaimProblem::NotOwned { claim: claim.full_name(), pod: pod.pod.full_name() }) }
     })
 }
 
@@ -69,11 +107,11 @@ fn through(
     read_only: bool,
     store: &ObjectStore,
     node: &NodeIdentity,
-    check: impl FnOnce(&ClaimObject) -> Result<(), String>,
-) -> Result<VolumeSpec, String> {
+    check: impl FnOnce(&ClaimObject) -> Result<(), ClaimProblem>,
+) -> Result<VolumeSpec, ClaimError> {
     let key = ObjectKey::new(Kind::PersistentVolumeClaim, &pod.pod.namespace, claim_name);
-    let (claim, volume) = bound_volume(&key, store, check)
-        .map_err(|reason| format!("error processing PVC {}: {reason}", key.full_name()))?;
+    let (claim, volume) =
+        bound_volume(&key, store, check).map_err(|problem| ClaimError::Claim { claim: key.full_name(), problem })?;
     check_node(volume, node)?;
     let mut spec = spec_of(volume, key.full_name(), read_only)?;
     if let Some(persistent_volume) = &mut spec.persistent_volume {
@@ -82,8 +120,12 @@ fn through(
     Ok(spec)
 }
 
-/// What the PersistentVolume is, for the claim of this full name.
-pub(super) fn spec_of(volume: &PersistentVolumeObject, claim: String, read_only: bool) -> Result<VolumeSpec, String> {
+/// Returns the spec of a PersistentVolume for the claim of this full name.
+pub(super) fn spec_of(
+    volume: &PersistentVolumeObject,
+    claim: String,
+    read_only: bool,
+) -> Result<VolumeSpec, SourceError> {
     let (field, fields) = source::of_persistent_volume(volume)?;
     Ok(VolumeSpec {
         selinux_label: None,
@@ -109,37 +151,34 @@ pub(super) fn spec_of(volume: &PersistentVolumeObject, claim: String, read_only:
 fn bound_volume<'a>(
     key: &ObjectKey,
     store: &'a ObjectStore,
-    check: impl FnOnce(&ClaimObject) -> Result<(), String>,
-) -> Result<(&'a ClaimObject, &'a Arc<PersistentVolumeObject>), String> {
-    const UNKNOWN: &str =
-        "failed to fetch PVC: there is no PersistentVolumeClaim of that name; add its manifest or correct claimName";
+    check: impl FnOnce(&ClaimObject) -> Result<(), ClaimProblem>,
+) -> Result<(&'a ClaimObject, &'a Arc<PersistentVolumeObject>), ClaimProblem> {
     let Some(Content::Claim(claim)) = store.get(key).map(|object| &object.content) else {
-        return Err(UNKNOWN.to_owned());
+        return Err(ClaimProblem::Unknown);
     };
     check(claim)?;
     if claim.deleted {
-        return Err("PVC is being deleted".to_owned());
+        return Err(ClaimProblem::Deleted);
     }
     match store.volume_of_claim(key) {
         Some(Ok(volume)) => Ok((claim, volume)),
         Some(Err(unbound @ Unbound::NoMatch { .. })) => Err(match store.note_of(key) {
-            Some(note) => format!("PVC is not bound: {note}"),
-            None => unbound.to_string(),
+            Some(note) => ClaimProblem::NotMade(note.to_owned()),
+            None => unbound.clone().into(),
         }),
-        Some(Err(unbound)) => Err(unbound.to_string()),
-        None => Err(UNKNOWN.to_owned()),
+        Some(Err(unbound)) => Err(unbound.clone().into()),
+        None => Err(ClaimProblem::Unknown),
     }
 }
 
-fn check_node(volume: &PersistentVolumeObject, node: &NodeIdentity) -> Result<(), String> {
+fn check_node(volume: &PersistentVolumeObject, node: &NodeIdentity) -> Result<(), ClaimError> {
     match &volume.node_affinity {
-        Some(affinity) if !affinity.matches(&node.name, &node.all_labels()) => Err(format!(
-            "PersistentVolume {} can only be used on nodes where {}; this node, {}, has {}",
-            volume.name,
-            super::node::describe(affinity),
-            node.name,
-            node.describe_labels(affinity)
-        )),
+        Some(affinity) if !affinity.matches(&node.name, &node.all_labels()) => Err(ClaimError::OtherNodes {
+            volume: volume.name.clone(),
+            required: super::node::describe(affinity),
+            node: node.name.clone(),
+            labels: node.describe_labels(affinity),
+        }),
         _ => Ok(()),
     }
 }

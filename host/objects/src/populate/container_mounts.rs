@@ -1,18 +1,47 @@
-//! How a pod's containers use one of its volumes, the paths in it expanded.
+//! A pod's container mounts of one of its volumes, with expanded sub-paths.
 
 use std::sync::Arc;
 
+use thiserror::Error;
 use volhost_model::{ContainerMount, OuterName};
 
-use super::{NodeIdentity, sub_path_expr};
-use crate::volume_mounts::{check_descends, plain};
+use super::node::NodeIdentity;
+use super::sub_path_expr::{self, ExpansionError};
+use crate::sub_path::{SubPathError, check_descends, plain};
 use crate::{MountUse, PodObject, VolumeUse};
 
-/// Every use of the volume by a container, in the manifest's order.
+/// A `subPathExpr` that cannot be used, with its place in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{file}:{line}: {path}.subPathExpr {expression:?} cannot be used: {problem}")]
+pub(super) struct SubPathExprError {
+    file: Arc<str>,
+    line: u32,
+    path: String,
+    expression: String,
+    #[source]
+    problem: SubPathExprProblem,
+}
+
+/// The reason why a `subPathExpr` cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum SubPathExprProblem {
+    /// It cannot be expanded.
+    #[error(transparent)]
+    Expansion(#[from] ExpansionError),
+    /// The result is no path in a volume.
+    #[error("the result {0}")]
+    Result(#[source] SubPathError),
+}
+
+/// Returns the container mounts of the volume, in the manifest's order.
 ///
 /// # Errors
-/// The first `subPathExpr` that cannot be expanded, or leads nowhere in a volume: its place in the manifest, and why.
-pub(super) fn of(pod: &PodObject, volume: &OuterName, node: &NodeIdentity) -> Result<Arc<[ContainerMount]>, String> {
+/// The first `subPathExpr` that cannot be used.
+pub(super) fn of(
+    pod: &PodObject,
+    volume: &OuterName,
+    node: &NodeIdentity,
+) -> Result<Arc<[ContainerMount]>, SubPathExprError> {
     let uses = pod.uses.iter().filter(|used| used.volume == *volume);
     let mounts = uses.filter_map(|used| used.mount.as_ref().map(|mount| resolved(pod, used, mount, node)));
     mounts.collect()
@@ -23,16 +52,21 @@ fn resolved(
     used: &VolumeUse,
     MountUse { mount, sub_path_expr }: &MountUse,
     node: &NodeIdentity,
-) -> Result<ContainerMount, String> {
+) -> Result<ContainerMount, SubPathExprError> {
     let Some(expression) = sub_path_expr else {
         return Ok(mount.clone());
     };
-    let refused = |why: String| {
-        format!("{}:{}: {}.subPathExpr {expression:?} cannot be used: {why}", pod.file, used.line, used.path)
+    let refused = |problem| SubPathExprError {
+        file: Arc::clone(&pod.file),
+        line: used.line,
+        path: used.path.clone(),
+        expression: expression.clone(),
+        problem,
     };
     let environment = pod.environments.get(&mount.container).cloned().unwrap_or_default();
-    let path = sub_path_expr::expand(expression, &environment, &pod.pod, &node.name).map_err(refused)?;
-    check_descends(&path).map_err(|why| refused(format!("the result {why}")))?;
+    let path = sub_path_expr::expand(expression, &environment, &pod.pod, &node.name);
+    let path = path.map_err(|error| refused(error.into()))?;
+    check_descends(&path).map_err(|error| refused(SubPathExprProblem::Result(error)))?;
     // An empty result means the whole volume, as for the kubelet.
     let sub_path = (!path.is_empty()).then(|| plain(&path));
     Ok(ContainerMount { sub_path, ..mount.clone() })

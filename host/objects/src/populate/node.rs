@@ -55,7 +55,7 @@ impl NodeIdentity {
         all
     }
 
-    /// What this node has of what `affinity` asks for, in words.
+    /// Describes this node's labels that `affinity` names.
     pub(super) fn describe_labels(&self, affinity: &NodeAffinity) -> String {
         let asked: BTreeSet<&str> =
             affinity.terms.iter().flat_map(|term| &term.labels).map(|one| one.key.as_str()).collect();
@@ -70,31 +70,31 @@ impl NodeIdentity {
     }
 }
 
-/// Whose a pod is.
+/// The node of a pod, and whether it has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PodStanding {
-    /// This node's: its volumes are wanted.
+pub enum PodPlacement {
+    /// It is to run on this node: its volumes are wanted.
     Runs,
     /// It has ended: its volumes are not wanted any more, as if it were gone.
     Finished,
-    /// Another node's.
+    /// It is to run on another node.
     OtherNode {
-        /// Which.
+        /// The node.
         node: String,
     },
 }
 
-/// Whose the pod is. A pod without `spec.nodeName` is this node's; a pod that is being deleted keeps its volumes until its containers
-/// have ended, and without a status nothing says that they have.
-pub fn standing(pod: &PodObject, node: &NodeIdentity) -> PodStanding {
+/// Returns the placement of a pod. A pod without `spec.nodeName` runs on this node. A pod that is being deleted
+/// keeps its volumes until its status says that its containers have ended.
+pub fn placement(pod: &PodObject, node: &NodeIdentity) -> PodPlacement {
     if !pod.node_name.is_empty() && pod.node_name != node.name {
-        return PodStanding::OtherNode { node: pod.node_name.clone() };
+        return PodPlacement::OtherNode { node: pod.node_name.clone() };
     }
     let finished = matches!(pod.phase.as_str(), "Succeeded" | "Failed") || (pod.deleting && pod.containers_ended);
-    if finished { PodStanding::Finished } else { PodStanding::Runs }
+    if finished { PodPlacement::Finished } else { PodPlacement::Runs }
 }
 
-/// An affinity in words: `zone in (a, b) and disk exists, or metadata.name in (node-1)`.
+/// Describes an affinity: `zone in (a, b) and disk exists, or metadata.name in (node-1)`.
 pub(super) fn describe(affinity: &NodeAffinity) -> String {
     let terms: Vec<String> = affinity
         .terms

@@ -1,7 +1,8 @@
-//! Which SELinux label a pod's volume is mounted with.
+//! The SELinux label with which a pod's volume is mounted.
 
 use std::collections::BTreeSet;
 
+use thiserror::Error;
 use volhost_model::selinux::SelinuxChangePolicy;
 use volhost_model::{OuterName, VolumeSpec};
 
@@ -9,18 +10,29 @@ use super::catalog::PluginChoice;
 use super::node::NodeIdentity;
 use crate::PodObject;
 
-/// The label that everything in the volume is to have. None where it is mounted without: a volume of the pod itself, a device, a plugin that mounts none
-/// with a label, a pod that wants its files labelled one by one, containers whose level nobody knows yet, a node without SELinux.
+/// Containers that need different labels for one volume.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "containers of the pod use volume {volume} with different SELinux labels ({labels}), and it is mounted with one; give them the same seLinuxOptions, or the pod seLinuxChangePolicy: Recursive"
+)]
+pub(super) struct LabelConflict {
+    volume: OuterName,
+    labels: String,
+}
+
+/// Returns the label of all files of the volume. None where it is mounted without: a volume of the pod itself,
+/// a device, a plugin that mounts without labels, a pod that wants its files labelled one by one, containers
+/// whose level is not known yet, a node without SELinux.
 ///
 /// # Errors
-/// The containers that use the volume need different labels.
+/// [`LabelConflict`].
 pub(super) fn label(
     pod: &PodObject,
     name: &OuterName,
     spec: &VolumeSpec,
     choice: &PluginChoice,
     node: &NodeIdentity,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, LabelConflict> {
     let Some(context) = node.container_file_label.as_deref().filter(|_| is_enforced(pod, spec, choice)) else {
         return Ok(None);
     };
@@ -32,24 +44,21 @@ pub(super) fn label(
     let named =
         |label: &Option<String>| label.as_deref().map_or_else(|| "none".to_owned(), |label| format!("{label:?}"));
     let all: Vec<String> = std::iter::once(&label).chain(&labels).map(named).collect();
-    Err(format!(
-        "containers of the pod use volume {name} with different SELinux labels ({}), and it is mounted with one; give them the same seLinuxOptions, or the pod seLinuxChangePolicy: Recursive",
-        all.join(", ")
-    ))
+    Err(LabelConflict { volume: name.clone(), labels: all.join(", ") })
 }
 
-/// The labels that the pod's containers ask for the volume; none for one whose level nobody knows yet.
+/// Returns the labels that the pod's containers ask for the volume; none for a level that is not known yet.
 pub(super) fn labels(pod: &PodObject, name: &OuterName, context: &str) -> BTreeSet<Option<String>> {
     let uses = pod.uses.iter().filter(|used| used.volume == *name);
     uses.map(|used| used.selinux.as_ref().and_then(|options| options.file_label(context))).collect()
 }
 
-/// Whether the volume is one that is mounted with a label if the pod's containers have one.
+/// Whether the volume is mounted with a label if the pod's containers have one.
 pub(super) fn is_enforced(pod: &PodObject, spec: &VolumeSpec, choice: &PluginChoice) -> bool {
     let by_policy = match pod.selinux_change_policy {
         Some(SelinuxChangePolicy::MountOption) => true,
         Some(SelinuxChangePolicy::Recursive) => false,
-        // One pod alone has it: nobody else can need another label.
+        // Only one pod has it: no other pod can need another label.
         None => spec.is_single_pod(),
     };
     by_policy && choice.selinux_mount && spec.persistent_volume.is_some() && !spec.is_block()

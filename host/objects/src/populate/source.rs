@@ -1,35 +1,87 @@
 //! The one source of a volume.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
+use thiserror::Error;
 use volhost_model::spec::is_pod_source;
+use volhost_model::{OuterName, SpecName};
 
 use crate::{PersistentVolumeObject, PodObject, PodVolume};
 
 /// The fields of a source.
 pub(super) type Fields = Map<String, Value>;
 
-/// The source of a pod's volume: its field and what is in it.
+/// A volume whose source cannot be used, with its place in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum SourceError {
+    /// A volume of a pod.
+    #[error("{file}:{line}: spec.volumes[{index}] (volume \"{name}\") {problem}")]
+    OfPod {
+        file: Arc<str>,
+        line: u32,
+        index: usize,
+        name: OuterName,
+        #[source]
+        problem: SourceProblem,
+    },
+    /// A PersistentVolume.
+    #[error("{file}:{line}: spec of PersistentVolume {name} {problem}")]
+    OfPersistentVolume {
+        file: Arc<str>,
+        line: u32,
+        name: SpecName,
+        #[source]
+        problem: SourceProblem,
+    },
+}
+
+/// A source that cannot be used. The text follows the volume's name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum SourceProblem {
+    /// The source's field has no value.
+    #[error("has nothing under {0}; write `{0}: {{}}` for a source without fields")]
+    Empty(String),
+    /// There is no source.
+    #[error("has no source; give it one, such as `emptyDir: {{}}`")]
+    Missing,
+    /// The source is no map.
+    #[error("has a source {0} that is no map of fields")]
+    NotAMap(String),
+    /// There are several sources.
+    #[error("has {} sources ({}); a volume has one", .0.len(), .0.join(", "))]
+    Several(Vec<String>),
+    /// A PersistentVolume has a source that belongs to a pod.
+    #[error("has the source {0}, which only a pod's own volume can have: its data goes with the pod")]
+    PodSource(String),
+}
+
+/// Returns the source of a pod's volume: its field, and the fields in it.
 pub(super) fn of_pod_volume<'a>(
     pod: &PodObject,
     index: usize,
     volume: &'a PodVolume,
-) -> Result<(&'a str, &'a Fields), String> {
-    only_source(&volume.source).map_err(|problem| {
-        let PodVolume { name, line, .. } = volume;
-        format!("{}:{line}: spec.volumes[{index}] (volume \"{name}\") {problem}", pod.file)
+) -> Result<(&'a str, &'a Fields), SourceError> {
+    only_source(&volume.source).map_err(|problem| SourceError::OfPod {
+        file: Arc::clone(&pod.file),
+        line: volume.line,
+        index,
+        name: volume.name.clone(),
+        problem,
     })
 }
 
-/// The source of a PersistentVolume.
-pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> Result<(&str, &Fields), String> {
-    let (field, fields) = only_source(&volume.source).map_err(|problem| {
-        format!("{}:{}: spec of PersistentVolume {} {problem}", volume.file, volume.line, volume.name)
-    })?;
+/// Returns the source of a PersistentVolume.
+pub(super) fn of_persistent_volume(volume: &PersistentVolumeObject) -> Result<(&str, &Fields), SourceError> {
+    let refused = |problem| SourceError::OfPersistentVolume {
+        file: Arc::clone(&volume.file),
+        line: volume.line,
+        name: volume.name.clone(),
+        problem,
+    };
+    let (field, fields) = only_source(&volume.source).map_err(refused)?;
     if is_pod_source(field) {
-        return Err(format!(
-            "{}:{}: spec of PersistentVolume {} has the source {field}, which only a pod's own volume can have: its data goes with the pod",
-            volume.file, volume.line, volume.name
-        ));
+        return Err(refused(SourceProblem::PodSource(field.to_owned())));
     }
     Ok((field, fields))
 }
@@ -39,19 +91,18 @@ pub(super) fn is_read_only(fields: &Fields) -> bool {
     fields.get("readOnly") == Some(&Value::Bool(true))
 }
 
-fn only_source(all: &Fields) -> Result<(&str, &Fields), String> {
+fn only_source(all: &Fields) -> Result<(&str, &Fields), SourceProblem> {
     let mut given = all.iter().filter(|(_, value)| !value.is_null());
     match (given.next(), given.next()) {
         (None, _) => Err(match all.keys().next() {
-            Some(field) => format!("has nothing under {field}; write `{field}: {{}}` for a source without fields"),
-            None => "has no source; give it one, such as `emptyDir: {}`".to_owned(),
+            Some(field) => SourceProblem::Empty(field.clone()),
+            None => SourceProblem::Missing,
         }),
         (Some((field, Value::Object(fields))), None) => Ok((field, fields)),
-        (Some((field, _)), None) => Err(format!("has a source {field} that is no map of fields")),
+        (Some((field, _)), None) => Err(SourceProblem::NotAMap(field.clone())),
         (Some(_), Some(_)) => {
-            let fields: Vec<&str> =
-                all.iter().filter(|(_, value)| !value.is_null()).map(|(field, _)| field.as_str()).collect();
-            Err(format!("has {} sources ({}); a volume has one", fields.len(), fields.join(", ")))
+            let fields = all.iter().filter(|(_, value)| !value.is_null()).map(|(field, _)| field.clone());
+            Err(SourceProblem::Several(fields.collect()))
         }
     }
 }

@@ -1,33 +1,65 @@
 //! `subPathExpr`: references to a container's variables, `$(NAME)`, replaced by their values as the kubelet replaces them. `$$` is a
-//! dollar sign; what is neither is left as it is.
+//! dollar sign; other text stays as it is.
 
 use std::collections::HashMap;
 
+use thiserror::Error;
 use volhost_model::Pod;
+use volhost_model::pod_fields::PodFieldError;
 
 use crate::environment::{Environment, VariableValue};
 
-/// A variable's value, or why it is not known, in words that follow its name.
-type Value = Result<String, String>;
+/// A variable without a known value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the variable {name} {problem}")]
+pub(super) struct ExpansionError {
+    name: String,
+    #[source]
+    problem: VariableProblem,
+}
+
+/// The reason why a variable has no known value. The text follows its name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum VariableProblem {
+    /// The container does not set it.
+    #[error("is not in the container's env")]
+    Unset,
+    /// The container may set it in `envFrom`.
+    #[error("is not in the container's env, and volhost reads no envFrom; give it in env with a value or a fieldRef")]
+    EnvFrom,
+    /// Its value comes from an object that volhost does not read for paths.
+    #[error("comes from {0}, which volhost does not read for paths; give it a value or a fieldRef")]
+    ValueFrom(&'static str),
+    /// Its value is a field of the pod's status.
+    #[error("comes from the field {0}, which volhost does not know")]
+    Status(String),
+    /// Its value is a field that a variable cannot have.
+    #[error("comes from a fieldRef that cannot be used: {0}")]
+    Field(#[source] PodFieldError),
+}
+
+/// A variable's value, or why it is not known.
+type Value = Result<String, VariableProblem>;
 
 /// Expands `expression` for a container with this environment, of `pod` on the node of this name.
 ///
 /// # Errors
-/// Which variable has no value that is known here, and why.
+/// The first variable without a known value.
 pub(super) fn expand(
     expression: &str,
     environment: &Environment,
     pod: &Pod,
     node_name: &str,
-) -> Result<String, String> {
+) -> Result<String, ExpansionError> {
     let values = values(environment, pod, node_name);
-    replace(expression, &|name| match values.get(name) {
-        Some(Ok(value)) => Ok(Some(value.clone())),
-        Some(Err(why)) => Err(format!("the variable {name} {why}")),
-        None if environment.has_more => Err(format!(
-            "the variable {name} is not in the container's env, and volhost reads no envFrom; give it in env with a value or a fieldRef"
-        )),
-        None => Err(format!("the variable {name} is not in the container's env")),
+    replace(expression, &|name| {
+        let problem = match values.get(name) {
+            Some(Ok(value)) => return Ok(Some(value.clone())),
+            Some(Err(problem)) => problem.clone(),
+            None if environment.has_more => VariableProblem::EnvFrom,
+            None => VariableProblem::Unset,
+        };
+        Err(ExpansionError { name: name.to_owned(), problem })
     })
 }
 
@@ -35,31 +67,29 @@ fn values<'a>(environment: &'a Environment, pod: &Pod, node_name: &str) -> HashM
     let mut values: HashMap<&str, Value> = HashMap::new();
     for variable in &environment.variables {
         let value = match &variable.value {
-            // What refers to no earlier variable stays as it is written.
+            // A reference to no earlier variable stays as it is written.
             VariableValue::Text(text) => replace(text, &|name| values.get(name).cloned().transpose()),
             VariableValue::Field(path) => field(path, pod, node_name),
-            VariableValue::Elsewhere(source) => Err(format!(
-                "comes from {source}, which volhost does not read for paths; give it a value or a fieldRef"
-            )),
+            VariableValue::ValueFrom(source) => Err(VariableProblem::ValueFrom(source)),
         };
         values.insert(&variable.name, value);
     }
     values
 }
 
-/// A field that a variable can have, as far as it is known before the containers run.
+/// Returns a field of the pod, if it is known before the containers run.
 fn field(path: &str, pod: &Pod, node_name: &str) -> Value {
     match path {
         "spec.nodeName" => Ok(node_name.to_owned()),
         "spec.serviceAccountName" if pod.service_account.is_empty() => Ok("default".to_owned()),
         "spec.serviceAccountName" => Ok(pod.service_account.clone()),
-        path if path.starts_with("status.") => Err(format!("comes from the field {path}, which volhost does not know")),
-        path => pod.field(path).map_err(|error| format!("comes from a fieldRef that cannot be used: {error}")),
+        path if path.starts_with("status.") => Err(VariableProblem::Status(path.to_owned())),
+        path => pod.field(path).map_err(VariableProblem::Field),
     }
 }
 
-/// Replaces each `$(NAME)` by what `value` says of it; without a word of it, it stays.
-fn replace(text: &str, value: &dyn Fn(&str) -> Result<Option<String>, String>) -> Value {
+/// Replaces each `$(NAME)` by its `value`; without a value it stays.
+fn replace<E>(text: &str, value: &dyn Fn(&str) -> Result<Option<String>, E>) -> Result<String, E> {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -103,7 +133,8 @@ mod tests {
     }
 
     fn expanded(expression: &str, environment: &Environment) -> Result<String, String> {
-        expand(expression, environment, &only_pod(&pod("web")).pod, "node-1")
+        let expanded = expand(expression, environment, &only_pod(&pod("web")).pod, "node-1");
+        expanded.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -152,7 +183,7 @@ mod tests {
     #[test]
     fn a_variable_without_a_known_value_is_named_with_the_reason() {
         let mut environment =
-            environment(&[("KEY", VariableValue::Elsewhere("a config map")), ("FROM_KEY", text("x-$(KEY)"))]);
+            environment(&[("KEY", VariableValue::ValueFrom("a config map")), ("FROM_KEY", text("x-$(KEY)"))]);
         assert_eq!(expanded("$(NONE)", &environment).unwrap_err(), "the variable NONE is not in the container's env");
         for expression in ["$(KEY)", "$(FROM_KEY)"] {
             let why = expanded(expression, &environment).unwrap_err();

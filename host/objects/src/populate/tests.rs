@@ -6,7 +6,8 @@ use volhost_model::{PluginName, UniqueVolumeName, VolumeSpec};
 
 use super::attachments::{AttachmentReport, attachments_of};
 use super::{
-    NoChoice, NodeIdentity, PluginCatalog, PluginChoice, PodStanding, SelinuxCensus, resolve, selinux_census, standing,
+    NoChoice, NodeIdentity, PluginCatalog, PluginChoice, PodPlacement, SelinuxCounts, placement, resolve,
+    selinux_counts,
 };
 use crate::tests::{objects, only_pod, pod, pod_with};
 use crate::{Kind, ObjectKey, ObjectStore, Source};
@@ -306,26 +307,26 @@ fn mount_options_need_a_plugin_that_takes_them() {
 
 #[test]
 fn pods_of_other_nodes_and_ended_pods_are_not_wanted() {
-    let stands = |text: &str| standing(&only_pod(text), &node());
+    let placed = |text: &str| placement(&only_pod(text), &node());
     let with = |status: &str| format!("{}status: {status}\n", pod("a"));
-    assert_eq!(stands(&pod("a")), PodStanding::Runs);
-    assert_eq!(stands(&pod("a").replace("spec:\n", "spec:\n  nodeName: demo-node\n")), PodStanding::Runs);
+    assert_eq!(placed(&pod("a")), PodPlacement::Runs);
+    assert_eq!(placed(&pod("a").replace("spec:\n", "spec:\n  nodeName: demo-node\n")), PodPlacement::Runs);
     assert_eq!(
-        stands(&pod("a").replace("spec:\n", "spec:\n  nodeName: n2\n")),
-        PodStanding::OtherNode { node: "n2".into() }
+        placed(&pod("a").replace("spec:\n", "spec:\n  nodeName: n2\n")),
+        PodPlacement::OtherNode { node: "n2".into() }
     );
-    assert_eq!(stands(&with("{phase: Succeeded}")), PodStanding::Finished);
-    assert_eq!(stands(&with("{phase: Running}")), PodStanding::Runs);
+    assert_eq!(placed(&with("{phase: Succeeded}")), PodPlacement::Finished);
+    assert_eq!(placed(&with("{phase: Running}")), PodPlacement::Runs);
     let container = |state: &str| {
         let status = format!(
             "{{containerStatuses: [{{name: c, image: i, imageID: i, ready: false, restartCount: 0, state: {{{state}}}}}]}}"
         );
         with(&status).replace("{name: a}", "{name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}")
     };
-    assert_eq!(stands(&container("running: {}")), PodStanding::Runs);
-    assert_eq!(stands(&container("terminated: {exitCode: 0}")), PodStanding::Finished);
+    assert_eq!(placed(&container("running: {}")), PodPlacement::Runs);
+    assert_eq!(placed(&container("terminated: {exitCode: 0}")), PodPlacement::Finished);
     let deleting = pod("a").replace("{name: a}", "{name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}");
-    assert_eq!(stands(&deleting), PodStanding::Runs, "nothing says that its containers have ended");
+    assert_eq!(placed(&deleting), PodPlacement::Runs, "nothing says that its containers have ended");
 }
 
 /// The pod `a` with these uses of its volume `v` by its one container, which has these further lines.
@@ -371,7 +372,7 @@ fn two_volumes_of_one_folder_name_cannot_both_have_parts() {
             .replace("volumeMounts:", "volumeMounts:\n    - {name: pv, mountPath: /pv, subPath: x}");
     let desired = resolved(&text);
     let [unresolved] = desired.unresolved.as_slice() else { panic!("{:?}", desired.unresolved) };
-    assert!(unresolved.reason.contains("both stand under the name pv"), "{}", unresolved.reason);
+    assert!(unresolved.reason.contains("both have the folder name pv"), "{}", unresolved.reason);
 }
 
 fn attachment(name: &str, fields: &str) -> String {
@@ -417,7 +418,7 @@ fn what_another_node_has_is_told_of_volumes_that_only_one_may_have() {
     let other = |status: &str| attachment("va", &format!("spec: {{nodeName: other, {OF_PV}}}\nstatus: {{{status}}}"));
     let volume = |mode: &str| with_claim(&format!("shared: {{handle: h1}}, accessModes: [{mode}]"), "volumeName: pv");
     let report = reported(&[volume("ReadWriteOnce"), other("attached: true")]);
-    let why = report.elsewhere.get(&name).unwrap();
+    let why = report.other_node.get(&name).unwrap();
     assert!(why.contains("node other has it still") && why.contains("VolumeAttachment va"), "{why}");
     assert!(report.attached.is_empty() && report.failed.is_empty() && report.ignored.is_empty(), "{report:?}");
     for (mode, status) in [("ReadWriteMany", "attached: true"), ("ReadWriteOnce", "attached: false")] {
@@ -564,12 +565,12 @@ fn labelled_pod(name: &str, level: &str, policy: &str) -> String {
     )
 }
 
-fn census_of(modes: &str, source: &str, pods: &[String], context: Option<&str>) -> SelinuxCensus {
+fn counts_of(modes: &str, source: &str, pods: &[String], context: Option<&str>) -> SelinuxCounts {
     let objects_of_claim = with_claim(&format!("{source}, accessModes: {modes}"), "volumeName: pv");
     let (_, claim) = objects_of_claim.split_once("---\n").unwrap();
     let mut store = ObjectStore::new();
     store.apply(Source::Manifest, objects(&format!("{}---\n{claim}", pods.join("---\n"))), []);
-    selinux_census(&store, &Catalog, &node().with_selinux(context.map(str::to_owned)))
+    selinux_counts(&store, &Catalog, &node().with_selinux(context.map(str::to_owned)))
 }
 
 #[test]
@@ -578,21 +579,21 @@ fn labels_that_differ_are_errors_where_they_are_enforced_and_warnings_where_not(
     const MANY: &str = "[ReadOnlyMany, ReadWriteMany]";
     let key = |mode| (PluginName::new("test/shared").unwrap(), mode);
     let two = |policy: &str| [labelled_pod("a", "s0:c1", policy), labelled_pod("b", "s0:c2", policy)];
-    let nothing = SelinuxCensus::default;
-    let enforced = census_of(MANY, SHARED, &two("MountOption"), Some(CONTEXT));
-    assert_eq!(enforced, SelinuxCensus { volume_errors: [(key("RWX"), 1)].into(), ..nothing() });
-    let recursive = census_of(MANY, SHARED, &two("Recursive"), Some(CONTEXT));
-    assert_eq!(recursive, SelinuxCensus { volume_warnings: [(key("RWX"), 1)].into(), ..nothing() });
+    let nothing = SelinuxCounts::default;
+    let enforced = counts_of(MANY, SHARED, &two("MountOption"), Some(CONTEXT));
+    assert_eq!(enforced, SelinuxCounts { volume_errors: [(key("RWX"), 1)].into(), ..nothing() });
+    let recursive = counts_of(MANY, SHARED, &two("Recursive"), Some(CONTEXT));
+    assert_eq!(recursive, SelinuxCounts { volume_warnings: [(key("RWX"), 1)].into(), ..nothing() });
     let same = [labelled_pod("a", "s0:c1", "MountOption"), labelled_pod("b", "s0:c1", "MountOption")];
-    let admitted = SelinuxCensus { admitted: [(key("RWO"), 1)].into(), ..nothing() };
-    assert_eq!(census_of("[ReadWriteOnce]", SHARED, &same, Some(CONTEXT)), admitted);
+    let admitted = SelinuxCounts { admitted: [(key("RWO"), 1)].into(), ..nothing() };
+    assert_eq!(counts_of("[ReadWriteOnce]", SHARED, &same, Some(CONTEXT)), admitted);
     let one = [labelled_pod("a", "s0:c1", "")];
-    let admitted = SelinuxCensus { admitted: [(key("RWOP"), 1)].into(), ..nothing() };
-    assert_eq!(census_of("[ReadWriteOncePod]", SHARED, &one, Some(CONTEXT)), admitted);
-    assert_eq!(census_of(MANY, SHARED, &one, Some(CONTEXT)), nothing(), "mounted without a label, and nobody differs");
-    assert_eq!(census_of(MANY, SHARED, &two("MountOption"), None), nothing(), "a node without SELinux");
+    let admitted = SelinuxCounts { admitted: [(key("RWOP"), 1)].into(), ..nothing() };
+    assert_eq!(counts_of("[ReadWriteOncePod]", SHARED, &one, Some(CONTEXT)), admitted);
+    assert_eq!(counts_of(MANY, SHARED, &one, Some(CONTEXT)), nothing(), "mounted without a label, and nobody differs");
+    assert_eq!(counts_of(MANY, SHARED, &two("MountOption"), None), nothing(), "a node without SELinux");
     assert_eq!(
-        census_of(MANY, "local: {path: /x}", &two("MountOption"), Some(CONTEXT)),
+        counts_of(MANY, "local: {path: /x}", &two("MountOption"), Some(CONTEXT)),
         nothing(),
         "a plugin without labels"
     );
@@ -600,9 +601,9 @@ fn labels_that_differ_are_errors_where_they_are_enforced_and_warnings_where_not(
     let container = "  - {name: b, securityContext: {seLinuxOptions: {level: 's0:c9'}}, volumeMounts: [{name: v, mountPath: /v}]}\n  volumes:";
     for (policy, errors, warnings) in [("MountOption", 1, 0), ("Recursive", 0, 1)] {
         let mixed = [labelled_pod("a", "s0:c1", policy).replace("  volumes:", container)];
-        let census = census_of(MANY, SHARED, &mixed, Some(CONTEXT));
+        let counts = counts_of(MANY, SHARED, &mixed, Some(CONTEXT));
         let count = |counted: &std::collections::BTreeMap<&str, u64>| counted.get("RWX").copied().unwrap_or_default();
-        assert_eq!((count(&census.pod_errors), count(&census.pod_warnings)), (errors, warnings), "{policy}");
-        assert!(census.admitted.is_empty() && census.volume_errors.is_empty());
+        assert_eq!((count(&counts.pod_errors), count(&counts.pod_warnings)), (errors, warnings), "{policy}");
+        assert!(counts.admitted.is_empty() && counts.volume_errors.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::objects;
-use crate::{HeldBindings, Kind, ObjectKey, ObjectStore, Source};
+use crate::{Kind, ObjectKey, ObjectStore, RetainedBindings, Source};
 
 fn volume(name: &str, size: &str, more: &str) -> String {
     format!(
@@ -188,27 +188,27 @@ fn a_claim_that_has_grown_keeps_its_volume_over_a_restart() {
     let pv = volume("pv", "1Gi", "");
     let larger = claim("c", "2Gi", "volumeName: pv");
     let mut before = store(&(pv.clone() + &claim("c", "1Gi", "volumeName: pv")));
-    assert_eq!(before.held_bindings().write(), None, "the objects say it");
+    assert_eq!(before.retained_bindings().write(), None, "the objects say it");
     before.apply(Source::Manifest, objects(&larger), []);
-    let kept = before.held_bindings().write().unwrap();
+    let kept = before.retained_bindings().write().unwrap();
 
     // The sources come one after the other.
     for order in [[&pv, &larger], [&larger, &pv]] {
         let mut after = ObjectStore::new();
-        after.hold_bindings(HeldBindings::read(&kept).unwrap());
+        after.restore_bindings(RetainedBindings::read(&kept).unwrap());
         after.apply(Source::Manifest, objects(&volume("other", "1Gi", "")), []);
         for text in order {
             after.apply(Source::Manifest, objects(text), []);
         }
         assert_eq!(of(&after, "c"), "pv");
-        assert_eq!(after.held_bindings().write().as_ref(), Some(&kept));
+        assert_eq!(after.retained_bindings().write().as_ref(), Some(&kept));
         // One that goes and comes back is another claim.
         after.apply(Source::Manifest, vec![], [key("c")]);
-        assert_eq!(after.held_bindings().write(), None);
+        assert_eq!(after.retained_bindings().write(), None);
         after.apply(Source::Manifest, objects(&larger), []);
         assert!(of(&after, "c").contains("requested PV is too small"), "{}", of(&after, "c"));
     }
-    assert!(HeldBindings::read(b"{\"pv\": \"c\"}").is_err() && HeldBindings::read(b"{").is_err());
+    assert!(RetainedBindings::read(b"{\"pv\": \"c\"}").is_err() && RetainedBindings::read(b"{").is_err());
 }
 
 #[test]

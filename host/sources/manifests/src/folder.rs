@@ -13,7 +13,8 @@ use super::grace::Grace;
 use super::listing::{self, FileText, Stamp};
 use volhost_objects::changes::{Changes, Problem};
 use volhost_objects::error::ManifestError;
-use volhost_objects::object::{Object, ObjectKey};
+use volhost_objects::key::ObjectKey;
+use volhost_objects::object::Object;
 use volhost_objects::parse::{Parsed, parse};
 
 /// How often a folder that changes while it is read is read over before what was seen first stays for now.
@@ -21,7 +22,7 @@ const MAX_TRIES: usize = 5;
 /// Two writes within one tick of the kernel's clock give a file the same stamp. A stamp this young is not relied on.
 const STAMP_AGE: Duration = Duration::from_millis(50);
 
-/// When a file is looked at again that somebody writes.
+/// The interval at which a file is checked again that is being written.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
 /// How long another process may have a file open for writing before users read that the file does
 /// not count. Tools that write a manifest take far less.
@@ -114,7 +115,7 @@ impl ManifestFolder {
         &self.path
     }
 
-    /// Every problem that stands, by file.
+    /// Every unsolved problem, by file.
     pub fn problems(&self) -> impl Iterator<Item = Problem> + '_ {
         self.problems.iter().map(|(file, messages)| Problem { file: file.clone(), messages: messages.clone() })
     }
@@ -130,7 +131,7 @@ impl ManifestFolder {
     /// - A file that cannot be read or parsed, is empty, or is being written keeps the objects it had; if it was never read, the folder
     ///   is not complete.
     /// - A folder that cannot be listed removes nothing. One that is on another mount than before, and lacks files that had objects,
-    ///   removes nothing either: the mount that held them has gone, or another has come over it.
+    ///   removes nothing either: their mount is gone, or another mount covers it.
     /// - An object that moves from one file to another between two readings stays.
     /// - Of two files with one object, the one that had it first counts; at the first reading, the first by name.
     pub fn reread(&mut self) -> Changes {
@@ -151,7 +152,7 @@ impl ManifestFolder {
         self.unwatched = why;
     }
 
-    /// Looks at the folder. Files that somebody is `writing` are not read. `moved` answers whether a manifest was renamed since it was
+    /// Looks at the folder. Files that are being written (`writing`) are not read. `moved` answers whether a manifest was renamed since it was
     /// asked last.
     pub(super) fn scan(&self, writing: &BTreeSet<String>, moved: &mut dyn FnMut() -> bool) -> Scan {
         let mut scan = self.scan_once(writing, moved);
@@ -194,7 +195,7 @@ impl ManifestFolder {
                 },
                 Ok(FileText::BeingWritten) => {
                     being_written.insert(name.clone());
-                    // What it held when it was last whole counts.
+                    // Its last complete content counts.
                     if known.is_some_and(|file| file.ever_good) {
                         continue;
                     }
@@ -217,7 +218,7 @@ impl ManifestFolder {
     /// Lists the folder. A listing that runs beside a rename can miss both names, so a file counts as gone, or as never having been
     /// there, only when two listings agree and nothing was renamed meanwhile; the flag says that it was otherwise.
     fn list(&self, moved: &mut dyn FnMut() -> bool) -> io::Result<(BTreeMap<String, Option<Stamp>>, bool)> {
-        // What was renamed before does not count.
+        // Earlier renames do not count.
         let _ = moved();
         let mut now = listing::list(&self.path)?;
         for _ in 1..MAX_TRIES {
@@ -267,7 +268,7 @@ impl ManifestFolder {
                     self.mount = scan.mount;
                     let known = self.files.iter().filter(|(_, file)| !file.objects.is_empty()).map(|(name, _)| name);
                     self.grace.take(known, &listing, now);
-                    self.files.retain(|name, _| listing.contains_key(name) || self.grace.holds(name));
+                    self.files.retain(|name, _| listing.contains_key(name) || self.grace.retains(name));
                     self.listed_once = self.grace.has_begun();
                     folder_problem =
                         self.grace.empty_problem().map(|problem| format!("{}: {problem}", self.path.display()));
@@ -352,9 +353,9 @@ impl ManifestFolder {
         }
         let mut chosen: Vec<&Arc<Object>> = Vec::with_capacity(candidates.len());
         for (key, candidates) in candidates {
-            let holder = self.objects.get(key).map(|held| &held.origin.file);
-            let held = candidates.iter().find(|candidate| Some(&candidate.origin.file) == holder);
-            let Some(winner) = held.or(candidates.first()).copied() else { continue };
+            let current = self.objects.get(key).map(|object| &object.origin.file);
+            let same = candidates.iter().find(|candidate| Some(&candidate.origin.file) == current);
+            let Some(winner) = same.or(candidates.first()).copied() else { continue };
             for other in candidates.into_iter().filter(|other| !Arc::ptr_eq(other, winner)) {
                 let problem = format!(
                     "{}: {key} is in {} already; that one counts. Remove or rename one of them",
@@ -365,7 +366,7 @@ impl ManifestFolder {
             chosen.push(winner);
         }
         // Who had its uid before keeps it.
-        chosen.sort_by_key(|object| self.objects.get(&object.key).is_none_or(|held| held.uid != object.uid));
+        chosen.sort_by_key(|object| self.objects.get(&object.key).is_none_or(|current| current.uid != object.uid));
         let mut pods: BTreeMap<&str, &Arc<Object>> = BTreeMap::new();
         let mut objects = BTreeMap::new();
         for object in chosen {
@@ -412,7 +413,7 @@ impl ManifestFolder {
     }
 }
 
-/// The mount that a folder is on, by its id; none where the kernel does not tell.
+/// Returns the id of the mount that a folder is on; none where the kernel does not report it.
 fn mount_of(folder: &Path) -> Option<u64> {
     let seen = rustix::fs::statx(CWD, folder, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
     (seen.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(seen.stx_mnt_id)

@@ -1,4 +1,4 @@
-//! What has vanished from the folder is kept for a while, where the operator wants it: it may be put back.
+//! Retains vanished files for a while, where the operator wants it: they may be put back.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl Grace {
         Self { time, ..Self::default() }
     }
 
-    /// Takes a listing that is believed, beside the files that were `known` to hold objects before it.
+    /// Compares a trusted listing with the files that were `known` to have objects before it.
     pub(super) fn take<'a, T>(
         &mut self,
         known: impl Iterator<Item = &'a String>,
@@ -41,7 +41,7 @@ impl Grace {
     }
 
     /// Whether the file counts as if it were there.
-    pub(super) fn holds(&self, name: &str) -> bool {
+    pub(super) fn retains(&self, name: &str) -> bool {
         self.gone.contains_key(name)
     }
 
@@ -50,7 +50,7 @@ impl Grace {
         self.begun
     }
 
-    /// What users are told of files that are held.
+    /// Returns the message about retained files.
     pub(super) fn problems(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.gone.keys().map(|name| {
             let message = format!(
@@ -61,7 +61,7 @@ impl Grace {
         })
     }
 
-    /// What users are told of a folder that was empty at the start.
+    /// Returns the message about a folder that was empty at the start.
     pub(super) fn empty_problem(&self) -> Option<String> {
         self.empty_since.filter(|_| !self.begun).map(|_| {
             format!(
@@ -96,12 +96,12 @@ mod tests {
     fn a_file_is_held_until_its_time_is_over_or_it_is_back() {
         let (mut grace, begin) = (Grace::new(TIME), Instant::now());
         grace.take(known(&["a", "b"]).iter(), &listing(&[]), begin);
-        assert!(grace.holds("a") && grace.holds("b"));
+        assert!(grace.retains("a") && grace.retains("b"));
         assert_eq!(grace.next(), Some(begin + TIME));
         grace.take(known(&["a", "b"]).iter(), &listing(&["b"]), begin + TIME / 2);
-        assert!(grace.holds("a") && !grace.holds("b"));
+        assert!(grace.retains("a") && !grace.retains("b"));
         grace.take(known(&["a", "b"]).iter(), &listing(&["b"]), begin + TIME);
-        assert!(!grace.holds("a"));
+        assert!(!grace.retains("a"));
         assert_eq!(grace.next(), None);
     }
 
@@ -109,7 +109,7 @@ mod tests {
     fn without_grace_what_is_gone_is_gone() {
         let mut grace = Grace::new(Duration::ZERO);
         grace.take(known(&["a"]).iter(), &listing(&[]), Instant::now());
-        assert!(!grace.holds("a") && grace.has_begun() && grace.next().is_none());
+        assert!(!grace.retains("a") && grace.has_begun() && grace.next().is_none());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Notices changes in the folder, and who is still writing. One inotify instance watches the folder and, for its being deleted,
 //! made again or replaced, the nearest folder above it that exists.
 //!
-//! Why not a general watching crate: what a file holds while somebody writes it must not be believed (half of a YAML file is often
+//! Why not a general watching crate: the content of a file that is being written must not be used (half of a YAML file is often
 //! valid YAML with fewer pods). The kernel queues the event of a write before the write can be seen, so draining the queue *after* a
 //! reading tells for certain which of the files read were being written. That needs the queue itself.
 
@@ -77,7 +77,7 @@ impl FolderWatch {
     /// To be called before the folder is listed: from here on, every change is noticed. Answers with the files being written.
     ///
     /// # Errors
-    /// The kernel's, when the folder exists and cannot be watched. What is not watched is tried again the next time.
+    /// The kernel's error when the folder exists and cannot be watched. It is tried again the next time.
     pub(super) fn begin_reading(&mut self) -> io::Result<BTreeSet<String>> {
         self.changed = false;
         self.written.clear();
@@ -85,7 +85,7 @@ impl FolderWatch {
         armed.map(|()| self.writing.clone())
     }
 
-    /// To be called after the files were read: those that somebody wrote meanwhile.
+    /// Returns the files that were written meanwhile. Called after the files were read.
     pub(super) fn written_meanwhile(&mut self) -> BTreeSet<String> {
         self.drain();
         self.written.clone()
@@ -213,7 +213,7 @@ impl FolderWatch {
             }
             self.inner = inner;
             self.above = above;
-            // Had a folder on the way come between the two steps, nobody would tell: look again until the way stands.
+            // No event reports a folder that appeared between the two steps: check again until the path is complete.
             if self.inner.is_some() || old == new {
                 self.must_arm = false;
                 return Ok(());

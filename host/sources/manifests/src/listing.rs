@@ -1,4 +1,4 @@
-//! The files of the folder: which count, what tells one version of a file from the next, and reading one.
+//! The files of the folder: selection, stamps that distinguish versions of a file, and reading.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -43,7 +43,7 @@ impl Stamp {
     }
 }
 
-/// What reading a file gave.
+/// The result of reading a file.
 pub(super) enum FileText {
     Text(String),
     /// Another process has it open for writing.
@@ -58,7 +58,7 @@ pub(super) fn is_manifest_name(name: &str) -> bool {
     !name.starts_with(['.', '#']) && ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The manifests in the folder by name, each with its stamp; none where it cannot be told. Links are followed; folders are left out.
+/// The manifests in the folder by name, each with its stamp; none where it is not known. Links are followed; folders are left out.
 pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder)? {
@@ -73,7 +73,7 @@ pub(super) fn list(folder: &Path) -> io::Result<BTreeMap<String, Option<Stamp>>>
             Ok(metadata) => {
                 files.insert(name, Some(Stamp::of(&metadata)));
             }
-            // Reading it will tell.
+            // Reading it finds the error.
             Err(_) => {
                 files.insert(name, None);
             }

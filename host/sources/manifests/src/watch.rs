@@ -29,10 +29,10 @@ pub enum WatchError {
 ///
 /// # Guarantees
 /// - The first message is sent after the first reading, even when the folder is empty: it carries [`Changes::complete`].
-/// - A file is read when its writer has closed it; until then it stays as it was. On a file system that does not tell of writers, a
+/// - A file is read when its writer has closed it; until then it stays as it was. On a file system without events of writers, a
 ///   `reload` reads it all the same.
 /// - The folder may be missing, deleted, replaced and made again at any time.
-/// - Ends when `shutdown` is cancelled or nobody receives any more. Cancel-safe: no state but the folder's own, which goes with it.
+/// - Ends when `shutdown` is cancelled or the receiver is dropped. Cancel-safe: no state but the folder's own, which goes with it.
 ///
 /// A file that a link in the folder leads to is noticed when the link changes, not when the file it leads to does; `reload` then
 /// reads it.
@@ -89,7 +89,7 @@ pub async fn watch(
     }
 }
 
-/// One reading. What the watch saw written meanwhile is not believed.
+/// One reading. Files that were written meanwhile are not used.
 fn read(folder: &mut ManifestFolder, watcher: &mut Watcher) -> Changes {
     let begun = match watcher.watch.as_mut() {
         Some(watch) => watch.begin_reading(),

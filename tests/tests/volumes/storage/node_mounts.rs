@@ -43,7 +43,7 @@ fn a_staging_mount_that_vanishes_is_reported_and_mounted_again_while_its_pod_kee
     let place = nodes_mount(&node).unwrap();
     let before = node.pod_mounts();
     unmount(&node, &place);
-    node.wait_event(&["VolumeVanished", "default/a", "the node's own mount of volume \"pv\" is gone"]);
+    node.wait_event(&["VolumeVanished", "default/a", "the staging mount of volume \"pv\" is gone"]);
     assert!(eventually(|| nodes_mount(&node).as_ref() == Some(&place)), "{}", node.log());
     assert_eq!(node.pod_mounts().len(), before.len(), "what the pod has stays");
     // Both are of one file system.
@@ -89,7 +89,7 @@ fn the_nodes_own_mount_that_cannot_be_unmounted_is_forced_only_by_hand() {
     assert_eq!(nodes_mount(&node), Some(place));
     let done = node.ok(&["force-unmount", "--of-node", "pv"]);
     assert!(done.contains("out of sight"), "{done}");
-    node.wait_event(&["ForcedUnmount", "volhost.io/loop/", "the node's own mount of volume \"pv\""]);
+    node.wait_event(&["ForcedUnmount", "volhost.io/loop/", "the staging mount of volume \"pv\""]);
     assert_eq!(nodes_mount(&node), None);
     // A process that still uses the file system keeps the device, which is not detached.
     node.wait_event(&["FailedUnmountDevice", "is in use when it was no longer expected to be"]);

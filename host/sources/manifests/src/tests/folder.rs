@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{pod, pod_with, problems, removed, upserted, write};
 use crate::ManifestFolder;
 
-/// What says that a file has no objects.
+/// The content of a file without objects.
 const NO_OBJECTS: &str = "apiVersion: v1\nkind: List\nitems: []\n";
 
 fn start(files: &[(&str, String)]) -> (tempfile::TempDir, ManifestFolder) {
@@ -61,7 +61,7 @@ fn a_broken_file_keeps_its_pods_and_leaves_others_alone() {
     assert_eq!((upserted(&changes), removed(&changes)), (vec!["Pod default/b".to_owned()], vec![]));
     assert!(problems(&changes).starts_with("a.yaml:"), "{}", problems(&changes));
     assert!(changes.complete, "every file has been good once");
-    assert!(folder.reread().is_empty(), "a standing problem is told once");
+    assert!(folder.reread().is_empty(), "an unsolved problem is reported once");
     write(dir.path(), "a.yaml", &pod("a"));
     let mended = folder.reread();
     assert_eq!((mended.cleared.clone(), removed(&mended)), (vec!["a.yaml".to_owned()], vec![]));
@@ -175,8 +175,8 @@ fn a_file_that_is_being_written_is_not_believed() {
     folder.reread();
     write(dir.path(), "a.yaml", &pod("a"));
     let writing = std::collections::BTreeSet::from(["a.yaml".to_owned()]);
-    let held = folder.scan(&writing, &mut || false);
-    assert!(folder.commit(held, &Default::default()).is_empty(), "known beforehand");
+    let scanned = folder.scan(&writing, &mut || false);
+    assert!(folder.commit(scanned, &Default::default()).is_empty(), "known beforehand");
     let seen = folder.scan(&Default::default(), &mut || false);
     assert!(folder.commit(seen, &writing).is_empty(), "noticed while reading");
     assert_eq!(removed(&folder.reread()), ["Pod default/b"], "closed");
@@ -202,7 +202,7 @@ fn a_folder_that_was_never_read_is_not_complete() {
     assert!(!folder.reread().complete);
     let (_dir, mut folder) = start(&[("a.yaml", pod("a")), ("bad.yaml", "kind: [".into())]);
     let changes = folder.reread();
-    assert!(!changes.complete, "nobody knows which pods bad.yaml has");
+    assert!(!changes.complete, "the pods of bad.yaml are unknown");
     assert_eq!(upserted(&changes), ["Pod default/a"]);
 }
 

@@ -1,4 +1,4 @@
-//! What a user notices of a manifest folder, by topic.
+//! Tests of a manifest folder as a user notices it, by topic.
 
 mod folder;
 mod random;

@@ -160,12 +160,12 @@ async fn a_folder_deleted_and_made_again_is_watched_again() {
 #[tokio::test]
 async fn a_file_behind_a_link_is_read_at_reload() {
     let dir = tempfile::tempdir().unwrap();
-    let elsewhere = tempfile::tempdir().unwrap();
-    write(elsewhere.path(), "real.yaml", &pod("a"));
-    std::os::unix::fs::symlink(elsewhere.path().join("real.yaml"), dir.path().join("a.yaml")).unwrap();
+    let target = tempfile::tempdir().unwrap();
+    write(target.path(), "real.yaml", &pod("a"));
+    std::os::unix::fs::symlink(target.path().join("real.yaml"), dir.path().join("a.yaml")).unwrap();
     let mut watching = Watching::start(dir.path());
     assert_eq!(upserted(&watching.next().await), ["Pod default/a"]);
-    write(elsewhere.path(), "real.yaml", &pod("b"));
+    write(target.path(), "real.yaml", &pod("b"));
     watching.reload.notify_one();
     assert_eq!(upserted(&watching.next().await), ["Pod default/b"]);
     watching.stop().await;

@@ -1,53 +1,77 @@
-//! Certificates in PEM, as a ClusterTrustBundle holds them.
+//! The PEM certificates of a ClusterTrustBundle.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use thiserror::Error;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 /// Letters in a line of PEM (RFC 7468).
 const LINE: usize = 64;
 
-/// Whether the text holds certificates and nothing else but space and comments between them.
+/// A text that is no list of certificates.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum TrustBundleError {
+    /// It has no certificate.
+    #[error("there is no certificate in it; one begins with {BEGIN}")]
+    Empty,
+    /// It has other PEM blocks.
+    #[error("only certificates may be in it; remove the other blocks")]
+    OtherBlock,
+    /// A certificate does not end.
+    #[error("a certificate has no END line")]
+    NoEnd,
+    /// A certificate has headers.
+    #[error("a certificate has headers; remove them")]
+    Headers,
+    /// A certificate is not base64.
+    #[error("a certificate is not base64: {0}")]
+    Base64(#[source] base64::DecodeError),
+    /// A certificate has no bytes.
+    #[error("a certificate is empty")]
+    EmptyCertificate,
+}
+
+/// Checks that the text consists of certificates, with space and comments between them.
 ///
 /// # Errors
-/// What is wrong with it, in words.
-pub fn check(text: &str) -> Result<(), String> {
+/// [`TrustBundleError`].
+pub(crate) fn check(text: &str) -> Result<(), TrustBundleError> {
     certificates(text).map(drop)
 }
 
-/// Every certificate, written anew without headers and comments.
-pub(super) fn certificates(text: &str) -> Result<Vec<String>, String> {
+/// Returns every certificate, without comments.
+pub(crate) fn certificates(text: &str) -> Result<Vec<String>, TrustBundleError> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((between, after)) = rest.split_once(BEGIN) {
         refuse_others(between)?;
-        let (body, after) = after.split_once(END).ok_or("a certificate has no END line")?;
+        let (body, after) = after.split_once(END).ok_or(TrustBundleError::NoEnd)?;
         found.push(normalised(body)?);
         rest = after;
     }
     refuse_others(rest)?;
     if found.is_empty() {
-        return Err(format!("there is no certificate in it; one begins with {BEGIN}"));
+        return Err(TrustBundleError::Empty);
     }
     Ok(found)
 }
 
-fn refuse_others(between: &str) -> Result<(), String> {
+fn refuse_others(between: &str) -> Result<(), TrustBundleError> {
     if between.contains("-----BEGIN") {
-        return Err("only certificates may be in it; remove the other blocks".to_owned());
+        return Err(TrustBundleError::OtherBlock);
     }
     Ok(())
 }
 
-fn normalised(body: &str) -> Result<String, String> {
+fn normalised(body: &str) -> Result<String, TrustBundleError> {
     if body.contains(':') {
-        return Err("a certificate has headers; remove them".to_owned());
+        return Err(TrustBundleError::Headers);
     }
     let base64: String = body.split_ascii_whitespace().collect();
-    let der = STANDARD.decode(base64).map_err(|error| format!("a certificate is not base64: {error}"))?;
+    let der = STANDARD.decode(base64).map_err(TrustBundleError::Base64)?;
     if der.is_empty() {
-        return Err("a certificate is empty".to_owned());
+        return Err(TrustBundleError::EmptyCertificate);
     }
     let encoded = STANDARD.encode(der);
     let mut pem = format!("{BEGIN}\n");
@@ -68,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn certificates_are_written_anew_without_what_stands_between_them() {
+    fn certificates_are_normalised_without_the_text_between_them() {
         let one = format!("# a comment\n{BEGIN}\n{}\n{END}\n\n", "QUJD".repeat(20));
         let all = certificates(&format!("{one}{one}")).unwrap();
         assert_eq!(all.len(), 2);
@@ -77,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_refused() {
+    fn a_text_without_certificates_is_refused() {
         for text in [
             "",
             "hello",

@@ -1,163 +1,208 @@
-//! What an earlier run kept of the objects that were added by request. Blocks on the disk.
+//! Reads the objects that an earlier run stored. Blocks on the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::str::Utf8Error;
 use std::sync::Arc;
 
-use volhost_kernel::{Directory, ErrorKind, is_temporary};
+use thiserror::Error;
+use volhost_kernel::{Directory, ErrorKind, KernelError, is_temporary};
 use volhost_model::names::PodUid;
 
 use super::file_name::{self, FileName};
-use super::{BINDINGS, COMPLETE, FOLDER, FileChange, KeepError, KeptFiles, MARKER, MAX_OBJECT_BYTES, Place};
+use super::files::{BINDINGS, COMPLETE, FileChange, MARKER, MAX_OBJECT_BYTES, ObjectFileError, ObjectFiles, Place};
 use crate::engine::manifest_text::REQUEST;
-use volhost_objects::{HeldBindings, Kind, Object, ObjectKey};
+use volhost_objects::{Kind, ManifestError, Object, ObjectKey, RetainedBindings, RetainedBindingsError};
+use volhost_volume_ops::layout::KEPT_OBJECTS;
 
 /// A pod whose file cannot be read.
 #[derive(Debug, Clone)]
 pub(in crate::engine) struct DamagedPod {
-    /// Why, in words, with the file.
+    /// The file, and why it cannot be read.
     pub(in crate::engine) why: String,
     /// Its files.
-    pub(super) files: Vec<OsString>,
+    pub(in crate::engine) files: Vec<OsString>,
 }
 
-/// What an earlier run kept.
+/// The objects that an earlier run stored.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Kept {
-    /// What can be read.
+pub(in crate::engine) struct StoredObjects {
+    /// The objects that can be read.
     pub(in crate::engine) objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// Pods whose files cannot be read: they exist.
     pub(in crate::engine) damaged: BTreeMap<PodUid, DamagedPod>,
-    /// The stems of other objects that were there and are not known: damaged ones, and secrets.
+    /// The file stems of other objects that existed and are unknown: damaged ones, and secrets.
     pub(in crate::engine) lost: BTreeSet<String>,
-    /// What is wrong: a path and why.
+    /// Paths that cannot be read, and why.
     pub(in crate::engine) problems: Vec<(String, String)>,
-    /// A pod may be missing of which not even the uid is known.
+    /// A pod may be missing whose uid is unknown.
     pub(in crate::engine) may_miss_pods: bool,
-    /// A claim may be missing of which not even the stem is known.
+    /// A claim may be missing whose file stem is unknown.
     pub(in crate::engine) may_miss_claims: bool,
     /// Pods were added by request before the machine restarted, and clients have not added all of them again.
     pub(in crate::engine) pods_are_unknown: bool,
-    /// The marker is there.
+    /// The marker exists.
     pub(in crate::engine) has_marker: bool,
-    /// The bindings that the objects do not say.
-    pub(in crate::engine) bindings: HeldBindings,
-    /// The kept objects include every pod that was added by request.
+    /// The bindings that the objects do not determine.
+    pub(in crate::engine) bindings: RetainedBindings,
+    /// The stored objects include every pod that was added by request.
     is_complete: bool,
-    /// The pods of which there are two.
+    /// The pods that are stored with two uids.
     doubled: BTreeSet<ObjectKey>,
+}
+
+/// A file whose object cannot be read.
+#[derive(Debug, Error)]
+enum UnreadableFile {
+    /// The file itself cannot be read.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Its content is no text.
+    #[error(transparent)]
+    Text(#[from] Utf8Error),
+    /// Its content is no valid object.
+    #[error(transparent)]
+    Object(#[from] ManifestError),
+    /// It is empty.
+    #[error("there is no object in it")]
+    Empty,
+    /// Its object belongs into another file.
+    #[error("it contains {0}, which is kept in another file")]
+    OtherObject(ObjectKey),
+}
+
+/// Bindings that cannot be read.
+#[derive(Debug, Error)]
+enum UnreadableBindings {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Its content is invalid.
+    #[error(transparent)]
+    Content(#[from] RetainedBindingsError),
 }
 
 /// An object, and the content of its file.
 type Found = (Arc<Object>, Vec<u8>);
 
-impl KeptFiles {
-    /// What an earlier run kept.
-    pub(in crate::engine) fn read(&self) -> Kept {
-        let mut kept = Kept::default();
-        let marker = self.kernel.read_file(&self.root, OsStr::new(MARKER), MAX_OBJECT_BYTES);
-        // One that cannot be read is there.
-        kept.has_marker = !matches!(marker, Ok(None));
-        let bindings = self.kernel.read_file(&self.root, OsStr::new(BINDINGS), MAX_OBJECT_BYTES);
-        let bindings = bindings.map_err(|error| error.to_string());
-        match bindings
-            .and_then(|bytes| bytes.map_or_else(|| Ok(HeldBindings::default()), |bytes| HeldBindings::read(&bytes)))
-        {
-            Ok(held) => kept.bindings = held,
+/// Reads files into [`StoredObjects`].
+struct Reader<'a> {
+    files: &'a ObjectFiles,
+}
+
+impl Reader<'_> {
+    fn read(&self) -> StoredObjects {
+        let mut stored = StoredObjects::default();
+        let marker = self.files.kernel.read_file(&self.files.root, OsStr::new(MARKER), MAX_OBJECT_BYTES);
+        // A marker that cannot be read exists.
+        stored.has_marker = !matches!(marker, Ok(None));
+        match self.read_bindings() {
+            Ok(bindings) => stored.bindings = bindings,
             Err(why) => {
                 let why = format!(
                     "{why}; a claim that has grown beyond its volume may not be bound: give it status.phase Bound"
                 );
-                kept.problems.push((BINDINGS.to_owned(), why));
+                stored.problems.push((BINDINGS.to_owned(), why));
             }
         }
-        self.read_place(Place::State, &mut kept);
-        kept.pods_are_unknown = kept.has_marker && !kept.is_complete;
-        if self.provisions {
-            self.read_place(Place::Disk, &mut kept);
+        self.read_place(Place::State, &mut stored);
+        stored.pods_are_unknown = stored.has_marker && !stored.is_complete;
+        if self.files.provisions {
+            self.read_place(Place::Disk, &mut stored);
         }
-        kept
+        stored
     }
 
-    fn read_place(&self, place: Place, kept: &mut Kept) {
-        let Some((above, path)) = self.path(place) else { return };
-        let listed = self.kernel.walk(above, &path).and_then(|folder| Ok((self.kernel.names(&folder)?, folder)));
+    fn read_bindings(&self) -> Result<RetainedBindings, UnreadableBindings> {
+        let bytes = self.files.kernel.read_file(&self.files.root, OsStr::new(BINDINGS), MAX_OBJECT_BYTES)?;
+        Ok(bytes.map(|bytes| RetainedBindings::read(&bytes)).transpose()?.unwrap_or_default())
+    }
+
+    fn read_place(&self, place: Place, stored: &mut StoredObjects) {
+        let Some((above, path)) = self.files.path(place) else { return };
+        let listed =
+            self.files.kernel.walk(above, &path).and_then(|folder| Ok((self.files.kernel.names(&folder)?, folder)));
         let (names, folder) = match listed {
             Ok(listed) => listed,
             Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) => {
-                kept.problems.push((path.display().to_string(), error.to_string()));
-                kept.may_miss_pods |= place == Place::State;
-                kept.may_miss_claims = true;
+                stored.problems.push((path.display().to_string(), error.to_string()));
+                stored.may_miss_pods |= place == Place::State;
+                stored.may_miss_claims = true;
                 return;
             }
         };
         for name in names {
-            // What a death in the middle of a write left.
+            // The leftover of a process that died in the middle of a write.
             if is_temporary(&name) {
-                let _ = self.kernel.remove_file(&folder, &name);
+                let _ = self.files.kernel.remove_file(&folder, &name);
                 continue;
             }
             if place == Place::State && name == COMPLETE {
-                kept.is_complete = true;
+                stored.is_complete = true;
                 continue;
             }
             match self.read_object(&folder, &name) {
-                Ok(Some((object, bytes))) => self.take(place, object, bytes, kept),
-                Ok(None) => kept.lost.extend(FileName::read(&name).map(|name| name.stem.to_owned())),
-                Err(why) => kept.damaged(&path, &name, &why),
+                Ok(Some((object, bytes))) => self.take(place, object, bytes, stored),
+                Ok(None) => stored.lost.extend(FileName::read(&name).map(|name| name.stem.to_owned())),
+                Err(why) => stored.damaged(&path, &name, &why.to_string()),
             }
         }
     }
 
-    /// The object in a file, and the file's content; none for a secret, whose content is on no disk.
-    fn read_object(&self, folder: &Directory, name: &OsStr) -> Result<Option<Found>, String> {
+    /// Reads the object in a file. Also returns the file's content. None for a secret, whose content is on
+    /// no disk.
+    fn read_object(&self, folder: &Directory, name: &OsStr) -> Result<Option<Found>, UnreadableFile> {
         if FileName::read(name).is_some_and(|name| name.is_secret) {
             return Ok(None);
         }
-        let bytes = self.kernel.read_file(folder, name, MAX_OBJECT_BYTES).map_err(|error| error.to_string())?;
-        let bytes = bytes.unwrap_or_default();
-        let text = std::str::from_utf8(&bytes).map_err(|error| error.to_string())?;
-        let parsed = volhost_objects::parse(REQUEST, text).map_err(|error| error.to_string())?;
-        let object = parsed.objects.into_iter().next().ok_or_else(|| "there is no object in it".to_owned())?;
+        let bytes = self.files.kernel.read_file(folder, name, MAX_OBJECT_BYTES)?.unwrap_or_default();
+        let parsed = volhost_objects::parse(REQUEST, std::str::from_utf8(&bytes)?)?;
+        let object = parsed.objects.into_iter().next().ok_or(UnreadableFile::Empty)?;
         if name != file_name::of(&object.key, &object.uid) {
-            return Err(format!("it holds {}, which is kept in another file", object.key));
+            return Err(UnreadableFile::OtherObject(object.key.clone()));
         }
         Ok(Some((object, bytes)))
     }
 
-    /// Takes an object. One that an earlier run kept until the machine restarts, since it made no volumes, is moved to the disk
-    /// where it replaces an older copy.
-    fn take(&self, place: Place, object: Arc<Object>, bytes: Vec<u8>, kept: &mut Kept) {
-        if place == self.place(object.key.kind) {
-            return kept.take(object);
+    /// Adds an object. If an earlier run made no volumes and stored it in the state folder, it is moved to
+    /// the disk, where it replaces an older copy.
+    fn take(&self, place: Place, object: Arc<Object>, bytes: Vec<u8>, stored: &mut StoredObjects) {
+        if place == self.files.place(object.key.kind) {
+            return stored.take(object);
         }
-        // What was moved is read there.
+        // A file that was moved is read again in its new place.
         if let Err(error) = self.move_to_its_place(place, &object, bytes) {
             let why = format!(
                 "{} cannot be moved to the disk, and a restart of the machine removes it: {error}; add it again",
                 object.key
             );
-            kept.problems.push((FOLDER.to_owned(), why));
-            kept.take(object);
+            stored.problems.push((KEPT_OBJECTS.to_owned(), why));
+            stored.take(object);
         }
     }
 
-    fn move_to_its_place(&self, from: Place, object: &Object, bytes: Vec<u8>) -> Result<(), KeepError> {
+    fn move_to_its_place(&self, from: Place, object: &Object, bytes: Vec<u8>) -> Result<(), ObjectFileError> {
         let name = file_name::of(&object.key, &object.uid);
-        let to = FileChange { place: self.place(object.key.kind), name: name.clone(), content: Some(bytes) };
-        self.change(vec![to, FileChange { place: from, name, content: None }]).map(drop)
+        let to = FileChange { place: self.files.place(object.key.kind), name: name.clone(), content: Some(bytes) };
+        self.files.change(vec![to, FileChange { place: from, name, content: None }]).map(drop)
     }
 }
 
-impl Kept {
+impl StoredObjects {
+    /// Reads the objects that an earlier run stored.
+    pub(in crate::engine) fn read(files: &ObjectFiles) -> Self {
+        Reader { files }.read()
+    }
+
     fn take(&mut self, object: Arc<Object>) {
         if self.doubled.contains(&object.key) {
             return self.protect(&object);
         }
         match self.objects.get(&object.key) {
-            // A pod that was replaced by one with another uid when the daemon died: which of them is wanted is not known.
+            // The process died while a pod was being replaced by a pod with another uid: it is unknown
+            // which of them is wanted.
             Some(twin) if object.key.kind == Kind::Pod && twin.uid != object.uid => {
                 let twin = twin.clone();
                 self.objects.remove(&object.key);
@@ -165,17 +210,17 @@ impl Kept {
                 self.protect(&twin);
                 self.protect(&object);
             }
-            // An object that could not be moved to the disk, which has an older copy.
+            // The object could not be moved to the disk, which has an older copy.
             Some(_) => {}
             None => drop(self.objects.insert(object.key.clone(), object)),
         }
     }
 
-    /// Takes note that a pod exists of which no more is known.
+    /// Notes that a pod exists whose object is unknown.
     fn protect(&mut self, pod: &Object) {
         let why = format!("{} is kept with two uids; add it again", pod.key);
         let files = vec![file_name::of(&pod.key, &pod.uid)];
-        self.problems.push((FOLDER.to_owned(), why.clone()));
+        self.problems.push((KEPT_OBJECTS.to_owned(), why.clone()));
         if let Ok(uid) = PodUid::new(pod.uid.clone()) {
             self.damaged.insert(uid, DamagedPod { why, files });
         }
@@ -186,7 +231,7 @@ impl Kept {
         match FileName::read(name) {
             Some(FileName { uid: Some(uid), .. }) => {
                 let why = format!(
-                    "its object, which was added by request, cannot be read from {path}: {why}. What is mounted stays; add the pod again (volhost apply), or remove it (volhost delete pod)"
+                    "its object, which was added by request, cannot be read from {path}: {why}. Its mounted volumes stay mounted; add the pod again (volhost apply), or remove it (volhost delete pod)"
                 );
                 self.problems.push((path, why.clone()));
                 self.damaged
@@ -220,7 +265,7 @@ mod tests {
         "{apiVersion: v1, kind: Pod, metadata: {name: a, uid: UID}, spec: {containers: [{name: c, image: i}]}}";
     const CLAIM: &str = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 'SIZE'}}}}";
 
-    /// A node whose tmpfs goes when the machine restarts.
+    /// A node whose tmpfs is gone after a reboot.
     struct Machine {
         kernel: Arc<dyn Kernel>,
         boots: u32,
@@ -231,10 +276,10 @@ mod tests {
             Self { kernel: Arc::new(InMemoryKernel::new()), boots: 0 }
         }
 
-        fn files(&self, provisions: bool) -> KeptFiles {
+        fn files(&self, provisions: bool) -> ObjectFiles {
             let root = self.kernel.open_directory(Path::new("/")).unwrap();
             let state = self.kernel.make_dirs(&root, Path::new(&format!("state-{}", self.boots)), 0o700).unwrap();
-            KeptFiles { kernel: self.kernel.clone(), root: Arc::new(root), state: Arc::new(state), provisions }
+            ObjectFiles { kernel: self.kernel.clone(), root: Arc::new(root), state: Arc::new(state), provisions }
         }
     }
 
@@ -242,66 +287,66 @@ mod tests {
         volhost_objects::parse(REQUEST, text).unwrap().objects.remove(0)
     }
 
-    fn keep(files: &KeptFiles, text: &str) {
+    fn keep(files: &ObjectFiles, text: &str) {
         files.change(files.keep(&object(text), text)).unwrap();
     }
 
     #[test]
-    fn pods_are_unknown_after_a_restart_of_the_machine_until_clients_have_spoken() {
+    fn pods_are_unknown_after_a_reboot_until_clients_are_ready() {
         let mut machine = Machine::new();
         let files = machine.files(false);
-        assert!(!files.read().pods_are_unknown);
+        assert!(!StoredObjects::read(&files).pods_are_unknown);
         files.change(vec![files.complete(), files.mark(true)]).unwrap();
         keep(&files, &POD.replace("UID", "one"));
-        assert!(!machine.files(false).read().pods_are_unknown, "the daemon was restarted");
+        assert!(!StoredObjects::read(&machine.files(false)).pods_are_unknown, "only the process was restarted");
         machine.boots += 1;
         let files = machine.files(false);
-        assert!(files.read().pods_are_unknown);
+        assert!(StoredObjects::read(&files).pods_are_unknown);
         keep(&files, &POD.replace("UID", "one"));
-        let kept = machine.files(false).read();
+        let kept = StoredObjects::read(&machine.files(false));
         assert!(kept.pods_are_unknown && kept.objects.len() == 1, "{kept:?}");
         files.change(vec![files.complete()]).unwrap();
-        assert!(!machine.files(false).read().pods_are_unknown);
+        assert!(!StoredObjects::read(&machine.files(false)).pods_are_unknown);
     }
 
     #[test]
-    fn a_claim_that_was_kept_before_volumes_were_made_is_kept_once_and_for_good() {
+    fn a_claim_that_was_stored_before_volumes_were_made_moves_to_the_disk_once() {
         let mut machine = Machine::new();
-        let request = |kept: &Kept| match &kept.objects.values().next().unwrap().content {
+        let request = |kept: &StoredObjects| match &kept.objects.values().next().unwrap().content {
             volhost_objects::Content::Claim(claim) => claim.request,
             other => panic!("{other:?}"),
         };
         keep(&machine.files(true), &CLAIM.replace("SIZE", "1"));
         keep(&machine.files(false), &CLAIM.replace("SIZE", "2"));
         let files = machine.files(true);
-        let kept = files.read();
+        let kept = StoredObjects::read(&files);
         assert_eq!((kept.objects.len(), request(&kept), kept.problems.len()), (1, 2, 0), "{kept:?}");
-        assert!(machine.files(false).read().objects.is_empty(), "it was moved");
+        assert!(StoredObjects::read(&machine.files(false)).objects.is_empty(), "it was moved");
         keep(&files, &CLAIM.replace("SIZE", "3"));
         machine.boots += 1;
         let files = machine.files(true);
-        assert_eq!(request(&files.read()), 3);
+        assert_eq!(request(&StoredObjects::read(&files)), 3);
         keep(&machine.files(false), &CLAIM.replace("SIZE", "4"));
         let claim = object(&CLAIM.replace("SIZE", "4"));
         files.change(files.forget(&claim.key, &claim.uid)).unwrap();
-        let kept = files.read();
+        let kept = StoredObjects::read(&files);
         assert!(kept.objects.is_empty() && kept.lost.is_empty(), "{kept:?}");
     }
 
     #[test]
-    fn bindings_that_the_objects_do_not_say_outlive_the_machine() {
+    fn bindings_that_the_objects_do_not_determine_survive_a_reboot() {
         let mut machine = Machine::new();
-        let held = HeldBindings::read(br#"{"pv": "default/data"}"#).unwrap();
+        let held = RetainedBindings::read(br#"{"pv": "default/data"}"#).unwrap();
         let files = machine.files(false);
         files.change(vec![files.bindings(&held)]).unwrap();
         machine.boots += 1;
         let files = machine.files(false);
-        assert_eq!(files.read().bindings, held);
+        assert_eq!(StoredObjects::read(&files).bindings, held);
         files.change(vec![FileChange { content: Some(b"{".to_vec()), ..files.bindings(&held) }]).unwrap();
-        let kept = files.read();
-        assert_eq!((kept.bindings, kept.problems.len()), (HeldBindings::default(), 1));
-        files.change(vec![files.bindings(&HeldBindings::default())]).unwrap();
-        assert!(files.read().problems.is_empty());
+        let kept = StoredObjects::read(&files);
+        assert_eq!((kept.bindings, kept.problems.len()), (RetainedBindings::default(), 1));
+        files.change(vec![files.bindings(&RetainedBindings::default())]).unwrap();
+        assert!(StoredObjects::read(&files).problems.is_empty());
     }
 
     #[test]
@@ -311,7 +356,7 @@ mod tests {
         for uid in ["one", "two", "three"] {
             keep(&files, &POD.replace("UID", uid));
         }
-        let kept = files.read();
+        let kept = StoredObjects::read(&files);
         assert!(kept.objects.is_empty() && kept.damaged.len() == 3, "{kept:?}");
     }
 
@@ -322,12 +367,12 @@ mod tests {
         let claim = object(&CLAIM.replace("SIZE", "1"));
         let FileChange { place, name, .. } = files.keep(&claim, "").remove(0);
         files.change(vec![FileChange { place, name, content: Some(b"{".to_vec()) }]).unwrap();
-        let kept = files.read();
+        let kept = StoredObjects::read(&files);
         assert_eq!(kept.lost, BTreeSet::from([claim.key.file_stem()]));
         assert!(!kept.may_miss_claims && !kept.may_miss_pods);
         // A pod in a file of another kind is no form that anything writes.
         files.change(vec![FileChange { place, name: claim_name(&claim), content: Some(POD.into()) }]).unwrap();
-        assert!(files.read().objects.is_empty());
+        assert!(StoredObjects::read(&files).objects.is_empty());
     }
 
     fn claim_name(claim: &Object) -> OsString {

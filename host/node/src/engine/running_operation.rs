@@ -1,4 +1,4 @@
-//! What is kept of an operation while it runs.
+//! The state of an operation while it runs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,41 +12,40 @@ use volhost_runtime::{Cancellation, Progress};
 
 /// A running operation.
 #[derive(Debug)]
-pub struct Running {
+pub(super) struct RunningOperation {
     /// When it becomes overdue.
     pub(super) due: Time,
-    /// Where it stands.
+    /// The step it is at.
     pub(super) progress: Arc<Progress>,
     /// Ends it early.
     pub(super) cancellation: Arc<Cancellation>,
-    /// The pod, if it is an unmount.
+    /// The pod whose volume it unmounts.
     pub(super) unmounts: Option<PodUid>,
-    /// The pod and the volume, if it makes a volume ready that was not.
+    /// The pod and the volume that it mounts for the first time.
     pub(super) mounts: Option<(PodUid, UniqueVolumeName)>,
-    /// The pod for which it sets something up, anew or again: its result is not wanted once the pod
-    /// is gone.
-    pub(super) sets_up_for: Option<PodUid>,
+    /// The pod for which it mounts or remounts a volume: its result is not wanted once the pod is gone.
+    pub(super) mounts_for: Option<PodUid>,
     /// Its name in metrics.
     pub(super) name: &'static str,
     /// Its plugin.
     pub(super) plugin: PluginName,
-    /// When it was decided on.
+    /// Its start.
     pub(super) begun: Instant,
-    /// Everything that is logged within belongs to the operation; the root of its trace.
+    /// The root of its trace. Log lines within it belong to the operation.
     pub(super) span: Span,
 }
 
-impl Running {
-    /// An operation that begins now.
+impl RunningOperation {
+    /// Creates the state of an operation that begins now.
     pub(super) fn new(operation: &Operation, due: Time, progress: Arc<Progress>) -> Self {
-        let sets_up = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
+        let is_mount = matches!(operation.kind, OperationKind::Mount { .. } | OperationKind::Map { .. });
         let first = matches!(operation.kind, OperationKind::Mount { remount: false, .. } | OperationKind::Map { .. });
         let last = matches!(operation.kind, OperationKind::Unmount | OperationKind::Unmap);
         Self {
             due,
             progress,
             cancellation: Arc::default(),
-            sets_up_for: operation.pod_uid.clone().filter(|_| sets_up),
+            mounts_for: operation.pod_uid.clone().filter(|_| is_mount),
             unmounts: operation.pod_uid.clone().filter(|_| last),
             mounts: operation.pod_uid.clone().filter(|_| first).map(|pod| (pod, operation.volume.clone())),
             name: operation.kind.name().as_str(),
@@ -56,7 +55,7 @@ impl Running {
         }
     }
 
-    /// Shows the operation as failed in its trace.
+    /// Marks the operation as failed in its trace.
     pub(super) fn mark_failed(span: &Span, failure: &Failure) {
         // The names by which traces know a failed span.
         span.record("otel.status_code", "ERROR");
@@ -64,7 +63,7 @@ impl Running {
     }
 }
 
-/// A span's name is part of the place in the code that makes it, so each kind of operation has such a place.
+/// Creates a span by name. A span's name is part of its call site, so each operation has a call site.
 macro_rules! span_named {
     ($operation:expr, $pod:expr, $($name:literal)*) => {
         match $operation.kind.name().as_str() {

@@ -9,7 +9,7 @@ use volhost_objects::{Kind, ObjectKey};
 /// The longest uid that is part of a file's name, in bytes: the name, with the stem and what a write adds, has 255 at most.
 const MAX_UID_BYTES: usize = 200;
 
-/// The name of the file that keeps an object. The uid counts for pods only.
+/// Returns the name of the file that stores an object. The uid is part of it for pods only.
 pub(super) fn of(key: &ObjectKey, uid: &str) -> OsString {
     let stem = key.file_stem();
     let name = match key.kind {
@@ -20,7 +20,7 @@ pub(super) fn of(key: &ObjectKey, uid: &str) -> OsString {
     name.into()
 }
 
-/// What a file's name says of the object in it.
+/// The parts of a file's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileName<'a> {
     pub(super) stem: &'a str,
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_files_name_says_whose_it_is() {
+    fn a_file_name_has_the_kind_and_the_uid() {
         let read = |name: &'static str| FileName::read(OsStr::new(name));
         let pod = read("0a.pod.uid.with.dots.json").unwrap();
         assert_eq!((pod.stem, pod.is_pod, pod.uid), ("0a", true, PodUid::new("uid.with.dots").ok()));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_uid_is_too_long_for_a_name_has_a_name_all_the_same() {
+    fn the_name_of_a_pod_whose_uid_is_too_long_lacks_the_uid() {
         let key = ObjectKey::new(Kind::Pod, "default", "a");
         let name = of(&key, &"x".repeat(MAX_UID_BYTES + 1));
         let read = FileName::read(&name).unwrap();

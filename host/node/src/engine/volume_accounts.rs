@@ -1,4 +1,4 @@
-//! What each volume has taken of what is bounded per volume, over all calls that set it up.
+//! How much each volume has used of the per-volume limits, over all calls that mount it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use volhost_runtime::VolumeAccount;
 /// operation on its volume and closed when the volume is unmounted from a pod. They are not kept
 /// over a restart.
 #[derive(Debug, Default)]
-pub(super) struct Accounts(Mutex<HashMap<UniqueVolumeName, Arc<VolumeAccount>>>);
+pub(super) struct VolumeAccounts(Mutex<HashMap<UniqueVolumeName, Arc<VolumeAccount>>>);
 
-impl Accounts {
-    /// The volume's account.
+impl VolumeAccounts {
+    /// Returns the volume's account.
     pub(super) fn of(&self, volume: &UniqueVolumeName) -> Arc<VolumeAccount> {
         Arc::clone(self.lock().entry(volume.clone()).or_default())
     }
 
-    /// Forgets the volume's account. Calls that run keep theirs.
+    /// Forgets the volume's account. Running calls keep theirs.
     pub(super) fn close(&self, volume: &UniqueVolumeName) {
         self.lock().remove(volume);
     }

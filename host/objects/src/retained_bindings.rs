@@ -3,13 +3,26 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Kind, ObjectKey};
+use thiserror::Error;
+
+use super::key::{Kind, ObjectKey};
+
+/// Bindings that cannot be read.
+#[derive(Debug, Error)]
+pub enum RetainedBindingsError {
+    /// The text is no map of names.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A value is not `namespace/name`.
+    #[error("{0:?} is no claim's name")]
+    NotAClaim(String),
+}
 
 /// The claims by the names of their volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HeldBindings(BTreeMap<String, ObjectKey>);
+pub struct RetainedBindings(BTreeMap<String, ObjectKey>);
 
-impl HeldBindings {
+impl RetainedBindings {
     /// Whether the claim has the volume.
     pub(super) fn has(&self, volume: &str, claim: &ObjectKey) -> bool {
         self.0.get(volume) == Some(claim)
@@ -23,23 +36,24 @@ impl HeldBindings {
         self.0.iter()
     }
 
-    /// As they are written; none when there are none.
+    /// Returns the text to store; none when there are no bindings.
     pub fn write(&self) -> Option<Vec<u8>> {
         let names: BTreeMap<&String, String> = self.iter().map(|(volume, claim)| (volume, claim.full_name())).collect();
         if names.is_empty() { None } else { serde_json::to_vec_pretty(&names).ok() }
     }
 
-    /// Reads what was written.
+    /// Reads the stored text.
     ///
     /// # Errors
-    /// What is wrong, in words.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let names: BTreeMap<String, String> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let mut held = Self::default();
+    /// [`RetainedBindingsError`].
+    pub fn read(bytes: &[u8]) -> Result<Self, RetainedBindingsError> {
+        let names: BTreeMap<String, String> = serde_json::from_slice(bytes)?;
+        let mut bindings = Self::default();
         for (volume, claim) in names {
-            let (namespace, name) = claim.split_once('/').ok_or_else(|| format!("{claim:?} is no claim's name"))?;
-            held.insert(volume, ObjectKey::new(Kind::PersistentVolumeClaim, namespace, name));
+            let parts = claim.split_once('/');
+            let (namespace, name) = parts.ok_or_else(|| RetainedBindingsError::NotAClaim(claim.clone()))?;
+            bindings.insert(volume, ObjectKey::new(Kind::PersistentVolumeClaim, namespace, name));
         }
-        Ok(held)
+        Ok(bindings)
     }
 }

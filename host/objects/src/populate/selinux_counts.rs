@@ -1,4 +1,4 @@
-//! How the SELinux labels that pods ask for fit together, in the kubelet's figures. Counted when somebody asks, from what sources say now.
+//! Counts of volumes by the SELinux labels that pods ask for, as the kubelet's metrics. Computed on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use volhost_model::spec::PersistentVolume;
 use volhost_model::{OuterName, PluginName, VolumeSpec};
 
 use super::catalog::{PluginCatalog, PluginChoice};
-use super::node::{NodeIdentity, PodStanding, standing};
+use super::identify::identify;
+use super::node::{NodeIdentity, PodPlacement, placement};
 use super::selinux::{asks_for_labels, is_enforced, labels};
 use crate::{ObjectStore, PodObject};
 
@@ -16,10 +17,10 @@ type ByMode = BTreeMap<&'static str, u64>;
 /// Figures by plugin and access mode.
 type ByPlugin = BTreeMap<(PluginName, &'static str), u64>;
 
-/// Counts of volumes that can be mounted with a label. *Errors* are told to the pod, which waits or cannot start; *warnings* are of volumes for which
+/// Counts of volumes that can be mounted with a label. *Errors* are events of the pod, which waits or cannot start; *warnings* are of volumes for which
 /// labels are not enforced: they are mounted without one, and would be errors if they were.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SelinuxCensus {
+pub struct SelinuxCounts {
     /// Containers of one pod that use a volume with different labels.
     pub pod_errors: ByMode,
     /// The same, not enforced.
@@ -32,7 +33,7 @@ pub struct SelinuxCensus {
     pub admitted: ByPlugin,
 }
 
-/// What the pods of one volume ask for.
+/// The labels that the pods of one volume ask for.
 #[derive(Default)]
 struct Asked {
     labels: BTreeSet<Option<String>>,
@@ -41,18 +42,18 @@ struct Asked {
 }
 
 /// Counts. A node without SELinux has nothing to count.
-pub fn selinux_census(store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> SelinuxCensus {
-    let mut census = SelinuxCensus::default();
-    let Some(context) = node.container_file_label.as_deref() else { return census };
+pub fn selinux_counts(store: &ObjectStore, catalog: &dyn PluginCatalog, node: &NodeIdentity) -> SelinuxCounts {
+    let mut counts = SelinuxCounts::default();
+    let Some(context) = node.container_file_label.as_deref() else { return counts };
     let mut volumes: BTreeMap<(PluginName, String, &'static str), Asked> = BTreeMap::new();
     let pods = store.pods().map(|(_, pod)| pod);
-    for pod in pods.filter(|pod| asks_for_labels(pod) && standing(pod, node) == PodStanding::Runs) {
+    for pod in pods.filter(|pod| asks_for_labels(pod) && placement(pod, node) == PodPlacement::Runs) {
         for name in &pod.pod.used_volumes {
             let Some((spec, choice)) = labelled_volume(pod, name, store, catalog, node) else { continue };
             let Some(mode) = spec.persistent_volume.as_ref().map(access_mode) else { continue };
             let (enforced, mut labels) = (is_enforced(pod, &spec, &choice), labels(pod, name, context));
             if labels.len() > 1 {
-                let of_pod = if enforced { &mut census.pod_errors } else { &mut census.pod_warnings };
+                let of_pod = if enforced { &mut counts.pod_errors } else { &mut counts.pod_warnings };
                 *of_pod.entry(mode).or_default() += 1;
                 continue;
             }
@@ -65,14 +66,14 @@ pub fn selinux_census(store: &ObjectStore, catalog: &dyn PluginCatalog, node: &N
         }
     }
     for ((plugin, _, mode), asked) in volumes {
-        let of_volume = if asked.enforced { &mut census.volume_errors } else { &mut census.volume_warnings };
+        let of_volume = if asked.enforced { &mut counts.volume_errors } else { &mut counts.volume_warnings };
         if asked.differing > 0 {
             *of_volume.entry((plugin, mode)).or_default() += asked.differing;
         } else if asked.enforced && asked.labels.iter().all(Option::is_some) {
-            *census.admitted.entry((plugin, mode)).or_default() += 1;
+            *counts.admitted.entry((plugin, mode)).or_default() += 1;
         }
     }
-    census
+    counts
 }
 
 /// The volume, if it is one that could be mounted with a label.
@@ -83,7 +84,7 @@ fn labelled_volume(
     catalog: &dyn PluginCatalog,
     node: &NodeIdentity,
 ) -> Option<(Arc<VolumeSpec>, PluginChoice)> {
-    let (spec, choice) = super::identify(pod, name, store, catalog, node).ok()?;
+    let (spec, choice) = identify(pod, name, store, catalog, node).ok()?;
     (choice.selinux_mount && spec.persistent_volume.is_some() && !spec.is_block()).then_some((spec, choice))
 }
 

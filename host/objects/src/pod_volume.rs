@@ -1,0 +1,42 @@
+//! A pod's volumes, and their uses by containers.
+
+use serde_json::{Map, Value};
+use volhost_model::selinux::SelinuxOptions;
+use volhost_model::{ContainerMount, OuterName};
+
+/// A volume of a pod as the manifest has it. The source is raw, since it may be one that only a plugin knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodVolume {
+    /// Its name.
+    pub name: OuterName,
+    /// Its line in the file.
+    pub line: u32,
+    /// Every field but the name: the source, or by mistake none or several.
+    pub source: Map<String, Value>,
+}
+
+/// A container's use of a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeUse {
+    /// The volume it names.
+    pub volume: OuterName,
+    /// As a device (`volumeDevices`), not as a file system.
+    pub as_device: bool,
+    /// The field: `spec.containers[0].volumeMounts[1]`.
+    pub path: String,
+    /// The field's line in the file.
+    pub line: u32,
+    /// `seLinuxOptions` of the container, or else of the pod; none for a device.
+    pub selinux: Option<SelinuxOptions>,
+    /// The mount, for a file system; none for a device.
+    pub mount: Option<MountUse>,
+}
+
+/// An entry of `volumeMounts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountUse {
+    /// Its fields, `subPath` included.
+    pub mount: ContainerMount,
+    /// `subPathExpr`, not expanded.
+    pub sub_path_expr: Option<String>,
+}
