@@ -22,7 +22,7 @@
 //! | [`clock`] | the time of day, never running backwards |
 //! | [`duration`] | durations as people write them: `2m3s` |
 //! | [`quantity`] | Kubernetes quantities as bytes |
-//! | [`text`] | bytes as digits, and long texts cut for messages |
+//! | [`text`] | bytes as digits, long texts cut for messages, errors with their causes |
 #![forbid(unsafe_code)]
 
 pub mod back_off;

@@ -1,5 +1,6 @@
-//! Bytes and foreign texts as messages and file names show them.
+//! Bytes, foreign texts and errors as messages and file names show them.
 
+use std::error::Error;
 use std::fmt::Write as _;
 
 /// The bytes as pairs of lower-case hexadecimal digits, as `sha256sum` prints a digest.
@@ -24,9 +25,36 @@ pub fn shorten(text: &str, chars: usize) -> String {
     }
 }
 
+/// The error and its causes on one line. A cause whose text an outer error contains is not repeated.
+#[must_use]
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = cause.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_cause_is_written_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("outer")]
+        struct Outer(#[source] Middle);
+        #[derive(Debug, thiserror::Error)]
+        #[error("middle: inner")]
+        struct Middle(#[source] std::io::Error);
+        assert_eq!(error_chain(&Outer(Middle(std::io::Error::other("inner")))), "outer: middle: inner");
+    }
 
     #[test]
     fn bytes_are_written_with_two_digits_each() {

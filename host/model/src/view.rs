@@ -207,7 +207,7 @@ pub struct PluginView {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// `Ready`, `Held` (serves with the version loaded before; its file's new one waits for a grant), `Retired` (file gone or grant taken
+    /// `Ready`, `PendingApproval` (serves with the version loaded before; its file's new one waits for a grant), `Retired` (file gone or grant taken
     /// back, serves old volumes only), `Quarantined` (misbehaved too often, likewise), `Compiling`, `Waiting` (its name or a source is new
     /// to the node; it serves when every other file is loaded), `Failed`.
     pub state: String,
@@ -227,7 +227,7 @@ pub struct PluginView {
     pub volumes: u32,
     /// Why it could not be loaded; empty when it was.
     pub error: String,
-    /// The interfaces whose grant it, or its file's new version, waits for.
+    /// What the plugin, or its file's new version, waits for: interfaces to grant, and [`APPROVAL`].
     #[serde(default)]
     pub waits_for: Vec<String>,
     /// SHA-256 of the file's content that waits for approval, in hex; empty when none does.
@@ -235,7 +235,10 @@ pub struct PluginView {
     pub pending_digest: String,
 }
 
-/// The protocol that a driver outside speaks.
+/// In [`PluginView::waits_for`]: the file's content waits for the operator's approval.
+pub const APPROVAL: &str = "approval";
+
+/// The protocol of an external driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DriverKind {
     /// A FlexVolume executable.

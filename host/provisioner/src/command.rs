@@ -1,9 +1,9 @@
-//! What the machine is told, and what it answers.
+//! The machine's inputs and commands.
 
 use crate::record::{ClaimName, Made, Record, Wanted};
 use crate::terms::Terms;
 
-/// A claim that is to have a volume made.
+/// A claim for which a volume is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Want {
     /// The claim.
@@ -12,32 +12,32 @@ pub struct Want {
     pub terms: Terms,
     /// What it asks for.
     pub wanted: Wanted,
-    /// It stands in a manifest, and was not added by request.
+    /// It comes from a manifest, not from a request.
     pub in_manifest: bool,
 }
 
-/// How the claim of a volume stands.
+/// The state of a volume's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody knows yet whether it is there: nothing that cannot be undone is done.
+    /// It is not known whether the claim exists: nothing irreversible is done.
     Unknown,
-    /// Not every source has been read since the start, and it was not found so far: nothing is begun.
+    /// Not every source has been read since the start, and the claim was not found so far: nothing is started.
     Unread,
-    /// It is there, and has this volume or no other.
+    /// The claim exists, and has this volume or none.
     Wants {
-        /// The size that it asks for now, in bytes.
+        /// The size that it requests now, in bytes.
         bytes: u64,
-        /// Its class lets volumes grow.
+        /// Its class allows expansion.
         may_grow: bool,
     },
-    /// No source has it, all sources are known, and nobody said that it was deleted; or it has another volume now.
+    /// No source has the claim, all sources are known, and its deletion was not stated; or it has another volume now.
     Missing {
-        /// A pod of this node has the volume, or wants it.
+        /// A pod of this node uses the volume, or wants it.
         in_use: bool,
     },
     /// Its deletion was stated.
     Gone {
-        /// A pod of this node has the volume, or wants it.
+        /// A pod of this node uses the volume, or wants it.
         in_use: bool,
     },
 }
@@ -47,9 +47,9 @@ pub enum Standing {
 pub enum Step {
     /// Asks the storage for the volume.
     Create,
-    /// Nothing more: the record was to be kept.
+    /// Nothing more: only the record is written.
     Keep,
-    /// Gives the volume so many bytes.
+    /// Expands the volume to so many bytes.
     Grow(u64),
     /// Has the storage delete the volume, and removes the record.
     Delete,
@@ -60,43 +60,43 @@ pub enum Step {
 /// One thing to be done for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// To be written before anything else; a machine that ends suddenly afterwards still has it.
+    /// To be written before anything else, so that it survives a crash.
     pub record: Record,
-    /// What then.
+    /// The step after that.
     pub step: Step,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The volume was made.
+    /// The volume was created.
     Created(Made),
-    /// The volume has so many bytes.
+    /// The volume was expanded to so many bytes.
     Grown(u64),
     /// Done.
     Done,
-    /// It failed, and the storage is as if it had never been asked.
+    /// It failed, and the storage has changed nothing.
     Failed(String),
-    /// It failed, and may have happened.
+    /// It failed, and the storage may have done it.
     Uncertain(String),
-    /// It was not begun; what was before still is.
+    /// It was not started.
     NotBegun(String),
 }
 
-/// What a job was about, for those who look.
+/// A running job, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// It is being made.
+    /// The volume is being created.
     Creating,
-    /// It is being written down.
+    /// The record is being written.
     Keeping,
-    /// It is growing.
+    /// The volume is being expanded.
     Growing,
-    /// It is being deleted.
+    /// The volume is being deleted.
     Deleting,
 }
 
-/// Whether an event is worth acting on.
+/// The severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// Worth knowing.
@@ -105,18 +105,18 @@ pub enum Severity {
     Warning,
 }
 
-/// What whoever drives the machine does next.
+/// What the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Run the job.
     Run(Box<Job>),
     /// Show the volume as a PersistentVolume, as its record is now.
     Show(Box<Record>),
-    /// Show it no longer.
+    /// Hide it.
     Hide(String),
-    /// Tell users.
+    /// Emit an event.
     Tell {
-        /// How bad.
+        /// Its severity.
         severity: Severity,
         /// One CamelCase word.
         reason: &'static str,

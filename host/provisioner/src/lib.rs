@@ -1,7 +1,7 @@
-//! Volumes for claims, without Kubernetes: which volume a claim gets, when it is made, grown and deleted, and what is remembered of it.
+//! Dynamic provisioning without Kubernetes: which volume a claim gets, when it is created, expanded and deleted, and its record.
 //!
-//! Pure: no I/O, no clock, no thread. [`Provisioner::look`] is told how claims stand now and answers with [`Command`]s;
-//! [`Provisioner::ended`] is told what became of a job. Whoever drives it runs the jobs, and writes a job's record to disk before anything else.
+//! Pure: no I/O, no clock, no thread. [`Provisioner::look`] takes the state of claims and answers with [`Command`]s;
+//! [`Provisioner::ended`] takes the outcome of a job. The caller runs the jobs, and writes a job's record to disk before anything else.
 //!
 //! ```text
 //!                 claim                ok                    written
@@ -14,23 +14,23 @@
 //! ```
 //!
 //! # Guarantees
-//! - The record of what is asked for is on disk before the storage is asked, and the same name is asked for again after a crash: one volume.
+//! - The record of a request is on disk before the storage is asked, and a crash repeats it under the same name: one volume.
 //! - A volume is deleted only when its record says `Released`, which is on disk before the storage is asked. A claim that comes back meanwhile
 //!   gets another volume.
-//! - Nothing is released while it is not known that the claim is gone, or while a pod of this node has the volume or wants it.
-//! - A claim is gone when its deletion was stated, or when it was missing from everything that sources say for longer than the grace.
-//!   When it was first missing is in the record, so that the grace goes on after a restart.
-//! - What may have been made is asked for until it is known what became of it, also when its claim is gone: nothing is leaked.
+//! - No volume is released unless the claim is known to be gone, or while a pod of this node uses or wants it.
+//! - A claim is gone when its deletion was stated, or when it was missing from all sources for longer than the grace period.
+//!   The record has the time when it was first missing, so that the grace period continues after a restart.
+//! - A volume that may have been created is asked for until its state is known, even if its claim is gone: none is leaked.
 //!
-//! | module | holds |
+//! | module | its job |
 //! |---|---|
-//! | [`terms`] | what a StorageClass says |
+//! | [`terms`] | the parameters of a StorageClass |
 //! | [`secret_names`] | names of secrets with templates |
-//! | [`record`] | what is remembered of a volume |
+//! | [`record`] | the record of a volume |
 //! | [`machine`] | [`Provisioner`]: all volumes |
 //! | `volume` | one volume: the states above |
-//! | `missing` | how long the volume of a missing claim is kept |
-//! | [`command`] | what it is told and what it answers |
+//! | `missing` | the grace period of a missing claim |
+//! | [`command`] | inputs and commands |
 #![forbid(unsafe_code)]
 
 pub mod command;
@@ -50,5 +50,5 @@ pub use record::{ClaimName, Made, Phase, Record, RecordError, Source, Wanted};
 pub use secret_names::SecretName;
 pub use terms::{Reclaim, Secrets, Terms, TermsError};
 
-/// Microseconds since some moment that stays the same.
+/// Microseconds since a fixed moment.
 pub type Time = u64;

@@ -2,16 +2,49 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
+
 use crate::Time;
 use crate::command::{Command, Doing, Job, Outcome, Standing, Step, Want};
 use crate::record::{ClaimName, Phase, Record};
 use crate::terms::Reclaim;
 use crate::volume::{Volume, shown};
 
-/// How many jobs of one provisioner run at once: a driver that does not answer holds a thread for each.
+/// How many jobs of one provisioner run at once: a driver that does not answer blocks a thread for each.
 const MOST_AT_ONCE: usize = 8;
 
-/// All volumes, and what is being done for them.
+/// Why a volume is not forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ForgetError {
+    /// No record has the name.
+    #[error("no volume {volume} was created here")]
+    Unknown {
+        /// The name.
+        volume: String,
+    },
+    /// Its record is being written.
+    #[error("volume {volume} is being recorded; try again")]
+    Busy {
+        /// The volume.
+        volume: String,
+    },
+    /// Its reclaim policy deletes it.
+    #[error("volume {volume} is being deleted already")]
+    BeingDeleted {
+        /// The volume.
+        volume: String,
+    },
+    /// A claim has it.
+    #[error("volume {volume} is kept for claim {claim}; remove the claim, and its reclaim policy decides")]
+    InUse {
+        /// The volume.
+        volume: String,
+        /// `namespace/name`.
+        claim: String,
+    },
+}
+
+/// All volumes, and their jobs.
 #[derive(Debug, Default)]
 pub struct Provisioner {
     volumes: BTreeMap<String, Volume>,
@@ -20,7 +53,7 @@ pub struct Provisioner {
 }
 
 impl Provisioner {
-    /// A machine that goes on with what these records say. Shows what is there.
+    /// A machine that continues from these records. Shows the volumes that exist.
     #[must_use]
     pub fn restored(records: Vec<Record>) -> (Self, Vec<Command>) {
         let mut commands = Vec::new();
@@ -45,7 +78,7 @@ impl Provisioner {
         self.volumes.values().map(|volume| &volume.record)
     }
 
-    /// How the volume for this claim is coming along: what is being done, and why the last try failed.
+    /// The progress of the volume for this claim: its running job, and why the last try failed.
     #[must_use]
     pub fn progress(&self, claim: &ClaimName) -> Option<(Option<Doing>, Option<&str>)> {
         let volume = self.volumes.values().find(|volume| volume.is_for(claim))?;
@@ -59,7 +92,7 @@ impl Provisioner {
         volume.problem.as_deref().or(volume.missing_message.as_deref())
     }
 
-    /// When to look again although nothing happens.
+    /// When to look again without an event.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.volumes.values().filter_map(Volume::next_wake).min()
@@ -68,7 +101,7 @@ impl Provisioner {
     /// Whether volumes wait for pods to let go of them.
     #[must_use]
     pub fn waits_for_pods(&self) -> bool {
-        self.volumes.values().any(|volume| volume.told_used)
+        self.volumes.values().any(|volume| volume.reported_used)
     }
 
     /// Whatever waits for its next try need not wait longer.
@@ -85,7 +118,7 @@ impl Provisioner {
         }
     }
 
-    /// The name that a new volume for this claim has: `pvc-UID`, or with a number where an earlier volume of it has the name.
+    /// The name of a new volume for this claim: `pvc-UID`, with a number if an earlier volume of the claim has the name.
     #[must_use]
     pub fn name_for(&self, claim: &ClaimName) -> String {
         if let Some(volume) = self.volumes.values().find(|volume| volume.is_for(claim)) {
@@ -96,13 +129,13 @@ impl Provisioner {
         std::iter::once(first.clone()).chain(numbered).find(|name| !self.volumes.contains_key(name)).unwrap_or(first)
     }
 
-    /// Nobody wants to know of a released volume any more: it stays in the storage, and its record says only that its name was used.
+    /// Forgets a released volume: it stays in the storage, and its record says only that its name was used.
     ///
     /// # Errors
-    /// Why it is not forgotten, in words.
-    pub fn forget(&mut self, name: &str) -> Result<Vec<Command>, String> {
+    /// [`ForgetError`].
+    pub fn forget(&mut self, name: &str) -> Result<Vec<Command>, ForgetError> {
         let Some(volume) = self.volumes.get_mut(name).filter(|volume| volume.record.phase != Phase::Forgotten) else {
-            return Err(format!("no volume {name} was made here"));
+            return Err(ForgetError::Unknown { volume: name.to_owned() });
         };
         match (&volume.record.phase, volume.record.terms.reclaim) {
             (Phase::Released(_), Reclaim::Retain) if volume.running.is_none() => {
@@ -110,17 +143,14 @@ impl Provisioner {
                 volume.kept = false;
                 Ok(vec![Command::Hide(name.to_owned())])
             }
-            (Phase::Released(_), Reclaim::Retain) => Err(format!("volume {name} is being written down; try again")),
-            (Phase::Released(_), Reclaim::Delete) => Err(format!("volume {name} is being deleted already")),
-            _ => Err(format!(
-                "volume {name} is kept for claim {}; remove that, and its reclaim policy decides",
-                volume.record.claim.full_name()
-            )),
+            (Phase::Released(_), Reclaim::Retain) => Err(ForgetError::Busy { volume: name.to_owned() }),
+            (Phase::Released(_), Reclaim::Delete) => Err(ForgetError::BeingDeleted { volume: name.to_owned() }),
+            _ => Err(ForgetError::InUse { volume: name.to_owned(), claim: volume.record.claim.full_name() }),
         }
     }
 
     /// Takes note that the claims of this name were deleted, but for the one with the uid `except`, which exists. Their volumes are
-    /// released even if no source ever says more of them. Returns whether there is such a volume.
+    /// released even if no source mentions them again. Returns whether there is such a volume.
     pub fn delete_claim(&mut self, namespace: &str, name: &str, except: Option<&str>) -> bool {
         let mut found = false;
         for volume in self.volumes.values_mut() {
@@ -145,7 +175,7 @@ impl Provisioner {
         }
     }
 
-    /// Takes a look at how everything stands, and begins what is to be done. `wants` are the claims that are to have a volume made.
+    /// Examines all volumes, and starts the jobs that are due. `wants` are the claims for which a volume is to be created.
     pub fn look(&mut self, now: Time, wants: Vec<Want>, standing: impl Fn(&Record) -> Standing) -> Vec<Command> {
         let mut commands = Vec::new();
         for want in wants {
@@ -165,10 +195,10 @@ impl Provisioner {
             volume.missing.begin_look();
             let standing = volume.judged(now, self.grace, standing(&volume.record), &mut commands);
             if *at_once >= MOST_AT_ONCE {
-                // The end of a job has everything looked at again.
+                // The end of a job causes another look.
                 continue;
             }
-            volume.told_used &= matches!(standing, Standing::Gone { in_use: true });
+            volume.reported_used &= matches!(standing, Standing::Gone { in_use: true });
             if let Some(step) = volume.next(standing, &mut commands) {
                 volume.running = Some(step);
                 *at_once += 1;

@@ -1,4 +1,4 @@
-//! Claims that nobody deleted and that no source has any more: how long their volumes are kept.
+//! Claims that are missing from all sources without a stated deletion: how long their volumes are kept.
 //!
 //! ```text
 //!            claim missing                      grace over                     no pod has the volume
@@ -8,9 +8,11 @@
 //! ```
 //!
 //! Only the time counts during which volhost saw that the claim was missing. The volume's record has
-//! this time, as it was at the last reminder, so a restart does not begin the grace anew. The time
+//! this time, as it was at the last reminder, so a restart does not restart the grace period. The time
 //! during which volhost did not run, or could not read everything, does not count. After either the
 //! claim must also be missing for [`SEEN_AGAIN`].
+
+use jiff::Timestamp;
 
 use crate::Time;
 use crate::terms::Reclaim;
@@ -20,7 +22,7 @@ const SECOND: Time = 1_000_000;
 /// How long a claim must be missing since the start, and since everything could be read again, in
 /// microseconds: long enough to mount a folder of manifests or to finish a copy. A shorter grace counts.
 const SEEN_AGAIN: Time = 60 * SECOND;
-/// With less time left than this, in microseconds, nobody is reminded again.
+/// With less time left than this, in microseconds, no further reminder is emitted.
 const LAST_REMINDER: Time = 30 * SECOND;
 
 /// What this run has seen of a missing claim.
@@ -37,7 +39,7 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    /// It is there, or nobody knows.
+    /// The claim exists, or its state is unknown.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -54,7 +56,7 @@ impl Missing {
         due
     }
 
-    /// Whether users are to be reminded now. They are at once, and each time half of what was left is over.
+    /// Whether to emit a reminder now: at once, and each time half of the remaining time has passed.
     pub(crate) fn reminds(&mut self, now: Time, due: Time) -> bool {
         if self.remind_at.is_some_and(|at| at > now) {
             return false;
@@ -70,12 +72,12 @@ impl Missing {
         (self.due, self.remind_at) = (None, None);
     }
 
-    /// The claim is judged anew: until it is found missing again, there is nothing to wake for.
+    /// The claim is judged again: until it is found missing again, there is nothing to wake for.
     pub(crate) fn begin_look(&mut self) {
         self.due = None;
     }
 
-    /// When it has to be looked at again although nothing happens. A reminder is due only for a
+    /// When it has to be examined again without an event. A reminder is due only for a
     /// claim that the last look found missing.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let due = self.due?;
@@ -83,14 +85,14 @@ impl Missing {
     }
 }
 
-/// What users are told of a missing claim.
+/// The message about a missing claim.
 pub(crate) fn message(volume: &str, claim: &str, reclaim: Reclaim, since: Time, due: Time, now: Time) -> String {
     let fate = match reclaim {
         Reclaim::Delete => "is deleted",
         Reclaim::Retain => "is released and kept in the storage",
     };
     format!(
-        "missing since {}: no source has it, and nobody deleted it; its volume {volume} {fate} at {} (in {}). Put the claim back to keep the volume, or delete it now with `volhost delete pvc {claim}`",
+        "missing since {}: no source has it, and its deletion was not requested; its volume {volume} {fate} at {} (in {}). Put the claim back to keep the volume, or delete it now with `volhost delete pvc {claim}`",
         utc(since),
         utc(due),
         span(due.saturating_sub(now)),
@@ -110,23 +112,9 @@ fn span(time: Time) -> String {
 
 /// The time of day in UTC: `2026-11-22 14:51:01 UTC`.
 fn utc(time: Time) -> String {
-    let seconds = time / SECOND;
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)
-}
-
-/// Year, month and day of a day after 1970-01-01, by the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March, so that a leap day is a year's last; 400 years have 146,097 days.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + next, month, day)
+    let timestamp = i64::try_from(time / SECOND).ok().and_then(|second| Timestamp::from_second(second).ok());
+    // Later than the year 9999 is no time that the clock shows.
+    timestamp.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 #[cfg(test)]

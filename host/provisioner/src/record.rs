@@ -1,4 +1,4 @@
-//! What is remembered of a volume. Never a secret, only the names of secrets.
+//! The record of a volume. It contains the names of secrets, never a secret.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl ClaimName {
     }
 }
 
-/// What a volume begins with.
+/// The initial content of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// The content of this volume, by its handle.
@@ -43,7 +43,7 @@ pub enum Source {
     Snapshot(String),
 }
 
-/// What the claim asks for.
+/// The claim's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
@@ -55,11 +55,11 @@ pub struct Wanted {
     pub as_device: bool,
     /// In Kubernetes' spelling.
     pub access_modes: Vec<String>,
-    /// What it begins with.
+    /// Its initial content.
     pub source: Option<Source>,
 }
 
-/// What the storage says of a volume that it has made.
+/// The storage's description of a volume that it has created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
@@ -67,75 +67,75 @@ pub struct Made {
     pub id: String,
     /// Its size in bytes.
     pub capacity: u64,
-    /// What its mounting needs.
+    /// The attributes for mounting it.
     pub attributes: BTreeMap<String, String>,
     /// The labels of nodes that it can be reached from, place by place; none: from everywhere.
     pub reachable_from: Vec<BTreeMap<String, String>>,
 }
 
-/// How far a volume is.
+/// The phase of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// The storage is asked for it; it may be there.
+    /// The storage was asked for it; it may exist.
     Asked,
-    /// It is there, and the claim's.
+    /// It exists, and belongs to the claim.
     Made(Made),
-    /// It is there and not what was asked for: it goes again.
+    /// It exists but does not match the request: it is deleted again.
     Undoing(Made),
     /// Its claim is gone. It is never given to another.
     Released(Made),
-    /// Nobody wants to know of it any more; its name is not used again.
+    /// It was forgotten by request; its name is not used again.
     Forgotten,
 }
 
-/// What is remembered of a volume.
+/// The record of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     version: u32,
-    /// Its name: what the storage is asked by, and the PersistentVolume's.
+    /// Its name, in requests to the storage and of the PersistentVolume.
     pub name: String,
-    /// The claim that it was made for.
+    /// The claim for which it was created.
     pub claim: ClaimName,
-    /// What its class said.
+    /// The parameters of its class.
     pub terms: Terms,
-    /// What was asked for.
+    /// The request.
     pub wanted: Wanted,
-    /// The claim stood in a manifest: where no manifest is seen at all, it isn't known to be gone.
+    /// The claim came from a manifest: without any manifest, it is not known to be gone.
     #[serde(default)]
     pub in_manifest: bool,
-    /// Since when the claim is missing, if it is and nobody deleted it.
+    /// Since when the claim is missing, if it is and its deletion was not stated.
     #[serde(default)]
     pub missing_since: Option<Time>,
     /// For how long volhost saw that the claim is missing, in microseconds.
     #[serde(default)]
     pub missing_for: Time,
-    /// Somebody said that the claim is deleted, and it was not seen since.
+    /// The claim's deletion was stated, and it was not seen since.
     #[serde(default)]
     pub deletion_stated: bool,
     /// How far it is.
     pub phase: Phase,
 }
 
-/// Why a file is no record.
+/// Why a file is no usable record.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// It is no such JSON.
+    /// It cannot be parsed.
     #[error("it is no record of a volume: {0}")]
     Form(#[from] serde_json::Error),
-    /// Of another time.
+    /// Another version.
     #[error("it is a record of version {0}, and this volhost knows version {VERSION}")]
     Version(u32),
     /// It is another volume's.
     #[error("it is the record of {0:?}")]
     Name(String),
-    /// A field that cannot be so.
-    #[error("{0} cannot be so")]
+    /// A field has an impossible value.
+    #[error("{0} has an impossible value")]
     Field(&'static str),
 }
 
 impl Record {
-    /// Of a volume that the storage was not asked for yet.
+    /// A record of a volume that the storage was not asked for yet.
     #[must_use]
     pub fn new(name: String, want: Want) -> Self {
         let Want { claim, terms, wanted, in_manifest } = want;
@@ -153,7 +153,7 @@ impl Record {
         }
     }
 
-    /// What the storage says of it, if it is known to be there.
+    /// The storage's description, if the volume is known to exist.
     #[must_use]
     pub fn made(&self) -> Option<&Made> {
         match &self.phase {
@@ -162,7 +162,7 @@ impl Record {
         }
     }
 
-    /// As it is written.
+    /// Encodes the record.
     ///
     /// # Errors
     /// The encoder's.

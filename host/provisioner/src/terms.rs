@@ -1,13 +1,13 @@
-//! What a StorageClass says of the volumes that are made by it.
+//! The parameters that a StorageClass gives its volumes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::secret_names::{SecretName, Surroundings};
+use crate::secret_names::{SecretName, TemplateError, TemplateValues};
 
-/// Parameters that begin so are for whoever makes the volume, and do not reach the driver.
+/// Parameters with this prefix are for the provisioner, and do not reach the driver.
 const RESERVED: &str = "csi.storage.k8s.io/";
 /// The file system.
 const FS_TYPE: &str = "fstype";
@@ -21,7 +21,7 @@ const SECRETS: [&str; 6] = [
     "node-expand-secret",
 ];
 
-/// What becomes of a volume whose claim is gone.
+/// The fate of a volume whose claim is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reclaim {
     /// It is deleted.
@@ -34,7 +34,7 @@ pub enum Reclaim {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
-    /// To make and to delete it.
+    /// To create and delete it.
     pub provision: Option<SecretName>,
     /// To attach it.
     pub publish: Option<SecretName>,
@@ -42,29 +42,29 @@ pub struct Secrets {
     pub node_stage: Option<SecretName>,
     /// To publish it to a pod.
     pub node_publish: Option<SecretName>,
-    /// To grow it.
+    /// To expand it.
     pub expand: Option<SecretName>,
-    /// To grow it on the node.
+    /// To expand it on the node.
     pub node_expand: Option<SecretName>,
 }
 
-/// What a class says, with its templates filled in for one claim.
+/// The parameters of a class, with its templates filled in for one claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// The class's name.
     pub class: String,
-    /// The driver that makes the volume.
+    /// The driver that creates the volume.
     pub provisioner: String,
     /// The driver's own parameters.
     pub parameters: BTreeMap<String, String>,
     /// The file system; none: the driver's choice.
     pub fs_type: Option<String>,
-    /// What becomes of it without its claim.
+    /// Its fate without its claim.
     pub reclaim: Reclaim,
-    /// What it is mounted with.
+    /// Mount options.
     pub mount_options: Vec<String>,
-    /// Where it may be; none: anywhere.
+    /// Allowed topologies; empty: any.
     pub places: Vec<BTreeMap<String, Vec<String>>>,
     /// Its secrets.
     pub secrets: Secrets,
@@ -73,7 +73,7 @@ pub struct Terms {
 /// A parameter of a class that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TermsError {
-    /// Nobody knows it.
+    /// It is unknown.
     #[error(
         "parameters.{key}: no such parameter; those that begin with {RESERVED} are fixed, the driver's own begin otherwise"
     )]
@@ -90,16 +90,16 @@ pub enum TermsError {
         missing: String,
     },
     /// A template cannot be filled in.
-    #[error("parameters.{key}: {why}")]
+    #[error("parameters.{key}: {source}")]
     Template {
         /// Its key.
         key: String,
         /// Why.
-        why: String,
+        source: TemplateError,
     },
 }
 
-/// The parameters of a class, sorted by whom they are for.
+/// The parameters of a class, by their recipient.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// The driver's own.
@@ -149,12 +149,12 @@ impl Parameters {
     ///
     /// # Errors
     /// [`TermsError::Template`].
-    pub fn secrets(&self, here: &Surroundings<'_>) -> Result<Secrets, TermsError> {
+    pub fn secrets(&self, here: &TemplateValues<'_>) -> Result<Secrets, TermsError> {
         let one = |secret: &str| {
             let Some((name, namespace)) = self.secrets.get(secret) else { return Ok(None) };
             let fill_in = |part: &str, template: &str| {
                 let filled = here.fill_in(template);
-                filled.map_err(|why| TermsError::Template { key: format!("{RESERVED}{secret}-{part}"), why })
+                filled.map_err(|source| TermsError::Template { key: format!("{RESERVED}{secret}-{part}"), source })
             };
             Ok(Some(SecretName { namespace: fill_in("namespace", namespace)?, name: fill_in("name", name)? }))
         };

@@ -263,7 +263,7 @@ fn a_stated_deletion_needs_no_grace_and_is_remembered_while_pods_use_the_volume(
 #[test]
 fn a_retained_volume_stays_until_it_is_forgotten_and_its_name_is_used_up() {
     let mut machine = bound(Reclaim::Retain);
-    assert!(machine.forget(NAME).unwrap_err().contains("default/data"));
+    assert!(machine.forget(NAME).unwrap_err().to_string().contains("default/data"));
     assert_eq!(jobs(&machine.look(0, Vec::new(), |_| GONE)), [(NAME.to_owned(), Step::Keep)]);
     machine.ended(0, NAME, Outcome::Done);
     assert_eq!(machine.look(0, Vec::new(), |_| GONE), []);

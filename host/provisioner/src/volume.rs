@@ -1,4 +1,4 @@
-//! One volume: what is to be done next for it, and what a step has brought.
+//! One volume: its next step, and the outcome of a step.
 
 use volhost_model::BackOff;
 
@@ -14,7 +14,7 @@ pub(crate) struct Volume {
     pub(crate) record: Record,
     /// The job that runs.
     pub(crate) running: Option<Step>,
-    /// The record on disk says what this one says.
+    /// The record on disk equals this one.
     pub(crate) kept: bool,
     /// The storage may have it although it is not known to.
     pub(crate) may_exist: bool,
@@ -24,13 +24,13 @@ pub(crate) struct Volume {
     pub(crate) failures: u32,
     /// Why the last try failed.
     pub(crate) problem: Option<String>,
-    /// The size that it was told cannot be had.
+    /// The size that the storage has refused.
     pub(crate) refused_size: Option<u64>,
-    /// It was told that pods still use it.
-    pub(crate) told_used: bool,
-    /// What this run has seen of its claim's being missing.
+    /// An event has reported that pods still use it.
+    pub(crate) reported_used: bool,
+    /// The claim's absence, as seen by this run.
     pub(crate) missing: Missing,
-    /// What users were told last of that.
+    /// The last message about that.
     pub(crate) missing_message: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Volume {
             failures: 0,
             problem: None,
             refused_size: None,
-            told_used: false,
+            reported_used: false,
             missing: Missing::default(),
             missing_message: None,
         }
@@ -61,7 +61,7 @@ impl Volume {
         matches!(self.record.phase, Phase::Asked | Phase::Made(_) | Phase::Undoing(_))
     }
 
-    /// When it has to be looked at although nothing happens.
+    /// When it has to be examined again without an event.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         match self.running {
             Some(_) => None,
@@ -75,7 +75,7 @@ impl Volume {
         self.record.deletion_stated = true;
     }
 
-    /// How the claim stands, by the rules for claims that are missing. Only a volume that was made can be lost.
+    /// The state of the claim, by the rules for missing claims. Only a created volume can be lost.
     pub(crate) fn judged(
         &mut self,
         now: Time,
@@ -109,8 +109,8 @@ impl Volume {
         let was_deleted = std::mem::take(&mut self.record.deletion_stated);
         if was_missing || was_deleted {
             self.kept = false;
-            let message = format!("it is there again, and keeps its volume {}", self.record.name);
-            commands.push(self.tell_claim(Severity::Normal, "ClaimFound", message));
+            let message = format!("it exists again, and keeps its volume {}", self.record.name);
+            commands.push(self.claim_event(Severity::Normal, "ClaimFound", message));
         }
     }
 
@@ -118,7 +118,7 @@ impl Volume {
         if grace == 0 {
             return Standing::Gone { in_use };
         }
-        // Users read when it was missed first. A clock that was turned back has made that a time to come.
+        // The message shows when it was missed first. A clock that was turned back puts that into the future.
         let since = self.record.missing_since.filter(|since| *since <= now).unwrap_or(now);
         self.kept &= self.record.missing_since == Some(since);
         self.record.missing_since = Some(since);
@@ -132,7 +132,7 @@ impl Volume {
             self.kept = false;
             let (name, claim) = (&self.record.name, self.record.claim.full_name());
             let message = missing::message(name, &claim, self.record.terms.reclaim, since, due, now);
-            commands.push(self.tell_claim(Severity::Warning, "ClaimMissing", message.clone()));
+            commands.push(self.claim_event(Severity::Warning, "ClaimMissing", message.clone()));
             self.missing_message = Some(message);
         }
         Standing::Unknown
@@ -147,18 +147,18 @@ impl Volume {
             (Phase::Asked, _) => {
                 if self.failures == 0 {
                     let message = format!("{} is asked for volume {}", self.record.terms.provisioner, self.record.name);
-                    commands.push(self.tell_claim(Severity::Normal, "Provisioning", message));
+                    commands.push(self.claim_event(Severity::Normal, "Provisioning", message));
                 }
                 self.may_have_existed = std::mem::replace(&mut self.may_exist, true);
                 Some(Step::Create)
             }
             (Phase::Undoing(_), _) => Some(Step::Delete),
             (Phase::Made(_) | Phase::Forgotten, _) if !self.kept => Some(Step::Keep),
-            // Announced once the record says it: whoever reads the event may rely on the deletion to survive a crash.
+            // Announced once the record says it: the deletion that the event announces then survives a crash.
             (Phase::Made(_), Standing::Gone { in_use: true }) => {
-                if !std::mem::replace(&mut self.told_used, true) {
+                if !std::mem::replace(&mut self.reported_used, true) {
                     let message = "its claim is gone, and pods of this node use it; it stays until they are gone, too";
-                    commands.push(self.tell(Severity::Normal, "VolumeStillUsed", message.to_owned()));
+                    commands.push(self.event(Severity::Normal, "VolumeStillUsed", message.to_owned()));
                 }
                 None
             }
@@ -194,7 +194,7 @@ impl Volume {
                 "it asks for {bytes} bytes now, and volume {} keeps its size: allowVolumeExpansion of StorageClass {} is not true",
                 self.record.name, self.record.terms.class
             );
-            commands.push(self.tell_claim(Severity::Warning, "VolumeResizeFailed", message));
+            commands.push(self.claim_event(Severity::Warning, "VolumeResizeFailed", message));
         }
         None
     }
@@ -210,7 +210,7 @@ impl Volume {
                 }
                 self.kept = false;
                 let message = format!("volume {} has {bytes} bytes now", self.record.name);
-                commands.push(self.tell_claim(Severity::Normal, "VolumeResizeSuccessful", message));
+                commands.push(self.claim_event(Severity::Normal, "VolumeResizeSuccessful", message));
                 return false;
             }
             (Step::Keep, Outcome::Done) => {
@@ -228,7 +228,7 @@ impl Volume {
             }
             (Step::Delete, Outcome::Done) => {
                 let message = format!("{} has deleted it", self.record.terms.provisioner);
-                commands.push(self.tell(Severity::Normal, "VolumeDeleted", message));
+                commands.push(self.event(Severity::Normal, "VolumeDeleted", message));
                 return true;
             }
             (Step::Forget, Outcome::Done) => return true,
@@ -250,12 +250,12 @@ impl Volume {
     fn created(&mut self, now: Time, mut made: Made, commands: &mut Vec<Command>) -> bool {
         let asked = self.record.wanted.bytes;
         if made.capacity == 0 {
-            // It does not say, which it need not.
+            // The storage may leave the capacity out.
             made.capacity = asked;
         }
         if made.capacity < asked {
             let problem = format!(
-                "the storage made a volume of {} bytes, and {asked} were asked for; it is deleted again",
+                "the storage created a volume of {} bytes, and {asked} were requested; it is deleted again",
                 made.capacity
             );
             self.record.phase = Phase::Undoing(made);
@@ -263,11 +263,11 @@ impl Volume {
             self.retry_at = None;
             return false;
         }
-        let message = format!("volume {} of {} bytes was made", self.record.name, made.capacity);
+        let message = format!("volume {} of {} bytes was created", self.record.name, made.capacity);
         self.record.phase = Phase::Made(made);
         self.kept = false;
         self.succeeded();
-        commands.push(self.tell_claim(Severity::Normal, "ProvisioningSucceeded", message));
+        commands.push(self.claim_event(Severity::Normal, "ProvisioningSucceeded", message));
         false
     }
 
@@ -281,19 +281,19 @@ impl Volume {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now.saturating_add(BackOff::KUBELET.micros(self.failures)));
         commands.push(match step {
-            Step::Create => self.tell_claim(Severity::Warning, "ProvisioningFailed", problem.clone()),
-            Step::Grow(_) => self.tell_claim(Severity::Warning, "VolumeResizeFailed", problem.clone()),
-            Step::Delete => self.tell(Severity::Warning, "VolumeFailedDelete", problem.clone()),
-            Step::Keep | Step::Forget => self.tell(Severity::Warning, "VolumeNotRecorded", problem.clone()),
+            Step::Create => self.claim_event(Severity::Warning, "ProvisioningFailed", problem.clone()),
+            Step::Grow(_) => self.claim_event(Severity::Warning, "VolumeResizeFailed", problem.clone()),
+            Step::Delete => self.event(Severity::Warning, "VolumeFailedDelete", problem.clone()),
+            Step::Keep | Step::Forget => self.event(Severity::Warning, "VolumeNotRecorded", problem.clone()),
         });
         self.problem = Some(problem);
     }
 
-    fn tell(&self, severity: Severity, reason: &'static str, message: String) -> Command {
+    fn event(&self, severity: Severity, reason: &'static str, message: String) -> Command {
         Command::Tell { severity, reason, object: format!("volume {}", self.record.name), message }
     }
 
-    fn tell_claim(&self, severity: Severity, reason: &'static str, message: String) -> Command {
+    fn claim_event(&self, severity: Severity, reason: &'static str, message: String) -> Command {
         Command::Tell { severity, reason, object: format!("claim {}", self.record.claim.full_name()), message }
     }
 }

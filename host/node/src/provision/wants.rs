@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use volhost_provisioner::secret_names::Surroundings;
+use volhost_provisioner::secret_names::TemplateValues;
 use volhost_provisioner::{ClaimName, Source, Terms, Want, Wanted};
 
 use volhost_objects::binding::Unbound;
@@ -133,7 +133,7 @@ fn want(
     }
     let name = ClaimName { namespace: claim.namespace.clone(), name: claim.name.clone(), uid: claim.uid.clone() };
     let volume = name_for(&name);
-    let here = Surroundings {
+    let here = TemplateValues {
         volume: &volume,
         namespace: &claim.namespace,
         claim: &claim.name,
